@@ -1,0 +1,354 @@
+//! What does a predicate demand of two sets, in whole numbers?
+//!
+//! For sets of sizes `a` and `b` with `o` common tokens and the threshold `p/q`:
+//!
+//! | measure | the pair is in the result iff |
+//! | --- | --- |
+//! | Jaccard | `(p+q)·o ≥ p·(a+b)` |
+//! | cosine | `q²·o² ≥ p²·a·b` |
+//! | Dice | `2q·o ≥ p·(a+b)` |
+//! | overlap | `q·o ≥ p` (q is 1) |
+//! | containment | `q·o ≥ p·min(a,b)` |
+//!
+//! [`Bounds::accepts`] is that table. Everything else here is the smallest or largest integer for
+//! which it holds, so that no floating-point comparison ever decides about a pair.
+//!
+//! # Exactness
+//!
+//! Sizes are at most 2³¹ and `p ≤ q < 2⁶⁰`. The linear forms stay below 2⁹⁴ and are computed in
+//! 128 bits (in 64 when `q` is small enough). The squares of cosine stay below 2¹⁸² and are
+//! compared as 256-bit products.
+
+use crate::{Measure, Predicate};
+
+/// The largest set size that the arithmetic is made for.
+pub(crate) const MAX_SIZE: u32 = 1 << 31;
+
+/// With a denominator up to this, every linear product fits 64 bits and every square 128.
+const SMALL: u64 = 1 << 30;
+
+/// A predicate turned into integer bounds on overlap, size and prefix length.
+///
+/// In every join the probing set is at least as large as the set it finds, and the prefix lengths
+/// are made for that: `probe_prefix` for the larger set, `index_prefix` for the smaller.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    measure: Measure,
+    p: u64,
+    q: u64,
+}
+
+impl Bounds {
+    /// The bounds of a predicate.
+    pub fn new(predicate: Predicate) -> Self {
+        let threshold = predicate.threshold();
+        Bounds {
+            measure: predicate.measure(),
+            p: threshold.numerator(),
+            q: threshold.denominator(),
+        }
+    }
+
+    /// The measure that these bounds belong to.
+    pub fn measure(&self) -> Measure {
+        self.measure
+    }
+
+    /// Whether two non-empty sets of these sizes with this overlap are in the result.
+    pub fn accepts(&self, a: u32, b: u32, overlap: u32) -> bool {
+        let (p, q) = (u128::from(self.p), u128::from(self.q));
+        let (a, b, o) = (u128::from(a), u128::from(b), u128::from(overlap));
+        match self.measure {
+            Measure::Jaccard => (p + q) * o >= p * (a + b),
+            Measure::Dice => 2 * q * o >= p * (a + b),
+            Measure::Overlap => q * o >= p,
+            Measure::Containment => q * o >= p * a.min(b),
+            Measure::Cosine if self.q <= SMALL => (q * o) * (q * o) >= (p * p) * (a * b),
+            Measure::Cosine => wide_product(q * o, q * o) >= wide_product(p * p, a * b),
+        }
+    }
+
+    /// The smallest overlap, at least 1, with which sets of these sizes are in the result. It may
+    /// exceed the smaller size; then no such pair exists.
+    pub fn required_overlap(&self, a: u32, b: u32) -> u32 {
+        let linear = |factor: u64, size: u64, divisor: u64| -> u64 {
+            if self.q <= SMALL {
+                (factor * size).div_ceil(divisor)
+            } else {
+                (u128::from(factor) * u128::from(size)).div_ceil(u128::from(divisor)) as u64
+            }
+        };
+        let (a64, b64) = (u64::from(a), u64::from(b));
+        let required = match self.measure {
+            Measure::Jaccard => linear(self.p, a64 + b64, self.p + self.q),
+            Measure::Dice => linear(self.p, a64 + b64, 2 * self.q),
+            Measure::Overlap => self.p.div_ceil(self.q),
+            Measure::Containment => linear(self.p, a64.min(b64), self.q),
+            Measure::Cosine => {
+                // A floating-point guess, then whole steps until the integer predicate agrees.
+                let ratio = self.p as f64 / self.q as f64;
+                let mut o = (ratio * (a64 as f64 * b64 as f64).sqrt()) as u32;
+                while !self.accepts(a, b, o) {
+                    o += 1;
+                }
+                while o > 1 && self.accepts(a, b, o - 1) {
+                    o -= 1;
+                }
+                u64::from(o)
+            }
+        };
+        required.max(1) as u32
+    }
+
+    /// The size of the smallest set that can be in a pair with a set of size `n`, at least 1. It
+    /// may exceed `n`; then a set of size `n` is in no pair.
+    pub fn min_size(&self, n: u32) -> u32 {
+        // A set of size m ≤ n reaches at most the overlap m, and `accepts(n, m, m)` is monotone
+        // in m: each form of the table, divided by m where m appears on the right, bounds m from
+        // below. Bisection therefore finds the first m.
+        if !self.accepts(n, n, n) {
+            return n.saturating_add(1);
+        }
+        bisect(1, n.max(1), |m| self.accepts(n, m, m))
+    }
+
+    /// The size of the largest set that can be in a pair with a set of size `n`; `u32::MAX` when
+    /// the measure sets no limit.
+    pub fn max_size(&self, n: u32) -> u32 {
+        match self.measure {
+            Measure::Overlap | Measure::Containment => u32::MAX,
+            // A set of size m ≥ n reaches at most the overlap n, and `accepts(n, m, n)` can only
+            // turn from true to false as m grows.
+            _ => bisect(n, MAX_SIZE, |m| !self.accepts(n, m + 1, n)),
+        }
+    }
+
+    /// How many of its rarest tokens a set of size `n` must look up to meet every partner of size
+    /// at most `n`; 0 when it has none.
+    ///
+    /// Exact: the smallest overlap demanded with any such partner is `α = required_overlap(n,
+    /// min_size(n))`, since the demand grows with the partner's size. Of the `n-α+1` first tokens
+    /// at least one is common, or at most `α-1` tokens could be.
+    pub fn probe_prefix(&self, n: u32) -> u32 {
+        self.prefix(n, self.required_overlap(n, self.min_size(n)))
+    }
+
+    /// How many of its rarest tokens a set of size `m` must put into the index to be found by
+    /// every partner of size at least `m`; 0 when it has none.
+    ///
+    /// Exact: the demand grows with the partner's size, so it is at least `α =
+    /// required_overlap(m, m)`. If two sets share `α` tokens, the first common one stands among
+    /// the `m-α+1` first of one and the `n-α+1` first of the other, in one global order.
+    pub fn index_prefix(&self, m: u32) -> u32 {
+        self.prefix(m, self.required_overlap(m, m))
+    }
+
+    fn prefix(&self, size: u32, required: u32) -> u32 {
+        if required > size { 0 } else { size - required + 1 }
+    }
+}
+
+/// The first value in `low..=high` for which a monotone condition holds; `high` if none earlier.
+fn bisect(mut low: u32, mut high: u32, holds: impl Fn(u32) -> bool) -> u32 {
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
+}
+
+/// `a · b` in 256 bits, as (high, low).
+fn wide_product(a: u128, b: u128) -> (u128, u128) {
+    const MASK: u128 = (1 << 64) - 1;
+    let (a1, a0, b1, b0) = (a >> 64, a & MASK, b >> 64, b & MASK);
+    let low = a0 * b0;
+    let middle = a1 * b0 + (low >> 64);
+    let middle_low = a0 * b1 + (middle & MASK);
+    let high = a1 * b1 + (middle >> 64) + (middle_low >> 64);
+    (high, (middle_low << 64) | (low & MASK))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use num_bigint::BigUint;
+    use proptest::prelude::*;
+
+    const RATIOS: [&str; 12] = [
+        "0.8",
+        "0.7",
+        "0.95",
+        "0.333333",
+        "1.0",
+        "0.5",
+        "0.9",
+        "0.000001",
+        "0.999999999999999999",
+        "0.6666666666666666",
+        "2/3",
+        "0.707106781186547524",
+    ];
+
+    fn predicates() -> Vec<Predicate> {
+        let mut all = Vec::new();
+        for measure in Measure::ALL {
+            if measure == Measure::Overlap {
+                for count in ["1", "2", "5", "10", "150"] {
+                    all.push(Predicate::parse(measure, count).unwrap());
+                }
+            } else {
+                all.extend(RATIOS.iter().map(|t| Predicate::parse(measure, t).unwrap()));
+            }
+        }
+        all
+    }
+
+    /// The definition of each measure in arbitrary precision, independent of `accepts`.
+    fn exact(predicate: Predicate, a: u32, b: u32, o: u32) -> bool {
+        let big = |n: u64| BigUint::from(n);
+        let (p, q) =
+            (big(predicate.threshold().numerator()), big(predicate.threshold().denominator()));
+        let (a, b, o) = (big(a.into()), big(b.into()), big(o.into()));
+        match predicate.measure() {
+            // o / (a+b-o) ≥ p/q
+            Measure::Jaccard => &o * &q >= &p * (&a + &b - &o),
+            // o / √(ab) ≥ p/q, squared
+            Measure::Cosine => &o * &o * &q * &q >= &p * &p * &a * &b,
+            // 2o / (a+b) ≥ p/q
+            Measure::Dice => big(2) * &o * &q >= &p * (&a + &b),
+            Measure::Overlap => &o * &q >= p,
+            Measure::Containment => &o * &q >= &p * a.min(b),
+        }
+    }
+
+    #[test]
+    fn all_small_sizes_agree_with_big_integers() {
+        for predicate in predicates() {
+            let bounds = Bounds::new(predicate);
+            for a in 1..=220u32 {
+                let mut min_size = None;
+                let mut max_size = 0;
+                for b in 1..=220u32 {
+                    let possible = (1..=a.min(b)).find(|&o| exact(predicate, a, b, o));
+                    let required = bounds.required_overlap(a, b);
+                    match possible {
+                        Some(o) => assert_eq!(required, o, "{predicate} a={a} b={b}"),
+                        None => assert!(required > a.min(b), "{predicate} a={a} b={b}"),
+                    }
+                    if possible.is_some() {
+                        min_size = min_size.or(Some(b));
+                        max_size = b;
+                    }
+                    for o in 1..=a.min(b) {
+                        assert_eq!(bounds.accepts(a, b, o), exact(predicate, a, b, o));
+                    }
+                }
+                match min_size {
+                    Some(m) => assert_eq!(bounds.min_size(a), m, "{predicate} n={a}"),
+                    None => assert!(bounds.min_size(a) > a, "{predicate} n={a}"),
+                }
+                if max_size > 0 && max_size < 220 {
+                    assert_eq!(bounds.max_size(a), max_size, "{predicate} n={a}");
+                } else if max_size == 220 {
+                    assert!(bounds.max_size(a) >= 220, "{predicate} n={a}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn prefixes_meet_for_every_pair_of_sizes() {
+        for predicate in predicates() {
+            let bounds = Bounds::new(predicate);
+            for n in 1..=150u32 {
+                for m in bounds.min_size(n)..=n {
+                    let required = bounds.required_overlap(n, m);
+                    assert!(required <= m, "{predicate} {n} {m}");
+                    // Enough tokens stand outside each prefix to be short of the demand by one.
+                    assert!(n - bounds.probe_prefix(n) < required, "{predicate} {n} {m}");
+                    assert!(m - bounds.index_prefix(m) < required, "{predicate} {n} {m}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn prefixes_are_as_short_as_published() {
+        let jaccard = Bounds::new(Predicate::parse(Measure::Jaccard, "0.8").unwrap());
+        // Two sets of 10 tokens must share 9; the smallest partner of 10 has 8 and shares all.
+        assert_eq!(jaccard.required_overlap(10, 10), 9);
+        assert_eq!(jaccard.min_size(10), 8);
+        assert_eq!(jaccard.max_size(10), 12);
+        assert_eq!(jaccard.probe_prefix(10), 3);
+        assert_eq!(jaccard.index_prefix(10), 2);
+        let overlap = Bounds::new(Predicate::parse(Measure::Overlap, "5").unwrap());
+        assert_eq!(overlap.probe_prefix(4), 0);
+        assert_eq!(overlap.index_prefix(5), 1);
+        assert_eq!(overlap.min_size(4), 5);
+        let subset = Bounds::new(Predicate::parse(Measure::Containment, "1").unwrap());
+        assert_eq!(subset.probe_prefix(100), 100);
+        assert_eq!(subset.index_prefix(100), 1);
+    }
+
+    #[test]
+    fn wide_product_agrees_with_big_integers() {
+        for (a, b) in [
+            (0, u128::MAX),
+            (u128::MAX, u128::MAX),
+            (u128::from(u64::MAX), u128::MAX - 1),
+            (1 << 127, 3),
+        ] {
+            let (high, low) = wide_product(a, b);
+            assert_eq!(
+                (BigUint::from(high) << 128) + BigUint::from(low),
+                BigUint::from(a) * BigUint::from(b)
+            );
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4096))]
+        #[test]
+        fn large_sizes_agree_with_big_integers(
+            which in 0..1000usize,
+            a in prop_oneof![1..=MAX_SIZE, 1..=1000u32, (MAX_SIZE - 1000)..=MAX_SIZE],
+            b in prop_oneof![1..=MAX_SIZE, 1..=1000u32, (MAX_SIZE - 1000)..=MAX_SIZE],
+        ) {
+            let all = predicates();
+            let predicate = all[which % all.len()];
+            let bounds = Bounds::new(predicate);
+            let required = bounds.required_overlap(a, b);
+            let smaller = a.min(b);
+            if required <= smaller {
+                prop_assert!(exact(predicate, a, b, required));
+            } else {
+                prop_assert!(!exact(predicate, a, b, smaller));
+            }
+            if required > 1 && required - 1 <= smaller {
+                prop_assert!(!exact(predicate, a, b, required - 1));
+            }
+            let least = bounds.min_size(a);
+            if least <= a {
+                prop_assert!(exact(predicate, a, least, least));
+                if least > 1 {
+                    prop_assert!(!exact(predicate, a, least - 1, least - 1));
+                }
+                let most = bounds.max_size(a);
+                if most < MAX_SIZE {
+                    prop_assert!(exact(predicate, a, most, a));
+                    prop_assert!(!exact(predicate, a, most + 1, a));
+                }
+            }
+            let (n, m) = (a.max(b), smaller);
+            if m >= bounds.min_size(n) {
+                let required = bounds.required_overlap(n, m);
+                prop_assert!(n - bounds.probe_prefix(n) < required);
+                prop_assert!(m - bounds.index_prefix(m) < required);
+            }
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! What are the words that every part of simjoin speaks?
+//!
+//! * [`Measure`], [`Threshold`] and [`Predicate`] say which pairs are wanted, exactly: a threshold
+//!   is a rational number taken from its decimal text.
+//! * [`Bounds`] turns a predicate into integers: required overlap, size bounds, prefix lengths.
+//! * [`RawSets`] are records as they were read; [`SetCollection`] is their joinable form.
+//! * [`SetPair`] and [`PairSink`] carry answers from a technique to whoever wants them.
+//! * [`Error`] names who is to blame.
+//!
+//! Nothing here knows files, threads' work, techniques or devices.
+
+#![forbid(unsafe_code)]
+
+mod bounds;
+mod collection;
+mod error;
+mod measure;
+mod pairs;
+mod threshold;
+
+pub use bounds::Bounds;
+pub use collection::{RawSets, SetCollection, SizeClass, prepare};
+pub use error::{Error, Result};
+pub use measure::{Measure, Predicate};
+pub use pairs::{PairSink, SetPair};
+pub use threshold::Threshold;
+
+/// A set's position in its collection: sets are ordered by size, then lexicographically.
+pub type SetId = u32;
+
+/// A token's rank: tokens are numbered by rising frequency.
+pub type TokenId = u32;

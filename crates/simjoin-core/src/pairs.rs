@@ -1,0 +1,30 @@
+//! How do answers leave a technique?
+//!
+//! A technique *pushes* batches of [`SetPair`]s into a [`PairSink`] and never formats, stores or
+//! counts them itself. Pairs are between distinct sets; whoever owns the sink expands them to the
+//! rows that hold those sets. The sink may answer "enough", and the technique stops.
+
+use crate::SetId;
+use std::ops::ControlFlow;
+
+/// Two sets that satisfy the predicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SetPair {
+    /// The probing set: the larger of the two, or equal in size.
+    pub probe: SetId,
+    /// The set found.
+    pub build: SetId,
+    /// `|probe ∩ build|`, exact when the sink wants overlaps; otherwise a lower bound that
+    /// satisfies the predicate.
+    pub overlap: u32,
+}
+
+/// Takes the pairs that a technique finds.
+pub trait PairSink {
+    /// Whether [`SetPair::overlap`] must be exact. A sink that only counts says no, and
+    /// verification may then stop as soon as the predicate is certain.
+    fn wants_overlap(&self) -> bool;
+
+    /// Takes a batch; `Break` asks the technique to stop.
+    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()>;
+}
