@@ -76,6 +76,7 @@ pub struct SetCollection {
     rows: Vec<u32>,
     records: usize,
     universe: u32,
+    lonely: u32,
 }
 
 impl SetCollection {
@@ -102,6 +103,12 @@ impl SetCollection {
     /// Token numbers are below this; shared by both sides of a join.
     pub fn universe(&self) -> u32 {
         self.universe
+    }
+
+    /// Tokens below this occur in a single row of the whole input, so no two rows share one. They
+    /// count as members but need never be looked up.
+    pub fn lonely_tokens(&self) -> u32 {
+        self.lonely
     }
 
     /// The tokens of a set, ascending.
@@ -245,15 +252,27 @@ pub fn prepare(
         }
     }
     let rank = ranks(&frequency);
+    // Ranks rise with frequency, so the tokens seen once come first.
+    let numbers = Numbers {
+        universe: universe as u32,
+        lonely: frequency.par_iter().filter(|&&count| count <= 1).count() as u32,
+    };
     drop(frequency);
     renumber(&mut left, &rank);
     if let Some(right) = &mut right {
         renumber(right, &rank);
     }
     drop(rank);
-    let left = arrange(left, universe as u32)?;
-    let right = right.map(|raw| arrange(raw, universe as u32)).transpose()?;
+    let left = arrange(&left, numbers)?;
+    let right = right.map(|raw| arrange(&raw, numbers)).transpose()?;
     Ok((left, right))
+}
+
+/// What both sides of a join know of the token numbers.
+#[derive(Clone, Copy)]
+struct Numbers {
+    universe: u32,
+    lonely: u32,
 }
 
 /// How often each token occurs.
@@ -316,7 +335,7 @@ fn renumber(raw: &mut RawSets, rank: &[TokenId]) {
 }
 
 /// Orders the rows by (size, tokens, row) and stores each distinct set once.
-fn arrange(raw: RawSets, universe: u32) -> Result<SetCollection> {
+fn arrange(raw: &RawSets, numbers: Numbers) -> Result<SetCollection> {
     let records = raw.rows();
     // The sort key holds the size and the first token; only ties look at the tokens themselves.
     let mut order: Vec<(u32, TokenId, u32)> = (0..records as u32)
@@ -351,7 +370,8 @@ fn arrange(raw: RawSets, universe: u32) -> Result<SetCollection> {
         row_offsets: Vec::with_capacity(sets + 1),
         rows: order.iter().map(|&(_, _, row)| row).collect(),
         records,
-        universe,
+        universe: numbers.universe,
+        lonely: numbers.lonely,
     };
     let mut end = 0;
     for (position, &(size, _, _)) in (0u32..).zip(&order) {
@@ -454,6 +474,7 @@ mod tests {
         assert_eq!(right.set(0), [2]);
         assert_eq!(right.set(1), [1, 2]);
         assert_eq!((left.universe(), right.universe()), (3, 3));
+        assert_eq!((left.lonely_tokens(), right.lonely_tokens()), (2, 2));
     }
 
     #[test]

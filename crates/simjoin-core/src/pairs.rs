@@ -19,6 +19,19 @@ pub struct SetPair {
     pub overlap: u32,
 }
 
+/// A pair of rows of the input, as a person sees it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RowPair {
+    /// The row in the left input; in a self-join, the smaller of the two row numbers.
+    pub left: u32,
+    /// The row in the right input; in a self-join, the larger of the two row numbers.
+    pub right: u32,
+    /// How many tokens the two rows share.
+    pub overlap: u32,
+    /// Their similarity, for show: it was decided in integers.
+    pub similarity: f64,
+}
+
 /// Takes the pairs that a technique finds.
 pub trait PairSink {
     /// Whether [`SetPair::overlap`] must be exact. A sink that only counts says no, and

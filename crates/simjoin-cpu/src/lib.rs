@@ -1,1 +1,36 @@
-//! Under construction.
+//! How are tiles joined on CPU cores?
+//!
+//! One file per technique, each named after the published algorithm:
+//!
+//! | technique | filter | file |
+//! | --- | --- | --- |
+//! | `naive` | none: the oracle | `naive.rs` |
+//! | `all-pairs` | prefix, length | `all_pairs.rs` |
+//! | `ppjoin` | prefix, length, position | `ppjoin.rs` |
+//! | `group-join` | the same over groups of sets with one prefix | `group_join.rs` |
+//!
+//! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
+//! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to
+//! answer).
+
+#![forbid(unsafe_code)]
+
+mod all_pairs;
+mod demands;
+mod group_join;
+mod naive;
+mod ppjoin;
+mod prefix_index;
+mod verify;
+
+pub use all_pairs::AllPairs;
+pub use group_join::GroupJoin;
+pub use naive::Naive;
+pub use ppjoin::PpJoin;
+
+use simjoin_plan::Technique;
+
+/// Every CPU technique.
+pub fn techniques() -> Vec<Box<dyn Technique>> {
+    vec![Box::new(Naive), Box::new(AllPairs), Box::new(PpJoin), Box::new(GroupJoin)]
+}

@@ -1,1 +1,7 @@
-//! Under construction.
+//! What are the innermost loops of a join?
+//!
+//! Pure functions over slices: numbers in, a number out; no allocation, no input or output, no
+//! threads, no `Result`. A kernel is a folder; each instruction-set tier of it is a file.
+
+pub mod overlap;
+pub mod prefetch;

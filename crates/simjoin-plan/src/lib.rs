@@ -1,1 +1,14 @@
-//! Under construction.
+//! How is a join cut into pieces, and what can do a piece?
+//!
+//! A [`Join`] says which pairs of sets are to be compared; [`tiles`] cuts it into [`Tile`]s, the
+//! unit of work of every backend; a [`Technique`] knows how to do a tile. No backend is known here.
+
+#![forbid(unsafe_code)]
+
+mod join;
+mod technique;
+mod tile;
+
+pub use join::{Join, Order};
+pub use technique::{Technique, Tiler, Worker};
+pub use tile::{Tile, passes, tiles};

@@ -1,1 +1,42 @@
-//! Under construction.
+//! Exact similarity joins for sets and text.
+//!
+//! Given one or two collections of sets, find **all** pairs whose similarity reaches a threshold.
+//! Thresholds are exact rational numbers and decisions are made in integers, so the answer is the
+//! same with every technique and any number of threads.
+//!
+//! ```
+//! use simjoin::{Control, Join, Measure, Predicate, RawSets, prepare};
+//!
+//! let mut rows = RawSets::default();
+//! rows.push(&[0, 1, 2, 3]);
+//! rows.push(&[1, 2, 3, 0, 4]);
+//! rows.push(&[5, 6]);
+//! let (sets, _) = prepare(rows, None, 7)?;
+//!
+//! let join = Join::new(Predicate::parse(Measure::Jaccard, "0.8")?);
+//! let mut found = Vec::new();
+//! let report = join.pairs(&sets, None, &Control::default(), |pairs| {
+//!     found.extend(pairs.iter().map(|pair| (pair.left, pair.right, pair.overlap)));
+//!     std::ops::ControlFlow::Continue(())
+//! })?;
+//! assert_eq!(found, [(0, 1, 4)]);
+//! assert_eq!(report.pairs, 1);
+//! # Ok::<(), simjoin::Error>(())
+//! ```
+//!
+//! [`Join::count`] only counts, [`Join::groups`] finds connected components, [`Join::pairs`]
+//! streams every pair in an order that does not depend on the number of threads.
+
+#![forbid(unsafe_code)]
+
+mod count;
+mod driver;
+mod groups;
+mod join;
+mod ordered;
+
+pub use driver::Control;
+pub use join::{Engine, Join, Report, TECHNIQUES};
+pub use simjoin_core::{
+    Bounds, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Threshold, prepare,
+};

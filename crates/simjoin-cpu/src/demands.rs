@@ -1,0 +1,86 @@
+//! What do the bounds ask of the probe at hand, and of each size of set that it may meet?
+//!
+//! Probes come by rising size, and many share one: everything that depends on the probe's size
+//! alone is computed when the size changes, and the required overlap for each partner size when it
+//! is first asked for.
+
+use simjoin_core::SetId;
+use simjoin_plan::{Join, Order};
+use std::ops::Range;
+
+pub(crate) struct Demands<'a> {
+    join: Join<'a>,
+    builds: Range<SetId>,
+    size: u32,
+    prefix: usize,
+    /// Partners by length filter and order; in a self-join the end is the probe itself instead.
+    partners: Range<SetId>,
+    /// Required overlap by build class, 0 where not yet computed.
+    required: Vec<u32>,
+    index_prefix: Vec<u32>,
+}
+
+impl<'a> Demands<'a> {
+    /// Demands of probes on these build sets.
+    pub(crate) fn new(join: &Join<'a>, builds: Range<SetId>) -> Self {
+        Demands {
+            join: *join,
+            builds,
+            size: 0,
+            prefix: 0,
+            partners: 0..0,
+            required: vec![0; join.build.classes().len()],
+            index_prefix: index_prefixes(join),
+        }
+    }
+
+    /// Turns to a probe. Returns the build sets it must meet within this index.
+    #[inline]
+    pub(crate) fn turn_to(&mut self, probe: SetId) -> Range<SetId> {
+        let size = self.join.probe.size(probe);
+        if size != self.size {
+            self.size = size;
+            self.prefix = self.join.bounds.probe_prefix(size) as usize;
+            let partners = self.join.partners(probe);
+            self.partners = partners.start.max(self.builds.start)..partners.end.min(self.builds.end);
+            self.required.fill(0);
+        }
+        let end = match self.join.order {
+            Order::Before => probe.min(self.builds.end),
+            _ => self.partners.end,
+        };
+        self.partners.start.min(end)..end
+    }
+
+    /// The length of the probe's prefix.
+    #[inline]
+    pub(crate) fn probe_prefix(&self) -> usize {
+        self.prefix
+    }
+
+    /// The length of the index prefix of sets in a build class.
+    #[inline]
+    pub(crate) fn index_prefix(&self, class: u32) -> usize {
+        self.index_prefix[class as usize] as usize
+    }
+
+    /// The overlap that the probe must have with sets of a build class.
+    #[inline]
+    pub(crate) fn required(&mut self, class: u32) -> u32 {
+        let known = self.required[class as usize];
+        if known != 0 { known } else { self.compute(class) }
+    }
+
+    #[cold]
+    fn compute(&mut self, class: u32) -> u32 {
+        let size = self.join.build.classes()[class as usize].size;
+        let required = self.join.bounds.required_overlap(self.size, size);
+        self.required[class as usize] = required;
+        required
+    }
+}
+
+/// The index prefix length of each build class.
+pub(crate) fn index_prefixes(join: &Join<'_>) -> Vec<u32> {
+    join.build.classes().iter().map(|class| join.bounds.index_prefix(class.size)).collect()
+}

@@ -1,0 +1,215 @@
+//! `group-join`: which groups of sets with one prefix could match?
+//!
+//! GroupJoin (Bouros, Ge, Mamoulis 2012), an extension of PPJoin: sets of one size with the same
+//! prefix look alike to every prefix filter, so they are filtered as one. Build sets are grouped by
+//! their index prefix, probe sets by their probe prefix; the lists hold groups, and a group of
+//! probes walks them once. Only pairs of groups that survive are expanded to pairs of sets.
+//!
+//! # Flow
+//!
+//! ```text
+//! probe group ─► inverted lists of groups ─► position test ─► groups met ─┐
+//!                                                                          ▼
+//!                       sink ◄─ merge after the prefix ◄─ expand to pairs of sets
+//! ```
+//!
+//! Sets are ordered by size, then lexicographically, so a group is a range of neighbours.
+//!
+//! # Exactness
+//!
+//! Size and prefix are all that the filters of `ppjoin` look at, and they are the same for every
+//! member, so a pair of groups is dropped only when every pair of members would be. In a self-join
+//! a group may meet itself or its neighbours; the expansion keeps the pairs that the order allows.
+//!
+//! # Memory
+//!
+//! The index with positions over groups, 4 bytes per group and 8 per group and worker.
+
+use crate::demands::{Demands, index_prefixes};
+use crate::prefix_index::{Cursors, PrefixIndex};
+use crate::verify::{Emitter, verify};
+use simjoin_core::{PairSink, SetId};
+use simjoin_plan::{Join, Order, Technique, Tile, Tiler, Worker};
+use std::ops::{ControlFlow, Range};
+
+/// Prefix, length and positional filter over groups of sets with one prefix.
+pub struct GroupJoin;
+
+impl Technique for GroupJoin {
+    fn name(&self) -> &'static str {
+        "group-join"
+    }
+
+    fn memory_bytes(&self, join: &Join<'_>, builds: &Range<SetId>, threads: usize) -> u64 {
+        crate::all_pairs::set_index_bytes(join, builds, threads, true) + 4 * builds.len() as u64
+    }
+
+    fn prepare<'a>(&self, join: &Join<'a>, builds: Range<SetId>) -> Box<dyn Tiler + 'a> {
+        let build = join.build;
+        let lengths = index_prefixes(join);
+        let prefix = |id: SetId| &build.set(id)[..lengths[build.class_of(id) as usize] as usize];
+        let mut starts = Vec::new();
+        for id in builds.clone() {
+            let joins_group = id > builds.start
+                && build.class_of(id) == build.class_of(id - 1)
+                && prefix(id) == prefix(id - 1);
+            if !joins_group {
+                starts.push(id);
+            }
+        }
+        let index = PrefixIndex::new(build, true, starts.iter().map(|&id| prefix(id)));
+        starts.push(builds.end);
+        Box::new(GroupJoinTiler { join: *join, builds, starts, index })
+    }
+}
+
+struct GroupJoinTiler<'a> {
+    join: Join<'a>,
+    builds: Range<SetId>,
+    /// The first set of each build group, and the end of the last group.
+    starts: Vec<SetId>,
+    index: PrefixIndex,
+}
+
+impl Tiler for GroupJoinTiler<'_> {
+    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
+        let groups = self.starts.len() - 1;
+        Box::new(GroupJoinWorker {
+            tiler: self,
+            demands: Demands::new(&self.join, self.builds.clone()),
+            cursors: self.index.cursors(),
+            first: 0,
+            end: 0,
+            found: vec![0; groups],
+            candidates: vec![0; groups + 1],
+            verified: 0,
+        })
+    }
+}
+
+struct GroupJoinWorker<'a> {
+    tiler: &'a GroupJoinTiler<'a>,
+    demands: Demands<'a>,
+    cursors: Cursors,
+    /// The build groups that the current probe group may meet: the first, and the one after the
+    /// last. Both only rise.
+    first: u32,
+    end: u32,
+    /// Common prefix tokens of the current probe group and each build group; 0 for groups not met
+    /// or dropped, and for all groups between probes.
+    found: Vec<u32>,
+    /// The build groups met by the current probe group, at the front; some dropped since.
+    candidates: Vec<u32>,
+    verified: u64,
+}
+
+impl GroupJoinWorker<'_> {
+    /// The set after the last of the probe group that begins with `start`.
+    fn group_end(&self, start: SetId, limit: SetId) -> SetId {
+        let probes = self.tiler.join.probe;
+        let length = self.demands.probe_prefix();
+        let prefix = &probes.set(start)[..length];
+        let class_end = probes.classes()[probes.class_of(start) as usize].end;
+        let mut end = start + 1;
+        while end < limit.min(class_end) && &probes.set(end)[..length] == prefix {
+            end += 1;
+        }
+        end
+    }
+
+    /// Fills `candidates` with every build group that passes the position test.
+    fn filter(&mut self, probe: SetId, partners: &Range<SetId>) -> usize {
+        let GroupJoinTiler { join, starts, index, .. } = self.tiler;
+        let build = join.build;
+        while starts[self.first as usize] < partners.start {
+            self.first += 1;
+        }
+        self.end = self.end.max(self.first);
+        while starts[self.end as usize] < partners.end {
+            self.end += 1;
+        }
+        let r = join.probe.set(probe);
+        let (lonely, tokens) = index.shared(&r[..self.demands.probe_prefix()]);
+        let mut count = 0;
+        for (i, &token) in (lonely..).zip(tokens) {
+            let (groups, range) = index.units(&mut self.cursors, token, self.first, self.end);
+            let positions = index.positions(range);
+            let rest = (r.len() - i) as u32;
+            let mut at = 0;
+            while at < groups.len() {
+                // One run of groups of one size.
+                let class = build.class_of(starts[groups[at] as usize]);
+                let required = self.demands.required(class);
+                let class = build.classes()[class as usize];
+                while at < groups.len() && starts[groups[at] as usize] < class.end {
+                    let group = groups[at];
+                    let found = &mut self.found[group as usize];
+                    let passes = *found + rest.min(class.size - positions[at]) >= required;
+                    self.candidates[count] = group;
+                    count += usize::from(passes & (*found == 0));
+                    *found = if passes { *found + 1 } else { 0 };
+                    at += 1;
+                }
+            }
+        }
+        count
+    }
+
+    fn join<const EXACT: bool>(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
+        let Join { probe: probes, build, order, .. } = self.tiler.join;
+        let mut emitter = Emitter::new(sink);
+        let mut start = tile.probes.start;
+        while start < tile.probes.end {
+            self.demands.turn_to(start);
+            let end = self.group_end(start, tile.probes.end);
+            // The last member meets all that any member meets.
+            let partners = self.demands.turn_to(end - 1);
+            let group = start..end;
+            start = end;
+            if partners.is_empty() {
+                continue;
+            }
+            let count = self.filter(group.start, &partners);
+            for at in 0..count {
+                let candidate = self.candidates[at] as usize;
+                let found = std::mem::take(&mut self.found[candidate]);
+                if found == 0 {
+                    continue;
+                }
+                let members = self.tiler.starts[candidate]..self.tiler.starts[candidate + 1];
+                let class = build.class_of(members.start);
+                let required = self.demands.required(class);
+                let (probe_prefix, index_prefix) =
+                    (self.demands.probe_prefix(), self.demands.index_prefix(class));
+                for probe in group.clone() {
+                    let r = probes.set(probe);
+                    let end = match order {
+                        Order::Before => members.end.min(probe),
+                        _ => members.end.min(partners.end),
+                    };
+                    for member in members.start..end {
+                        self.verified += 1;
+                        let s = build.set(member);
+                        if let Some(overlap) =
+                            verify::<EXACT>(r, probe_prefix, s, index_prefix, found, required)
+                        {
+                            emitter.push(probe, member, overlap);
+                        }
+                    }
+                }
+            }
+            emitter.flow()?;
+        }
+        emitter.finish()
+    }
+}
+
+impl Worker for GroupJoinWorker<'_> {
+    fn run(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
+        if sink.wants_overlap() { self.join::<true>(tile, sink) } else { self.join::<false>(tile, sink) }
+    }
+
+    fn candidates(&self) -> u64 {
+        self.verified
+    }
+}

@@ -1,0 +1,78 @@
+//! How does a candidate become an answer?
+//!
+//! # Exactness
+//!
+//! Let the probe's prefix end with token `u` and the candidate's index prefix with `v`, and let
+//! `found` tokens be common to the two prefixes. If `u < v`, every common token up to `u` lies in
+//! both prefixes and is counted: what is left are the probe's tokens after its prefix and the
+//! candidate's tokens above `u`, of which the first stands at position `found` or later. If `v ≤
+//! u`, the same holds with the roles exchanged. So the merge may start there.
+
+use simjoin_core::{PairSink, SetId, SetPair};
+use simjoin_kernels::overlap;
+use std::ops::ControlFlow;
+
+/// The overlap of probe and candidate if it reaches `required`; see [`overlap::verify`].
+#[inline(always)]
+pub(crate) fn verify<const EXACT: bool>(
+    probe: &[u32],
+    probe_prefix: usize,
+    candidate: &[u32],
+    index_prefix: usize,
+    found: u32,
+    required: u32,
+) -> Option<u32> {
+    let compared = found as usize;
+    let (a, b) = if probe[probe_prefix - 1] < candidate[index_prefix - 1] {
+        (&probe[probe_prefix..], &candidate[compared..])
+    } else {
+        (&probe[compared..], &candidate[index_prefix..])
+    };
+    overlap::verify::<EXACT>(a, b, found, required)
+}
+
+/// Pairs handed to the sink at once.
+const BATCH: usize = 1024;
+
+/// Collects pairs and hands them to the sink in batches.
+pub(crate) struct Emitter<'s> {
+    sink: &'s mut dyn PairSink,
+    pairs: Vec<SetPair>,
+    flow: ControlFlow<()>,
+}
+
+impl<'s> Emitter<'s> {
+    pub(crate) fn new(sink: &'s mut dyn PairSink) -> Self {
+        Emitter { sink, pairs: Vec::with_capacity(BATCH), flow: ControlFlow::Continue(()) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn push(&mut self, probe: SetId, build: SetId, overlap: u32) {
+        self.pairs.push(SetPair { probe, build, overlap });
+        if self.pairs.len() == BATCH {
+            self.flush();
+        }
+    }
+
+    #[inline(never)]
+    fn flush(&mut self) {
+        if self.flow.is_continue() {
+            self.flow = self.sink.push(&self.pairs);
+        }
+        self.pairs.clear();
+    }
+
+    /// `Break` once the sink has had enough.
+    #[inline(always)]
+    pub(crate) fn flow(&self) -> ControlFlow<()> {
+        self.flow
+    }
+
+    /// Hands on what is left.
+    pub(crate) fn finish(mut self) -> ControlFlow<()> {
+        if !self.pairs.is_empty() {
+            self.flush();
+        }
+        self.flow
+    }
+}

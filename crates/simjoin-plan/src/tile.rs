@@ -1,0 +1,141 @@
+//! What is the unit of work?
+//!
+//! A tile is a range of probe sets and the range of build sets that they may meet. Tiles are cut
+//! the same way whatever the number of threads, so that results can be handed on in one order.
+
+use crate::Join;
+use simjoin_core::{SetCollection, SetId};
+use std::ops::Range;
+
+/// Probe tokens in a tile: large enough that handing it out costs nothing beside doing it, small
+/// enough that a hundred tiles exist where a join takes noticeable time.
+const TILE_TOKENS: usize = 8192;
+
+/// A range of probe sets and the range of build sets that contains all their partners.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tile {
+    /// The probe sets.
+    pub probes: Range<SetId>,
+    /// The build sets; never empty.
+    pub builds: Range<SetId>,
+}
+
+/// Cuts the part of a join that lies within a range of build sets into tiles, in rising order.
+/// Tiles without any partner, by order or by length, are left out.
+pub fn tiles(join: &Join<'_>, builds: &Range<SetId>) -> Vec<Tile> {
+    let mut tiles = Vec::new();
+    let count = join.probe.len() as SetId;
+    let mut start = 0;
+    while start < count {
+        let mut end = start;
+        let mut tokens = 0;
+        while end < count && tokens < TILE_TOKENS {
+            tokens += join.probe.size(end) as usize;
+            end += 1;
+        }
+        // Both ends of the partners' range rise with the probe.
+        let first = join.partners(start).start.max(builds.start);
+        let last = join.partners(end - 1).end.min(builds.end);
+        if first < last {
+            tiles.push(Tile { probes: start..end, builds: first..last });
+        }
+        start = end;
+    }
+    tiles
+}
+
+/// Cuts the build sets into ranges of at most `max_tokens` tokens each (a larger single set is a
+/// range of its own). An index is made for one range at a time.
+pub fn passes(build: &SetCollection, max_tokens: usize) -> Vec<Range<SetId>> {
+    let mut passes = Vec::new();
+    let (mut start, mut tokens) = (0, 0);
+    for id in 0..build.len() as SetId {
+        let size = build.size(id) as usize;
+        if id > start && tokens + size > max_tokens {
+            passes.push(start..id);
+            (start, tokens) = (id, 0);
+        }
+        tokens += size;
+    }
+    if (start as usize) < build.len() {
+        passes.push(start..build.len() as SetId);
+    }
+    passes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use simjoin_core::{Bounds, Measure, Predicate, RawSets, prepare};
+
+    fn collection(sizes: &[u32]) -> SetCollection {
+        let mut raw = RawSets::default();
+        let mut next = 0;
+        for &size in sizes {
+            raw.push(&(next..next + size).collect::<Vec<_>>());
+            next += size;
+        }
+        prepare(raw, None, next as usize).unwrap().0
+    }
+
+    fn jaccard(threshold: &str) -> Bounds {
+        Bounds::new(Predicate::parse(Measure::Jaccard, threshold).unwrap())
+    }
+
+    #[test]
+    fn every_pair_that_the_length_filter_leaves_is_in_exactly_one_tile() {
+        let left = collection(&[1, 1, 2, 3, 5, 8, 5000, 5000, 6000, 7000, 9000]);
+        let right = collection(&[1, 2, 2, 4, 8, 10, 4000, 5000, 5500, 9999]);
+        for other in [None, Some(&right)] {
+            for (join, _) in Join::parts(&left, other, jaccard("0.7")) {
+                for builds in passes(join.build, 6000) {
+                    let tiles = tiles(&join, &builds);
+                    for probe in 0..join.probe.len() as SetId {
+                        let partners = join.partners(probe);
+                        let wanted =
+                            partners.start.max(builds.start)..partners.end.min(builds.end);
+                        let owners: Vec<_> =
+                            tiles.iter().filter(|t| t.probes.contains(&probe)).collect();
+                        assert!(owners.len() <= 1);
+                        if !wanted.is_empty() {
+                            assert!(owners[0].builds.start <= wanted.start);
+                            assert!(owners[0].builds.end >= wanted.end);
+                        }
+                    }
+                    assert!(tiles.iter().all(|t| !t.builds.is_empty()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn partners_of_a_join_of_two_meet_each_pair_once() {
+        let left = collection(&[1, 2, 2, 3, 4, 4, 5, 9]);
+        let right = collection(&[1, 1, 2, 3, 3, 4, 8, 10]);
+        let bounds = jaccard("0.5");
+        let mut met = std::collections::HashMap::new();
+        for (join, swapped) in Join::parts(&left, Some(&right), bounds) {
+            for probe in 0..join.probe.len() as SetId {
+                for build in join.partners(probe) {
+                    let pair = if swapped { (build, probe) } else { (probe, build) };
+                    *met.entry(pair).or_insert(0) += 1;
+                }
+            }
+        }
+        for l in 0..left.len() as SetId {
+            for r in 0..right.len() as SetId {
+                let (a, b) = (left.size(l), right.size(r));
+                let possible = bounds.accepts(a, b, a.min(b));
+                assert_eq!(met.get(&(l, r)).copied().unwrap_or(0), u32::from(possible));
+            }
+        }
+    }
+
+    #[test]
+    fn passes_span_the_sets_and_respect_the_limit() {
+        let sets = collection(&[1, 2, 3, 4, 5, 100]);
+        let passes = passes(&sets, 6);
+        assert_eq!(passes, [0..3, 3..4, 4..5, 5..6]);
+        assert!(super::passes(&collection(&[]), 6).is_empty());
+    }
+}

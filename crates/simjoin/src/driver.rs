@@ -1,0 +1,123 @@
+//! How do threads work through the tiles of a join?
+//!
+//! For each part of the join and each range of build sets that is indexed at once, every thread
+//! makes a worker and a sink and takes the next tile until none is left.
+
+use crate::join::{Engine, Report};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use simjoin_core::{Bounds, Error, PairSink, Result, SetCollection};
+use simjoin_plan::{Join, Technique, passes, tiles};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+/// Tokens indexed at once: positions in an index are 32-bit numbers, with room for list ends.
+const MAX_INDEX_TOKENS: usize = 1 << 31;
+
+/// Lets another thread watch a join and end it.
+#[derive(Debug, Default)]
+pub struct Control {
+    done: AtomicU64,
+    total: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Control {
+    /// Work done and work in all, in an arbitrary unit; (0, 0) until the work is known.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+    }
+
+    /// Asks the join to end early; what it has found so far is incomplete.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// A sink for one thread that is told where tiles begin and end. Tiles are numbered from 0 over
+/// the whole join.
+pub(crate) trait TileSink: PairSink {
+    fn begin(&mut self, _tile: usize) {}
+    fn end(&mut self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+/// A technique, ready to run on a pool of threads.
+pub(crate) struct Plan {
+    technique: Box<dyn Technique>,
+    bounds: Bounds,
+    pool: ThreadPool,
+}
+
+impl Plan {
+    pub(crate) fn new(
+        technique: Box<dyn Technique>,
+        bounds: Bounds,
+        threads: usize,
+    ) -> Result<Self> {
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .map_err(|error| Error::Config(format!("cannot start threads: {error}")))?;
+        Ok(Plan { technique, bounds, pool })
+    }
+
+    pub(crate) fn report(&self, pairs: u64, candidates: u64) -> Report {
+        Report {
+            pairs,
+            candidates,
+            technique: self.technique.name(),
+            engine: Engine::Cpu,
+            threads: self.pool.current_num_threads(),
+        }
+    }
+
+    /// Runs every tile; returns the number of candidates. `sink` makes the sink of one thread for
+    /// one part of the join; its second argument says whether the probe is the right side.
+    pub(crate) fn run<'a, S: TileSink>(
+        &self,
+        left: &'a SetCollection,
+        right: Option<&'a SetCollection>,
+        control: &Control,
+        sink: impl Fn(&Join<'a>, bool) -> S + Sync,
+    ) -> Result<u64> {
+        let mut work = Vec::new();
+        for (join, swapped) in Join::parts(left, right, self.bounds) {
+            for builds in passes(join.build, MAX_INDEX_TOKENS) {
+                let tiles = tiles(&join, &builds);
+                if !tiles.is_empty() {
+                    work.push((join, swapped, builds, tiles));
+                }
+            }
+        }
+        let total: usize = work.iter().map(|(.., tiles)| tiles.len()).sum();
+        control.total.store(total as u64, Ordering::Relaxed);
+        let candidates = AtomicU64::new(0);
+        let mut first_tile = 0;
+        for (join, swapped, builds, tiles) in work {
+            let tiler = self.technique.prepare(&join, builds);
+            let next = AtomicUsize::new(0);
+            self.pool.broadcast(|_| {
+                let mut worker = tiler.worker();
+                let mut sink = sink(&join, swapped);
+                while !control.stopped() {
+                    let at = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(tile) = tiles.get(at) else { break };
+                    sink.begin(first_tile + at);
+                    let flow = worker.run(tile, &mut sink);
+                    if flow.is_break() || sink.end().is_break() {
+                        control.stop();
+                    }
+                    control.done.fetch_add(1, Ordering::Relaxed);
+                }
+                candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
+            });
+            first_tile += tiles.len();
+        }
+        Ok(candidates.into_inner())
+    }
+}

@@ -1,0 +1,93 @@
+//! Which rows hang together?
+//!
+//! Connected components by union–find over distinct sets: pairs are never expanded or stored, and
+//! the memory is 4 bytes a set, whatever the number of pairs.
+
+use crate::count::Weights;
+use crate::driver::TileSink;
+use simjoin_core::{Bounds, PairSink, SetCollection, SetId, SetPair};
+use simjoin_plan::Join;
+use std::ops::ControlFlow;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(crate) struct Components {
+    parents: Mutex<Vec<SetId>>,
+    pairs: AtomicU64,
+}
+
+impl Components {
+    pub(crate) fn new(sets: usize) -> Self {
+        Components { parents: Mutex::new((0..sets as SetId).collect()), pairs: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn worker<'a>(&'a self, join: &Join<'a>) -> GroupSink<'a> {
+        GroupSink { weights: Weights::new(join), components: self }
+    }
+
+    pub(crate) fn pairs(&self) -> u64 {
+        self.pairs.load(Ordering::Relaxed)
+    }
+
+    /// For each row, the smallest row of its component.
+    pub(crate) fn labels(self, sets: &SetCollection, bounds: Bounds) -> Vec<u32> {
+        let mut parents = lock(&self.parents);
+        // Rows of one set belong together if the set satisfies the bounds with itself; if it does
+        // not, neither does it with any other set, and each of its rows stays alone.
+        let together = |set| {
+            let size = sets.size(set);
+            bounds.accepts(size, size, size)
+        };
+        let mut smallest: Vec<u32> = (0..sets.len() as SetId).map(|set| sets.rows(set)[0]).collect();
+        for set in 0..sets.len() as SetId {
+            let root = find(&mut parents, set) as usize;
+            smallest[root] = smallest[root].min(sets.rows(set)[0]);
+        }
+        let mut labels: Vec<u32> = (0..sets.records() as u32).collect();
+        for set in (0..sets.len() as SetId).filter(|&set| together(set)) {
+            let label = smallest[find(&mut parents, set) as usize];
+            for &row in sets.rows(set) {
+                labels[row as usize] = label;
+            }
+        }
+        labels
+    }
+}
+
+pub(crate) struct GroupSink<'a> {
+    weights: Weights<'a>,
+    components: &'a Components,
+}
+
+impl PairSink for GroupSink<'_> {
+    fn wants_overlap(&self) -> bool {
+        false
+    }
+
+    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
+        self.components.pairs.fetch_add(self.weights.rows(pairs), Ordering::Relaxed);
+        let mut parents = lock(&self.components.parents);
+        for pair in pairs {
+            let (a, b) = (find(&mut parents, pair.probe), find(&mut parents, pair.build));
+            // The smaller set becomes the root: deterministic, and halving keeps paths short.
+            parents[a.max(b) as usize] = a.min(b);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl TileSink for GroupSink<'_> {}
+
+fn find(parents: &mut [SetId], mut set: SetId) -> SetId {
+    while parents[set as usize] != set {
+        let grandparent = parents[parents[set as usize] as usize];
+        parents[set as usize] = grandparent;
+        set = grandparent;
+    }
+    set
+}
+
+fn lock(parents: &Mutex<Vec<SetId>>) -> std::sync::MutexGuard<'_, Vec<SetId>> {
+    // A poisoned lock means that another worker panicked; its panic is the one to report.
+    parents.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}

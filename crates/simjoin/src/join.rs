@@ -1,0 +1,183 @@
+//! What does a user ask for, and what comes back?
+
+use crate::count::Counter;
+use crate::driver::{Control, Plan};
+use crate::groups::Components;
+use crate::ordered::Ordered;
+use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::str::FromStr;
+
+/// The names of all techniques, `auto` first.
+pub const TECHNIQUES: [&str; 5] = ["auto", "group-join", "ppjoin", "all-pairs", "naive"];
+
+/// Where a join runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Engine {
+    /// Wherever it is fastest.
+    #[default]
+    Auto,
+    /// On CPU cores.
+    Cpu,
+    /// On a GPU.
+    Gpu,
+    /// On CPU cores and a GPU at once.
+    Hybrid,
+}
+
+impl Engine {
+    /// The name used on the command line and in statistics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Engine::Auto => "auto",
+            Engine::Cpu => "cpu",
+            Engine::Gpu => "gpu",
+            Engine::Hybrid => "hybrid",
+        }
+    }
+}
+
+impl FromStr for Engine {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        [Engine::Auto, Engine::Cpu, Engine::Gpu, Engine::Hybrid]
+            .into_iter()
+            .find(|engine| engine.name() == name)
+            .ok_or_else(|| {
+                Error::Config(format!(
+                    "unknown engine {name:?}; expected auto, cpu, gpu or hybrid"
+                ))
+            })
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a join did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Pairs of rows in the answer.
+    pub pairs: u64,
+    /// Pairs of distinct sets that were verified.
+    pub candidates: u64,
+    /// The technique that ran.
+    pub technique: &'static str,
+    /// The engine that ran.
+    pub engine: Engine,
+    /// The number of threads that ran.
+    pub threads: usize,
+}
+
+/// A similarity join: what is wanted, and how to go about it.
+///
+/// Give it one collection for a self-join, or two that were [prepared](crate::prepare) together.
+#[derive(Clone, Debug)]
+pub struct Join {
+    predicate: Predicate,
+    technique: String,
+    engine: Engine,
+    threads: usize,
+}
+
+impl Join {
+    /// A join with the default technique on all cores.
+    pub fn new(predicate: Predicate) -> Self {
+        Join { predicate, technique: "auto".into(), engine: Engine::Auto, threads: 0 }
+    }
+
+    /// Chooses the technique by name, one of [`TECHNIQUES`].
+    pub fn technique(mut self, name: &str) -> Self {
+        self.technique = name.into();
+        self
+    }
+
+    /// Chooses the engine.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Sets the number of threads; 0 for one on each core.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Counts the pairs of rows.
+    pub fn count(
+        &self,
+        left: &SetCollection,
+        right: Option<&SetCollection>,
+        control: &Control,
+    ) -> Result<Report> {
+        let plan = self.plan()?;
+        let counter = Counter::default();
+        let candidates = plan.run(left, right, control, |join, _| counter.worker(join))?;
+        let repeats = crate::count::repeats(left, right, self.bounds());
+        Ok(plan.report(counter.total() + repeats, candidates))
+    }
+
+    /// Hands every pair of rows to `take`, in batches, in an order that does not depend on the
+    /// number of threads. `take` may answer `Break` to end the join early.
+    pub fn pairs(
+        &self,
+        left: &SetCollection,
+        right: Option<&SetCollection>,
+        control: &Control,
+        take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
+    ) -> Result<Report> {
+        let plan = self.plan()?;
+        let ordered = Ordered::new(self.predicate.measure(), right.is_none(), take);
+        let candidates = plan.run(left, right, control, |join, swapped| {
+            ordered.worker(join, swapped)
+        })?;
+        if right.is_none() {
+            ordered.repeats(left, self.bounds());
+        }
+        Ok(plan.report(ordered.pairs(), candidates))
+    }
+
+    /// The connected components of the rows of a self-join: for each row, the smallest row number
+    /// of its component. A row without a partner is a component by itself.
+    pub fn groups(&self, sets: &SetCollection, control: &Control) -> Result<(Vec<u32>, Report)> {
+        let plan = self.plan()?;
+        let components = Components::new(sets.len());
+        let candidates = plan.run(sets, None, control, |join, _| components.worker(join))?;
+        let repeats = crate::count::repeats(sets, None, self.bounds());
+        let pairs = components.pairs() + repeats;
+        Ok((components.labels(sets, self.bounds()), plan.report(pairs, candidates)))
+    }
+
+    fn bounds(&self) -> Bounds {
+        Bounds::new(self.predicate)
+    }
+
+    fn plan(&self) -> Result<Plan> {
+        match self.engine {
+            Engine::Auto | Engine::Cpu => {}
+            Engine::Gpu | Engine::Hybrid => {
+                return Err(Error::Unavailable(format!(
+                    "engine {}: this build of simjoin has no GPU support; use --engine cpu",
+                    self.engine
+                )));
+            }
+        }
+        let name = if self.technique == "auto" { TECHNIQUES[1] } else { &self.technique };
+        let technique = simjoin_cpu::techniques()
+            .into_iter()
+            .find(|technique| technique.name() == name)
+            .ok_or_else(|| {
+                Error::Config(format!(
+                    "unknown technique {name:?}; expected one of {}",
+                    TECHNIQUES.join(", ")
+                ))
+            })?;
+        Plan::new(technique, self.bounds(), self.threads)
+    }
+}

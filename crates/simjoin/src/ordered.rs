@@ -1,0 +1,194 @@
+//! How do pairs reach the user in one order, from many threads, in bounded memory?
+//!
+//! Each worker expands the pairs of its tile to rows in a buffer of its own. Tiles are handed on in
+//! their order: a worker whose tile's turn it is passes rows straight on; one that is early keeps
+//! its buffer, leaves it behind when the tile is done and there is room, and otherwise waits for
+//! its turn.
+//!
+//! # Memory
+//!
+//! `BUFFER` rows a worker and `PENDING` rows left behind, whatever the number of pairs.
+//!
+//! # Progress
+//!
+//! Tiles are begun in order, so the tile whose turn it is has always been begun or is left behind
+//! complete; its worker never waits. Nobody waits for a tile that has not been begun.
+
+use crate::count::repeated_sets;
+use crate::driver::TileSink;
+use simjoin_core::{Bounds, Measure, PairSink, RowPair, SetCollection, SetPair};
+use simjoin_plan::Join;
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+/// Rows that a worker collects before it passes them on.
+const BUFFER: usize = 1 << 15;
+
+/// Rows of finished tiles that may wait for their turn.
+const PENDING: usize = 1 << 20;
+
+pub(crate) struct Ordered<F> {
+    measure: Measure,
+    self_join: bool,
+    state: Mutex<State<F>>,
+    turn: Condvar,
+}
+
+struct State<F> {
+    take: F,
+    flow: ControlFlow<()>,
+    pairs: u64,
+    /// The tile whose turn it is.
+    next: usize,
+    /// Complete tiles that are early.
+    early: BTreeMap<usize, Vec<RowPair>>,
+    early_rows: usize,
+}
+
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()>> State<F> {
+    fn pass_on(&mut self, rows: &[RowPair]) {
+        if self.flow.is_continue() && !rows.is_empty() {
+            self.pairs += rows.len() as u64;
+            self.flow = (self.take)(rows);
+        }
+    }
+}
+
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
+    pub(crate) fn new(measure: Measure, self_join: bool, take: F) -> Self {
+        let state = State {
+            take,
+            flow: ControlFlow::Continue(()),
+            pairs: 0,
+            next: 0,
+            early: BTreeMap::new(),
+            early_rows: 0,
+        };
+        Ordered { measure, self_join, state: Mutex::new(state), turn: Condvar::new() }
+    }
+
+    pub(crate) fn worker<'a>(&'a self, join: &Join<'a>, swapped: bool) -> OrderedSink<'a, F> {
+        OrderedSink { ordered: self, join: *join, swapped, tile: 0, rows: Vec::new() }
+    }
+
+    pub(crate) fn pairs(&self) -> u64 {
+        self.lock().pairs
+    }
+
+    /// Passes on the pairs of rows that hold the same set.
+    pub(crate) fn repeats(&self, sets: &SetCollection, bounds: Bounds) {
+        let mut state = self.lock();
+        let mut rows = Vec::new();
+        for set in repeated_sets(sets, bounds) {
+            let size = sets.size(set);
+            let similarity = self.measure.similarity(size, size, size);
+            for (at, &left) in sets.rows(set).iter().enumerate() {
+                for &right in &sets.rows(set)[at + 1..] {
+                    rows.push(RowPair { left, right, overlap: size, similarity });
+                    if rows.len() == BUFFER {
+                        state.pass_on(&rows);
+                        rows.clear();
+                    }
+                }
+                if state.flow.is_break() {
+                    return;
+                }
+            }
+        }
+        state.pass_on(&rows);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<F>> {
+        // A poisoned lock means that another worker panicked; its panic is the one to report.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it is this tile's turn, or the consumer has had enough.
+    fn wait(&self, tile: usize) -> MutexGuard<'_, State<F>> {
+        self.turn
+            .wait_while(self.lock(), |state| state.next != tile && state.flow.is_continue())
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The tile whose turn it is has been passed on whole: so are those that follow and are early.
+    fn advance(&self, mut state: MutexGuard<'_, State<F>>) -> ControlFlow<()> {
+        state.next += 1;
+        while let Some(rows) = { let next = state.next; state.early.remove(&next) } {
+            state.early_rows -= rows.len();
+            state.pass_on(&rows);
+            state.next += 1;
+        }
+        self.turn.notify_all();
+        state.flow
+    }
+}
+
+pub(crate) struct OrderedSink<'a, F> {
+    ordered: &'a Ordered<F>,
+    join: Join<'a>,
+    swapped: bool,
+    tile: usize,
+    rows: Vec<RowPair>,
+}
+
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> OrderedSink<'_, F> {
+    fn pass_on(&mut self) -> ControlFlow<()> {
+        let mut state = self.ordered.wait(self.tile);
+        state.pass_on(&self.rows);
+        self.rows.clear();
+        if state.flow.is_break() {
+            self.ordered.turn.notify_all();
+        }
+        state.flow
+    }
+}
+
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> PairSink for OrderedSink<'_, F> {
+    fn wants_overlap(&self) -> bool {
+        true
+    }
+
+    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
+        let Join { probe: probes, build: builds, .. } = self.join;
+        for &SetPair { probe, build, overlap } in pairs {
+            let similarity = self.ordered.measure.similarity(
+                probes.size(probe),
+                builds.size(build),
+                overlap,
+            );
+            for &a in probes.rows(probe) {
+                for &b in builds.rows(build) {
+                    let exchange = if self.ordered.self_join { b < a } else { self.swapped };
+                    let (left, right) = if exchange { (b, a) } else { (a, b) };
+                    self.rows.push(RowPair { left, right, overlap, similarity });
+                }
+                if self.rows.len() >= BUFFER {
+                    self.pass_on()?;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> TileSink for OrderedSink<'_, F> {
+    fn begin(&mut self, tile: usize) {
+        self.tile = tile;
+    }
+
+    fn end(&mut self) -> ControlFlow<()> {
+        let mut state = self.ordered.lock();
+        if state.next != self.tile && state.early_rows + self.rows.len() <= PENDING {
+            state.early_rows += self.rows.len();
+            let rows = std::mem::take(&mut self.rows);
+            state.early.insert(self.tile, rows);
+            return state.flow;
+        }
+        drop(state);
+        let mut state = self.ordered.wait(self.tile);
+        state.pass_on(&self.rows);
+        self.rows.clear();
+        self.ordered.advance(state)
+    }
+}
