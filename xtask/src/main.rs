@@ -1,2 +1,201 @@
-//! Under construction.
-fn main() {}
+//! What does the project check, and with which one command?
+//!
+//! `cargo xtask test` runs everything that CI runs; each check is also a command of its own.
+
+#![forbid(unsafe_code)]
+
+mod layers;
+mod licences;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+/// What a check answers: nothing, or why it failed.
+pub type Check = Result<(), String>;
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  test               everything below but fuzz: what CI runs
+  format             formatting
+  lint               clippy on all targets, warnings denied
+  unit               all tests of the workspace
+  docs               documentation, warnings denied
+  layers             every dependency between our crates points to an earlier one
+  licences           every dependency's licence is one that we accept
+  fuzz-build         the fuzz targets build
+  benchmarks         the tests of the benchmark driver
+  expected           a quick subset of the published exact counts (--all for every one)
+  fuzz TARGET [S]    run a fuzz target (readers or techniques) for S seconds, 60 by default";
+
+type Step = (&'static str, fn() -> Check);
+
+const STEPS: [Step; 9] = [
+    ("format", format),
+    ("layers", layers::check),
+    ("licences", licences::check),
+    ("lint", lint),
+    ("unit", unit),
+    ("docs", docs),
+    ("fuzz-build", fuzz_build),
+    ("benchmarks", benchmarks),
+    ("expected", expected),
+];
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words[..] {
+        ["test"] => STEPS.iter().try_for_each(run),
+        ["fuzz", target] => fuzz(target, "60"),
+        ["fuzz", target, seconds] => fuzz(target, seconds),
+        ["expected", "--all"] => published_counts(&[]),
+        [name] => match STEPS.iter().find(|(step, _)| *step == name) {
+            Some(step) => run(step),
+            None => Err(HELP.into()),
+        },
+        _ => Err(HELP.into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run((name, check): &Step) -> Check {
+    eprintln!("── {name}");
+    let begin = Instant::now();
+    check().map_err(|why| format!("── {name} failed: {why}"))?;
+    eprintln!("── {name}: {:.0} s", begin.elapsed().as_secs_f64());
+    Ok(())
+}
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
+}
+
+/// Runs a program in the root folder; it must succeed.
+fn call(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Check {
+    let status = Command::new(program)
+        .args(arguments)
+        .envs(environment.iter().copied())
+        .current_dir(root())
+        .status()
+        .map_err(|error| format!("{program}: {error}"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("{program} {} ended with {status}", arguments.join(" ")))
+    }
+}
+
+fn format() -> Check {
+    call("cargo", &["fmt", "--all", "--check"], &[])?;
+    call("cargo", &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"], &[])
+}
+
+fn lint() -> Check {
+    call(
+        "cargo",
+        &["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"],
+        &[],
+    )
+}
+
+fn unit() -> Check {
+    call("cargo", &["test", "--workspace", "--locked"], &[])
+}
+
+fn docs() -> Check {
+    call(
+        "cargo",
+        &["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"],
+        &[("RUSTDOCFLAGS", "--deny warnings")],
+    )
+}
+
+/// libFuzzer is C++: its compiler is installed where it is missing and can be.
+fn cpp_compiler() -> Check {
+    let present = |name: &str| Command::new(name).arg("--version").output().is_ok();
+    if present("c++") || std::env::var_os("CXX").is_some() {
+        return Ok(());
+    }
+    eprintln!("installing g++ for libFuzzer");
+    call("apt-get", &["update", "--quiet"], &[])
+        .and_then(|()| call("apt-get", &["install", "--yes", "--quiet", "g++"], &[]))
+        .map_err(|why| format!("a C++ compiler is needed to build libFuzzer; install g++ ({why})"))
+}
+
+fn fuzz_build() -> Check {
+    cpp_compiler()?;
+    call("cargo", &["build", "--manifest-path", "fuzz/Cargo.toml", "--locked"], &[])
+}
+
+/// Coverage instrumentation for libFuzzer with a stable compiler.
+const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
+    -Cllvm-args=-sanitizer-coverage-level=4 \
+    -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
+    -Cllvm-args=-sanitizer-coverage-pc-table";
+
+fn fuzz(target: &str, seconds: &str) -> Check {
+    cpp_compiler()?;
+    let corpus = format!("fuzz/corpus/{target}");
+    std::fs::create_dir_all(root().join(&corpus)).map_err(|error| format!("{corpus}: {error}"))?;
+    let host = host()?;
+    call(
+        "cargo",
+        &[
+            "run",
+            "--release",
+            "--manifest-path",
+            "fuzz/Cargo.toml",
+            "--target",
+            &host,
+            "--bin",
+            target,
+            "--",
+            &corpus,
+            &format!("-max_total_time={seconds}"),
+            "-max_len=4096",
+        ],
+        &[("RUSTFLAGS", COVERAGE)],
+    )
+}
+
+/// The compiler's host: naming it as the target keeps the instrumentation out of build scripts.
+fn host() -> Result<String, String> {
+    let output = Command::new("rustc").arg("-vV").output().map_err(|e| format!("rustc: {e}"))?;
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .find_map(|line| line.strip_prefix("host: ").map(str::to_string))
+        .ok_or_else(|| "rustc names no host".into())
+}
+
+fn benchmarks() -> Check {
+    call(
+        "python3",
+        &[
+            "-m",
+            "unittest",
+            "discover",
+            "--start-directory",
+            "benchmarks/tests",
+            "--top-level-directory",
+            "benchmarks",
+        ],
+        &[],
+    )
+}
+
+fn expected() -> Check {
+    published_counts(&["--quick"])
+}
+
+fn published_counts(extra: &[&str]) -> Check {
+    call("python3", &[&["benchmarks/run.py", "expected"], extra].concat(), &[])
+}

@@ -1,2 +1,76 @@
-//! Under construction.
-fn main() {}
+//! The `simjoin` command.
+//!
+//! Three steps: [`flags`] says what can be typed, [`settings`] resolves what was typed into what
+//! is meant, [`run`] does it. An error is one line on standard error; the exit status is 0, 1 for
+//! an error of the run, 2 for wrong usage.
+
+#![forbid(unsafe_code)]
+
+mod flags;
+mod progress;
+mod run;
+mod settings;
+mod stats;
+
+use clap::{CommandFactory, Parser};
+use flags::{Command, Flags};
+use settings::Settings;
+use simjoin::Error;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let flags = match Flags::try_parse() {
+        Ok(flags) => flags,
+        Err(error) => return usage(&error),
+    };
+    let settings = match flags.command {
+        Command::Sets(flags) => Settings::of_sets(flags),
+        Command::Text(flags) => Settings::of_text(flags),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Flags::command(), "simjoin", &mut script);
+            return match std::io::stdout().write_all(&script) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => fail(&format!("standard output: {error}"), 1),
+            };
+        }
+    };
+    let settings = match settings {
+        Ok(settings) => settings,
+        Err(error) => return fail(&error.to_string(), 2),
+    };
+    match run::run(&settings) {
+        Ok(()) => ExitCode::SUCCESS,
+        // What a shell reports for a program that Ctrl-C has ended.
+        Err(error @ Error::Interrupted) => fail(&error.to_string(), 130),
+        Err(error) => fail(&error.to_string(), 1),
+    }
+}
+
+/// Help and version go out as they are; a mistake becomes one line.
+fn usage(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    let text = error.to_string();
+    let first = text.split("\n\n").next().unwrap_or_default();
+    let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = line.strip_prefix("error: ").unwrap_or(&line);
+    if line.starts_with("Usage:") || line.starts_with("Exact similarity joins") {
+        // No arguments at all: show the help, as a mistake.
+        eprint!("{}", error.render());
+        return ExitCode::from(2);
+    }
+    fail(&format!("{line} (try 'simjoin --help')"), 2)
+}
+
+fn fail(message: &str, status: u8) -> ExitCode {
+    let mut stderr = std::io::stderr();
+    let (bold, plain) = if stderr.is_terminal() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+    // Line breaks inside a message would make two lines of it.
+    let message = message.replace(['\n', '\r'], " ");
+    // Nothing can be done when standard error is closed as well.
+    let _ = writeln!(stderr, "{bold}simjoin:{plain} {message}");
+    ExitCode::from(status)
+}

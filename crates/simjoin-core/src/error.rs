@@ -41,6 +41,8 @@ pub enum Error {
     },
     /// A backend that is not built in or not present on this machine, and how to get it.
     Unavailable(String),
+    /// The user asked to stop.
+    Interrupted,
     /// A promise inside simjoin was broken: a bug.
     Internal(String),
 }
@@ -73,6 +75,7 @@ impl fmt::Display for Error {
             Error::Memory { what, needed, limit } => {
                 write!(f, "{what} needs {needed} bytes of memory, but the limit is {limit}")
             }
+            Error::Interrupted => f.write_str("interrupted; no output was written"),
             Error::Internal(message) => write!(f, "internal error (please report it): {message}"),
         }
     }

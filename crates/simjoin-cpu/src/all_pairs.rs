@@ -168,7 +168,11 @@ pub(crate) const AHEAD: usize = 8;
 
 impl Worker for AllPairsWorker<'_> {
     fn run(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
-        if sink.wants_overlap() { self.join::<true>(tile, sink) } else { self.join::<false>(tile, sink) }
+        if sink.wants_overlap() {
+            self.join::<true>(tile, sink)
+        } else {
+            self.join::<false>(tile, sink)
+        }
     }
 
     fn candidates(&self) -> u64 {

@@ -42,7 +42,8 @@ impl<'a> Demands<'a> {
             self.size = size;
             self.prefix = self.join.bounds.probe_prefix(size) as usize;
             let partners = self.join.partners(probe);
-            self.partners = partners.start.max(self.builds.start)..partners.end.min(self.builds.end);
+            self.partners =
+                partners.start.max(self.builds.start)..partners.end.min(self.builds.end);
             self.required.fill(0);
         }
         let end = match self.join.order {

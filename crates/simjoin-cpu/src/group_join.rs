@@ -25,10 +25,12 @@
 //!
 //! The index with positions over groups, 4 bytes per group and 8 per group and worker.
 
+use crate::all_pairs::{AHEAD, set_index_bytes};
 use crate::demands::{Demands, index_prefixes};
 use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::verify::{Emitter, verify};
 use simjoin_core::{PairSink, SetId};
+use simjoin_kernels::prefetch::prefetch;
 use simjoin_plan::{Join, Order, Technique, Tile, Tiler, Worker};
 use std::ops::{ControlFlow, Range};
 
@@ -41,7 +43,7 @@ impl Technique for GroupJoin {
     }
 
     fn memory_bytes(&self, join: &Join<'_>, builds: &Range<SetId>, threads: usize) -> u64 {
-        crate::all_pairs::set_index_bytes(join, builds, threads, true) + 4 * builds.len() as u64
+        set_index_bytes(join, builds, threads, true) + 4 * builds.len() as u64
     }
 
     fn prepare<'a>(&self, join: &Join<'a>, builds: Range<SetId>) -> Box<dyn Tiler + 'a> {
@@ -58,8 +60,13 @@ impl Technique for GroupJoin {
             }
         }
         let index = PrefixIndex::new(build, true, starts.iter().map(|&id| prefix(id)));
+        let class_ends = build
+            .classes()
+            .iter()
+            .map(|class| starts.partition_point(|&start| start < class.end) as u32)
+            .collect();
         starts.push(builds.end);
-        Box::new(GroupJoinTiler { join: *join, builds, starts, index })
+        Box::new(GroupJoinTiler { join: *join, builds, starts, class_ends, index })
     }
 }
 
@@ -68,6 +75,8 @@ struct GroupJoinTiler<'a> {
     builds: Range<SetId>,
     /// The first set of each build group, and the end of the last group.
     starts: Vec<SetId>,
+    /// The group after the last of each size class; groups do not cross classes.
+    class_ends: Vec<u32>,
     index: PrefixIndex,
 }
 
@@ -119,7 +128,7 @@ impl GroupJoinWorker<'_> {
 
     /// Fills `candidates` with every build group that passes the position test.
     fn filter(&mut self, probe: SetId, partners: &Range<SetId>) -> usize {
-        let GroupJoinTiler { join, starts, index, .. } = self.tiler;
+        let GroupJoinTiler { join, starts, class_ends, index, .. } = self.tiler;
         let build = join.build;
         while starts[self.first as usize] < partners.start {
             self.first += 1;
@@ -140,11 +149,12 @@ impl GroupJoinWorker<'_> {
                 // One run of groups of one size.
                 let class = build.class_of(starts[groups[at] as usize]);
                 let required = self.demands.required(class);
-                let class = build.classes()[class as usize];
-                while at < groups.len() && starts[groups[at] as usize] < class.end {
+                let run_end = class_ends[class as usize];
+                let size = build.classes()[class as usize].size;
+                while at < groups.len() && groups[at] < run_end {
                     let group = groups[at];
                     let found = &mut self.found[group as usize];
-                    let passes = *found + rest.min(class.size - positions[at]) >= required;
+                    let passes = *found + rest.min(size - positions[at]) >= required;
                     self.candidates[count] = group;
                     count += usize::from(passes & (*found == 0));
                     *found = if passes { *found + 1 } else { 0 };
@@ -171,6 +181,10 @@ impl GroupJoinWorker<'_> {
             }
             let count = self.filter(group.start, &partners);
             for at in 0..count {
+                if at + AHEAD < count {
+                    let ahead = self.candidates[at + AHEAD] as usize;
+                    prefetch(build.set(self.tiler.starts[ahead]));
+                }
                 let candidate = self.candidates[at] as usize;
                 let found = std::mem::take(&mut self.found[candidate]);
                 if found == 0 {
@@ -206,7 +220,11 @@ impl GroupJoinWorker<'_> {
 
 impl Worker for GroupJoinWorker<'_> {
     fn run(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
-        if sink.wants_overlap() { self.join::<true>(tile, sink) } else { self.join::<false>(tile, sink) }
+        if sink.wants_overlap() {
+            self.join::<true>(tile, sink)
+        } else {
+            self.join::<false>(tile, sink)
+        }
     }
 
     fn candidates(&self) -> u64 {

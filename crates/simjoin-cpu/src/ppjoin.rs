@@ -160,7 +160,11 @@ impl PpJoinWorker<'_> {
 
 impl Worker for PpJoinWorker<'_> {
     fn run(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
-        if sink.wants_overlap() { self.join::<true>(tile, sink) } else { self.join::<false>(tile, sink) }
+        if sink.wants_overlap() {
+            self.join::<true>(tile, sink)
+        } else {
+            self.join::<false>(tile, sink)
+        }
     }
 
     fn candidates(&self) -> u64 {

@@ -1,1 +1,34 @@
-//! Under construction.
+//! How do records get from files into sets, and pairs from a join into files?
+//!
+//! * [`read_sets`] reads one or two inputs (lines, CSV, TSV, JSONL, Parquet, Arrow IPC; plain,
+//!   gzip or zstd; files or standard input), tokenizes their records and numbers the tokens.
+//! * [`PairWriter`] and [`GroupWriter`] write answers (TSV, CSV, JSONL, Parquet, Arrow IPC). A
+//!   file appears under its name only when it is complete.
+//!
+//! ```text
+//! path ─ source ─ reader ══ blocks ══> workers ══ local rows ══> merge ─> RawSets + Ids
+//!        (gzip,   (one thread:         (threads: tokenize,       (calling thread:
+//!         zstd)    cut into blocks)     number per block)         one dictionary)
+//! ```
+//!
+//! Nothing here panics on what a file holds: bad input is an [`Error`](simjoin_core::Error) of one
+//! line that names the file, the place and what was expected.
+
+#![forbid(unsafe_code)]
+
+mod block;
+mod dictionary;
+mod format;
+mod ids;
+mod pipeline;
+mod read;
+mod readers;
+mod source;
+mod tokenize;
+mod writers;
+
+pub use format::Format;
+pub use ids::Ids;
+pub use read::{ReadOptions, ReadSets, Table, read_sets};
+pub use tokenize::Tokenizer;
+pub use writers::{GroupRow, GroupWriter, OutputFormat, PairRow, PairWriter};

@@ -92,8 +92,7 @@ mod tests {
                     let tiles = tiles(&join, &builds);
                     for probe in 0..join.probe.len() as SetId {
                         let partners = join.partners(probe);
-                        let wanted =
-                            partners.start.max(builds.start)..partners.end.min(builds.end);
+                        let wanted = partners.start.max(builds.start)..partners.end.min(builds.end);
                         let owners: Vec<_> =
                             tiles.iter().filter(|t| t.probes.contains(&probe)).collect();
                         assert!(owners.len() <= 1);

@@ -5,13 +5,16 @@
 
 use crate::join::{Engine, Report};
 use rayon::{ThreadPool, ThreadPoolBuilder};
-use simjoin_core::{Bounds, Error, PairSink, Result, SetCollection};
+use simjoin_core::{Bounds, Error, PairSink, Result, SetCollection, SetId};
 use simjoin_plan::{Join, Technique, passes, tiles};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Tokens indexed at once: positions in an index are 32-bit numbers, with room for list ends.
 const MAX_INDEX_TOKENS: usize = 1 << 31;
+
+/// An index is made in at most about this many passes.
+const MAX_PASSES: usize = 1000;
 
 /// Lets another thread watch a join and end it.
 #[derive(Debug, Default)]
@@ -51,6 +54,7 @@ pub(crate) struct Plan {
     technique: Box<dyn Technique>,
     bounds: Bounds,
     pool: ThreadPool,
+    memory: u64,
 }
 
 impl Plan {
@@ -58,12 +62,13 @@ impl Plan {
         technique: Box<dyn Technique>,
         bounds: Bounds,
         threads: usize,
+        memory: u64,
     ) -> Result<Self> {
         let pool = ThreadPoolBuilder::new()
             .num_threads(threads)
             .build()
             .map_err(|error| Error::Config(format!("cannot start threads: {error}")))?;
-        Ok(Plan { technique, bounds, pool })
+        Ok(Plan { technique, bounds, pool, memory })
     }
 
     pub(crate) fn report(&self, pairs: u64, candidates: u64) -> Report {
@@ -73,6 +78,29 @@ impl Plan {
             technique: self.technique.name(),
             engine: Engine::Cpu,
             threads: self.pool.current_num_threads(),
+        }
+    }
+
+    /// Ranges of build sets that can be indexed one after the other within the memory.
+    fn passes(&self, join: &Join<'_>) -> Result<Vec<Range<SetId>>> {
+        let threads = self.pool.current_num_threads();
+        let needs = |builds: &Range<SetId>| self.technique.memory_bytes(join, builds, threads);
+        let mut tokens = join.build.total_tokens().clamp(1, MAX_INDEX_TOKENS);
+        loop {
+            let passes = passes(join.build, tokens);
+            let needed = passes.iter().map(needs).max().unwrap_or(0);
+            if needed <= self.memory {
+                return Ok(passes);
+            }
+            // Each pass walks all probes: with passes this small the join would not end.
+            if passes.len() > MAX_PASSES || passes.len() == join.build.len() {
+                return Err(Error::Memory {
+                    what: format!("{} in {} passes", self.technique.name(), passes.len()),
+                    needed,
+                    limit: self.memory,
+                });
+            }
+            tokens /= 2;
         }
     }
 
@@ -87,7 +115,7 @@ impl Plan {
     ) -> Result<u64> {
         let mut work = Vec::new();
         for (join, swapped) in Join::parts(left, right, self.bounds) {
-            for builds in passes(join.build, MAX_INDEX_TOKENS) {
+            for builds in self.passes(&join)? {
                 let tiles = tiles(&join, &builds);
                 if !tiles.is_empty() {
                     work.push((join, swapped, builds, tiles));

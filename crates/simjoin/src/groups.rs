@@ -38,7 +38,8 @@ impl Components {
             let size = sets.size(set);
             bounds.accepts(size, size, size)
         };
-        let mut smallest: Vec<u32> = (0..sets.len() as SetId).map(|set| sets.rows(set)[0]).collect();
+        let mut smallest: Vec<u32> =
+            (0..sets.len() as SetId).map(|set| sets.rows(set)[0]).collect();
         for set in 0..sets.len() as SetId {
             let root = find(&mut parents, set) as usize;
             smallest[root] = smallest[root].min(sets.rows(set)[0]);

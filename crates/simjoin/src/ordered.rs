@@ -114,7 +114,10 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
     /// The tile whose turn it is has been passed on whole: so are those that follow and are early.
     fn advance(&self, mut state: MutexGuard<'_, State<F>>) -> ControlFlow<()> {
         state.next += 1;
-        while let Some(rows) = { let next = state.next; state.early.remove(&next) } {
+        while let Some(rows) = {
+            let next = state.next;
+            state.early.remove(&next)
+        } {
             state.early_rows -= rows.len();
             state.pass_on(&rows);
             state.next += 1;
@@ -152,11 +155,8 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> PairSink for OrderedSink<'_
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
         let Join { probe: probes, build: builds, .. } = self.join;
         for &SetPair { probe, build, overlap } in pairs {
-            let similarity = self.ordered.measure.similarity(
-                probes.size(probe),
-                builds.size(build),
-                overlap,
-            );
+            let similarity =
+                self.ordered.measure.similarity(probes.size(probe), builds.size(build), overlap);
             for &a in probes.rows(probe) {
                 for &b in builds.rows(build) {
                     let exchange = if self.ordered.self_join { b < a } else { self.swapped };

@@ -1,0 +1,1 @@
+"""The pieces of the benchmark driver; ``benchmarks/run.py`` is the entry."""

@@ -1,0 +1,68 @@
+"""What every job is given."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import data, simjoin, statistics
+from .cells import Cell
+from .simjoin import Outcome
+from .table import Table
+
+
+@dataclass(frozen=True)
+class Context:
+    """The data, the binary and the options that all jobs share."""
+
+    folder: Path
+    binary: Path
+    runs: int
+    limit: float
+    datasets: list[str] | None = None
+    thresholds: list[str] | None = None
+
+    def join(self, path: Path, cell: Cell, technique: str, threads: int) -> Outcome:
+        """One run of simjoin over a set file."""
+        return simjoin.join_sets(self.binary, path, cell, technique, threads, self.limit)
+
+    def measure(self, path: Path, cell: Cell, technique: str, threads: int) -> list[Outcome]:
+        """Several runs of simjoin over a set file; a long one is not repeated."""
+        say(f"{cell}: simjoin {technique}, {threads} {'thread' if threads == 1 else 'threads'}")
+        return statistics.repeat(
+            lambda: self.join(path, cell, technique, threads), lambda one: one.wall, self.runs
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """A job's table, the facts only it knows, and the exit status."""
+
+    table: Table
+    status: int = 0
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+def say(line: str) -> None:
+    """A line of progress on standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def files(context: Context, cells: list[Cell]) -> dict[str, Path]:
+    """The unpacked set files of the cells' datasets; says which are absent."""
+    found: dict[str, Path] = {}
+    for dataset in dict.fromkeys(cell.dataset for cell in cells):
+        path = data.set_file(context.folder, dataset)
+        if path is None:
+            say(f"{dataset}: not in the data folder, left out")
+        else:
+            found[dataset] = path
+    return found
+
+
+def disagreements(outcomes: list[Outcome], exact: int | None) -> list[int]:
+    """The counts that differ from the exact one."""
+    return [
+        one.pairs for one in outcomes if one.pairs is not None and one.pairs != exact
+    ] if exact is not None else []

@@ -1,0 +1,1 @@
+"""The jobs of the driver, one module each; each returns a table and a status."""

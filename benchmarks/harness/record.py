@@ -1,0 +1,109 @@
+"""Facts about the run, and the Markdown record of it."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from .paths import RECORDED, REPOSITORY
+from .table import Table
+
+
+def cpu_model(cpuinfo: str) -> str:
+    """The first model name in the text of /proc/cpuinfo."""
+    for line in cpuinfo.splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name" and value.strip():
+            return " ".join(value.split())
+    return platform.machine() or "unknown processor"
+
+
+def memory_gib(meminfo: str) -> str:
+    """Total memory from the text of /proc/meminfo."""
+    for line in meminfo.splitlines():
+        if line.startswith("MemTotal:"):
+            return f"{int(line.split()[1]) / (1 << 20):.0f} GiB"
+    return "unknown"
+
+
+def read_or_empty(path: str) -> str:
+    """A file's text, empty when it cannot be read."""
+    try:
+        return Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def machine() -> str:
+    """Processor, cores and memory in one line."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (
+        f"{cpu_model(read_or_empty('/proc/cpuinfo'))}, {cores} cores, "
+        f"{memory_gib(read_or_empty('/proc/meminfo'))} memory"
+    )
+
+
+def load_average() -> str:
+    """The one-minute load average now."""
+    try:
+        return f"{os.getloadavg()[0]:.1f}"
+    except OSError:
+        return "unknown"
+
+
+def git_commit() -> str:
+    """The commit of the checkout, and whether files differ from it."""
+
+    def git(*arguments: str) -> str:
+        return subprocess.run(
+            ["git", *arguments], cwd=REPOSITORY, check=True, capture_output=True, text=True
+        ).stdout.strip()
+
+    try:
+        commit = git("rev-parse", "--short=12", "HEAD")
+        dirty = git("status", "--porcelain", "--untracked-files=no")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return f"{commit} with uncommitted changes" if dirty else commit
+
+
+def command_line(arguments: Sequence[str]) -> str:
+    """The command that was used, with absolute paths left out."""
+
+    def clean(argument: str) -> str:
+        name, equals, value = argument.partition("=")
+        if equals and Path(value).is_absolute():
+            return f"{name}=…"
+        return "…" if Path(argument).is_absolute() else argument
+
+    return " ".join(["python3", "benchmarks/run.py", *map(clean, arguments)])
+
+
+def facts(arguments: Sequence[str], simjoin_version: str, load: str) -> dict[str, str]:
+    """What a reader must know about a run."""
+    return {
+        "Date": datetime.date.today().isoformat(),
+        "Machine": machine(),
+        "Load average at the start": load,
+        "simjoin": f"{simjoin_version}, commit {git_commit()}",
+        "Command": f"`{command_line(arguments)}`",
+    }
+
+
+def markdown(table: Table, about: dict[str, str]) -> str:
+    """The record: the table, and the facts after its title."""
+    title, _, rest = table.markdown().partition("\n")
+    lines = [title, ""] + [f"* {name}: {value}" for name, value in about.items()]
+    return "\n".join(lines) + "\n" + rest
+
+
+def write(table: Table, about: dict[str, str], job: str) -> Path:
+    """Writes the record of a job, replacing one of the same day."""
+    RECORDED.mkdir(parents=True, exist_ok=True)
+    path = RECORDED / f"{about['Date']}-{job}.md"
+    path.write_text(markdown(table, about), encoding="utf-8")
+    return path

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""Benchmarks of simjoin: one command, one table.
+
+    python3 benchmarks/run.py                    simjoin beside its peers
+    python3 benchmarks/run.py reference          beside the reference C++ code
+    python3 benchmarks/run.py expected --quick   counts beside the exact ones
+    python3 benchmarks/run.py reading            reading text records
+    python3 benchmarks/run.py data               only unpack the data
+
+Needs Python 3.11 or newer and nothing else; the peers are installed into an
+environment of their own under benchmarks/.cache.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from harness import data, record, simjoin
+from harness.cells import comma_list
+from harness.context import Context
+from harness.jobs import expected, peers, reading, reference
+
+JOBS = {
+    "peers": (peers, "simjoin's techniques beside the peers (the default)"),
+    "reference": (reference, "join seconds beside the reference C++ code's"),
+    "expected": (expected, "check the counts of expected.tsv; status 1 where one is wrong"),
+    "reading": (reading, "seconds of reading and preparing text records"),
+}
+
+
+def positive(text: str) -> int:
+    """A whole number from 1."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("must be 1 or more")
+    return number
+
+
+def common_options() -> argparse.ArgumentParser:
+    """The options of every job."""
+    parser = argparse.ArgumentParser(add_help=False)
+    group = parser.add_argument_group("common options")
+    group.add_argument(
+        "--data", metavar="DIR",
+        help=f"the data folder (default: ${data.ENVIRONMENT}, else ../shared/data "
+        "beside the repository)",
+    )
+    group.add_argument(
+        "--simjoin", metavar="PATH", help="the binary to measure (default: cargo build --release)"
+    )
+    group.add_argument(
+        "--runs", type=positive, default=3, metavar="N",
+        help="best of N runs; a run over 10 s is not repeated (default: 3)",
+    )
+    group.add_argument(
+        "--limit", type=float, default=300, metavar="SECONDS",
+        help="time limit of one run of simjoin (default: 300)",
+    )
+    group.add_argument("--datasets", type=comma_list, metavar="LIST", help="only these datasets")
+    group.add_argument(
+        "--thresholds", type=comma_list, metavar="LIST", help="only these thresholds"
+    )
+    group.add_argument(
+        "--record", action="store_true",
+        help="also write the table to benchmarks/recorded/YYYY-MM-DD-JOB.md",
+    )
+    return parser
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="run.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="run.py JOB --help shows a job's options.",
+    )
+    jobs = parser.add_subparsers(dest="job", metavar="JOB", required=True)
+    common = common_options()
+    for name, (module, summary) in JOBS.items():
+        job = jobs.add_parser(name, help=summary, description=summary, parents=[common])
+        module.add_options(job)
+    jobs.add_parser("data", help="unpack the data and do nothing else", parents=[common])
+    return parser
+
+
+def with_job(arguments: list[str]) -> list[str]:
+    """Puts the job first; the default job where none is named."""
+    if arguments and arguments[0] in ("-h", "--help"):
+        return arguments
+    for number, argument in enumerate(arguments):
+        if argument in JOBS or argument == "data":
+            return [argument, *arguments[:number], *arguments[number + 1 :]]
+    return ["peers", *arguments]
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the job that the command line asks for."""
+    options = make_parser().parse_args(with_job(arguments))
+    folder = data.locate(options.data)
+    if folder is None:
+        print(
+            "No benchmark data here, so nothing to measure: name the folder with --data DIR "
+            f"or {data.ENVIRONMENT}."
+        )
+        return 0
+    if options.job == "data":
+        for path in data.prepare(folder):
+            print(f"{path.relative_to(data.UNPACKED)}: {path.stat().st_size:,} bytes")
+        return 0
+    try:
+        binary = simjoin.find(options.simjoin) if options.simjoin else simjoin.build()
+        version = simjoin.version(binary)
+    except simjoin.Unavailable as error:
+        print(f"run.py: {error}", file=sys.stderr)
+        return 1
+    load = record.load_average()
+    context = Context(
+        folder.resolve(), binary, options.runs, options.limit, options.datasets, options.thresholds
+    )
+    module, _ = JOBS[options.job]
+    report = module.run(context, options)
+    print(report.table.text(), end="", flush=True)
+    if options.record:
+        about = record.facts(arguments, version, load) | dict(report.facts)
+        written = record.write(report.table, about, options.job)
+        print(f"recorded in benchmarks/recorded/{written.name}", file=sys.stderr)
+    return report.status
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,105 @@
+"""The decisions the jobs make on outcomes."""
+
+import unittest
+
+import run
+from harness.cells import Cell, parse_cells
+from harness.data import ReferenceCell, Shape
+from harness.jobs import expected, peers, reading, reference
+from harness.peers import PEERS, PeerOutcome
+from harness.simjoin import Outcome
+
+SSS, PSJ = PEERS
+
+
+def ok(pairs: int, **phases: float) -> Outcome:
+    return Outcome("ok", 0.5, pairs, phases)
+
+
+class Peers(unittest.TestCase):
+    def test_agreement(self) -> None:
+        others = {SSS: PeerOutcome("ok", 1.0, 9), PSJ: PeerOutcome("ok", 1.0, 9, 9)}
+        self.assertEqual(peers.verdict({"ppjoin": ok(9)}, others, 9), ("agree", True))
+        self.assertEqual(peers.verdict({"ppjoin": ok(9)}, {}, None), ("unchecked", True))
+
+    def test_differences_are_named(self) -> None:
+        others = {SSS: PeerOutcome("ok", 1.0, 11), PSJ: PeerOutcome("ok", 1.0, 9, 7)}
+        said, right = peers.verdict({"ppjoin": ok(9)}, others, 9)
+        self.assertEqual(said, "SSS +2; PSJ +0 / −2 (left to right / right to left)")
+        self.assertTrue(right)
+
+    def test_simjoin_may_be_wrong_too(self) -> None:
+        said, right = peers.verdict({"ppjoin": ok(8)}, {SSS: PeerOutcome("timeout")}, 9)
+        self.assertEqual((said, right), ("simjoin ppjoin −1", False))
+
+    def test_times_and_ratios(self) -> None:
+        timeout = PeerOutcome("timeout")
+        self.assertEqual(peers.peer_cell(timeout, 300), ">300")
+        self.assertEqual(peers.ratio_cell(timeout, 300, ok(1)), ">600×")
+        self.assertEqual(peers.ratio_cell(PeerOutcome("ok", 5.0, 1), 300, ok(1)), "10.0×")
+        self.assertEqual(peers.peer_cell(PeerOutcome("memory"), 300), "memory")
+        self.assertEqual(peers.simjoin_cell(ok(1, join=0.25), 300), "0.500 (0.250)")
+        self.assertEqual(peers.simjoin_cell(Outcome("timeout"), 300), ">300")
+
+    def test_the_default_cells_are_distinct(self) -> None:
+        self.assertEqual(len({one.key for one in peers.DEFAULT_CELLS}), len(peers.DEFAULT_CELLS))
+
+
+class Expected(unittest.TestCase):
+    def test_words(self) -> None:
+        self.assertEqual(expected.judge(ok(9), 9, 300), "0.500")
+        self.assertEqual(expected.judge(ok(7), 9, 300), "WRONG −2")
+        self.assertEqual(expected.judge(Outcome("timeout"), 9, 300), ">300")
+        self.assertEqual(expected.judge(Outcome("error"), 9, 300), "error")
+
+    def test_quick(self) -> None:
+        self.assertTrue(expected.is_quick(2_999_999, 1000))
+        self.assertFalse(expected.is_quick(3_000_000, 1000))
+        self.assertFalse(expected.is_quick(5, 40_000_000))
+
+    def test_high_thresholds_come_first(self) -> None:
+        cells = parse_cells("a:0.5,a:0.9,a:overlap:5,a:overlap:10,b:0.5")
+        order = [f"{one.measure} {one.threshold}" for one in expected.hardest_last(cells)]
+        self.assertEqual(
+            order, ["jaccard 0.9", "jaccard 0.5", "overlap 10", "overlap 5", "jaccard 0.5"]
+        )
+
+
+class Reference(unittest.TestCase):
+    def test_summary(self) -> None:
+        def line(dataset: str, join_ms: int) -> ReferenceCell:
+            return ReferenceCell(Cell(dataset, "jaccard", "0.5"), "ppjoin", 9, 1, 0, join_ms)
+
+        measured = [
+            (line("a", 1000), ok(9, join=1.1), ok(9, join=0.55)),
+            (line("b", 1), ok(9, join=0.004), ok(9, join=0.004)),
+        ]
+        measured.append((line("b", 5), Outcome("timeout"), Outcome("timeout")))
+        said = reference.summary(measured, {"a": Shape(9, 2), "b": Shape(9, 9)})
+        self.assertIn("finished: 2 of 3 (67 %)", said)
+        self.assertTrue(said[1].startswith("all cells: 1 of 3 (33 %) within 1.2×"))
+        self.assertTrue(said[4].startswith("cells where identical sets dominate: 1 of 1"))
+        self.assertTrue(said[-1].startswith("2 threads: 2.00× (geometric mean over 1 cell"))
+
+    def test_counts(self) -> None:
+        self.assertEqual(reference.counts_cell(ok(9), [], 9, 9), "exact")
+        self.assertEqual(reference.counts_cell(ok(9), [], 9, 8), "exact; C++ −1")
+        self.assertEqual(reference.counts_cell(ok(8), [8], 9, 9), "WRONG")
+
+
+class Reading(unittest.TestCase):
+    def test_reading_needs_both_phases(self) -> None:
+        self.assertEqual(reading.reading_seconds(ok(1, read=1.0, prepare=2.0)), 3.0)
+        self.assertIsNone(reading.reading_seconds(ok(1, read=1.0)))
+
+
+class CommandLine(unittest.TestCase):
+    def test_peers_is_the_default_job(self) -> None:
+        self.assertEqual(run.with_job([]), ["peers"])
+        self.assertEqual(run.with_job(["--record"]), ["peers", "--record"])
+        self.assertEqual(run.with_job(["--record", "reading"]), ["reading", "--record"])
+        self.assertEqual(run.with_job(["--help"]), ["--help"])
+
+    def test_the_parser_knows_every_job(self) -> None:
+        for job in (*run.JOBS, "data"):
+            self.assertEqual(run.make_parser().parse_args([job]).job, job)

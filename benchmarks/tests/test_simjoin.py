@@ -1,0 +1,48 @@
+"""Command lines and answers of simjoin."""
+
+import unittest
+from pathlib import Path
+
+from harness import simjoin
+from harness.cells import Cell
+from harness.process import Finished
+
+STATS = '{"pairs": 5, "seconds": {"read": 0.1, "join": 0.25, "total": 0.5}}'
+
+
+class Arguments(unittest.TestCase):
+    def test_a_technique(self) -> None:
+        said = simjoin.set_arguments(Path("a.txt"), Cell("a", "jaccard", "0.80"), "ppjoin", 2)
+        self.assertEqual(
+            [str(one) for one in said],
+            ["sets", "a.txt", "--jaccard", "0.80", "--technique", "ppjoin", "--threads", "2"],
+        )
+
+    def test_auto_leaves_the_choice_to_simjoin(self) -> None:
+        said = simjoin.set_arguments(Path("a.txt"), Cell("a", "overlap", "5"), simjoin.AUTO, 1)
+        self.assertNotIn("--technique", said)
+
+
+class Outcomes(unittest.TestCase):
+    def test_an_answer(self) -> None:
+        outcome = simjoin.read_outcome(Finished(0, 0.6, "5\n", ""), STATS)
+        self.assertTrue(outcome.ok)
+        self.assertEqual((outcome.pairs, outcome.wall, outcome.phase("join")), (5, 0.6, 0.25))
+        self.assertIsNone(outcome.phase("write"))
+
+    def test_out_of_time(self) -> None:
+        self.assertEqual(simjoin.read_outcome(Finished(None, 9, "", ""), "").state, "timeout")
+
+    def test_errors(self) -> None:
+        for finished, stats, note in (
+            (Finished(1, 1, "", "warning\nsimjoin: no such file\n"), "", "simjoin: no such file"),
+            (Finished(-9, 1, "", ""), "", "ended by signal 9"),
+            (Finished(0, 1, "left\tright\n", ""), STATS, "--count printed"),
+            (Finished(0, 1, "5\n", ""), "", "--stats wrote no JSON"),
+            (Finished(0, 1, "5\n", ""), '{"seconds": 3}', "--stats wrote no JSON"),
+        ):
+            with self.subTest(note):
+                outcome = simjoin.read_outcome(finished, stats)
+                self.assertEqual(outcome.state, "error")
+                self.assertIn(note, outcome.note)
+                self.assertIsNone(outcome.pairs)

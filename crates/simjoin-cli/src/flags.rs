@@ -1,0 +1,192 @@
+//! What can be typed?
+
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
+use clap_complete::Shell;
+
+/// Exact similarity joins: all pairs of similar sets or texts, none missed.
+#[derive(Debug, Parser)]
+#[command(
+    name = "simjoin",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "Examples:\n  \
+        simjoin sets baskets.txt --jaccard 0.8\n  \
+        simjoin text titles.csv --column title --tokens words --jaccard 0.7 -o pairs.parquet\n  \
+        simjoin text old.jsonl new.jsonl --column text --tokens qgrams:3 --cosine 0.9\n\n\
+        'simjoin COMMAND --help' explains a command."
+)]
+pub struct Flags {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Join sets: lines of tokens, or list columns
+    #[command(
+        long_about = "Finds all pairs of similar sets.\n\n\
+            A text file holds one set per line, tokens separated by white space. CSV, TSV, JSONL, \
+            Parquet and Arrow files take --column: a list of strings or integers, or a string that \
+            is split at white space. One file is joined with itself; two files are joined left \
+            with right. '-' is standard input; gzip and zstd are read as they are.",
+        after_help = "Examples:\n  \
+            simjoin sets baskets.txt --jaccard 0.8\n  \
+            simjoin sets baskets.txt.gz --overlap 5 --count\n  \
+            simjoin sets tables.parquet --column values --containment 0.9 -o joinable.csv\n  \
+            cat baskets.txt | simjoin sets - --dice 0.9 --groups"
+    )]
+    Sets(SetsFlags),
+    /// Join text records by their words or q-grams
+    #[command(
+        long_about = "Finds all pairs of similar text records.\n\n\
+            A text file holds one record per line. CSV, TSV, JSONL, Parquet and Arrow files take \
+            --column: a string. Records become sets of words (Unicode word boundaries, lower-cased) \
+            or of q-grams (all substrings of Q characters, the record padded with Q-1 '$' at both \
+            ends). One file is joined with itself; two files are joined left with right. '-' is \
+            standard input; gzip and zstd are read as they are.",
+        after_help = "Examples:\n  \
+            simjoin text titles.txt --tokens words --jaccard 0.7\n  \
+            simjoin text people.csv --column name --id ssn --tokens qgrams:3 --cosine 0.8\n  \
+            simjoin text corpus.jsonl --column text --tokens words --jaccard 0.8 --groups -o groups.tsv\n  \
+            simjoin text shop_a.csv shop_b.csv --column title --tokens qgrams:2 --dice 0.9 -o links.parquet"
+    )]
+    Text(TextFlags),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  \
+        simjoin completions bash > ~/.local/share/bash-completion/completions/simjoin")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct SetsFlags {
+    #[command(flatten)]
+    pub join: JoinFlags,
+}
+
+#[derive(Debug, Args)]
+pub struct TextFlags {
+    #[command(flatten)]
+    pub join: JoinFlags,
+
+    /// How a record becomes tokens: 'words' or 'qgrams:Q', such as qgrams:3
+    #[arg(long, value_name = "T", default_value = "words", help_heading = "Tokens")]
+    pub tokens: String,
+}
+
+#[derive(Debug, Args)]
+#[command(group(ArgGroup::new("predicate").required(true)))]
+pub struct JoinFlags {
+    /// The file to join; '-' is standard input
+    #[arg(value_name = "LEFT", value_hint = ValueHint::FilePath)]
+    pub left: String,
+
+    /// The file to join it with; without it, LEFT is joined with itself
+    #[arg(value_name = "RIGHT", value_hint = ValueHint::FilePath)]
+    pub right: Option<String>,
+
+    /// Common tokens over all tokens, above 0 and at most 1
+    #[arg(
+        long,
+        value_name = "T",
+        group = "predicate",
+        help_heading = "Which pairs (one of)",
+        allow_hyphen_values = true
+    )]
+    pub jaccard: Option<String>,
+
+    /// Common tokens over the geometric mean of the sizes
+    #[arg(
+        long,
+        value_name = "T",
+        group = "predicate",
+        help_heading = "Which pairs (one of)",
+        allow_hyphen_values = true
+    )]
+    pub cosine: Option<String>,
+
+    /// Common tokens over the arithmetic mean of the sizes
+    #[arg(
+        long,
+        value_name = "T",
+        group = "predicate",
+        help_heading = "Which pairs (one of)",
+        allow_hyphen_values = true
+    )]
+    pub dice: Option<String>,
+
+    /// At least N common tokens
+    #[arg(
+        long,
+        value_name = "N",
+        group = "predicate",
+        help_heading = "Which pairs (one of)",
+        allow_hyphen_values = true
+    )]
+    pub overlap: Option<String>,
+
+    /// Common tokens over the smaller size
+    #[arg(
+        long,
+        value_name = "T",
+        group = "predicate",
+        help_heading = "Which pairs (one of)",
+        allow_hyphen_values = true
+    )]
+    pub containment: Option<String>,
+
+    /// Write to FILE: .tsv .csv .jsonl .parquet .arrow [default: TSV on standard output]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Option<String>,
+
+    /// Print only the number of pairs
+    #[arg(long, conflicts_with_all = ["groups", "output"], help_heading = "Output")]
+    pub count: bool,
+
+    /// Write each row with the smallest row of its connected component (one input only)
+    #[arg(long, conflicts_with = "right", help_heading = "Output")]
+    pub groups: bool,
+
+    /// Write what was read, found and how long it took as JSON to FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub stats: Option<String>,
+
+    /// Show no progress
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+
+    /// The column that holds the sets or texts (not for lines)
+    #[arg(long, value_name = "C", help_heading = "Input")]
+    pub column: Option<String>,
+
+    /// The column whose values name the rows in the output [default: row numbers from 0]
+    #[arg(long, value_name = "C", help_heading = "Input")]
+    pub id: Option<String>,
+
+    /// The input's format: lines, csv, tsv, jsonl, parquet, arrow [default: by the file's ending]
+    #[arg(long, value_name = "F", help_heading = "Input")]
+    pub format: Option<String>,
+
+    /// Keep repeated tokens: the k-th occurrence in a record is a token of its own
+    #[arg(long, help_heading = "Tokens")]
+    pub multiset: bool,
+
+    /// Where to run: auto, cpu, gpu, hybrid
+    #[arg(long, value_name = "E", default_value = "auto", help_heading = "How")]
+    pub engine: String,
+
+    /// How to join: auto, ppjoin, group-join, all-pairs, naive; the answer is the same
+    #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "How")]
+    pub technique: String,
+
+    /// Number of threads [default: one per core]
+    #[arg(long, value_name = "N", help_heading = "How")]
+    pub threads: Option<String>,
+
+    /// Memory for the join's index and working space beside the input, such as 512M or 4G
+    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    pub memory: Option<String>,
+}

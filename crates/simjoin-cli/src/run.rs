@@ -1,0 +1,195 @@
+//! How does a run go?
+//!
+//! read → prepare → join → write, each phase timed and shown.
+
+use crate::progress::{BYTES, PARTS, watch};
+use crate::settings::{Answer, Settings};
+use crate::stats::{self, Seconds};
+use simjoin::{Control, Error, Report, Result, SetCollection, prepare};
+use simjoin_io::{GroupRow, GroupWriter, Ids, PairWriter, read_sets};
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+pub fn run(settings: &Settings) -> Result<()> {
+    let begin = Instant::now();
+    let mut seconds = Seconds::default();
+    let interrupt = Interrupt::install()?;
+    settings.join.check()?;
+
+    let bytes = AtomicU64::new(0);
+    let total = total_bytes(settings);
+    let input = watch(
+        settings.quiet,
+        "reading  ",
+        BYTES,
+        || (bytes.load(Ordering::Relaxed), total),
+        || read_sets(&settings.left, settings.right.as_deref(), &settings.read, &bytes),
+    )?;
+    seconds.read = begin.elapsed();
+
+    let phase = Instant::now();
+    let (left_ids, right_ids) = (input.left.ids, input.right.as_ref().and_then(|r| r.ids.clone()));
+    let right_sets = input.right.map(|table| table.sets);
+    let tokens =
+        input.left.sets.tokens.len() + right_sets.as_ref().map_or(0, |sets| sets.tokens.len());
+    let pool = rayon::ThreadPoolBuilder::new()
+        .num_threads(settings.threads)
+        .build()
+        .map_err(|error| Error::Config(format!("cannot start threads: {error}")))?;
+    let (left, right) = watch(
+        settings.quiet,
+        "preparing",
+        PARTS,
+        || (0, 0),
+        || pool.install(|| prepare(input.left.sets, right_sets, input.universe)),
+    )?;
+    drop(pool);
+    seconds.prepare = phase.elapsed();
+
+    let phase = Instant::now();
+    let sides = Sides { left: &left, right: right.as_ref(), left_ids, right_ids };
+    interrupt.joining.store(true, Ordering::Relaxed);
+    let mut writing = Duration::ZERO;
+    let report = watch(
+        settings.quiet,
+        "joining  ",
+        PARTS,
+        || interrupt.control.progress(),
+        || match settings.answer {
+            Answer::Count => count(settings, &sides, &interrupt),
+            Answer::Groups => groups(settings, &sides, &interrupt, &mut writing),
+            Answer::Pairs => pairs(settings, &sides, &interrupt, &mut writing),
+        },
+    )?;
+    seconds.join = phase.elapsed().saturating_sub(writing);
+    seconds.write = writing;
+    seconds.total = begin.elapsed();
+
+    if let Some(path) = &settings.stats {
+        let document = stats::document(&left, right.as_ref(), tokens, &report, &seconds);
+        stats::write(path, &document)?;
+    }
+    Ok(())
+}
+
+/// What is joined, and how its rows are named.
+struct Sides<'a> {
+    left: &'a SetCollection,
+    right: Option<&'a SetCollection>,
+    left_ids: Option<Ids>,
+    right_ids: Option<Ids>,
+}
+
+fn count(settings: &Settings, sides: &Sides<'_>, interrupt: &Interrupt) -> Result<Report> {
+    let report = settings.join.count(sides.left, sides.right, &interrupt.control)?;
+    interrupt.check()?;
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{}", report.pairs)
+        .and_then(|()| stdout.flush())
+        .map_err(|error| Error::io("standard output", error))?;
+    Ok(report)
+}
+
+fn groups(
+    settings: &Settings,
+    sides: &Sides<'_>,
+    interrupt: &Interrupt,
+    writing: &mut Duration,
+) -> Result<Report> {
+    // The output is opened first: a folder that does not exist should not cost a join.
+    let mut writer = GroupWriter::create(settings.output.as_deref(), sides.left_ids.as_ref())?;
+    let (labels, report) = settings.join.groups(sides.left, &interrupt.control)?;
+    interrupt.check()?;
+    let begin = Instant::now();
+    let mut rows = (0u32..).zip(labels).map(|(row, group)| GroupRow { row, group }).peekable();
+    while rows.peek().is_some() {
+        writer.write(&rows.by_ref().take(1 << 16).collect::<Vec<_>>())?;
+    }
+    writer.finish()?;
+    *writing = begin.elapsed();
+    Ok(report)
+}
+
+fn pairs(
+    settings: &Settings,
+    sides: &Sides<'_>,
+    interrupt: &Interrupt,
+    writing: &mut Duration,
+) -> Result<Report> {
+    let right_ids = if sides.right.is_some() { &sides.right_ids } else { &sides.left_ids };
+    let mut writer = PairWriter::create(
+        settings.output.as_deref(),
+        sides.left_ids.as_ref(),
+        right_ids.as_ref(),
+    )?;
+    let mut failure = None;
+    let report = settings.join.pairs(sides.left, sides.right, &interrupt.control, |rows| {
+        let begin = Instant::now();
+        let result = writer.write(rows);
+        *writing += begin.elapsed();
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    interrupt.check()?;
+    let begin = Instant::now();
+    writer.finish()?;
+    *writing += begin.elapsed();
+    Ok(report)
+}
+
+/// Ctrl-C and termination. Until the join begins nothing is open, and the process just ends; from
+/// then on the join is asked to stop, so that the half-written output is removed.
+struct Interrupt {
+    control: Arc<Control>,
+    joining: Arc<AtomicBool>,
+    interrupted: Arc<AtomicBool>,
+}
+
+impl Interrupt {
+    fn install() -> Result<Self> {
+        let interrupt = Interrupt {
+            control: Arc::default(),
+            joining: Arc::default(),
+            interrupted: Arc::default(),
+        };
+        let (control, joining, interrupted) =
+            (interrupt.control.clone(), interrupt.joining.clone(), interrupt.interrupted.clone());
+        ctrlc::set_handler(move || {
+            if !joining.load(Ordering::Relaxed) || interrupted.swap(true, Ordering::Relaxed) {
+                std::process::exit(130);
+            }
+            control.stop();
+        })
+        .map_err(|error| Error::Internal(format!("cannot watch for interrupts: {error}")))?;
+        Ok(interrupt)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.interrupted.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        Ok(())
+    }
+}
+
+/// The size of the files to be read; 0 when one is standard input.
+fn total_bytes(settings: &Settings) -> u64 {
+    let size = |path: &str| std::fs::metadata(path).map_or(0, |file| file.len());
+    let sizes: Vec<u64> = [Some(&settings.left), settings.right.as_ref()]
+        .into_iter()
+        .flatten()
+        .map(|p| size(p))
+        .collect();
+    if sizes.contains(&0) { 0 } else { sizes.iter().sum() }
+}

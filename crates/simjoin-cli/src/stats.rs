@@ -1,0 +1,54 @@
+//! What was done, for a program to read?
+//!
+//! `seconds.join` is the time of the join less what the writer took of it; `seconds.write` is the
+//! writer's share. The five phases add up to about the total.
+
+use serde_json::{Value, json};
+use simjoin::{Error, Report, Result, SetCollection};
+use std::time::Duration;
+
+/// Wall-clock time of each phase.
+#[derive(Debug, Default)]
+pub struct Seconds {
+    pub read: Duration,
+    pub prepare: Duration,
+    pub join: Duration,
+    pub write: Duration,
+    pub total: Duration,
+}
+
+/// The document that `--stats` writes.
+pub fn document(
+    left: &SetCollection,
+    right: Option<&SetCollection>,
+    tokens: usize,
+    report: &Report,
+    seconds: &Seconds,
+) -> Value {
+    json!({
+        "records": { "left": left.records(), "right": right.map(SetCollection::records) },
+        "distinct": { "left": left.len(), "right": right.map(SetCollection::len) },
+        "tokens": tokens,
+        "universe": left.universe(),
+        "pairs": report.pairs,
+        "candidates": report.candidates,
+        "engine": report.engine.name(),
+        "technique": report.technique,
+        "threads": report.threads,
+        "seconds": {
+            "read": seconds.read.as_secs_f64(),
+            "prepare": seconds.prepare.as_secs_f64(),
+            "join": seconds.join.as_secs_f64(),
+            "write": seconds.write.as_secs_f64(),
+            "total": seconds.total.as_secs_f64(),
+        },
+    })
+}
+
+/// Writes the document, whole or not at all.
+pub fn write(path: &str, document: &Value) -> Result<()> {
+    let mut text = serde_json::to_vec_pretty(document)
+        .map_err(|error| Error::Internal(format!("statistics: {error}")))?;
+    text.push(b'\n');
+    std::fs::write(path, &text).map_err(|error| Error::io(path, error))
+}

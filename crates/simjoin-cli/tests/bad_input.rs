@@ -1,0 +1,307 @@
+//! Bad input, one by one: one clear line, the right exit status, and nothing left behind.
+
+mod common;
+use common::{Folder, Run, program};
+use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+
+const GOOD: &str = "a b c\na b c d\nb c d\n";
+
+/// Runs a join of `input` with `-o pairs.tsv`; it must fail with one line that contains `parts`
+/// and leave the folder as it was.
+fn refuses(folder: &Folder, command: &str, parts: &[&str]) {
+    let before = folder.names();
+    folder.run(&format!("{command} --jaccard 0.5 -o pairs.tsv")).fails(1, parts);
+    assert_eq!(folder.names(), before, "{command}");
+}
+
+#[test]
+fn a_missing_file() {
+    refuses(&Folder::new(), "sets nowhere.txt", &["nowhere.txt", "No such file"]);
+    let folder = Folder::new();
+    refuses(folder.file("a.txt", GOOD), "sets a.txt nowhere.txt", &["nowhere.txt"]);
+}
+
+#[test]
+fn a_directory() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.join("d")).unwrap();
+    refuses(&folder, "sets d", &["d: ", "directory"]);
+}
+
+#[test]
+fn an_unreadable_file() {
+    let folder = Folder::new();
+    folder.file("a.txt", GOOD);
+    std::fs::set_permissions(folder.join("a.txt"), PermissionsExt::from_mode(0o000)).unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    let command = |program: &std::path::Path| {
+        let mut command = Command::new(program);
+        command.args(["sets", "a.txt", "--jaccard", "0.5"]).current_dir(folder.path());
+        command
+    };
+    let output = if std::fs::read(folder.join("a.txt")).is_ok() {
+        // The administrator can read everything: be somebody else.
+        let copy = folder.join("simjoin");
+        std::fs::copy(program(), &copy).unwrap();
+        command(&copy).uid(65534).output().unwrap()
+    } else {
+        command(program().as_ref()).output().unwrap()
+    };
+    Run::new(output).fails(1, &["a.txt", "ermission denied"]);
+}
+
+#[test]
+fn invalid_utf8() {
+    let folder = Folder::new();
+    folder.file("a.txt", b"a b\nc \xff d\n");
+    refuses(&folder, "sets a.txt", &["a.txt", "line 2", "UTF-8"]);
+    refuses(&folder, "text a.txt", &["a.txt", "line 2", "UTF-8"]);
+    folder.file("a.csv", b"t\na\n\xff\n");
+    refuses(&folder, "text a.csv", &["a.csv", "line 3", "UTF-8"]);
+}
+
+#[test]
+fn a_ragged_csv() {
+    let folder = Folder::new();
+    folder.file("a.csv", "id,t\n1,a\n2,b,c\n");
+    refuses(
+        &folder,
+        "text a.csv --column t",
+        &["a.csv", "line 3", "3 fields found", "the header has 2"],
+    );
+}
+
+#[test]
+fn a_missing_column() {
+    let folder = Folder::new();
+    folder.file("a.csv", "id,t\n1,a\n").file("a.jsonl", "{\"t\":\"a\"}\n{\"u\":\"a\"}\n");
+    refuses(
+        &folder,
+        "text a.csv --column title",
+        &["a.csv", "`title`", "the columns are `id`, `t`"],
+    );
+    refuses(&folder, "text a.csv --column t --id key", &["a.csv", "`key`", "`id`, `t`"]);
+    refuses(&folder, "text a.csv", &["a.csv", "--column", "`id`, `t`"]);
+    refuses(&folder, "text a.jsonl --column t", &["a.jsonl", "line 2", "`t`"]);
+}
+
+#[test]
+fn a_wrong_column_type() {
+    let folder = Folder::new();
+    folder.file("a.jsonl", "{\"t\":\"a\"}\n{\"t\":5}\n").file("l.jsonl", "{\"t\":[\"a\"]}\n");
+    refuses(&folder, "text a.jsonl --column t", &["a.jsonl", "line 2", "expected"]);
+    refuses(&folder, "text l.jsonl --column t", &["l.jsonl", "line 1", "expected"]);
+    // A Parquet file with a number column: our own output.
+    folder.file("a.txt", GOOD).run("sets a.txt --jaccard 0.5 -o out.parquet").ok();
+    refuses(&folder, "text out.parquet --column overlap", &["out.parquet", "overlap", "expected"]);
+}
+
+#[test]
+fn null_values() {
+    let folder = Folder::new();
+    folder
+        .file("a.jsonl", "{\"t\":\"a\"}\n{\"t\":null}\n")
+        .file("b.jsonl", "{\"t\":[\"a\",null]}\n");
+    refuses(&folder, "text a.jsonl --column t", &["a.jsonl", "line 2", "null"]);
+    refuses(&folder, "sets b.jsonl --column t", &["b.jsonl", "line 1", "null"]);
+}
+
+#[test]
+fn truncated_gzip_and_zstd() {
+    let folder = Folder::new();
+    // The first bytes of a gzip member and of a zstd frame that promise more.
+    folder.file("a.txt.gz", [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1, 200, 0, 55, 255, b'a']);
+    refuses(&folder, "sets a.txt.gz", &["a.txt.gz"]);
+    folder.file("a.txt.zst", [0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x41, 0x00, 0x00, b'a']);
+    refuses(&folder, "sets a.txt.zst", &["a.txt.zst"]);
+}
+
+#[test]
+fn truncated_parquet_and_arrow() {
+    let folder = Folder::new();
+    folder.file("a.txt", GOOD);
+    for name in ["out.parquet", "out.arrow"] {
+        folder.run(&format!("sets a.txt --jaccard 0.5 -o {name}")).ok();
+        let bytes = std::fs::read(folder.join(name)).unwrap();
+        let cut = format!("cut_{name}");
+        for length in [0, 3, 8, bytes.len() / 2, bytes.len() - 1] {
+            folder.file(&cut, &bytes[..length]);
+            refuses(&folder, &format!("sets {cut} --column left"), &[&cut]);
+        }
+    }
+}
+
+#[test]
+fn an_empty_file_and_one_of_blank_lines() {
+    let folder = Folder::new();
+    folder.file("empty.txt", "").file("blank.txt", "\n \n\t\n").file("header.csv", "t\n");
+    refuses(&folder, "sets empty.txt", &["empty.txt", "no records"]);
+    refuses(&folder, "sets blank.txt", &["blank.txt", "no record", "token"]);
+    refuses(&folder, "text header.csv", &["header.csv", "no records"]);
+    folder.file("a.txt", GOOD);
+    refuses(&folder, "sets a.txt blank.txt", &["blank.txt"]);
+}
+
+#[test]
+fn duplicate_ids() {
+    let folder = Folder::new();
+    folder.file("a.csv", "id,t\n7,a\n8,b\n7,c\n");
+    refuses(&folder, "text a.csv --column t --id id", &["a.csv", "line 4", "`7`", "line 2"]);
+}
+
+#[test]
+fn json_that_is_none() {
+    let folder = Folder::new();
+    folder.file("a.jsonl", "{\"t\":\"a\"}\n{\"t\":\n");
+    refuses(&folder, "text a.jsonl --column t", &["a.jsonl", "line 2"]);
+}
+
+#[test]
+fn an_output_folder_that_does_not_exist() {
+    let folder = Folder::new();
+    let run = folder.file("a.txt", GOOD).run("sets a.txt --jaccard 0.5 -o no/where/pairs.tsv");
+    run.fails(1, &["no/where/pairs.tsv", "the folder no/where does not exist"]);
+    let run = folder.run("sets a.txt --jaccard 0.5 --groups -o no/where/groups.tsv");
+    run.fails(1, &["no/where/groups.tsv"]);
+    let run = folder.run("sets a.txt --jaccard 0.5 --count --stats no/where/stats.json");
+    run.fails(1, &["no/where/stats.json"]);
+    assert_eq!(folder.names(), ["a.txt"]);
+}
+
+/// Sets with a million similar pairs: more than any buffer holds.
+fn many_pairs() -> String {
+    (0..1500).map(|row| format!("a b c d e f {row}\n")).collect()
+}
+
+#[test]
+fn a_full_disk() {
+    let folder = Folder::new();
+    folder.file("a.txt", many_pairs());
+    // The device that is always full: the plain write path.
+    if std::path::Path::new("/dev/full").exists() {
+        folder
+            .run("sets a.txt --jaccard 0.5 -o /dev/full")
+            .fails(1, &["/dev/full", "No space left"]);
+    }
+    // A small file system of our own, where the kernel lets us mount one.
+    std::fs::create_dir(folder.join("small")).unwrap();
+    for format in ["tsv", "parquet", "arrow", "jsonl", "csv"] {
+        let script = format!(
+            "mount -t tmpfs -o size=32k tmpfs small || exit 77; \
+             {} sets a.txt --jaccard 0.5 -o small/pairs.{format} 2>err; echo $?; ls -A small | wc -l",
+            program()
+        );
+        let output = Command::new("unshare")
+            .args(["--mount", "--map-root-user", "sh", "-c", &script])
+            .current_dir(folder.path())
+            .output();
+        match output {
+            Ok(output) if output.status.success() => {
+                let out = String::from_utf8(output.stdout).unwrap();
+                assert_eq!(out.split_whitespace().collect::<Vec<_>>(), ["1", "0"], "{format}");
+                let err = std::fs::read_to_string(folder.join("err")).unwrap();
+                assert!(err.contains(&format!("small/pairs.{format}: ")), "{err}");
+                assert!(err.contains("No space left") && err.lines().count() == 1, "{err}");
+            }
+            _ => eprintln!("no file system can be mounted here: only /dev/full was tried"),
+        }
+    }
+}
+
+#[test]
+fn a_broken_pipe_on_standard_output() {
+    let folder = Folder::new();
+    folder.file("a.txt", many_pairs());
+    let mut child = Command::new(program())
+        .args(["sets", "a.txt", "--jaccard", "0.5"])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.starts_with("left"));
+    // The reader is gone; the program must notice and say so.
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+    assert_eq!(err, "simjoin: standard output: Broken pipe (os error 32)\n");
+}
+
+#[test]
+fn an_interrupt_leaves_nothing_behind() {
+    let folder = Folder::new();
+    // Large enough that the join is still running when the signal comes.
+    let rows: String = (0..20_000).map(|row| format!("a b c d e f g h i j {row}\n")).collect();
+    folder.file("a.txt", rows);
+    let mut child = Command::new(program())
+        .args(["sets", "a.txt", "--jaccard", "0.5", "-o", "pairs.jsonl"])
+        .current_dir(folder.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Wait for the temporary file: from then on there is something to clean up.
+    while folder.names().len() < 2 {
+        assert!(child.try_wait().unwrap().is_none(), "the join ended too soon");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    let output = child.wait_with_output().unwrap();
+    Run::new(output).fails(130, &["interrupted"]);
+    assert_eq!(folder.names(), ["a.txt"]);
+}
+
+#[test]
+fn wrong_usage_is_one_line_and_status_2() {
+    let folder = Folder::new();
+    folder.file("a.txt", GOOD);
+    for (arguments, part) in [
+        ("sets a.txt", "--jaccard"),
+        ("sets --jaccard 0.5", "LEFT"),
+        ("sets a.txt --jaccard 0", "is zero"),
+        ("sets a.txt --jaccard -0.5", "is negative"),
+        ("sets a.txt --jaccard 1.5", "is above 1"),
+        ("sets a.txt --cosine NaN", "is not a number"),
+        ("sets a.txt --dice much", "is not a number"),
+        ("sets a.txt --overlap 0", "whole number"),
+        ("sets a.txt --overlap 2.5", "whole number"),
+        ("sets a.txt --jaccard 0.5 --dice 0.5", "cannot be used with"),
+        ("sets a.txt --jaccard 0.5 --count --groups", "cannot be used with"),
+        ("sets a.txt --jaccard 0.5 --count -o x.tsv", "cannot be used with"),
+        ("sets a.txt a.txt --jaccard 0.5 --groups", "cannot be used with"),
+        ("sets a.txt --jaccard 0.5 --technique magic", "ppjoin"),
+        ("sets a.txt --jaccard 0.5 --engine tpu", "hybrid"),
+        ("sets a.txt --jaccard 0.5 --threads 0", "--threads"),
+        ("sets a.txt --jaccard 0.5 --memory lots", "512M"),
+        ("sets a.txt --jaccard 0.5 --format xml", "parquet"),
+        ("sets a.txt --jaccard 0.5 -o pairs.xyz", ".parquet"),
+        ("text a.txt --jaccard 0.5 --tokens letters", "qgrams:"),
+        ("text a.txt --jaccard 0.5 --tokens qgrams:0", "qgrams:"),
+        ("sets a.txt --jaccard 0.5 --surprise", "--surprise"),
+        ("fly a.txt", "fly"),
+    ] {
+        let run = folder.run(arguments);
+        assert!(run.err.contains(part), "{arguments}: {run:?}");
+        run.fails(2, &[]);
+    }
+    assert_eq!(folder.names(), ["a.txt"]);
+}
+
+#[test]
+fn engines_that_are_not_there_and_memory_that_is_too_small() {
+    let folder = Folder::new();
+    folder.file("a.txt", GOOD);
+    for engine in ["gpu", "hybrid"] {
+        folder
+            .run(&format!("sets a.txt --jaccard 0.5 --engine {engine}"))
+            .fails(1, &["this build of simjoin has no GPU support"]);
+    }
+    folder.run("sets a.txt --jaccard 0.5 --memory 10").fails(1, &["memory", "limit is 10"]);
+    folder.run("sets a.txt --column x --jaccard 0.5").fails(1, &["column"]);
+    folder.run("sets - - --jaccard 0.5").fails(1, &["standard input"]);
+}

@@ -1,0 +1,100 @@
+//! What every test of the command line needs: a folder, files in it, and the program.
+
+#![allow(dead_code)]
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+pub struct Folder(tempfile::TempDir);
+
+impl Folder {
+    pub fn new() -> Self {
+        Folder(tempfile::tempdir().unwrap())
+    }
+
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    pub fn join(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Writes a file.
+    pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
+        std::fs::write(self.join(name), content).unwrap();
+        self
+    }
+
+    /// Runs the program in the folder.
+    pub fn run(&self, arguments: &str) -> Run {
+        self.run_with(arguments, b"")
+    }
+
+    /// Runs the program in the folder with this on standard input.
+    pub fn run_with(&self, arguments: &str, input: &[u8]) -> Run {
+        let mut child = Command::new(program())
+            .args(arguments.split_whitespace())
+            .current_dir(self.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        let input = input.to_vec();
+        // The program may end before it has read everything; that is its right.
+        let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
+        let output = child.wait_with_output().unwrap();
+        feeder.join().unwrap();
+        Run::new(output)
+    }
+
+    /// The names in the folder, hidden ones included, sorted.
+    pub fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(self.path())
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+pub fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_simjoin")
+}
+
+#[derive(Debug)]
+pub struct Run {
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Run {
+    pub fn new(output: Output) -> Self {
+        Run {
+            status: output.status.code().unwrap_or(-1),
+            out: String::from_utf8(output.stdout).unwrap(),
+            err: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
+
+    /// The output of a run that must have succeeded without a word on standard error.
+    pub fn ok(self) -> String {
+        assert_eq!((self.status, self.err.as_str()), (0, ""), "{self:?}");
+        self.out
+    }
+
+    /// The run must have failed with this status and exactly one line that contains all of these.
+    pub fn fails(self, status: i32, parts: &[&str]) {
+        assert_eq!(self.status, status, "{self:?}");
+        assert_eq!(self.err.matches('\n').count(), 1, "{self:?}");
+        assert!(self.err.ends_with('\n') && self.err.starts_with("simjoin: "), "{self:?}");
+        for part in parts {
+            assert!(self.err.contains(part), "{part:?} is not in {self:?}");
+        }
+    }
+}

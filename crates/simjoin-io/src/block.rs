@@ -1,0 +1,217 @@
+//! What does a worker make of a block of records?
+//!
+//! A [`BlockBuilder`] numbers the tokens of one block on its own ([`BlockSets`]): rows hold local
+//! numbers, each at most once (a stamp per token says in which row it was last seen, so nothing is
+//! sorted). With `multiset`, the k-th occurrence (k ≥ 2) of a token in a record is a token of its
+//! own: the token's bytes, the byte 0xFF, and k. No UTF-8 text holds the byte 0xFF, so it equals no
+//! other token.
+
+use crate::dictionary::{Hasher, Tokens};
+use crate::tokenize::{Scratch, Tokenizer, for_each_token};
+use hashbrown::HashTable;
+use simjoin_core::Error;
+
+/// The ids of a block's rows.
+#[derive(Default)]
+pub(crate) struct BlockIds {
+    pub(crate) text: String,
+    pub(crate) ends: Vec<usize>,
+    pub(crate) places: Vec<u64>,
+    /// Whether every id was an integer by its type and fits 64 bits with a sign.
+    pub(crate) integers: bool,
+}
+
+/// A block of records as rows of local token numbers.
+pub(crate) struct BlockSets {
+    pub(crate) tokens: Tokens,
+    /// The rows' tokens by local number, and the end of each row.
+    pub(crate) rows: Vec<u32>,
+    pub(crate) ends: Vec<usize>,
+    pub(crate) ids: BlockIds,
+    /// What is wrong with the record after the last row, if something is.
+    pub(crate) error: Option<Error>,
+}
+
+/// A worker's tables for one block after another.
+pub(crate) struct BlockBuilder {
+    tokenizer: Tokenizer,
+    multiset: bool,
+    hasher: Hasher,
+    table: HashTable<u32>,
+    /// By local number: the row it was last seen in (from 1), and how often there.
+    stamps: Vec<u32>,
+    counts: Vec<u32>,
+    scratch: Scratch,
+    repeated: Vec<u8>,
+    row: u32,
+    out: BlockSets,
+}
+
+impl BlockBuilder {
+    pub(crate) fn new(tokenizer: Tokenizer, multiset: bool, hasher: Hasher) -> Self {
+        BlockBuilder {
+            tokenizer,
+            multiset,
+            hasher,
+            table: HashTable::new(),
+            stamps: Vec::new(),
+            counts: Vec::new(),
+            scratch: Scratch::default(),
+            repeated: Vec::new(),
+            row: 1,
+            out: Self::empty(),
+        }
+    }
+
+    fn empty() -> BlockSets {
+        BlockSets {
+            tokens: Tokens::default(),
+            rows: Vec::new(),
+            ends: Vec::new(),
+            ids: BlockIds { integers: true, ..BlockIds::default() },
+            error: None,
+        }
+    }
+
+    /// Which tokenizer records go through.
+    pub(crate) fn tokenizer(&self) -> Tokenizer {
+        self.tokenizer
+    }
+
+    /// Adds a record's tokens to the current row.
+    #[inline]
+    pub(crate) fn record(&mut self, text: &str) {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        for_each_token(self.tokenizer, text, &mut scratch, |token| self.token(token));
+        self.scratch = scratch;
+    }
+
+    /// Adds one token, as it is, to the current row.
+    #[inline]
+    pub(crate) fn token(&mut self, token: &[u8]) {
+        let number = self.number(token);
+        let stamp = &mut self.stamps[number as usize];
+        if *stamp != self.row {
+            *stamp = self.row;
+            self.out.rows.push(number);
+        } else if self.multiset {
+            self.repeated_token(token, number);
+        }
+    }
+
+    #[inline]
+    fn number(&mut self, token: &[u8]) -> u32 {
+        let hash = self.hasher.hash(token);
+        let (number, new) = self.out.tokens.number(&mut self.table, token, hash);
+        if new {
+            self.stamps.push(0);
+        }
+        number
+    }
+
+    #[cold]
+    fn repeated_token(&mut self, token: &[u8], number: u32) {
+        if self.counts.len() < self.stamps.len() {
+            self.counts.resize(self.stamps.len(), 1);
+        }
+        self.counts[number as usize] += 1;
+        let occurrence = self.counts[number as usize];
+        let mut key = std::mem::take(&mut self.repeated);
+        key.clear();
+        key.extend_from_slice(token);
+        key.push(0xFF);
+        key.extend_from_slice(&occurrence.to_le_bytes());
+        let own = self.number(&key);
+        self.repeated = key;
+        self.stamps[own as usize] = self.row;
+        self.out.rows.push(own);
+    }
+
+    /// The id of the current row, which [`end_row`](Self::end_row) then ends.
+    pub(crate) fn id(&mut self, id: &str, is_integer: bool, place: u64) {
+        let ids = &mut self.out.ids;
+        ids.text.push_str(id);
+        ids.ends.push(ids.text.len());
+        ids.places.push(place);
+        ids.integers &= is_integer && id.parse::<i64>().is_ok();
+    }
+
+    /// Ends the current row.
+    #[inline]
+    pub(crate) fn end_row(&mut self) {
+        if self.multiset && !self.counts.is_empty() {
+            let start = self.out.ends.last().copied().unwrap_or(0);
+            for &number in &self.out.rows[start..] {
+                if let Some(count) = self.counts.get_mut(number as usize) {
+                    *count = 1;
+                }
+            }
+        }
+        self.out.ends.push(self.out.rows.len());
+        self.row += 1;
+    }
+
+    /// The block's rows, without what was added to a row that has not ended. The builder is ready
+    /// for the next block.
+    pub(crate) fn finish(&mut self, error: Option<Error>) -> BlockSets {
+        self.table.clear();
+        self.stamps.clear();
+        self.counts.clear();
+        self.row = 1;
+        let mut out = std::mem::replace(&mut self.out, Self::empty());
+        out.rows.truncate(out.ends.last().copied().unwrap_or(0));
+        out.error = error;
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(multiset: bool, records: &[&str]) -> (Vec<Vec<u32>>, usize) {
+        let mut builder = BlockBuilder::new(Tokenizer::Whitespace, multiset, Hasher::default());
+        for record in records {
+            builder.record(record);
+            builder.end_row();
+        }
+        let block = builder.finish(None);
+        let mut start = 0;
+        let rows = block.ends.iter().map(|&end| {
+            let row = block.rows[start..end].to_vec();
+            start = end;
+            row
+        });
+        (rows.collect(), block.tokens.len())
+    }
+
+    #[test]
+    fn repeated_tokens_collapse() {
+        let (rows, universe) = rows(false, &["a b a a", "", "b b c"]);
+        assert_eq!(rows, [vec![0, 1], vec![], vec![1, 2]]);
+        assert_eq!(universe, 3);
+    }
+
+    #[test]
+    fn the_kth_occurrence_is_its_own_token() {
+        // a=0 b=1 a#2=2 a#3=3, then b#2=4
+        let (rows, universe) = rows(true, &["a b a a", "a a", "b b", "a", "a a a"]);
+        assert_eq!(rows, [vec![0, 1, 2, 3], vec![0, 2], vec![1, 4], vec![0], vec![0, 2, 3]]);
+        assert_eq!(universe, 5);
+    }
+
+    #[test]
+    fn an_unfinished_row_is_dropped() {
+        let mut builder = BlockBuilder::new(Tokenizer::Whitespace, false, Hasher::default());
+        builder.record("a b");
+        builder.end_row();
+        builder.record("c d");
+        let block = builder.finish(Some(Error::Config("x".into())));
+        assert_eq!(block.rows, [0, 1]);
+        assert_eq!(block.ends, [2]);
+        builder.record("z");
+        builder.end_row();
+        let block = builder.finish(None);
+        assert_eq!((block.rows, block.ends, block.tokens.len()), (vec![0], vec![1], 1));
+    }
+}

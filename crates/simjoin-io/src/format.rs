@@ -1,0 +1,107 @@
+//! In which format is an input?
+//!
+//! The ending of the path decides, after `.gz` or `.zst` has been taken off; everything that is not
+//! known, and standard input, is lines.
+
+use simjoin_core::Error;
+use std::fmt;
+use std::str::FromStr;
+
+/// The format of an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// One record per line.
+    Lines,
+    /// Comma-separated values with a header row.
+    Csv,
+    /// Tab-separated values with a header row, quoted as CSV is.
+    Tsv,
+    /// One JSON object per line.
+    Jsonl,
+    /// Apache Parquet.
+    Parquet,
+    /// Apache Arrow IPC, file or stream.
+    Arrow,
+}
+
+impl Format {
+    /// The format that a path's ending stands for.
+    pub fn of_path(path: &str) -> Format {
+        let name = path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(path);
+        let name = name.to_ascii_lowercase();
+        let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+        match name.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("csv") => Format::Csv,
+            Some("tsv") => Format::Tsv,
+            Some("jsonl" | "ndjson") => Format::Jsonl,
+            Some("parquet") => Format::Parquet,
+            Some("arrow" | "feather" | "ipc") => Format::Arrow,
+            _ => Format::Lines,
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        match name {
+            "lines" => Ok(Format::Lines),
+            "csv" => Ok(Format::Csv),
+            "tsv" => Ok(Format::Tsv),
+            "jsonl" => Ok(Format::Jsonl),
+            "parquet" => Ok(Format::Parquet),
+            "arrow" => Ok(Format::Arrow),
+            _ => Err(Error::Config(format!(
+                "unknown format `{name}`; expected lines, csv, tsv, jsonl, parquet or arrow"
+            ))),
+        }
+    }
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Format::Lines => "lines",
+            Format::Csv => "csv",
+            Format::Tsv => "tsv",
+            Format::Jsonl => "jsonl",
+            Format::Parquet => "parquet",
+            Format::Arrow => "arrow",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_decides_under_the_compression() {
+        for (path, format) in [
+            ("a.csv", Format::Csv),
+            ("dir.csv/a", Format::Lines),
+            ("A.TSV.GZ", Format::Tsv),
+            ("a.ndjson.zst", Format::Jsonl),
+            ("x/y.jsonl", Format::Jsonl),
+            ("a.parquet", Format::Parquet),
+            ("a.feather", Format::Arrow),
+            ("a.ipc", Format::Arrow),
+            ("a.arrow.gz", Format::Arrow),
+            ("a.txt", Format::Lines),
+            ("csv", Format::Lines),
+            ("-", Format::Lines),
+        ] {
+            assert_eq!(Format::of_path(path), format, "{path}");
+        }
+    }
+
+    #[test]
+    fn names_read_back() {
+        for name in ["lines", "csv", "tsv", "jsonl", "parquet", "arrow"] {
+            assert_eq!(name.parse::<Format>().unwrap().to_string(), name);
+        }
+        let error = "xml".parse::<Format>().unwrap_err().to_string();
+        assert!(error.contains("`xml`") && error.contains("parquet"), "{error}");
+    }
+}

@@ -1,0 +1,179 @@
+//! How do many threads read one file into one numbering?
+//!
+//! # Flow
+//!
+//! ```text
+//!   reader thread             workers                     calling thread
+//!   cut block 0, 1, 2 … ──>   tokenize, number locally ──>  put in order, merge into the dictionary
+//!        ^                                                       │
+//!        └────────────── a permit for each merged block <───────┘
+//! ```
+//!
+//! Blocks are merged in file order, so token numbers, rows and the error that is reported are those
+//! of reading with one thread: rows before a faulty record are merged first, because they may hold
+//! an earlier fault (a repeated id).
+//!
+//! # Memory
+//!
+//! At most `2 × threads + 2` blocks exist at a time, in whatever state: the reader waits for a
+//! permit before it cuts the next one.
+
+use crate::block::{BlockBuilder, BlockSets};
+use crate::dictionary::{Dictionary, Hasher, Place};
+use crate::ids::IdsBuilder;
+use crate::read::Table;
+use crate::tokenize::Tokenizer;
+use crossbeam_channel::{bounded, unbounded};
+use simjoin_core::{Error, RawSets, Result};
+use std::collections::BTreeMap;
+
+/// Cuts an input into blocks, in order, on one thread.
+pub(crate) trait BlockReader: Send {
+    /// The next block; after an error or the end it is not asked again.
+    fn next_block(&mut self) -> Result<Option<Box<dyn Block>>>;
+
+    /// How errors count places.
+    fn place(&self) -> Place;
+}
+
+/// A piece of input with whole records.
+pub(crate) trait Block: Send {
+    /// Adds the records to the builder, up to the first faulty one.
+    fn tokenize(&self, builder: &mut BlockBuilder) -> Result<()>;
+}
+
+/// What the threads of a run share.
+pub(crate) struct Settings {
+    pub(crate) tokenizer: Tokenizer,
+    pub(crate) multiset: bool,
+    pub(crate) with_ids: bool,
+    pub(crate) threads: usize,
+    pub(crate) hasher: Hasher,
+}
+
+/// Reads a whole input; `name` is the input as messages call it.
+pub(crate) fn run(
+    mut reader: Box<dyn BlockReader + '_>,
+    name: &str,
+    settings: &Settings,
+    dictionary: &mut Dictionary,
+) -> Result<Table> {
+    let threads = settings.threads.max(1);
+    let permits = 2 * threads + 2;
+    let mut merge = Merge {
+        name,
+        sets: RawSets::default(),
+        ids: settings.with_ids.then(|| IdsBuilder::new(name, reader.place())),
+        numbers: Vec::new(),
+        dictionary,
+        hasher: &settings.hasher,
+    };
+    std::thread::scope(|scope| {
+        let (permit_send, permit_receive) = bounded::<()>(permits);
+        for _ in 0..permits {
+            let _ = permit_send.send(());
+        }
+        // The permits bound both queues.
+        let (block_send, block_receive) = unbounded::<(u64, Box<dyn Block>)>();
+        let (done_send, done_receive) = unbounded::<(u64, Result<BlockSets>)>();
+
+        let reader_done = done_send.clone();
+        scope.spawn(move || {
+            for number in 0.. {
+                if permit_receive.recv().is_err() {
+                    return;
+                }
+                match reader.next_block() {
+                    Ok(Some(block)) => {
+                        if block_send.send((number, block)).is_err() {
+                            return;
+                        }
+                    }
+                    Ok(None) => return,
+                    Err(error) => {
+                        let _ = reader_done.send((number, Err(error)));
+                        return;
+                    }
+                }
+            }
+        });
+        for _ in 0..threads {
+            let (blocks, done) = (block_receive.clone(), done_send.clone());
+            scope.spawn(move || {
+                let hasher = settings.hasher.clone();
+                let mut builder = BlockBuilder::new(settings.tokenizer, settings.multiset, hasher);
+                while let Ok((number, block)) = blocks.recv() {
+                    let error = block.tokenize(&mut builder).err();
+                    drop(block);
+                    if done.send((number, Ok(builder.finish(error)))).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        drop((done_send, block_receive));
+
+        // Leaving this closure early drops the channels' ends, and the threads stop.
+        let mut waiting = BTreeMap::new();
+        let mut next = 0;
+        while let Ok((number, block)) = done_receive.recv() {
+            waiting.insert(number, block);
+            while let Some(block) = waiting.remove(&next) {
+                merge.append(block?)?;
+                next += 1;
+                let _ = permit_send.send(());
+            }
+        }
+        merge.finish()
+    })
+}
+
+struct Merge<'a> {
+    name: &'a str,
+    sets: RawSets,
+    ids: Option<IdsBuilder<'a>>,
+    numbers: Vec<u32>,
+    dictionary: &'a mut Dictionary,
+    hasher: &'a Hasher,
+}
+
+impl Merge<'_> {
+    fn append(&mut self, block: BlockSets) -> Result<()> {
+        if self.sets.rows() + block.ends.len() > u32::MAX as usize {
+            return Err(Error::input(
+                self.name,
+                "",
+                format!("more than {} records, which is more than is supported", u32::MAX),
+            ));
+        }
+        if let Some(ids) = &mut self.ids {
+            ids.append(&block.ids, self.hasher)?;
+        }
+        self.dictionary.append(&block.tokens, &mut self.numbers)?;
+        let base = self.sets.tokens.len();
+        let numbers = &self.numbers;
+        self.sets.tokens.extend(block.rows.iter().map(|&local| numbers[local as usize]));
+        self.sets.offsets.extend(block.ends.iter().map(|&end| base + end));
+        match block.error {
+            None => Ok(()),
+            Some(error) => Err(error),
+        }
+    }
+
+    fn finish(mut self) -> Result<Table> {
+        let rows = self.sets.rows();
+        if rows == 0 {
+            return Err(Error::input(self.name, "", "no records: the input is empty"));
+        }
+        if self.sets.tokens.is_empty() {
+            return Err(Error::input(
+                self.name,
+                "",
+                format!("no record has any token ({rows} read, all of them empty)"),
+            ));
+        }
+        self.sets.tokens.shrink_to_fit();
+        self.sets.offsets.shrink_to_fit();
+        Ok(Table { sets: self.sets, ids: self.ids.map(IdsBuilder::finish) })
+    }
+}

@@ -1,0 +1,265 @@
+//! How is a join's input read?
+//!
+//! [`read_sets`] is the whole of it: one file for a self-join, two for a join, tokens of both in
+//! one numbering.
+
+use crate::dictionary::{Dictionary, Hasher};
+use crate::format::Format;
+use crate::ids::Ids;
+use crate::pipeline::{self, BlockReader, Settings};
+use crate::readers::{Columns, columnar, csv, jsonl, lines};
+use crate::source::{self, display_name};
+use crate::tokenize::Tokenizer;
+use simjoin_core::{Error, RawSets, Result};
+use std::sync::atomic::AtomicU64;
+
+/// What is read from the inputs, and how.
+#[derive(Clone, Debug)]
+pub struct ReadOptions {
+    /// How records become tokens. List columns need [`Tokenizer::Whitespace`]: their elements are
+    /// tokens already.
+    pub tokenizer: Tokenizer,
+    /// Whether the k-th occurrence of a token in a record is a token of its own; otherwise repeated
+    /// tokens collapse.
+    pub multiset: bool,
+    /// The format of both inputs; by default each path's ending decides.
+    pub format: Option<Format>,
+    /// The column with the records. May be left out when the file has only one beside `id`.
+    pub column: Option<String>,
+    /// The column with the rows' ids; by default rows go by their number.
+    pub id: Option<String>,
+    /// How many threads tokenize; a reading and a merging thread come on top.
+    pub threads: usize,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions {
+            tokenizer: Tokenizer::Whitespace,
+            multiset: false,
+            format: None,
+            column: None,
+            id: None,
+            threads: 1,
+        }
+    }
+}
+
+/// One input as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    /// The records' tokens.
+    pub sets: RawSets,
+    /// The rows' ids, when an id column was asked for.
+    pub ids: Option<Ids>,
+}
+
+/// A join's input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadSets {
+    /// The left input, or the only one.
+    pub left: Table,
+    /// The right input of a join of two.
+    pub right: Option<Table>,
+    /// Token numbers of both are below this.
+    pub universe: usize,
+}
+
+/// How finely input is cut. Results do not depend on it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    /// Bytes of text in a block.
+    pub(crate) bytes: usize,
+    /// Rows of columns in a block.
+    pub(crate) rows: usize,
+}
+
+impl Cut {
+    /// Long q-grams repeat each byte q times in a block's dictionary, so their blocks are smaller.
+    fn for_tokenizer(tokenizer: Tokenizer) -> Cut {
+        let bytes = match tokenizer {
+            Tokenizer::Qgrams(q) => ((4 << 20) / q).clamp(128 << 10, 1 << 20),
+            _ => 1 << 20,
+        };
+        Cut { bytes, rows: 8192 }
+    }
+}
+
+/// Reads and tokenizes one input, or two into one numbering of tokens.
+///
+/// A path of `-` is standard input. `bytes_read` rises with the bytes taken from the inputs (before
+/// decompression), for showing progress.
+///
+/// The result does not depend on the number of threads. The first fault in file order is the one
+/// that is reported.
+pub fn read_sets(
+    left: &str,
+    right: Option<&str>,
+    options: &ReadOptions,
+    bytes_read: &AtomicU64,
+) -> Result<ReadSets> {
+    read_sets_cut(left, right, options, Cut::for_tokenizer(options.tokenizer), bytes_read)
+}
+
+fn read_sets_cut(
+    left: &str,
+    right: Option<&str>,
+    options: &ReadOptions,
+    cut: Cut,
+    bytes_read: &AtomicU64,
+) -> Result<ReadSets> {
+    if left == "-" && right == Some("-") {
+        return Err(Error::Config("only one of the two inputs can be standard input (-)".into()));
+    }
+    if let Tokenizer::Qgrams(0) = options.tokenizer {
+        return Err(Error::Config("q-grams need a length of at least 1".into()));
+    }
+    let settings = Settings {
+        tokenizer: options.tokenizer,
+        multiset: options.multiset,
+        with_ids: options.id.is_some(),
+        threads: options.threads,
+        hasher: Hasher::default(),
+    };
+    let mut dictionary = Dictionary::default();
+    let mut read = |path: &str| {
+        let reader = open(path, options, cut, bytes_read)?;
+        pipeline::run(reader, display_name(path), &settings, &mut dictionary)
+    };
+    let left = read(left)?;
+    let right = right.map(read).transpose()?;
+    Ok(ReadSets { left, right, universe: dictionary.len() })
+}
+
+fn open<'a>(
+    path: &str,
+    options: &ReadOptions,
+    cut: Cut,
+    bytes_read: &'a AtomicU64,
+) -> Result<Box<dyn BlockReader + 'a>> {
+    let format = options.format.unwrap_or_else(|| Format::of_path(path));
+    let columns = Columns { column: options.column.clone(), id: options.id.clone() };
+    let lists = options.tokenizer == Tokenizer::Whitespace;
+    Ok(match format {
+        Format::Lines => {
+            for (option, given) in [("--column", &options.column), ("--id", &options.id)] {
+                if given.is_some() {
+                    return Err(Error::Config(format!(
+                        "{option} needs a format with columns, but {} is read as lines; \
+                         --format csv, tsv, jsonl, parquet or arrow says otherwise",
+                        display_name(path)
+                    )));
+                }
+            }
+            Box::new(lines::Reader::new(source::open(path, bytes_read)?, cut.bytes))
+        }
+        Format::Csv | Format::Tsv => {
+            let delimiter = if format == Format::Csv { b',' } else { b'\t' };
+            let source = source::open(path, bytes_read)?;
+            Box::new(csv::Reader::new(source, delimiter, &columns, cut.bytes)?)
+        }
+        Format::Jsonl => {
+            let source = source::open(path, bytes_read)?;
+            Box::new(jsonl::Reader::new(source, columns, cut.bytes))
+        }
+        Format::Parquet => {
+            Box::new(columnar::parquet(path, bytes_read, &columns, lists, cut.rows)?)
+        }
+        Format::Arrow => Box::new(columnar::arrow(path, bytes_read, &columns, lists, cut.rows)?),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::fmt::Write;
+
+    fn options(threads: usize) -> ReadOptions {
+        ReadOptions { threads, ..ReadOptions::default() }
+    }
+
+    fn read(path: &str, options: &ReadOptions, bytes: usize, rows: usize) -> Result<ReadSets> {
+        read_sets_cut(path, None, options, Cut { bytes, rows }, &AtomicU64::new(0))
+    }
+
+    /// A result in a form that can be compared.
+    fn outcome(result: Result<ReadSets>) -> std::result::Result<ReadSets, String> {
+        result.map_err(|error| error.to_string())
+    }
+
+    fn write(folder: &tempfile::TempDir, name: &str, text: impl AsRef<[u8]>) -> String {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        /// Threads and cuts change nothing, in good input and bad (the lines may hold invalid
+        /// UTF-8, the ids may repeat, records may be ragged or no JSON).
+        #[test]
+        fn threads_and_cuts_do_not_change_the_result(
+            records in prop::collection::vec("[ab1 é\r]{0,8}", 0..30),
+            ids in prop::collection::vec(0u32..200, 30),
+            bad in prop::option::of(0usize..40),
+            multiset in any::<bool>(),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let (mut lines, mut csv, mut jsonl) = (Vec::new(), String::from("id,text\n"), String::new());
+            for (row, record) in records.iter().enumerate() {
+                lines.extend_from_slice(record.as_bytes());
+                lines.extend_from_slice(if bad == Some(row) { b"\xff\n" } else { b"\n" });
+                let more = if bad == Some(row) { ",x" } else { "" };
+                writeln!(csv, "{},\"{record}\"{more}", ids[row]).unwrap();
+                let record = record.replace('\r', "\\r");
+                writeln!(jsonl, "{{\"id\":{},\"text\":\"{record}\"{more}}}", ids[row]).unwrap();
+            }
+            let with_ids = ReadOptions {
+                id: Some("id".into()), column: Some("text".into()), multiset, ..options(1)
+            };
+            let plain = ReadOptions { multiset, ..options(1) };
+            for (path, base) in [
+                (write(&folder, "a.txt", &lines), plain),
+                (write(&folder, "a.csv", &csv), with_ids.clone()),
+                (write(&folder, "a.jsonl", &jsonl), with_ids),
+            ] {
+                let expected = outcome(read(&path, &base, 1 << 20, 8192));
+                for (threads, bytes) in [(1, 1), (1, 5), (2, 16), (3, 1), (5, 100)] {
+                    let options = ReadOptions { threads, ..base.clone() };
+                    prop_assert_eq!(&outcome(read(&path, &options, bytes, 3)), &expected, "{}", path);
+                }
+            }
+        }
+
+        #[test]
+        fn random_bytes_are_read_or_refused(
+            bytes in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..200),
+                "[\\[\\]{}\",:a1 \n\r\t]{0,80}".prop_map(String::into_bytes),
+            ],
+            magic in 0usize..8,
+        ) {
+            let magics: [&[u8]; 8] = [
+                b"", b"\x1f\x8b\x08\0", b"\x28\xb5\x2f\xfd", b"PAR1", b"ARROW1\0\0",
+                b"\xff\xff\xff\xff", b"\xef\xbb\xbf", b"text\n",
+            ];
+            let magic = magics[magic];
+            let bytes = [magic, &bytes[..], if magic == b"PAR1" { magic } else { b"" }].concat();
+            let folder = tempfile::tempdir().unwrap();
+            let path = write(&folder, "a", &bytes);
+            for format in [
+                Format::Lines, Format::Csv, Format::Tsv, Format::Jsonl, Format::Parquet, Format::Arrow,
+            ] {
+                for tokenizer in [Tokenizer::Whitespace, Tokenizer::Words, Tokenizer::Qgrams(3)] {
+                    let options =
+                        ReadOptions { format: Some(format), tokenizer, ..options(2) };
+                    if let Err(error) = read(&path, &options, 16, 2) {
+                        prop_assert!(!error.to_string().contains('\n'), "{}", error);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! How is each format cut into blocks of records?
+//!
+//! One file per format. A reader runs on one thread and does only what must be done in order
+//! (finding record boundaries, decoding columns); its blocks do the rest on the workers.
+
+pub(crate) mod columnar;
+pub(crate) mod csv;
+pub(crate) mod ipc_check;
+pub(crate) mod jsonl;
+pub(crate) mod lines;
+
+use simjoin_core::{Error, Result};
+
+/// Which columns the user asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Columns {
+    pub(crate) column: Option<String>,
+    pub(crate) id: Option<String>,
+}
+
+/// Names in a message: `a`, `b` and so on, cut short when there are very many.
+pub(crate) fn name_list<S: AsRef<str>>(names: &[S]) -> String {
+    const SHOWN: usize = 40;
+    let mut list: Vec<String> =
+        names.iter().take(SHOWN).map(|name| format!("`{}`", name.as_ref())).collect();
+    if names.len() > SHOWN {
+        list.push(format!("and {} more", names.len() - SHOWN));
+    }
+    list.join(", ")
+}
+
+impl Columns {
+    /// The positions of the record column and the id column among a file's columns.
+    pub(crate) fn find<S: AsRef<str>>(
+        &self,
+        file: &str,
+        names: &[S],
+    ) -> Result<(usize, Option<usize>)> {
+        let position = |wanted: &str, option: &str| {
+            let mut found = (0..names.len()).filter(|&at| names[at].as_ref() == wanted);
+            match (found.next(), found.next()) {
+                (Some(at), None) => Ok(at),
+                (Some(_), Some(_)) => Err(Error::input(
+                    file,
+                    "",
+                    format!("more than one column is called `{wanted}` ({option})"),
+                )),
+                (None, _) => Err(Error::input(
+                    file,
+                    "",
+                    format!(
+                        "no column `{wanted}` ({option}); the columns are {}",
+                        name_list(names)
+                    ),
+                )),
+            }
+        };
+        let id = self.id.as_deref().map(|id| position(id, "--id")).transpose()?;
+        if let Some(column) = &self.column {
+            return Ok((position(column, "--column")?, id));
+        }
+        let others: Vec<usize> = (0..names.len()).filter(|&at| Some(at) != id).collect();
+        match others[..] {
+            [only] => Ok((only, id)),
+            _ => Err(Error::input(
+                file,
+                "",
+                format!(
+                    "--column must say which column to read; the columns are {}",
+                    name_list(names)
+                ),
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(
+        column: Option<&str>,
+        id: Option<&str>,
+        names: &[&str],
+    ) -> Result<(usize, Option<usize>)> {
+        let columns = Columns { column: column.map(Into::into), id: id.map(Into::into) };
+        columns.find("f", names)
+    }
+
+    #[test]
+    fn a_column_may_be_left_out_only_when_it_is_the_only_one() {
+        assert_eq!(find(None, None, &["a"]).unwrap(), (0, None));
+        assert_eq!(find(None, Some("a"), &["a", "b"]).unwrap(), (1, Some(0)));
+        assert_eq!(find(Some("b"), None, &["a", "b"]).unwrap(), (1, None));
+        for (column, id, names, message) in [
+            (
+                None,
+                None,
+                vec!["a", "b"],
+                "f: --column must say which column to read; the columns are `a`, `b`",
+            ),
+            (
+                Some("x"),
+                None,
+                vec!["a", "b"],
+                "f: no column `x` (--column); the columns are `a`, `b`",
+            ),
+            (Some("a"), Some("y"), vec!["a"], "f: no column `y` (--id); the columns are `a`"),
+            (Some("a"), None, vec!["a", "a"], "f: more than one column is called `a` (--column)"),
+            (
+                None,
+                Some("a"),
+                vec!["a"],
+                "f: --column must say which column to read; the columns are `a`",
+            ),
+        ] {
+            assert_eq!(find(column, id, &names).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! How do rows become columns?
+//!
+//! Rows are gathered into batches of a fixed size; Parquet puts a million of them into a row group
+//! (integers as differences, similarities by dictionary, everything under zstd), Arrow IPC writes
+//! each batch as it is.
+
+use super::target::Target;
+use super::{Layout, OutputFormat, PairRow};
+use crate::ids::Ids;
+use arrow_array::builder::StringBuilder;
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_ipc::writer::FileWriter;
+use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::schema::types::ColumnPath;
+use std::io::{self, BufWriter, Write};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Rows in a batch.
+const BATCH_ROWS: usize = 1 << 16;
+/// Rows in a Parquet row group.
+const GROUP_ROWS: usize = 1 << 20;
+
+/// Writes Parquet or Arrow IPC.
+pub(super) struct ColumnWriter<'a> {
+    format: Format,
+    schema: SchemaRef,
+    layout: Layout<'a>,
+    rows: Vec<PairRow>,
+}
+
+enum Format {
+    Parquet(ArrowWriter<Shared>, Shared),
+    Arrow(FileWriter<BufWriter<Target>>),
+}
+
+/// A target that is still at hand when the Parquet writer is done: to get it back from there would
+/// hide what the operating system says about the last bytes.
+#[derive(Clone)]
+struct Shared(Arc<Mutex<Target>>);
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Target> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Write for Shared {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.lock().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.lock().flush()
+    }
+}
+
+impl<'a> ColumnWriter<'a> {
+    pub(super) fn new(
+        target: Target,
+        format: OutputFormat,
+        layout: Layout<'a>,
+    ) -> io::Result<Self> {
+        let mut fields: Vec<Field> = Vec::new();
+        for (name, ids) in layout.keys {
+            let kind = match ids {
+                Some(ids) if !ids.are_integers() => DataType::Utf8,
+                _ => DataType::Int64,
+            };
+            fields.push(Field::new(name, kind, false));
+        }
+        if layout.measures {
+            fields.push(Field::new("overlap", DataType::Int64, false));
+            fields.push(Field::new("similarity", DataType::Float64, false));
+        }
+        let schema = Arc::new(Schema::new(fields));
+        let format = match format {
+            OutputFormat::Parquet => {
+                let properties = properties(&schema)?;
+                let target = Shared(Arc::new(Mutex::new(target)));
+                let writer = ArrowWriter::try_new(target.clone(), schema.clone(), Some(properties));
+                Format::Parquet(writer.map_err(parquet_error)?, target)
+            }
+            _ => {
+                let target = BufWriter::with_capacity(1 << 20, target);
+                Format::Arrow(FileWriter::try_new(target, &schema).map_err(arrow_error)?)
+            }
+        };
+        Ok(ColumnWriter { format, schema, layout, rows: Vec::new() })
+    }
+
+    pub(super) fn write(&mut self, mut rows: &[PairRow]) -> io::Result<()> {
+        while self.rows.len() + rows.len() >= BATCH_ROWS {
+            let (now, later) = rows.split_at(BATCH_ROWS - self.rows.len());
+            self.rows.extend_from_slice(now);
+            self.write_batch()?;
+            rows = later;
+        }
+        self.rows.extend_from_slice(rows);
+        Ok(())
+    }
+
+    fn write_batch(&mut self) -> io::Result<()> {
+        let rows = &self.rows;
+        let mut columns: Vec<ArrayRef> = vec![
+            key_column(self.layout.keys[0].1, rows.iter().map(|row| row.left))?,
+            key_column(self.layout.keys[1].1, rows.iter().map(|row| row.right))?,
+        ];
+        if self.layout.measures {
+            let overlaps = rows.iter().map(|row| i64::from(row.overlap));
+            columns.push(Arc::new(Int64Array::from_iter_values(overlaps)));
+            let similarities = rows.iter().map(|row| row.similarity);
+            columns.push(Arc::new(Float64Array::from_iter_values(similarities)));
+        }
+        let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(arrow_error)?;
+        self.rows.clear();
+        match &mut self.format {
+            Format::Parquet(writer, _) => writer.write(&batch).map_err(parquet_error),
+            Format::Arrow(writer) => writer.write(&batch).map_err(arrow_error),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> io::Result<Target> {
+        if !self.rows.is_empty() {
+            self.write_batch()?;
+        }
+        match self.format {
+            Format::Parquet(mut writer, target) => {
+                writer.finish().map_err(parquet_error)?;
+                writer.sync()?;
+                drop(writer);
+                let target = Arc::into_inner(target.0);
+                let target =
+                    target.ok_or_else(|| io::Error::other("the output is still in use"))?;
+                Ok(target.into_inner().unwrap_or_else(PoisonError::into_inner))
+            }
+            Format::Arrow(writer) => {
+                let buffered = writer.into_inner().map_err(arrow_error)?;
+                buffered.into_inner().map_err(io::IntoInnerError::into_error)
+            }
+        }
+    }
+}
+
+fn key_column(ids: Option<&Ids>, rows: impl Iterator<Item = u32>) -> io::Result<ArrayRef> {
+    Ok(match ids {
+        None => Arc::new(Int64Array::from_iter_values(rows.map(i64::from))),
+        Some(ids) if ids.are_integers() => {
+            let numbers = rows.map(|row| ids.get(row as usize).parse().unwrap_or_default());
+            Arc::new(Int64Array::from_iter_values(numbers))
+        }
+        Some(ids) => {
+            let mut strings = StringBuilder::new();
+            for row in rows {
+                let id = ids.get(row as usize);
+                // The builder counts bytes in 31 bits and panics beyond.
+                if strings.values_slice().len() + id.len() > i32::MAX as usize {
+                    return Err(io::Error::other("ids too long for a batch of a column"));
+                }
+                strings.append_value(id);
+            }
+            Arc::new(strings.finish())
+        }
+    })
+}
+
+fn properties(schema: &Schema) -> io::Result<WriterProperties> {
+    let level = ZstdLevel::try_new(1).map_err(parquet_error)?;
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(level))
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
+        .set_created_by(concat!("simjoin ", env!("CARGO_PKG_VERSION")).to_owned());
+    for field in schema.fields() {
+        if field.data_type() == &DataType::Int64 {
+            let column = ColumnPath::from(field.name().as_str());
+            properties = properties
+                .set_column_dictionary_enabled(column.clone(), false)
+                .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    Ok(properties.build())
+}
+
+fn arrow_error(error: ArrowError) -> io::Error {
+    match error {
+        ArrowError::IoError(_, error) => error,
+        other => io::Error::other(other.to_string()),
+    }
+}
+
+fn parquet_error(error: ParquetError) -> io::Error {
+    match error {
+        ParquetError::External(inner) => match inner.downcast::<io::Error>() {
+            Ok(error) => *error,
+            Err(other) => io::Error::other(other.to_string()),
+        },
+        other => io::Error::other(other.to_string()),
+    }
+}

@@ -1,0 +1,237 @@
+//! How do answers get into files?
+//!
+//! [`PairWriter`] writes rows of `left, right, overlap, similarity`; [`GroupWriter`] rows of `row,
+//! group`. The ending of the path picks the format; standard output is TSV. Text formats may end
+//! with `.gz` or `.zst` on top.
+//!
+//! | | keys without ids | keys with ids | overlap | similarity |
+//! | --- | --- | --- | --- | --- |
+//! | TSV, CSV | decimal | as they are, quoted where needed | decimal | shortest decimal that reads back as the same number |
+//! | JSONL | number | string, or number when all ids were integers | number | number |
+//! | Parquet, Arrow | Int64 | Utf8, or Int64 when all ids were integers | Int64 | Float64 |
+//!
+//! No value is ever null. Memory stays at about a buffer of text, or a row group of columns.
+
+mod columnar;
+mod target;
+mod text;
+
+use crate::ids::Ids;
+use columnar::ColumnWriter;
+pub use simjoin_core::RowPair as PairRow;
+use simjoin_core::{Error, Result};
+use target::{Packing, Target};
+use text::TextWriter;
+
+/// The format of an output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OutputFormat {
+    /// Tab-separated values with a header row.
+    Tsv,
+    /// Comma-separated values with a header row.
+    Csv,
+    /// One JSON object per line.
+    Jsonl,
+    /// Apache Parquet, zstd inside.
+    Parquet,
+    /// Apache Arrow IPC in its file format.
+    Arrow,
+}
+
+impl OutputFormat {
+    /// The format that a path's ending stands for.
+    pub fn of_path(path: &str) -> Result<OutputFormat> {
+        Ok(format_of(path)?.0)
+    }
+}
+
+fn format_of(path: &str) -> Result<(OutputFormat, Packing)> {
+    let lower = path.to_ascii_lowercase();
+    let (stem, packing) = if let Some(stem) = lower.strip_suffix(".gz") {
+        (stem, Packing::Gzip)
+    } else if let Some(stem) = lower.strip_suffix(".zst") {
+        (stem, Packing::Zstd)
+    } else {
+        (&lower[..], Packing::None)
+    };
+    let ending = stem.rsplit_once('.').map_or("", |(_, ending)| ending);
+    let format = match (ending, packing) {
+        ("tsv", _) => OutputFormat::Tsv,
+        ("csv", _) => OutputFormat::Csv,
+        ("jsonl", _) => OutputFormat::Jsonl,
+        ("parquet", Packing::None) => OutputFormat::Parquet,
+        ("arrow", Packing::None) => OutputFormat::Arrow,
+        ("parquet" | "arrow", _) => {
+            return Err(Error::Config(format!(
+                "the output {path} cannot be compressed once more; end it with .{ending}"
+            )));
+        }
+        _ => {
+            return Err(Error::Config(format!(
+                "the output {path} has no known ending; use .tsv, .csv, .jsonl (each also with \
+                 .gz or .zst), .parquet or .arrow"
+            )));
+        }
+    };
+    Ok((format, packing))
+}
+
+/// A row and the group of similar rows it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GroupRow {
+    /// The row.
+    pub row: u32,
+    /// The smallest row of its group.
+    pub group: u32,
+}
+
+/// What the columns of an output are.
+pub(crate) struct Layout<'a> {
+    /// The two columns that name rows, and the ids to name them by.
+    keys: [(&'static str, Option<&'a Ids>); 2],
+    /// Whether overlap and similarity follow.
+    measures: bool,
+}
+
+/// Writes pairs. Without [`finish`](Self::finish) no file appears.
+pub struct PairWriter<'a>(RowWriter<'a>);
+
+impl<'a> PairWriter<'a> {
+    /// Starts an output; no path means TSV on standard output. A self-join passes the same ids
+    /// twice.
+    ///
+    /// A file is written under a temporary name in the target's folder and renamed at the end.
+    /// Existing special files (devices, pipes) are written to directly, as TSV where their names say
+    /// nothing else.
+    pub fn create(
+        path: Option<&str>,
+        left: Option<&'a Ids>,
+        right: Option<&'a Ids>,
+    ) -> Result<Self> {
+        let layout = Layout { keys: [("left", left), ("right", right)], measures: true };
+        Ok(PairWriter(RowWriter::create(path, layout)?))
+    }
+
+    /// Adds rows.
+    pub fn write(&mut self, rows: &[PairRow]) -> Result<()> {
+        self.0.write(rows)
+    }
+
+    /// Completes the output: it now exists under its name. Answers with its size in bytes.
+    pub fn finish(self) -> Result<u64> {
+        self.0.finish()
+    }
+}
+
+/// Writes groups. Without [`finish`](Self::finish) no file appears.
+pub struct GroupWriter<'a> {
+    rows: RowWriter<'a>,
+    buffer: Vec<PairRow>,
+}
+
+impl<'a> GroupWriter<'a> {
+    /// Starts an output, as [`PairWriter::create`] does.
+    pub fn create(path: Option<&str>, ids: Option<&'a Ids>) -> Result<Self> {
+        let layout = Layout { keys: [("row", ids), ("group", ids)], measures: false };
+        Ok(GroupWriter { rows: RowWriter::create(path, layout)?, buffer: Vec::new() })
+    }
+
+    /// Adds rows.
+    pub fn write(&mut self, rows: &[GroupRow]) -> Result<()> {
+        for chunk in rows.chunks(4096) {
+            self.buffer.clear();
+            self.buffer.extend(chunk.iter().map(|&GroupRow { row, group }| PairRow {
+                left: row,
+                right: group,
+                overlap: 0,
+                similarity: 0.0,
+            }));
+            self.rows.write(&self.buffer)?;
+        }
+        Ok(())
+    }
+
+    /// Completes the output: it now exists under its name. Answers with its size in bytes.
+    pub fn finish(self) -> Result<u64> {
+        self.rows.finish()
+    }
+}
+
+/// Either kind of writer. Both hold the target and answer with it at the end.
+struct RowWriter<'a> {
+    name: String,
+    format: Kind<'a>,
+}
+
+enum Kind<'a> {
+    Text(Box<TextWriter<'a>>),
+    Columns(Box<ColumnWriter<'a>>),
+}
+
+impl<'a> RowWriter<'a> {
+    fn create(path: Option<&str>, layout: Layout<'a>) -> Result<Self> {
+        let name = path.unwrap_or("standard output").to_owned();
+        let (target, format) = match path {
+            None => (Target::standard_output(), OutputFormat::Tsv),
+            Some(path) => {
+                let special = Target::existing_special(path)?;
+                let (format, packing) = match format_of(path) {
+                    Err(_) if special.is_some() => (OutputFormat::Tsv, Packing::None),
+                    format => format?,
+                };
+                let target = special.map_or_else(|| Target::file(path), Ok)?;
+                (target.packed(packing).map_err(|error| Error::io(&name, error))?, format)
+            }
+        };
+        let format = match format {
+            OutputFormat::Tsv | OutputFormat::Csv | OutputFormat::Jsonl => {
+                Kind::Text(Box::new(TextWriter::new(target, format, &layout)))
+            }
+            OutputFormat::Parquet | OutputFormat::Arrow => {
+                let writer = ColumnWriter::new(target, format, layout);
+                Kind::Columns(Box::new(writer.map_err(|error| Error::io(&name, error))?))
+            }
+        };
+        Ok(RowWriter { name, format })
+    }
+
+    fn write(&mut self, rows: &[PairRow]) -> Result<()> {
+        let written = match &mut self.format {
+            Kind::Text(writer) => writer.write(rows),
+            Kind::Columns(writer) => writer.write(rows),
+        };
+        written.map_err(|error| Error::io(&self.name, error))
+    }
+
+    fn finish(self) -> Result<u64> {
+        let target = match self.format {
+            Kind::Text(writer) => writer.finish(),
+            Kind::Columns(writer) => writer.finish(),
+        };
+        target.and_then(Target::finish).map_err(|error| Error::io(&self.name, error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_picks_the_format() {
+        for (path, format) in [
+            ("a.tsv", OutputFormat::Tsv),
+            ("a.b/c.CSV", OutputFormat::Csv),
+            ("a.jsonl.zst", OutputFormat::Jsonl),
+            ("a.tsv.gz", OutputFormat::Tsv),
+            ("a.parquet", OutputFormat::Parquet),
+            ("a.arrow", OutputFormat::Arrow),
+        ] {
+            assert_eq!(OutputFormat::of_path(path).unwrap(), format);
+        }
+        for path in ["a", "a.txt", "a.gz", "a.parquet.gz", ".tsv/a"] {
+            let error = OutputFormat::of_path(path).unwrap_err();
+            assert!(matches!(error, Error::Config(_)), "{path}: {error}");
+            assert!(error.to_string().contains(".parquet"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! How does a row look as text?
+//!
+//! Rows are formatted into one buffer that goes out whenever it is full; nothing is allocated per
+//! row. Few different similarities occur among many pairs, so their texts are remembered in a small
+//! table.
+
+use super::target::Target;
+use super::{Layout, OutputFormat, PairRow};
+use crate::ids::Ids;
+use std::io::{self, Write};
+
+const BUFFER_BYTES: usize = 1 << 20;
+
+/// Writes TSV, CSV or JSONL.
+pub(super) struct TextWriter<'a> {
+    target: Target,
+    buffer: Vec<u8>,
+    keys: [Key<'a>; 2],
+    style: Style,
+    measures: bool,
+    numbers: Numbers,
+}
+
+enum Style {
+    /// Values between this byte.
+    Delimited(u8),
+    /// What stands before each value, and at the end of a row.
+    Json([Vec<u8>; 4], &'static [u8]),
+}
+
+/// How a row is called.
+enum Key<'a> {
+    Number,
+    /// An id that goes out as it is.
+    Plain(&'a Ids),
+    /// An id that may need quotes in delimited text.
+    Quoted(&'a Ids),
+    /// An id that is a JSON string.
+    Json(&'a Ids),
+}
+
+impl<'a> TextWriter<'a> {
+    /// Prepares the header; it goes out with the first rows.
+    pub(super) fn new(target: Target, format: OutputFormat, layout: &Layout<'a>) -> Self {
+        let names = [layout.keys[0].0, layout.keys[1].0, "overlap", "similarity"];
+        let mut buffer = Vec::with_capacity(BUFFER_BYTES + (64 << 10));
+        let style = match format {
+            OutputFormat::Jsonl => {
+                let before = |at: usize| {
+                    format!("{}\"{}\":", if at == 0 { '{' } else { ',' }, names[at]).into_bytes()
+                };
+                Style::Json([0, 1, 2, 3].map(before), b"}\n")
+            }
+            _ => {
+                let delimiter = if format == OutputFormat::Csv { "," } else { "\t" };
+                let names = &names[..if layout.measures { 4 } else { 2 }];
+                buffer.extend_from_slice(names.join(delimiter).as_bytes());
+                buffer.push(b'\n');
+                Style::Delimited(delimiter.as_bytes()[0])
+            }
+        };
+        let keys = layout.keys.map(|(_, ids)| match (ids, &style) {
+            (None, _) => Key::Number,
+            (Some(ids), Style::Json(..)) if ids.are_integers() => Key::Plain(ids),
+            (Some(ids), Style::Json(..)) => Key::Json(ids),
+            (Some(ids), Style::Delimited(delimiter)) => {
+                if needs_quotes(ids.text().as_bytes(), *delimiter) {
+                    Key::Quoted(ids)
+                } else {
+                    Key::Plain(ids)
+                }
+            }
+        });
+        let measures = layout.measures;
+        TextWriter { target, buffer, keys, style, measures, numbers: Numbers::new() }
+    }
+
+    pub(super) fn write(&mut self, rows: &[PairRow]) -> io::Result<()> {
+        let TextWriter { target, buffer, keys, style, measures, numbers } = self;
+        for row in rows {
+            match style {
+                Style::Delimited(delimiter) => {
+                    push_key(buffer, &keys[0], row.left, *delimiter);
+                    buffer.push(*delimiter);
+                    push_key(buffer, &keys[1], row.right, *delimiter);
+                    if *measures {
+                        buffer.push(*delimiter);
+                        push_number(buffer, row.overlap);
+                        buffer.push(*delimiter);
+                        numbers.push(buffer, row.similarity);
+                    }
+                    buffer.push(b'\n');
+                }
+                Style::Json(before, end) => {
+                    buffer.extend_from_slice(&before[0]);
+                    push_key(buffer, &keys[0], row.left, 0);
+                    buffer.extend_from_slice(&before[1]);
+                    push_key(buffer, &keys[1], row.right, 0);
+                    if *measures {
+                        buffer.extend_from_slice(&before[2]);
+                        push_number(buffer, row.overlap);
+                        buffer.extend_from_slice(&before[3]);
+                        numbers.push(buffer, row.similarity);
+                    }
+                    buffer.extend_from_slice(end);
+                }
+            }
+            if buffer.len() >= BUFFER_BYTES {
+                target.write_all(buffer)?;
+                buffer.clear();
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self) -> io::Result<Target> {
+        self.target.write_all(&self.buffer)?;
+        Ok(self.target)
+    }
+}
+
+#[inline]
+fn push_number(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(itoa::Buffer::new().format(number).as_bytes());
+}
+
+#[inline]
+fn push_key(out: &mut Vec<u8>, key: &Key<'_>, row: u32, delimiter: u8) {
+    match key {
+        Key::Number => push_number(out, row),
+        Key::Plain(ids) => out.extend_from_slice(ids.get(row as usize).as_bytes()),
+        Key::Quoted(ids) => push_quoted(out, ids.get(row as usize).as_bytes(), delimiter),
+        Key::Json(ids) => push_json(out, ids.get(row as usize)),
+    }
+}
+
+/// Whether text must stand in quotes to be read back as one field.
+fn needs_quotes(text: &[u8], delimiter: u8) -> bool {
+    memchr::memchr3(delimiter, b'"', b'\n', text).is_some() || memchr::memchr(b'\r', text).is_some()
+}
+
+fn push_quoted(out: &mut Vec<u8>, text: &[u8], delimiter: u8) {
+    if !needs_quotes(text, delimiter) {
+        out.extend_from_slice(text);
+        return;
+    }
+    out.push(b'"');
+    for &byte in text {
+        if byte == b'"' {
+            out.push(b'"');
+        }
+        out.push(byte);
+    }
+    out.push(b'"');
+}
+
+fn push_json(out: &mut Vec<u8>, text: &str) {
+    if serde_json::to_writer(&mut *out, text).is_err() {
+        // Writing a string to memory does not fail.
+        out.extend_from_slice(b"\"\"");
+    }
+}
+
+/// The texts of numbers that came before, by a few bits of a hash.
+struct Numbers {
+    slots: Vec<Slot>,
+}
+
+#[derive(Clone, Copy)]
+struct Slot {
+    bits: u64,
+    length: u8,
+    text: [u8; 31],
+}
+
+const SLOT_BITS: u32 = 10;
+
+impl Numbers {
+    fn new() -> Self {
+        // A NaN marks slots that are not in use.
+        let empty = Slot { bits: f64::NAN.to_bits(), length: 0, text: [0; 31] };
+        Numbers { slots: vec![empty; 1 << SLOT_BITS] }
+    }
+
+    /// The shortest decimal that reads back as the same number.
+    #[inline]
+    fn push(&mut self, out: &mut Vec<u8>, number: f64) {
+        let bits = number.to_bits();
+        let hash = bits.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - SLOT_BITS);
+        let slot = &mut self.slots[hash as usize];
+        if slot.bits != bits {
+            let start = out.len();
+            // Writing to memory does not fail.
+            let _ = write!(out, "{number}");
+            let text = &out[start..];
+            if text.len() <= slot.text.len() && !number.is_nan() {
+                slot.bits = bits;
+                slot.length = text.len() as u8;
+                slot.text[..text.len()].copy_from_slice(text);
+            }
+            return;
+        }
+        out.extend_from_slice(&slot.text[..usize::from(slot.length)]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn quotes_are_read_back_by_a_csv_reader() {
+        for (delimiter, other) in [(b',', "\t"), (b'\t', ",")] {
+            for text in ["plain", "a\tb", "a,b", "say \"hi\"", "two\nlines", "cr\rcr", "é"] {
+                let mut out = Vec::new();
+                push_quoted(&mut out, text.as_bytes(), delimiter);
+                out.push(delimiter);
+                out.extend_from_slice(b"next\n");
+                let mut reader = csv::ReaderBuilder::new()
+                    .has_headers(false)
+                    .delimiter(delimiter)
+                    .from_reader(&out[..]);
+                let record = reader.records().next().unwrap().unwrap();
+                assert_eq!(record.iter().collect::<Vec<_>>(), [text, "next"]);
+            }
+            assert!(!needs_quotes(other.as_bytes(), delimiter));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_are_those_of_the_standard_library(
+            values in prop::collection::vec(
+                prop_oneof![0f64..=1.0, (0u32..50).prop_map(f64::from),
+                    (1u32..60, 1u32..60).prop_map(|(a, b)| f64::from(a) / f64::from(b)),
+                    any::<f64>()], 0..200)
+        ) {
+            let mut numbers = Numbers::new();
+            for value in values {
+                let mut out = Vec::new();
+                numbers.push(&mut out, value);
+                prop_assert_eq!(String::from_utf8(out).unwrap(), value.to_string());
+            }
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! Random bytes to every reader: sets or one clear line, never a panic.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use simjoin_io::{Format, ReadOptions, Tokenizer, read_sets};
+use std::io::Write;
+use std::sync::atomic::AtomicU64;
+
+const FORMATS: [Format; 6] =
+    [Format::Lines, Format::Csv, Format::Tsv, Format::Jsonl, Format::Parquet, Format::Arrow];
+
+fuzz_target!(|data: &[u8]| {
+    let [choice, content @ ..] = data else { return };
+    let tokenizer = match choice & 3 {
+        0 => Tokenizer::Whitespace,
+        1 => Tokenizer::Words,
+        _ => Tokenizer::Qgrams(usize::from(choice & 3)),
+    };
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(content).unwrap();
+    let path = file.path().to_str().unwrap();
+    for format in FORMATS {
+        let columns = format != Format::Lines && choice & 8 != 0;
+        let options = ReadOptions {
+            tokenizer,
+            multiset: choice & 4 != 0,
+            format: Some(format),
+            column: columns.then(|| "a".into()),
+            id: (columns && choice & 16 != 0).then(|| "b".into()),
+            threads: 1,
+        };
+        match read_sets(path, None, &options, &AtomicU64::new(0)) {
+            Ok(input) => {
+                let (sets, _) =
+                    simjoin::prepare(input.left.sets, None, input.universe).unwrap();
+                sets.validate().unwrap();
+            }
+            Err(error) => assert!(error.to_string().contains(path), "{error}"),
+        }
+    }
+});

@@ -1,0 +1,101 @@
+//! Does every dependency between our crates point to an earlier one?
+//!
+//! The order below is the architecture: data flows through it from top to bottom, and nothing
+//! below is known above.
+
+use crate::{Check, root};
+use serde_json::Value;
+use std::process::Command;
+
+const ORDER: [&str; 7] = [
+    "simjoin-core",
+    "simjoin-kernels",
+    "simjoin-io",
+    "simjoin-plan",
+    "simjoin-cpu",
+    "simjoin",
+    "simjoin-cli",
+];
+
+/// Crates beside the house, which nothing may depend on.
+const TOOLS: [&str; 1] = ["xtask"];
+
+pub fn check() -> Check {
+    let metadata = metadata(&["--no-deps"])?;
+    let mut crates = Vec::new();
+    for package in array(&metadata["packages"]) {
+        let dependencies: Vec<String> = array(&package["dependencies"])
+            .filter_map(|dependency| dependency["name"].as_str().map(str::to_string))
+            .collect();
+        crates.push((package["name"].as_str().unwrap_or_default().to_string(), dependencies));
+    }
+    violations(&crates).map_or(Ok(()), Err)
+}
+
+/// The first rule that is broken, if any.
+fn violations(crates: &[(String, Vec<String>)]) -> Option<String> {
+    let place = |name: &str| ORDER.iter().position(|&other| other == name);
+    for (name, dependencies) in crates {
+        if TOOLS.contains(&name.as_str()) {
+            continue;
+        }
+        let Some(own) = place(name) else {
+            return Some(format!("crate {name} has no place in the order of xtask/src/layers.rs"));
+        };
+        for dependency in dependencies {
+            if TOOLS.contains(&dependency.as_str()) {
+                return Some(format!("{name} depends on the tool {dependency}"));
+            }
+            if place(dependency).is_some_and(|other| other >= own) {
+                return Some(format!("{name} depends on {dependency}, which comes later"));
+            }
+        }
+    }
+    None
+}
+
+/// What cargo knows about the workspace.
+pub fn metadata(arguments: &[&str]) -> Result<Value, String> {
+    let output = Command::new("cargo")
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .args(arguments)
+        .current_dir(root())
+        .output()
+        .map_err(|error| format!("cargo metadata: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
+}
+
+/// The elements of a JSON array; nothing for anything else.
+pub fn array(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crates(list: &[(&str, &[&str])]) -> Vec<(String, Vec<String>)> {
+        list.iter()
+            .map(|(name, dependencies)| {
+                (name.to_string(), dependencies.iter().map(ToString::to_string).collect())
+            })
+            .collect()
+    }
+
+    #[test]
+    fn the_workspace_keeps_the_order() {
+        check().unwrap();
+    }
+
+    #[test]
+    fn a_later_crate_or_a_tool_or_a_stranger_is_refused() {
+        assert_eq!(violations(&crates(&[("simjoin-cpu", &["simjoin-core", "rayon"])])), None);
+        let later = violations(&crates(&[("simjoin-core", &["simjoin-cpu"])])).unwrap();
+        assert!(later.contains("comes later"), "{later}");
+        assert!(violations(&crates(&[("simjoin-io", &["xtask"])])).is_some());
+        assert!(violations(&crates(&[("simjoin-new", &[])])).is_some());
+    }
+}
