@@ -6,7 +6,7 @@ use crate::progress::{BYTES, PARTS, watch};
 use crate::settings::{Answer, Settings};
 use crate::stats::{self, Seconds};
 use simjoin::{Control, Error, Report, Result, SetCollection, prepare};
-use simjoin_io::{GroupRow, GroupWriter, Ids, PairWriter, read_sets};
+use simjoin_io::{GroupWriter, Ids, PairWriter, read_sets};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -104,10 +104,7 @@ fn groups(
     let (labels, report) = settings.join.groups(sides.left, &interrupt.control)?;
     interrupt.check()?;
     let begin = Instant::now();
-    let mut rows = (0u32..).zip(labels).map(|(row, group)| GroupRow { row, group }).peekable();
-    while rows.peek().is_some() {
-        writer.write(&rows.by_ref().take(1 << 16).collect::<Vec<_>>())?;
-    }
+    writer.write(&labels)?;
     writer.finish()?;
     *writing = begin.elapsed();
     Ok(report)

@@ -50,5 +50,5 @@ pub fn write(path: &str, document: &Value) -> Result<()> {
     let mut text = serde_json::to_vec_pretty(document)
         .map_err(|error| Error::Internal(format!("statistics: {error}")))?;
     text.push(b'\n');
-    std::fs::write(path, &text).map_err(|error| Error::io(path, error))
+    simjoin_io::write_file(path, &text)
 }

@@ -3,7 +3,8 @@
 //! `measure FILE [sets|words|qgrams:Q] [THREADS] [COLUMN]` reads a file five times;
 //! `measure --write OUTPUT ROWS` writes made-up pairs.
 
-use simjoin_io::{PairRow, PairWriter, ReadOptions, Tokenizer, read_sets};
+use simjoin_core::RowPair;
+use simjoin_io::{PairWriter, ReadOptions, Tokenizer, read_sets};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
@@ -40,11 +41,11 @@ fn main() -> simjoin_core::Result<()> {
 }
 
 fn write(path: Option<&str>, count: u32) -> simjoin_core::Result<()> {
-    let rows: Vec<PairRow> = (0..count)
+    let rows: Vec<RowPair> = (0..count)
         .map(|at| {
             let overlap = 5 + at % 37;
             let similarity = f64::from(overlap) / f64::from(overlap + at % 11);
-            PairRow {
+            RowPair {
                 left: at / 16,
                 right: at.wrapping_mul(2_654_435_761) >> 12,
                 overlap,

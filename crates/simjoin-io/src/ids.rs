@@ -7,6 +7,7 @@ use crate::block::BlockIds;
 use crate::dictionary::{Hasher, Place};
 use hashbrown::HashTable;
 use simjoin_core::{Error, Result};
+use std::borrow::Cow;
 
 /// The ids of a file's rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -90,7 +91,8 @@ impl<'a> IdsBuilder<'a> {
                     self.path,
                     self.place.text(place),
                     format!(
-                        "the id `{id}` was already used at {}; ids must be unique",
+                        "the id `{}` was already used at {}; ids must be unique",
+                        shown(id),
                         self.place.text(self.places[first as usize])
                     ),
                 ));
@@ -110,6 +112,14 @@ impl<'a> IdsBuilder<'a> {
         self.ids.text.shrink_to_fit();
         self.ids.ends.shrink_to_fit();
         self.ids
+    }
+}
+
+/// An id in a message: all of it, or the beginning of a very long one.
+fn shown(id: &str) -> Cow<'_, str> {
+    match id.char_indices().nth(100) {
+        None => Cow::Borrowed(id),
+        Some((end, _)) => Cow::Owned(format!("{}…", &id[..end])),
     }
 }
 

@@ -123,12 +123,33 @@ fn read_sets_cut(
     };
     let mut dictionary = Dictionary::default();
     let mut read = |path: &str| {
-        let reader = open(path, options, cut, bytes_read)?;
-        pipeline::run(reader, display_name(path), &settings, &mut dictionary)
+        open(path, options, cut, bytes_read)
+            .and_then(|reader| {
+                pipeline::run(reader, display_name(path), &settings, &mut dictionary)
+            })
+            .map_err(on_one_line)
     };
     let left = read(left)?;
     let right = right.map(read).transpose()?;
     Ok(ReadSets { left, right, universe: dictionary.len() })
+}
+
+/// Messages quote column names and ids, in which there may be newlines and other controls: those
+/// are shown by their escapes.
+fn on_one_line(error: Error) -> Error {
+    match error {
+        Error::Input { path, place, message } if message.contains(char::is_control) => {
+            let mut shown = String::with_capacity(message.len() + 8);
+            for character in message.chars() {
+                match character.is_control() {
+                    true => shown.extend(character.escape_default()),
+                    false => shown.push(character),
+                }
+            }
+            Error::Input { path, place, message: shown }
+        }
+        other => other,
+    }
 }
 
 fn open<'a>(

@@ -7,13 +7,14 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use common::*;
 use simjoin_core::Error;
-use simjoin_io::{GroupRow, GroupWriter, Ids, PairRow, PairWriter, ReadOptions};
+use simjoin_core::RowPair;
+use simjoin_io::{GroupWriter, Ids, PairWriter, ReadOptions};
 
-const PAIRS: [PairRow; 4] = [
-    PairRow { left: 0, right: 1, overlap: 4, similarity: 0.8 },
-    PairRow { left: 0, right: 2, overlap: 5, similarity: 5.0 },
-    PairRow { left: 1, right: 2, overlap: 1, similarity: 1.0 / 3.0 },
-    PairRow { left: 1, right: 2, overlap: 1, similarity: 0.8 },
+const PAIRS: [RowPair; 4] = [
+    RowPair { left: 0, right: 1, overlap: 4, similarity: 0.8 },
+    RowPair { left: 0, right: 2, overlap: 5, similarity: 5.0 },
+    RowPair { left: 1, right: 2, overlap: 1, similarity: 1.0 / 3.0 },
+    RowPair { left: 1, right: 2, overlap: 1, similarity: 0.8 },
 ];
 
 fn write_pairs(path: &str, ids: Option<&Ids>) -> u64 {
@@ -176,8 +177,8 @@ fn columns() {
 #[test]
 fn many_rows_go_out_in_batches() {
     let folder = Folder::new();
-    let rows: Vec<PairRow> = (0..200_000u32)
-        .map(|n| PairRow { left: n, right: n * 3, overlap: n % 7, similarity: f64::from(n) / 9.0 })
+    let rows: Vec<RowPair> = (0..200_000u32)
+        .map(|n| RowPair { left: n, right: n * 3, overlap: n % 7, similarity: f64::from(n) / 9.0 })
         .collect();
     for name in ["a.parquet", "a.arrow", "a.tsv"] {
         let path = folder.path(name);
@@ -221,14 +222,15 @@ fn no_rows_are_a_header() {
 fn groups() {
     let folder = Folder::new();
     let ids = ids(["x", "y", "z"], false);
-    let rows = [GroupRow { row: 0, group: 0 }, GroupRow { row: 2, group: 0 }];
+    let rows = [0, 1, 0];
     for (name, ids, expected) in [
-        ("a.tsv", None, "row\tgroup\n0\t0\n2\t0\n"),
-        ("b.csv", Some(&ids), "row,group\nx,x\nz,x\n"),
+        ("a.tsv", None, "row\tgroup\n0\t0\n1\t1\n2\t0\n"),
+        ("b.csv", Some(&ids), "row,group\nx,x\ny,y\nz,x\n"),
         (
             "c.jsonl",
             Some(&ids),
-            "{\"row\":\"x\",\"group\":\"x\"}\n{\"row\":\"z\",\"group\":\"x\"}\n",
+            "{\"row\":\"x\",\"group\":\"x\"}\n{\"row\":\"y\",\"group\":\"y\"}\n\
+             {\"row\":\"z\",\"group\":\"x\"}\n",
         ),
     ] {
         let mut writer = GroupWriter::create(Some(&folder.path(name)), ids).unwrap();
@@ -242,7 +244,7 @@ fn groups() {
     writer.finish().unwrap();
     let batch = &read_parquet(&path)[0];
     assert_eq!(batch.num_columns(), 2);
-    assert_eq!(batch.column(0).as_primitive::<Int64Type>().values(), &[0, 2]);
+    assert_eq!(batch.column(0).as_primitive::<Int64Type>().values(), &[0, 1, 2]);
 }
 
 #[test]

@@ -27,11 +27,12 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::metadata::ParquetMetaData;
 use parquet::file::reader::{ChunkReader, Length};
 use simjoin_core::{Error, Result};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Once};
 
 /// Reads the wanted columns of decoded batches.
 pub(crate) struct Reader<'a> {
@@ -63,11 +64,28 @@ impl Wanted {
 }
 
 /// Runs a decoder. Arrow and Parquet assert some things about damaged data instead of reporting
-/// them; where panics unwind, such a panic is an error like any other.
+/// them; such a panic is an error like any other, and says nothing on standard error itself.
 fn decode<T>(
     step: impl FnOnce() -> std::result::Result<T, String>,
 ) -> std::result::Result<T, String> {
-    catch_unwind(AssertUnwindSafe(step)).unwrap_or_else(|_| Err("it cannot be decoded".into()))
+    static QUIET_WHILE_DECODING: Once = Once::new();
+    QUIET_WHILE_DECODING.call_once(|| {
+        let report = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            if !DECODING.get() {
+                report(info);
+            }
+        }));
+    });
+    let outer = DECODING.replace(true);
+    let result = panic::catch_unwind(AssertUnwindSafe(step));
+    DECODING.set(outer);
+    result.unwrap_or_else(|_| Err("it cannot be decoded".into()))
+}
+
+thread_local! {
+    /// Whether this thread is inside [`decode`].
+    static DECODING: Cell<bool> = const { Cell::new(false) };
 }
 
 fn corrupt(name: &str, format: &str, reason: &str) -> Error {

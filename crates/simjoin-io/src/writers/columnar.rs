@@ -5,7 +5,7 @@
 //! each batch as it is.
 
 use super::target::Target;
-use super::{Layout, OutputFormat, PairRow};
+use super::{Layout, OutputFormat};
 use crate::ids::Ids;
 use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
@@ -16,6 +16,7 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
+use simjoin_core::RowPair;
 use std::io::{self, BufWriter, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,12 +30,12 @@ pub(super) struct ColumnWriter<'a> {
     format: Format,
     schema: SchemaRef,
     layout: Layout<'a>,
-    rows: Vec<PairRow>,
+    rows: Vec<RowPair>,
 }
 
 enum Format {
-    Parquet(ArrowWriter<Shared>, Shared),
-    Arrow(FileWriter<BufWriter<Target>>),
+    Parquet(Box<ArrowWriter<Shared>>, Shared),
+    Arrow(Box<FileWriter<BufWriter<Target>>>),
 }
 
 /// A target that is still at hand when the Parquet writer is done: to get it back from there would
@@ -82,17 +83,17 @@ impl<'a> ColumnWriter<'a> {
                 let properties = properties(&schema)?;
                 let target = Shared(Arc::new(Mutex::new(target)));
                 let writer = ArrowWriter::try_new(target.clone(), schema.clone(), Some(properties));
-                Format::Parquet(writer.map_err(parquet_error)?, target)
+                Format::Parquet(Box::new(writer.map_err(parquet_error)?), target)
             }
             _ => {
                 let target = BufWriter::with_capacity(1 << 20, target);
-                Format::Arrow(FileWriter::try_new(target, &schema).map_err(arrow_error)?)
+                Format::Arrow(Box::new(FileWriter::try_new(target, &schema).map_err(arrow_error)?))
             }
         };
         Ok(ColumnWriter { format, schema, layout, rows: Vec::new() })
     }
 
-    pub(super) fn write(&mut self, mut rows: &[PairRow]) -> io::Result<()> {
+    pub(super) fn write(&mut self, mut rows: &[RowPair]) -> io::Result<()> {
         while self.rows.len() + rows.len() >= BATCH_ROWS {
             let (now, later) = rows.split_at(BATCH_ROWS - self.rows.len());
             self.rows.extend_from_slice(now);

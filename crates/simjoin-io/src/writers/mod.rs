@@ -18,8 +18,8 @@ mod text;
 
 use crate::ids::Ids;
 use columnar::ColumnWriter;
-pub use simjoin_core::RowPair as PairRow;
-use simjoin_core::{Error, Result};
+use simjoin_core::{Error, Result, RowPair};
+use std::io::Write;
 use target::{Packing, Target};
 use text::TextWriter;
 
@@ -76,13 +76,12 @@ fn format_of(path: &str) -> Result<(OutputFormat, Packing)> {
     Ok((format, packing))
 }
 
-/// A row and the group of similar rows it belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct GroupRow {
-    /// The row.
-    pub row: u32,
-    /// The smallest row of its group.
-    pub group: u32,
+/// Writes a whole file, or leaves things as they were.
+pub fn write_file(path: &str, bytes: &[u8]) -> Result<()> {
+    let special = Target::existing_special(path)?;
+    let mut target = special.map_or_else(|| Target::file(path), Ok)?;
+    let written = target.write_all(bytes).and_then(|()| target.finish());
+    written.map(drop).map_err(|error| Error::io(path, error))
 }
 
 /// What the columns of an output are.
@@ -113,7 +112,7 @@ impl<'a> PairWriter<'a> {
     }
 
     /// Adds rows.
-    pub fn write(&mut self, rows: &[PairRow]) -> Result<()> {
+    pub fn write(&mut self, rows: &[RowPair]) -> Result<()> {
         self.0.write(rows)
     }
 
@@ -126,26 +125,28 @@ impl<'a> PairWriter<'a> {
 /// Writes groups. Without [`finish`](Self::finish) no file appears.
 pub struct GroupWriter<'a> {
     rows: RowWriter<'a>,
-    buffer: Vec<PairRow>,
+    next: u32,
+    buffer: Vec<RowPair>,
 }
 
 impl<'a> GroupWriter<'a> {
     /// Starts an output, as [`PairWriter::create`] does.
     pub fn create(path: Option<&str>, ids: Option<&'a Ids>) -> Result<Self> {
         let layout = Layout { keys: [("row", ids), ("group", ids)], measures: false };
-        Ok(GroupWriter { rows: RowWriter::create(path, layout)?, buffer: Vec::new() })
+        Ok(GroupWriter { rows: RowWriter::create(path, layout)?, next: 0, buffer: Vec::new() })
     }
 
-    /// Adds rows.
-    pub fn write(&mut self, rows: &[GroupRow]) -> Result<()> {
-        for chunk in rows.chunks(4096) {
+    /// Adds the next rows, each with the smallest row of its group.
+    pub fn write(&mut self, groups: &[u32]) -> Result<()> {
+        for chunk in groups.chunks(4096) {
             self.buffer.clear();
-            self.buffer.extend(chunk.iter().map(|&GroupRow { row, group }| PairRow {
-                left: row,
-                right: group,
+            self.buffer.extend((self.next..).zip(chunk).map(|(left, &right)| RowPair {
+                left,
+                right,
                 overlap: 0,
                 similarity: 0.0,
             }));
+            self.next += chunk.len() as u32;
             self.rows.write(&self.buffer)?;
         }
         Ok(())
@@ -195,7 +196,7 @@ impl<'a> RowWriter<'a> {
         Ok(RowWriter { name, format })
     }
 
-    fn write(&mut self, rows: &[PairRow]) -> Result<()> {
+    fn write(&mut self, rows: &[RowPair]) -> Result<()> {
         let written = match &mut self.format {
             Kind::Text(writer) => writer.write(rows),
             Kind::Columns(writer) => writer.write(rows),

@@ -5,8 +5,9 @@
 //! table.
 
 use super::target::Target;
-use super::{Layout, OutputFormat, PairRow};
+use super::{Layout, OutputFormat};
 use crate::ids::Ids;
+use simjoin_core::RowPair;
 use std::io::{self, Write};
 
 const BUFFER_BYTES: usize = 1 << 20;
@@ -75,7 +76,7 @@ impl<'a> TextWriter<'a> {
         TextWriter { target, buffer, keys, style, measures, numbers: Numbers::new() }
     }
 
-    pub(super) fn write(&mut self, rows: &[PairRow]) -> io::Result<()> {
+    pub(super) fn write(&mut self, rows: &[RowPair]) -> io::Result<()> {
         let TextWriter { target, buffer, keys, style, measures, numbers } = self;
         for row in rows {
             match style {
