@@ -46,7 +46,6 @@ pub fn run(settings: &Settings) -> Result<()> {
         || (0, 0),
         || pool.install(|| prepare(input.left.sets, right_sets, input.universe)),
     )?;
-    drop(pool);
     seconds.prepare = phase.elapsed();
 
     let phase = Instant::now();
@@ -58,10 +57,12 @@ pub fn run(settings: &Settings) -> Result<()> {
         "joining  ",
         PARTS,
         || interrupt.control.progress(),
-        || match settings.answer {
-            Answer::Count => count(settings, &sides, &interrupt),
-            Answer::Groups => groups(settings, &sides, &interrupt, &mut writing),
-            Answer::Pairs => pairs(settings, &sides, &interrupt, &mut writing),
+        || {
+            pool.install(|| match settings.answer {
+                Answer::Count => count(settings, &sides, &interrupt),
+                Answer::Groups => groups(settings, &sides, &interrupt, &mut writing),
+                Answer::Pairs => pairs(settings, &sides, &interrupt, &mut writing),
+            })
         },
     )?;
     seconds.join = phase.elapsed().saturating_sub(writing);

@@ -68,7 +68,7 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
             })?
         }
     };
-    let mut join = Join::new(predicate).engine(engine).technique(&flags.technique).threads(threads);
+    let mut join = Join::new(predicate).engine(engine).technique(&flags.technique);
     if let Some(text) = &flags.memory {
         join = join.memory(bytes(text)?);
     }

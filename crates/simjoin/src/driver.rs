@@ -4,7 +4,7 @@
 //! makes a worker and a sink and takes the next tile until none is left.
 
 use crate::join::{Engine, Report};
-use rayon::{ThreadPool, ThreadPoolBuilder};
+use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Bounds, Error, PairSink, Result, SetCollection, SetId};
 use simjoin_plan::{Join, Technique, passes, tiles};
 use std::ops::{ControlFlow, Range};
@@ -53,7 +53,8 @@ pub(crate) trait TileSink: PairSink {
 pub(crate) struct Plan {
     technique: Box<dyn Technique>,
     bounds: Bounds,
-    pool: ThreadPool,
+    /// `None`: the pool that the caller is in.
+    pool: Option<ThreadPool>,
     memory: u64,
 }
 
@@ -64,10 +65,15 @@ impl Plan {
         threads: usize,
         memory: u64,
     ) -> Result<Self> {
-        let pool = ThreadPoolBuilder::new()
-            .num_threads(threads)
-            .build()
-            .map_err(|error| Error::Config(format!("cannot start threads: {error}")))?;
+        let pool = match threads {
+            0 => None,
+            _ => Some(
+                ThreadPoolBuilder::new()
+                    .num_threads(threads)
+                    .build()
+                    .map_err(|error| Error::Config(format!("cannot start threads: {error}")))?,
+            ),
+        };
         Ok(Plan { technique, bounds, pool, memory })
     }
 
@@ -77,13 +83,24 @@ impl Plan {
             candidates,
             technique: self.technique.name(),
             engine: Engine::Cpu,
-            threads: self.pool.current_num_threads(),
+            threads: self.threads(),
+        }
+    }
+
+    fn threads(&self) -> usize {
+        self.pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads)
+    }
+
+    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
         }
     }
 
     /// Ranges of build sets that can be indexed one after the other within the memory.
     fn passes(&self, join: &Join<'_>) -> Result<Vec<Range<SetId>>> {
-        let threads = self.pool.current_num_threads();
+        let threads = self.threads();
         let needs = |builds: &Range<SetId>| self.technique.memory_bytes(join, builds, threads);
         let mut tokens = join.build.total_tokens().clamp(1, MAX_INDEX_TOKENS);
         loop {
@@ -129,7 +146,7 @@ impl Plan {
         for (join, swapped, builds, tiles) in work {
             let tiler = self.technique.prepare(&join, builds);
             let next = AtomicUsize::new(0);
-            self.pool.broadcast(|_| {
+            let work = |_: BroadcastContext<'_>| {
                 let mut worker = tiler.worker();
                 let mut sink = sink(&join, swapped);
                 while !control.stopped() {
@@ -143,7 +160,8 @@ impl Plan {
                     control.done.fetch_add(1, Ordering::Relaxed);
                 }
                 candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
-            });
+            };
+            self.install(|| rayon::broadcast(work));
             first_tile += tiles.len();
         }
         Ok(candidates.into_inner())

@@ -113,7 +113,8 @@ impl Join {
         self
     }
 
-    /// Sets the number of threads; 0 for one on each core.
+    /// Runs on a pool of this many threads; 0 for the rayon pool that the caller is in, which is one
+    /// thread per core unless set up otherwise.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
