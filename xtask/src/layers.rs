@@ -18,7 +18,7 @@ const ORDER: [&str; 7] = [
 ];
 
 /// Crates beside the house, which nothing may depend on.
-const TOOLS: [&str; 1] = ["xtask"];
+const TOOLS: [&str; 2] = ["simjoin-fuzz", "xtask"];
 
 pub fn check() -> Check {
     let metadata = metadata(&["--no-deps"])?;

@@ -95,11 +95,11 @@ fn call(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Chec
 }
 
 fn format() -> Check {
-    call("cargo", &["fmt", "--all", "--check"], &[])?;
-    call("cargo", &["fmt", "--manifest-path", "fuzz/Cargo.toml", "--check"], &[])
+    call("cargo", &["fmt", "--all", "--check"], &[])
 }
 
 fn lint() -> Check {
+    cpp_compiler()?;
     call(
         "cargo",
         &["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"],
@@ -108,6 +108,7 @@ fn lint() -> Check {
 }
 
 fn unit() -> Check {
+    cpp_compiler()?;
     call("cargo", &["test", "--workspace", "--locked"], &[])
 }
 
@@ -133,7 +134,7 @@ fn cpp_compiler() -> Check {
 
 fn fuzz_build() -> Check {
     cpp_compiler()?;
-    call("cargo", &["build", "--manifest-path", "fuzz/Cargo.toml", "--locked"], &[])
+    call("cargo", &["build", "--package", "simjoin-fuzz", "--locked"], &[])
 }
 
 /// Coverage instrumentation for libFuzzer with a stable compiler.
@@ -152,10 +153,12 @@ fn fuzz(target: &str, seconds: &str) -> Check {
         &[
             "run",
             "--release",
-            "--manifest-path",
-            "fuzz/Cargo.toml",
+            "--package",
+            "simjoin-fuzz",
             "--target",
             &host,
+            "--target-dir",
+            "target/fuzz",
             "--bin",
             target,
             "--",
