@@ -53,6 +53,10 @@ class Expected(unittest.TestCase):
         self.assertEqual(expected.judge(Outcome("error"), 9, 300), "error")
 
     def test_quick(self) -> None:
+        tally = {"agree": 5, "disagree": 0, "error": 0, "out of time": 2, "left out": 1}
+        self.assertEqual(expected.status(tally), 0)
+        for bad in ({"disagree": 1}, {"error": 1}, {"agree": 0}):
+            self.assertEqual(expected.status(tally | bad), 1)
         self.assertTrue(expected.is_quick(2_999_999, 1000))
         self.assertFalse(expected.is_quick(3_000_000, 1000))
         self.assertFalse(expected.is_quick(5, 40_000_000))

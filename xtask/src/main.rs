@@ -94,11 +94,24 @@ fn call(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Chec
     }
 }
 
+/// rustfmt and clippy are parts of the toolchain that a minimal installation lacks.
+fn component(command: &str, name: &str) -> Check {
+    let present = Command::new("cargo").args([command, "--version"]).output();
+    if present.is_ok_and(|output| output.status.success()) {
+        return Ok(());
+    }
+    eprintln!("installing {name}");
+    call("rustup", &["component", "add", name], &[])
+        .map_err(|why| format!("{name} is needed; install it with your Rust toolchain ({why})"))
+}
+
 fn format() -> Check {
+    component("fmt", "rustfmt")?;
     call("cargo", &["fmt", "--all", "--check"], &[])
 }
 
 fn lint() -> Check {
+    component("clippy", "clippy")?;
     cpp_compiler()?;
     call(
         "cargo",
@@ -113,6 +126,7 @@ fn unit() -> Check {
 }
 
 fn docs() -> Check {
+    cpp_compiler()?;
     call(
         "cargo",
         &["doc", "--workspace", "--no-deps", "--locked", "--document-private-items"],

@@ -130,7 +130,12 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
                 tally["agree"] += 1
         result.add(cell.dataset, cell.measure, cell.threshold, table.count(expected[cell]), *words)
     result.summary = [", ".join(f"{number:,} {word}" for word, number in tally.items())] + details
-    return Report(result, 1 if tally["disagree"] or tally["error"] else 0)
+    return Report(result, status(tally))
+
+
+def status(tally: dict[str, int]) -> int:
+    """The exit status: a wrong count or a failed run is an error, and so is having checked nothing."""
+    return 1 if tally["disagree"] or tally["error"] or not tally["agree"] else 0
 
 
 def one_run(context: Context, path: Path, cell: Cell, name: str, threads: int) -> Outcome:

@@ -2,7 +2,7 @@
 //!
 //! Three steps: [`flags`] says what can be typed, [`settings`] resolves what was typed into what
 //! is meant, [`run`] does it. An error is one line on standard error; the exit status is 0, 1 for
-//! an error of the run, 2 for wrong usage.
+//! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
 #![forbid(unsafe_code)]
 
@@ -12,6 +12,7 @@ mod run;
 mod settings;
 mod stats;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use flags::{Command, Flags};
 use settings::Settings;
@@ -36,15 +37,17 @@ fn main() -> ExitCode {
             };
         }
     };
-    let settings = match settings {
-        Ok(settings) => settings,
-        Err(error) => return fail(&error.to_string(), 2),
-    };
-    match run::run(&settings) {
+    match settings.and_then(|settings| run::run(&settings)) {
         Ok(()) => ExitCode::SUCCESS,
-        // What a shell reports for a program that Ctrl-C has ended.
-        Err(error @ Error::Interrupted) => fail(&error.to_string(), 130),
-        Err(error) => fail(&error.to_string(), 1),
+        Err(error) => {
+            let status = match error {
+                Error::Config(_) => 2,
+                // What a shell reports for a program that Ctrl-C has ended.
+                Error::Interrupted => 130,
+                _ => 1,
+            };
+            fail(&error.to_string(), status)
+        }
     }
 }
 
@@ -53,15 +56,14 @@ fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
+    if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        eprint!("{}", error.render());
+        return ExitCode::from(2);
+    }
     let text = error.to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
     let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    if line.starts_with("Usage:") || line.starts_with("Exact similarity joins") {
-        // No arguments at all: show the help, as a mistake.
-        eprint!("{}", error.render());
-        return ExitCode::from(2);
-    }
     fail(&format!("{line} (try 'simjoin --help')"), 2)
 }
 

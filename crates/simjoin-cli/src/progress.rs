@@ -23,6 +23,8 @@ pub fn watch<T>(
     let style = ProgressStyle::with_template(template)
         .unwrap_or_else(|_| ProgressStyle::default_bar())
         .progress_chars("━╸ ");
+    let unknown = ProgressStyle::with_template("{spinner} {msg} {elapsed}")
+        .unwrap_or_else(|_| ProgressStyle::default_spinner());
     std::thread::scope(|scope| {
         let (done, finished) = channel::<()>();
         scope.spawn(move || {
@@ -35,15 +37,17 @@ pub fn watch<T>(
                     continue;
                 }
                 let (position, total) = progress();
+                let style = if total == 0 { &unknown } else { &style };
                 let bar = bar.get_or_insert_with(|| {
                     let bar =
                         ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-                    bar.set_style(style.clone());
                     bar.set_message(label);
                     bar
                 });
+                bar.set_style(style.clone());
                 bar.set_length(total.max(position));
                 bar.set_position(position);
+                bar.tick();
             }
             if let Some(bar) = bar {
                 bar.finish_and_clear();

@@ -6,7 +6,7 @@ use crate::progress::{BYTES, PARTS, watch};
 use crate::settings::{Answer, Settings};
 use crate::stats::{self, Seconds};
 use simjoin::{Control, Error, Report, Result, SetCollection, prepare};
-use simjoin_io::{GroupWriter, Ids, PairWriter, read_sets};
+use simjoin_io::{GroupWriter, Ids, PairWriter, WholeFile, read_sets};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -17,7 +17,6 @@ pub fn run(settings: &Settings) -> Result<()> {
     let begin = Instant::now();
     let mut seconds = Seconds::default();
     let interrupt = Interrupt::install()?;
-    settings.join.check()?;
 
     let bytes = AtomicU64::new(0);
     let total = total_bytes(settings);
@@ -31,14 +30,15 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.read = begin.elapsed();
 
     let phase = Instant::now();
-    let (left_ids, right_ids) = (input.left.ids, input.right.as_ref().and_then(|r| r.ids.clone()));
-    let right_sets = input.right.map(|table| table.sets);
+    let left_ids = input.left.ids;
+    let (right_sets, right_ids) =
+        input.right.map_or((None, None), |table| (Some(table.sets), table.ids));
     let tokens =
         input.left.sets.tokens.len() + right_sets.as_ref().map_or(0, |sets| sets.tokens.len());
     let pool = rayon::ThreadPoolBuilder::new()
         .num_threads(settings.threads)
         .build()
-        .map_err(|error| Error::Config(format!("cannot start threads: {error}")))?;
+        .map_err(|error| Error::Unavailable(format!("cannot start threads: {error}")))?;
     let (left, right) = watch(
         settings.quiet,
         "preparing",
@@ -51,6 +51,8 @@ pub fn run(settings: &Settings) -> Result<()> {
     let phase = Instant::now();
     let sides = Sides { left: &left, right: right.as_ref(), left_ids, right_ids };
     interrupt.joining.store(true, Ordering::Relaxed);
+    // Outputs are opened before the join: a folder that does not exist should not cost one.
+    let stats = settings.stats.as_deref().map(WholeFile::create).transpose()?;
     let mut writing = Duration::ZERO;
     let report = watch(
         settings.quiet,
@@ -69,9 +71,9 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.write = writing;
     seconds.total = begin.elapsed();
 
-    if let Some(path) = &settings.stats {
+    if let Some(file) = stats {
         let document = stats::document(&left, right.as_ref(), tokens, &report, &seconds);
-        stats::write(path, &document)?;
+        file.finish(&document.into_bytes())?;
     }
     Ok(())
 }
@@ -100,7 +102,6 @@ fn groups(
     interrupt: &Interrupt,
     writing: &mut Duration,
 ) -> Result<Report> {
-    // The output is opened first: a folder that does not exist should not cost a join.
     let mut writer = GroupWriter::create(settings.output.as_deref(), sides.left_ids.as_ref())?;
     let (labels, report) = settings.join.groups(sides.left, &interrupt.control)?;
     interrupt.check()?;
@@ -164,9 +165,10 @@ impl Interrupt {
         let (control, joining, interrupted) =
             (interrupt.control.clone(), interrupt.joining.clone(), interrupt.interrupted.clone());
         ctrlc::set_handler(move || {
-            if !joining.load(Ordering::Relaxed) || interrupted.swap(true, Ordering::Relaxed) {
+            if !joining.load(Ordering::Relaxed) {
                 std::process::exit(130);
             }
+            interrupted.store(true, Ordering::Relaxed);
             control.stop();
         })
         .map_err(|error| Error::Internal(format!("cannot watch for interrupts: {error}")))?;

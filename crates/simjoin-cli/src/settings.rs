@@ -1,9 +1,9 @@
 //! What is meant by what was typed?
 //!
-//! Everything that can be wrong with the options alone is found here, before a file is opened.
+//! What is wrong with the options alone is found before a file is opened.
 
 use crate::flags::{JoinFlags, SetsFlags, TextFlags};
-use simjoin::{Engine, Error, Join, Measure, Predicate, Result, TECHNIQUES};
+use simjoin::{Engine, Error, Join, Measure, Predicate, Result};
 use simjoin_io::{OutputFormat, ReadOptions, Tokenizer};
 
 /// What to hand out.
@@ -51,13 +51,6 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
     .find_map(|(measure, text)| text.as_deref().map(|text| Predicate::parse(measure, text)))
     .ok_or_else(|| Error::Config("no threshold was given, such as --jaccard 0.8".into()))??;
     let engine: Engine = flags.engine.parse()?;
-    if !TECHNIQUES.contains(&flags.technique.as_str()) {
-        return Err(Error::Config(format!(
-            "unknown technique {:?}; expected one of {}",
-            flags.technique,
-            TECHNIQUES.join(", ")
-        )));
-    }
     let threads = match &flags.threads {
         None => std::thread::available_parallelism().map_or(1, usize::from),
         Some(text) => {
@@ -72,6 +65,7 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
     if let Some(text) = &flags.memory {
         join = join.memory(bytes(text)?);
     }
+    join.check()?;
     let format = flags.format.as_deref().map(str::parse).transpose()?;
     // Standard output by name is standard output.
     let output = flags.output.filter(|path| path != "-");

@@ -1,10 +1,10 @@
 //! What was done, for a program to read?
 //!
 //! `seconds.join` is the time of the join less what the writer took of it; `seconds.write` is the
-//! writer's share. The five phases add up to about the total.
+//! writer's share. The four phases add up to about the total.
 
-use serde_json::{Value, json};
-use simjoin::{Error, Report, Result, SetCollection};
+use serde_json::json;
+use simjoin::{Report, SetCollection};
 use std::time::Duration;
 
 /// Wall-clock time of each phase.
@@ -24,8 +24,8 @@ pub fn document(
     tokens: usize,
     report: &Report,
     seconds: &Seconds,
-) -> Value {
-    json!({
+) -> String {
+    let document = json!({
         "records": { "left": left.records(), "right": right.map(SetCollection::records) },
         "distinct": { "left": left.len(), "right": right.map(SetCollection::len) },
         "tokens": tokens,
@@ -42,13 +42,6 @@ pub fn document(
             "write": seconds.write.as_secs_f64(),
             "total": seconds.total.as_secs_f64(),
         },
-    })
-}
-
-/// Writes the document, whole or not at all.
-pub fn write(path: &str, document: &Value) -> Result<()> {
-    let mut text = serde_json::to_vec_pretty(document)
-        .map_err(|error| Error::Internal(format!("statistics: {error}")))?;
-    text.push(b'\n');
-    simjoin_io::write_file(path, &text)
+    });
+    format!("{document:#}\n")
 }

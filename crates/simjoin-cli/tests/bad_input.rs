@@ -166,7 +166,7 @@ fn an_output_folder_that_does_not_exist() {
     run.fails(1, &["no/where/pairs.tsv", "the folder no/where does not exist"]);
     let run = folder.run("sets a.txt --jaccard 0.5 --groups -o no/where/groups.tsv");
     run.fails(1, &["no/where/groups.tsv"]);
-    let run = folder.run("sets a.txt --jaccard 0.5 --count --stats no/where/stats.json");
+    let run = folder.run("sets a.txt --jaccard 0.5 -o pairs.tsv --stats no/where/stats.json");
     run.fails(1, &["no/where/stats.json"]);
     assert_eq!(folder.names(), ["a.txt"]);
 }
@@ -234,26 +234,31 @@ fn a_broken_pipe_on_standard_output() {
 
 #[test]
 fn an_interrupt_leaves_nothing_behind() {
-    let folder = Folder::new();
-    // Large enough that the join is still running when the signal comes.
-    let rows: String = (0..20_000).map(|row| format!("a b c d e f g h i j {row}\n")).collect();
-    folder.file("a.txt", rows);
-    let mut child = Command::new(program())
-        .args(["sets", "a.txt", "--jaccard", "0.5", "-o", "pairs.jsonl"])
-        .current_dir(folder.path())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    // Wait for the temporary file: from then on there is something to clean up.
-    while folder.names().len() < 2 {
-        assert!(child.try_wait().unwrap().is_none(), "the join ended too soon");
-        std::thread::sleep(std::time::Duration::from_millis(5));
+    // Large enough that the join is still running when the signal comes: first while different
+    // sets are joined, then while rows that hold the same set are written.
+    for different in [true, false] {
+        let folder = Folder::new();
+        let rows: String = (0..20_000)
+            .map(|row| format!("a b c d e f g h i j {}\n", if different { row } else { 0 }))
+            .collect();
+        folder.file("a.txt", rows);
+        let mut child = Command::new(program())
+            .args(["sets", "a.txt", "--jaccard", "0.5", "-o", "pairs.jsonl", "--stats", "s.json"])
+            .current_dir(folder.path())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // Wait for the temporary files: from then on there is something to clean up.
+        while folder.names().len() < 3 {
+            assert!(child.try_wait().unwrap().is_none(), "the join ended too soon");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
+        let output = child.wait_with_output().unwrap();
+        Run::new(output).fails(130, &["interrupted"]);
+        assert_eq!(folder.names(), ["a.txt"]);
     }
-    let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
-    assert!(killed.success());
-    let output = child.wait_with_output().unwrap();
-    Run::new(output).fails(130, &["interrupted"]);
-    assert_eq!(folder.names(), ["a.txt"]);
 }
 
 #[test]
@@ -284,6 +289,9 @@ fn wrong_usage_is_one_line_and_status_2() {
         ("text a.txt --jaccard 0.5 --tokens qgrams:0", "qgrams:"),
         ("sets a.txt --jaccard 0.5 --surprise", "--surprise"),
         ("fly a.txt", "fly"),
+        ("sets - - --jaccard 0.5", "standard input"),
+        ("sets a.txt --column x --jaccard 0.5", "--column"),
+        ("sets a.txt --id x --jaccard 0.5", "--id"),
     ] {
         let run = folder.run(arguments);
         assert!(run.err.contains(part), "{arguments}: {run:?}");
@@ -302,6 +310,4 @@ fn engines_that_are_not_there_and_memory_that_is_too_small() {
             .fails(1, &["this build of simjoin has no GPU support"]);
     }
     folder.run("sets a.txt --jaccard 0.5 --memory 10").fails(1, &["memory", "limit is 10"]);
-    folder.run("sets a.txt --column x --jaccard 0.5").fails(1, &["column"]);
-    folder.run("sets - - --jaccard 0.5").fails(1, &["standard input"]);
 }

@@ -49,11 +49,6 @@ impl Bounds {
         }
     }
 
-    /// The measure that these bounds belong to.
-    pub fn measure(&self) -> Measure {
-        self.measure
-    }
-
     /// Whether two non-empty sets of these sizes with this overlap are in the result.
     pub fn accepts(&self, a: u32, b: u32, overlap: u32) -> bool {
         let (p, q) = (u128::from(self.p), u128::from(self.q));

@@ -171,6 +171,9 @@ impl SetCollection {
         if self.row_offsets[0] != 0 || self.row_offsets[sets] as usize != self.rows.len() {
             return broken("row offsets do not span the rows".into());
         }
+        if !self.offsets.is_sorted() || !self.row_offsets.is_sorted() {
+            return broken("offsets do not ascend".into());
+        }
         for id in 0..sets {
             if self.offsets[id] >= self.offsets[id + 1] {
                 return broken(format!("set {id} is empty"));
@@ -232,17 +235,11 @@ pub fn prepare(
     universe: usize,
 ) -> Result<(SetCollection, Option<SetCollection>)> {
     if universe > MAX_SIZE as usize {
-        return Err(Error::Config(format!(
-            "the input has {universe} distinct tokens; at most {MAX_SIZE} are supported"
-        )));
+        return Err(too_large(universe, "distinct tokens", MAX_SIZE));
     }
     for raw in [Some(&left), right.as_ref()].into_iter().flatten() {
         if raw.rows() >= u32::MAX as usize {
-            return Err(Error::Config(format!(
-                "the input has {} rows; at most {} are supported",
-                raw.rows(),
-                u32::MAX - 1
-            )));
+            return Err(too_large(raw.rows(), "rows", u32::MAX - 1));
         }
     }
     let mut frequency = count(&left.tokens, universe);
@@ -266,6 +263,10 @@ pub fn prepare(
     let left = arrange(&left, numbers)?;
     let right = right.map(|raw| arrange(&raw, numbers)).transpose()?;
     Ok((left, right))
+}
+
+fn too_large(count: usize, what: &str, limit: u32) -> Error {
+    Error::input("input", "", format!("{count} {what}, but at most {limit} are supported"))
 }
 
 /// What both sides of a join know of the token numbers.
@@ -506,6 +507,8 @@ mod tests {
         broken(|c| c.rows[0] = c.rows[1], "stands twice");
         broken(|c| c.class_of[0] = 1, "not of its class's size");
         broken(|c| c.offsets[1] = 0, "is empty");
+        broken(|c| c.offsets[1] = 1000, "offsets do not ascend");
+        broken(|c| c.row_offsets[1] = 1000, "offsets do not ascend");
         broken(|c| c.tokens.truncate(1), "do not span the tokens");
     }
 

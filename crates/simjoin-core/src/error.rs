@@ -75,7 +75,7 @@ impl fmt::Display for Error {
             Error::Memory { what, needed, limit } => {
                 write!(f, "{what} needs {needed} bytes of memory, but the limit is {limit}")
             }
-            Error::Interrupted => f.write_str("interrupted; no output was written"),
+            Error::Interrupted => f.write_str("interrupted"),
             Error::Internal(message) => write!(f, "internal error (please report it): {message}"),
         }
     }

@@ -1,6 +1,6 @@
 //! Which pairs does the user want?
 
-use crate::{Error, Result, Threshold};
+use crate::{Result, Threshold};
 use std::fmt;
 
 /// How similarity between two sets `r` and `s` is measured.
@@ -86,17 +86,5 @@ impl Predicate {
 impl fmt::Display for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ≥ {}", self.measure, self.threshold)
-    }
-}
-
-impl std::str::FromStr for Measure {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        Measure::ALL.into_iter().find(|m| m.name() == name).ok_or_else(|| {
-            Error::Config(format!(
-                "unknown measure {name:?}; expected jaccard, cosine, dice, overlap or containment"
-            ))
-        })
     }
 }

@@ -38,6 +38,11 @@ pub trait PairSink {
     /// verification may then stop as soon as the predicate is certain.
     fn wants_overlap(&self) -> bool;
 
+    /// Whether the technique should stop although nothing was pushed; asked once a probe.
+    fn stopped(&self) -> bool {
+        false
+    }
+
     /// Takes a batch; `Break` asks the technique to stop.
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()>;
 }

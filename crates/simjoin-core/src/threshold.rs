@@ -27,9 +27,8 @@ impl Threshold {
         };
         let (numerator, denominator) = match text.split_once('/') {
             Some((p, q)) => {
-                let p = digits(p).ok_or_else(|| wrong("is not a number"))?;
-                let q = digits(q).ok_or_else(|| wrong("is not a number"))?;
-                (p, q)
+                let part = |text| digits(text).ok_or_else(|| wrong("is not a fraction up to 10¹⁸"));
+                (part(p)?, part(q)?)
             }
             None => {
                 if text.starts_with('-') && text[1..].parse::<f64>().is_ok() {
@@ -61,11 +60,10 @@ impl Threshold {
             return Err(wrong("is above 1"));
         }
         let divisor = gcd(numerator, denominator);
-        let (numerator, denominator) = (numerator / divisor, denominator / divisor);
-        if denominator > 10u128.pow(MAX_DECIMALS as u32) {
-            return Err(wrong("has too large a denominator"));
-        }
-        Ok(Threshold { numerator: numerator as u64, denominator: denominator as u64 })
+        Ok(Threshold {
+            numerator: (numerator / divisor) as u64,
+            denominator: (denominator / divisor) as u64,
+        })
     }
 
     /// Reads a whole number of common tokens, at least 1.
@@ -112,13 +110,12 @@ impl fmt::Display for Threshold {
     }
 }
 
-/// Plain ASCII digits, at most 30 of them: no sign, no exponent, no spaces.
+/// A whole number up to 10¹⁸ in plain ASCII digits: no sign, no exponent, no spaces.
 fn digits(text: &str) -> Option<u128> {
-    if text.is_empty() || text.len() > 30 || !text.bytes().all(|b| b.is_ascii_digit()) {
+    if !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
     }
-    // 30 digits of a u128 would overflow `whole * denominator`; 18 are more than any use needs.
-    text.parse().ok().filter(|&n| n <= 10u128.pow(MAX_DECIMALS as u32))
+    text.parse().ok().filter(|&number| number <= 10u128.pow(MAX_DECIMALS as u32))
 }
 
 fn gcd(a: u128, b: u128) -> u128 {
@@ -178,7 +175,9 @@ mod tests {
             ("+0.5", "is not a number"),
             ("½", "is not a number"),
             ("0.1234567890123456789", "has more than 18 decimals"),
-            ("1/9999999999999999999", "is not a number"),
+            ("1/9999999999999999999", "is not a fraction up to 10¹⁸"),
+            ("1/x", "is not a fraction"),
+            ("99999999999999999999999999999999999999999999", "is not a number"),
         ] {
             let message = Threshold::parse_ratio(text).unwrap_err().to_string();
             assert!(message.contains(reason), "{text}: {message}");

@@ -1,8 +1,9 @@
 //! `naive`: what would the answer be without any cleverness?
 //!
-//! Every probe is compared with every build set that the join's order allows, the whole overlap is
-//! counted, and the predicate itself decides. No filter, no prefix, no bound: this is the oracle
-//! that every other technique is tested against.
+//! Every probe of a tile is compared with every build set that the join's order allows, the whole
+//! overlap is counted, and the predicate itself decides. No prefix, no position, no required
+//! overlap; only tiles without any partner by length are left out before. This is the oracle that
+//! every other technique is compared with, and it is itself tested against a brute force.
 //!
 //! # Memory
 //!

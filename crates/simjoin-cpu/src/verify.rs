@@ -62,10 +62,10 @@ impl<'s> Emitter<'s> {
         self.pairs.clear();
     }
 
-    /// `Break` once the sink has had enough.
+    /// `Break` once the sink has had enough; asked after each probe.
     #[inline(always)]
     pub(crate) fn flow(&self) -> ControlFlow<()> {
-        self.flow
+        if self.sink.stopped() { ControlFlow::Break(()) } else { self.flow }
     }
 
     /// Hands on what is left.

@@ -31,4 +31,4 @@ pub use format::Format;
 pub use ids::Ids;
 pub use read::{ReadOptions, ReadSets, Table, read_sets};
 pub use tokenize::Tokenizer;
-pub use writers::{GroupWriter, OutputFormat, PairWriter, write_file};
+pub use writers::{GroupWriter, OutputFormat, PairWriter, WholeFile};

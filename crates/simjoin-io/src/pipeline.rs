@@ -26,6 +26,7 @@ use crate::tokenize::Tokenizer;
 use crossbeam_channel::{bounded, unbounded};
 use simjoin_core::{Error, RawSets, Result};
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Cuts an input into blocks, in order, on one thread.
 pub(crate) trait BlockReader: Send {
@@ -103,9 +104,11 @@ pub(crate) fn run(
                 let hasher = settings.hasher.clone();
                 let mut builder = BlockBuilder::new(settings.tokenizer, settings.multiset, hasher);
                 while let Ok((number, block)) = blocks.recv() {
-                    let error = block.tokenize(&mut builder).err();
+                    // A block that is never handed on would be waited for without end.
+                    let tokenized = catch_unwind(AssertUnwindSafe(|| block.tokenize(&mut builder)))
+                        .unwrap_or_else(|_| Err(Error::Internal("a block panicked".into())));
                     drop(block);
-                    if done.send((number, Ok(builder.finish(error)))).is_err() {
+                    if done.send((number, Ok(builder.finish(tokenized.err())))).is_err() {
                         return;
                     }
                 }

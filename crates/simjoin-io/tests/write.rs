@@ -254,7 +254,7 @@ fn an_unfinished_output_leaves_nothing_and_keeps_what_was_there() {
         let path = folder.write(name, "old");
         let mut writer = PairWriter::create(Some(&path), None, None).unwrap();
         writer.write(&PAIRS).unwrap();
-        let partial = folder.names().into_iter().find(|name| *name != std::path::Path::new("old"));
+        let partial = folder.names().into_iter().find(|other| *other != std::path::Path::new(name));
         assert!(partial.unwrap().to_str().unwrap().starts_with('.'));
         assert!(folder.names()[0].to_str().unwrap().ends_with(".partial"));
         drop(writer);

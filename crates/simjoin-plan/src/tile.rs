@@ -7,10 +7,6 @@ use crate::Join;
 use simjoin_core::{SetCollection, SetId};
 use std::ops::Range;
 
-/// Probe tokens in a tile: large enough that handing it out costs nothing beside doing it, small
-/// enough that a hundred tiles exist where a join takes noticeable time.
-const TILE_TOKENS: usize = 8192;
-
 /// A range of probe sets and the range of build sets that contains all their partners.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tile {
@@ -20,16 +16,16 @@ pub struct Tile {
     pub builds: Range<SetId>,
 }
 
-/// Cuts the part of a join that lies within a range of build sets into tiles, in rising order.
-/// Tiles without any partner, by order or by length, are left out.
-pub fn tiles(join: &Join<'_>, builds: &Range<SetId>) -> Vec<Tile> {
+/// Cuts the part of a join that lies within a range of build sets into tiles of about `tile_tokens`
+/// probe tokens, in rising order. Tiles without any partner, by order or by length, are left out.
+pub fn tiles(join: &Join<'_>, builds: &Range<SetId>, tile_tokens: usize) -> Vec<Tile> {
     let mut tiles = Vec::new();
     let count = join.probe.len() as SetId;
     let mut start = 0;
     while start < count {
         let mut end = start;
         let mut tokens = 0;
-        while end < count && tokens < TILE_TOKENS {
+        while end < count && tokens < tile_tokens.max(1) {
             tokens += join.probe.size(end) as usize;
             end += 1;
         }
@@ -89,7 +85,7 @@ mod tests {
         for other in [None, Some(&right)] {
             for (join, _) in Join::parts(&left, other, jaccard("0.7")) {
                 for builds in passes(join.build, 6000) {
-                    let tiles = tiles(&join, &builds);
+                    let tiles = tiles(&join, &builds, 5000);
                     for probe in 0..join.probe.len() as SetId {
                         let partners = join.partners(probe);
                         let wanted = partners.start.max(builds.start)..partners.end.min(builds.end);

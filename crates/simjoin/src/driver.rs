@@ -5,13 +5,13 @@
 
 use crate::join::{Engine, Report};
 use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
-use simjoin_core::{Bounds, Error, PairSink, Result, SetCollection, SetId};
+use simjoin_core::{Bounds, Error, PairSink, Result, SetCollection, SetId, SetPair};
 use simjoin_plan::{Join, Technique, passes, tiles};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 /// Tokens indexed at once: positions in an index are 32-bit numbers, with room for list ends.
-const MAX_INDEX_TOKENS: usize = 1 << 31;
+const MAX_INDEX_TOKENS: usize = 1 << 30;
 
 /// An index is made in at most about this many passes.
 const MAX_PASSES: usize = 1000;
@@ -35,7 +35,8 @@ impl Control {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn stopped(&self) -> bool {
+    /// Whether [`stop`](Self::stop) was called.
+    pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 }
@@ -49,32 +50,61 @@ pub(crate) trait TileSink: PairSink {
     }
 }
 
+/// A sink that also listens to the user.
+struct Watched<'a, S> {
+    sink: &'a mut S,
+    control: &'a Control,
+    enough: &'a AtomicBool,
+}
+
+impl<S: PairSink> PairSink for Watched<'_, S> {
+    fn wants_overlap(&self) -> bool {
+        self.sink.wants_overlap()
+    }
+
+    fn stopped(&self) -> bool {
+        self.control.stopped() || self.enough.load(Ordering::Relaxed)
+    }
+
+    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
+        self.sink.push(pairs)
+    }
+}
+
+/// What a plan is made from, beside the technique.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Threads to run on; 0 is the pool that the caller is in.
+    pub(crate) threads: usize,
+    /// Bytes for the technique.
+    pub(crate) memory: u64,
+    /// Probe tokens in a tile.
+    pub(crate) tile_tokens: usize,
+}
+
 /// A technique, ready to run on a pool of threads.
 pub(crate) struct Plan {
     technique: Box<dyn Technique>,
     bounds: Bounds,
+    limits: Limits,
     /// `None`: the pool that the caller is in.
     pool: Option<ThreadPool>,
-    memory: u64,
 }
 
 impl Plan {
     pub(crate) fn new(
         technique: Box<dyn Technique>,
         bounds: Bounds,
-        threads: usize,
-        memory: u64,
+        limits: Limits,
     ) -> Result<Self> {
-        let pool = match threads {
-            0 => None,
-            _ => Some(
-                ThreadPoolBuilder::new()
-                    .num_threads(threads)
-                    .build()
-                    .map_err(|error| Error::Config(format!("cannot start threads: {error}")))?,
-            ),
-        };
-        Ok(Plan { technique, bounds, pool, memory })
+        let pool =
+            match limits.threads {
+                0 => None,
+                threads => Some(ThreadPoolBuilder::new().num_threads(threads).build().map_err(
+                    |error| Error::Unavailable(format!("cannot start threads: {error}")),
+                )?),
+            };
+        Ok(Plan { technique, bounds, limits, pool })
     }
 
     pub(crate) fn report(&self, pairs: u64, candidates: u64) -> Report {
@@ -91,10 +121,12 @@ impl Plan {
         self.pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads)
     }
 
-    fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    /// Runs `work` on every thread at once.
+    fn broadcast(&self, work: impl Fn() + Sync) {
+        let work = |_: BroadcastContext<'_>| work();
         match &self.pool {
-            Some(pool) => pool.install(work),
-            None => work(),
+            Some(pool) => drop(pool.broadcast(work)),
+            None => drop(rayon::broadcast(work)),
         }
     }
 
@@ -106,7 +138,7 @@ impl Plan {
         loop {
             let passes = passes(join.build, tokens);
             let needed = passes.iter().map(needs).max().unwrap_or(0);
-            if needed <= self.memory {
+            if needed <= self.limits.memory {
                 return Ok(passes);
             }
             // Each pass walks all probes: with passes this small the join would not end.
@@ -114,7 +146,7 @@ impl Plan {
                 return Err(Error::Memory {
                     what: format!("{} in {} passes", self.technique.name(), passes.len()),
                     needed,
-                    limit: self.memory,
+                    limit: self.limits.memory,
                 });
             }
             tokens /= 2;
@@ -132,37 +164,42 @@ impl Plan {
     ) -> Result<u64> {
         let mut work = Vec::new();
         for (join, swapped) in Join::parts(left, right, self.bounds) {
-            for builds in self.passes(&join)? {
-                let tiles = tiles(&join, &builds);
-                if !tiles.is_empty() {
-                    work.push((join, swapped, builds, tiles));
-                }
-            }
+            work.extend(self.passes(&join)?.into_iter().map(|builds| (join, swapped, builds)));
         }
-        let total: usize = work.iter().map(|(.., tiles)| tiles.len()).sum();
-        control.total.store(total as u64, Ordering::Relaxed);
+        // Progress is counted in probes, over all passes.
+        let total = work.iter().map(|(join, ..)| join.probe.len() as u64).sum();
+        control.done.store(0, Ordering::Relaxed);
+        control.total.store(total, Ordering::Relaxed);
         let candidates = AtomicU64::new(0);
-        let mut first_tile = 0;
-        for (join, swapped, builds, tiles) in work {
+        let enough = AtomicBool::new(false);
+        let (mut first_tile, mut probes_done) = (0, 0);
+        for (join, swapped, builds) in work {
+            let tiles = tiles(&join, &builds, self.limits.tile_tokens);
+            if control.stopped() || enough.load(Ordering::Relaxed) {
+                break;
+            }
             let tiler = self.technique.prepare(&join, builds);
             let next = AtomicUsize::new(0);
-            let work = |_: BroadcastContext<'_>| {
+            self.broadcast(|| {
                 let mut worker = tiler.worker();
                 let mut sink = sink(&join, swapped);
-                while !control.stopped() {
+                while !control.stopped() && !enough.load(Ordering::Relaxed) {
                     let at = next.fetch_add(1, Ordering::Relaxed);
                     let Some(tile) = tiles.get(at) else { break };
                     sink.begin(first_tile + at);
-                    let flow = worker.run(tile, &mut sink);
-                    if flow.is_break() || sink.end().is_break() {
-                        control.stop();
+                    let mut watched = Watched { sink: &mut sink, control, enough: &enough };
+                    // A tile that was begun is ended, whatever happens: others may wait for it.
+                    let ran = worker.run(tile, &mut watched);
+                    if sink.end().is_break() || ran.is_break() {
+                        enough.store(true, Ordering::Relaxed);
                     }
-                    control.done.fetch_add(1, Ordering::Relaxed);
+                    control.done.fetch_add(tile.probes.len() as u64, Ordering::Relaxed);
                 }
                 candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
-            };
-            self.install(|| rayon::broadcast(work));
+            });
             first_tile += tiles.len();
+            probes_done += join.probe.len() as u64;
+            control.done.store(probes_done, Ordering::Relaxed);
         }
         Ok(candidates.into_inner())
     }

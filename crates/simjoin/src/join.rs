@@ -1,9 +1,9 @@
 //! What does a user ask for, and what comes back?
 
 use crate::count::Counter;
-use crate::driver::{Control, Plan};
+use crate::driver::{Control, Limits, Plan};
 use crate::groups::Components;
-use crate::ordered::Ordered;
+use crate::ordered::{Ordered, Room};
 use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection};
 use simjoin_plan::Technique;
 use std::fmt;
@@ -13,8 +13,8 @@ use std::str::FromStr;
 /// The names of all techniques, `auto` first.
 pub const TECHNIQUES: [&str; 5] = ["auto", "ppjoin", "group-join", "all-pairs", "naive"];
 
-/// What `auto` runs: over distinct sets, ppjoin was never more than a few percent behind the best
-/// of the others on the benchmark's collections.
+/// What `auto` runs. Of the 42 cells of `benchmarks/recorded/2026-11-15-reference.md` (2-core AMD
+/// EPYC), ppjoin is the fastest or within 2 ms of the fastest in all.
 const AUTO: &str = "ppjoin";
 
 /// Where a join runs.
@@ -85,9 +85,12 @@ pub struct Join {
     predicate: Predicate,
     technique: String,
     engine: Engine,
-    threads: usize,
-    memory: u64,
+    limits: Limits,
 }
+
+/// Probe tokens in a tile: large enough that handing it out costs nothing beside doing it, small
+/// enough that a hundred tiles exist where a join takes noticeable time.
+const TILE_TOKENS: usize = 8192;
 
 impl Join {
     /// A join with the default technique on all cores.
@@ -96,8 +99,7 @@ impl Join {
             predicate,
             technique: "auto".into(),
             engine: Engine::Auto,
-            threads: 0,
-            memory: u64::MAX,
+            limits: Limits { threads: 0, memory: u64::MAX, tile_tokens: TILE_TOKENS },
         }
     }
 
@@ -116,14 +118,21 @@ impl Join {
     /// Runs on a pool of this many threads; 0 for the rayon pool that the caller is in, which is one
     /// thread per core unless set up otherwise.
     pub fn threads(mut self, threads: usize) -> Self {
-        self.threads = threads;
+        self.limits.threads = threads;
         self
     }
 
     /// Bounds the memory, in bytes, that the technique takes beside the collections: its index and
     /// its working space. What does not fit at once is indexed in several passes.
     pub fn memory(mut self, bytes: u64) -> Self {
-        self.memory = bytes;
+        self.limits.memory = bytes;
+        self
+    }
+
+    /// Sets the size of the unit of work, in tokens of probe sets. Smaller tiles spread better over
+    /// threads, larger ones cost less to hand out; the answer is the same.
+    pub fn tile_tokens(mut self, tokens: usize) -> Self {
+        self.limits.tile_tokens = tokens;
         self
     }
 
@@ -146,8 +155,9 @@ impl Join {
         Ok(plan.report(counter.total() + repeats, candidates))
     }
 
-    /// Hands every pair of rows to `take`, in batches, in an order that does not depend on the
-    /// number of threads. `take` may answer `Break` to end the join early.
+    /// Hands every pair of rows to `take`, in batches. The order does not depend on the number of
+    /// threads, as long as the memory suffices for one pass. `take` may answer `Break` to end the
+    /// join early.
     pub fn pairs(
         &self,
         left: &SetCollection,
@@ -156,11 +166,12 @@ impl Join {
         take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
     ) -> Result<Report> {
         let plan = self.plan()?;
-        let ordered = Ordered::new(self.predicate.measure(), right.is_none(), take);
+        let ordered =
+            Ordered::new(self.predicate.measure(), right.is_none(), Room::default(), take);
         let candidates =
             plan.run(left, right, control, |join, swapped| ordered.worker(join, swapped))?;
         if right.is_none() {
-            ordered.repeats(left, self.bounds());
+            ordered.repeats(left, self.bounds(), control);
         }
         Ok(plan.report(ordered.pairs(), candidates))
     }
@@ -181,7 +192,7 @@ impl Join {
     }
 
     fn plan(&self) -> Result<Plan> {
-        Plan::new(self.technique_to_run()?, self.bounds(), self.threads, self.memory)
+        Plan::new(self.technique_to_run()?, self.bounds(), self.limits)
     }
 
     fn technique_to_run(&self) -> Result<Box<dyn Technique>> {

@@ -25,7 +25,8 @@
 //! ```
 //!
 //! [`Join::count`] only counts, [`Join::groups`] finds connected components, [`Join::pairs`]
-//! streams every pair in an order that does not depend on the number of threads.
+//! streams every pair, in an order that does not depend on the number of threads as long as one pass
+//! fits the memory.
 
 #![forbid(unsafe_code)]
 

@@ -7,7 +7,8 @@
 //!
 //! # Memory
 //!
-//! `BUFFER` rows a worker and `PENDING` rows left behind, whatever the number of pairs.
+//! [`Room::buffer`] rows a worker and [`Room::early`] rows left behind, whatever the number of
+//! pairs.
 //!
 //! # Progress
 //!
@@ -15,22 +16,32 @@
 //! complete; its worker never waits. Nobody waits for a tile that has not been begun.
 
 use crate::count::repeated_sets;
-use crate::driver::TileSink;
+use crate::driver::{Control, TileSink};
 use simjoin_core::{Bounds, Measure, PairSink, RowPair, SetCollection, SetPair};
 use simjoin_plan::Join;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Rows that a worker collects before it passes them on.
-const BUFFER: usize = 1 << 15;
+/// How many rows may be held back.
+#[derive(Clone, Copy)]
+pub(crate) struct Room {
+    /// Rows that a worker collects before it passes them on.
+    buffer: usize,
+    /// Rows of finished tiles that may wait for their turn.
+    early: usize,
+}
 
-/// Rows of finished tiles that may wait for their turn.
-const PENDING: usize = 1 << 20;
+impl Default for Room {
+    fn default() -> Self {
+        Room { buffer: 1 << 15, early: 1 << 20 }
+    }
+}
 
 pub(crate) struct Ordered<F> {
     measure: Measure,
     self_join: bool,
+    room: Room,
     state: Mutex<State<F>>,
     turn: Condvar,
 }
@@ -56,7 +67,7 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()>> State<F> {
 }
 
 impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
-    pub(crate) fn new(measure: Measure, self_join: bool, take: F) -> Self {
+    pub(crate) fn new(measure: Measure, self_join: bool, room: Room, take: F) -> Self {
         let state = State {
             take,
             flow: ControlFlow::Continue(()),
@@ -65,7 +76,7 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
             early: BTreeMap::new(),
             early_rows: 0,
         };
-        Ordered { measure, self_join, state: Mutex::new(state), turn: Condvar::new() }
+        Ordered { measure, self_join, room, state: Mutex::new(state), turn: Condvar::new() }
     }
 
     pub(crate) fn worker<'a>(&'a self, join: &Join<'a>, swapped: bool) -> OrderedSink<'a, F> {
@@ -77,7 +88,7 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
     }
 
     /// Passes on the pairs of rows that hold the same set.
-    pub(crate) fn repeats(&self, sets: &SetCollection, bounds: Bounds) {
+    pub(crate) fn repeats(&self, sets: &SetCollection, bounds: Bounds, control: &Control) {
         let mut state = self.lock();
         let mut rows = Vec::new();
         for set in repeated_sets(sets, bounds) {
@@ -86,12 +97,12 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
             for (at, &left) in sets.rows(set).iter().enumerate() {
                 for &right in &sets.rows(set)[at + 1..] {
                     rows.push(RowPair { left, right, overlap: size, similarity });
-                    if rows.len() == BUFFER {
+                    if rows.len() >= self.room.buffer {
                         state.pass_on(&rows);
                         rows.clear();
                     }
                 }
-                if state.flow.is_break() {
+                if state.flow.is_break() || control.stopped() {
                     return;
                 }
             }
@@ -162,9 +173,9 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> PairSink for OrderedSink<'_
                     let exchange = if self.ordered.self_join { b < a } else { self.swapped };
                     let (left, right) = if exchange { (b, a) } else { (a, b) };
                     self.rows.push(RowPair { left, right, overlap, similarity });
-                }
-                if self.rows.len() >= BUFFER {
-                    self.pass_on()?;
+                    if self.rows.len() >= self.ordered.room.buffer {
+                        self.pass_on()?;
+                    }
                 }
             }
         }
@@ -179,7 +190,8 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> TileSink for OrderedSink<'_
 
     fn end(&mut self) -> ControlFlow<()> {
         let mut state = self.ordered.lock();
-        if state.next != self.tile && state.early_rows + self.rows.len() <= PENDING {
+        if state.next != self.tile && state.early_rows + self.rows.len() <= self.ordered.room.early
+        {
             state.early_rows += self.rows.len();
             let rows = std::mem::take(&mut self.rows);
             state.early.insert(self.tile, rows);
@@ -190,5 +202,117 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> TileSink for OrderedSink<'_
         state.pass_on(&self.rows);
         self.rows.clear();
         self.ordered.advance(state)
+    }
+}
+
+impl<F> Drop for OrderedSink<'_, F> {
+    /// A worker that panics never ends its tile: nobody may go on waiting for it.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.ordered.state.lock().unwrap_or_else(PoisonError::into_inner);
+            state.flow = ControlFlow::Break(());
+            self.ordered.turn.notify_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use simjoin_core::{Predicate, RawSets, prepare};
+    use simjoin_plan::Order;
+
+    /// Eight sets of one token each, and a join of them; the pairs are made up.
+    fn collection() -> SetCollection {
+        let mut raw = RawSets::default();
+        (0..8).for_each(|token| raw.push(&[token]));
+        prepare(raw, None, 8).unwrap().0
+    }
+
+    fn join(sets: &SetCollection) -> Join<'_> {
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
+        Join { probe: sets, build: sets, bounds, order: Order::Before }
+    }
+
+    fn pair(probe: u32, build: u32) -> SetPair {
+        SetPair { probe, build, overlap: 1 }
+    }
+
+    /// Tile t has t pairs (t, 0), (t, 1) …; a thread a tile, the later tiles first.
+    fn run(room: Room, take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send) -> u64 {
+        let sets = collection();
+        let join = join(&sets);
+        let ordered = Ordered::new(Measure::Jaccard, false, room, take);
+        std::thread::scope(|scope| {
+            for tile in (0..8).rev() {
+                let mut sink = ordered.worker(&join, false);
+                scope.spawn(move || {
+                    sink.begin(tile as usize);
+                    let pairs: Vec<SetPair> = (0..tile).map(|build| pair(tile, build)).collect();
+                    let _ = sink.push(&pairs);
+                    let _ = sink.end();
+                });
+                std::thread::yield_now();
+            }
+        });
+        ordered.pairs()
+    }
+
+    #[test]
+    fn rows_come_in_tile_order_however_little_room_there_is() {
+        let wanted: Vec<(u32, u32)> =
+            (0..8).flat_map(|tile| (0..tile).map(move |build| (tile, build))).collect();
+        for (buffer, early) in [(1, 0), (2, 3), (3, 100), (1000, 0), (1000, 5), (1000, 1000)] {
+            for _ in 0..50 {
+                let mut seen = Vec::new();
+                let mut largest = 0;
+                let pairs = run(Room { buffer, early }, |rows| {
+                    largest = largest.max(rows.len());
+                    seen.extend(rows.iter().map(|row| (row.left, row.right)));
+                    ControlFlow::Continue(())
+                });
+                assert_eq!((pairs, &seen), (28, &wanted), "room for {buffer} and {early}");
+                assert!(largest <= buffer);
+            }
+        }
+    }
+
+    #[test]
+    fn enough_is_enough_for_everybody() {
+        for (buffer, early) in [(1, 0), (2, 3), (1000, 1000)] {
+            let mut batches = 0;
+            run(Room { buffer, early }, |_| {
+                batches += 1;
+                ControlFlow::Break(())
+            });
+            assert_eq!(batches, 1);
+        }
+    }
+
+    #[test]
+    fn a_panic_ends_the_waiting() {
+        let sets = collection();
+        let join = join(&sets);
+        let ordered = Ordered::new(
+            Measure::Jaccard,
+            false,
+            Room { buffer: 1, early: 0 },
+            |_: &[RowPair]| ControlFlow::Continue(()),
+        );
+        let (first, second) = std::thread::scope(|scope| {
+            let mut waiting = ordered.worker(&join, false);
+            let second = scope.spawn(move || {
+                waiting.begin(1);
+                waiting.push(&[pair(1, 0)])
+            });
+            let mut failing = ordered.worker(&join, false);
+            let first = scope.spawn(move || {
+                failing.begin(0);
+                panic!("on purpose");
+            });
+            (first.join(), second.join().unwrap())
+        });
+        assert!(first.is_err());
+        assert!(second.is_break());
     }
 }

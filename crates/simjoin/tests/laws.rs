@@ -45,17 +45,13 @@ fn similar(predicate: Predicate, a: &BTreeSet<u32>, b: &BTreeSet<u32>) -> Option
         Measure::Dice => 2 * o * q >= p * (n + m),
         Measure::Overlap => o * q >= p,
         Measure::Containment => o * q >= p * n.min(m),
-        // With 18 decimals the squares need more than 128 bits: compare by long division.
-        Measure::Cosine => {
-            let (num, den) = (o * o, n * m);
-            // o²/(nm) ≥ p²/q², both sides as continued fractions of exact integers.
-            fraction_at_least((num, den), (p, q))
-        }
+        // With 18 decimals the squares need more than 128 bits.
+        Measure::Cosine => fraction_at_least((o * o, n * m), (p, q)),
     };
     (common > 0 && reaches).then_some(common)
 }
 
-/// Whether `num/den ≥ (p/q)²`, without overflow: `num·q² ≥ den·p²` digit by digit in base 2⁶⁴.
+/// Whether `num/den ≥ (p/q)²`, that is `num·q² ≥ den·p²`, multiplied digit by digit in base 2⁶⁴.
 fn fraction_at_least((num, den): (u128, u128), (p, q): (u128, u128)) -> bool {
     fn product(factors: [u128; 3]) -> [u64; 6] {
         let mut limbs = [0u64; 6];
@@ -118,10 +114,23 @@ fn pairs(
     threads: usize,
 ) -> Vec<(u32, u32, u32)> {
     let (l, r) = prepared(left, right);
-    let join = Join::new(predicate).technique(technique).threads(threads);
+    // Tiny tiles, so that small collections have many.
+    let join = Join::new(predicate).technique(technique).threads(threads).tile_tokens(16);
+    let list = rows_of(&join, predicate, (left, &l), (right, r.as_ref()));
+    let count = join.count(&l, r.as_ref(), &Control::default()).unwrap().pairs;
+    assert_eq!(count, list.len() as u64);
+    list
+}
+
+fn rows_of(
+    join: &Join,
+    predicate: Predicate,
+    (left, l): (&Rows, &SetCollection),
+    (right, r): (Option<&Rows>, Option<&SetCollection>),
+) -> Vec<(u32, u32, u32)> {
     let mut list = Vec::new();
     let report = join
-        .pairs(&l, r.as_ref(), &Control::default(), |rows| {
+        .pairs(l, r, &Control::default(), |rows| {
             for pair in rows {
                 let (n, m) = (
                     left[pair.left as usize].len() as u32,
@@ -134,7 +143,6 @@ fn pairs(
         })
         .unwrap();
     assert_eq!(report.pairs, list.len() as u64);
-    assert_eq!(join.count(&l, r.as_ref(), &Control::default()).unwrap().pairs, report.pairs);
     list
 }
 
@@ -289,9 +297,17 @@ proptest! {
     }
 
     #[test]
-    fn a_higher_threshold_gives_a_subset(rows in rows(), measure in 0..4usize, low in 1..100u32, high in 1..100u32) {
-        let measure = [Measure::Jaccard, Measure::Cosine, Measure::Dice, Measure::Containment][measure];
-        let at = |percent: u32| Predicate::parse(measure, &format!("0.{percent:02}")).unwrap();
+    fn a_higher_threshold_gives_a_subset(
+        rows in rows(),
+        measure in 0..5usize,
+        low in 1..100u32,
+        high in 1..100u32,
+    ) {
+        let measure = Measure::ALL[measure];
+        let at = |percent: u32| match measure {
+            Measure::Overlap => Predicate::parse(measure, &percent.div_ceil(10).to_string()).unwrap(),
+            _ => Predicate::parse(measure, &format!("0.{percent:02}")).unwrap(),
+        };
         for technique in TECHNIQUES {
             let more: Found = pairs(at(low.min(high)), &rows, None, technique, 1).into_iter().collect();
             let less: Found = pairs(at(low.max(high)), &rows, None, technique, 1).into_iter().collect();
@@ -425,30 +441,55 @@ fn many_tiles_keep_one_order_and_a_consumer_may_stop() {
 
 #[test]
 fn little_memory_means_several_passes_and_the_same_answer() {
-    let rows: Rows = (0..3000u32)
-        .map(|row| (0..4 + row % 9).map(|at| (row / 2 * 31 + at * at * 7) % 997).collect())
+    let rows: Rows = (0..1200u32)
+        .map(|row| (0..4 + row % 9).map(|at| (row / 2 * 31 + at * at * 7) % 397).collect())
         .collect();
-    let (sets, _) = prepared(&rows, None);
-    let (left, right) = prepared(&rows[..2000].to_vec(), Some(&rows[1500..].to_vec()));
+    let (some, others) = (rows[..800].to_vec(), rows[600..].to_vec());
     for (measure, text) in [(Measure::Jaccard, "0.6"), (Measure::Containment, "0.8")] {
-        for technique in ["all-pairs", "ppjoin", "group-join"] {
-            let join =
-                Join::new(Predicate::parse(measure, text).unwrap()).technique(technique).threads(2);
-            let whole = join.count(&sets, None, &Control::default()).unwrap();
-            let both = join.count(&left, right.as_ref(), &Control::default()).unwrap();
-            assert!(whole.pairs > 1000 && both.pairs > 100);
-            for kilobytes in [80, 100, 200] {
-                let small = join.clone().memory(kilobytes << 10);
-                let report = small.count(&sets, None, &Control::default()).unwrap();
-                assert_eq!(whole.pairs, report.pairs, "{technique} in {kilobytes} KiB");
-                let report = small.count(&left, right.as_ref(), &Control::default()).unwrap();
-                assert_eq!(both.pairs, report.pairs, "{technique} in {kilobytes} KiB");
+        let predicate = Predicate::parse(measure, text).unwrap();
+        for (left, right) in [(&rows, None), (&some, Some(&others))] {
+            let expected = brute_force(predicate, left, right);
+            assert!(expected.len() > 300);
+            let (l, r) = prepared(left, right);
+            for technique in ["all-pairs", "ppjoin", "group-join"] {
+                for (kilobytes, threads) in [(25, 1), (35, 2), (50, 3), (1000, 2)] {
+                    let join = Join::new(predicate)
+                        .technique(technique)
+                        .threads(threads)
+                        .memory(kilobytes << 10);
+                    let list = rows_of(&join, predicate, (left, &l), (right, r.as_ref()));
+                    let found: Found = list.iter().copied().collect();
+                    assert_eq!(found.len(), list.len(), "{technique} repeats a pair");
+                    assert_eq!(found, expected, "{technique} in {kilobytes} KiB");
+                    if right.is_none() {
+                        let (labels, _) = join.groups(&l, &Control::default()).unwrap();
+                        assert_eq!(labels, components(left.len(), &expected));
+                    }
+                }
+                let join = Join::new(predicate).technique(technique).memory(100);
+                let message = join.count(&l, r.as_ref(), &Control::default()).unwrap_err();
+                assert!(message.to_string().contains("but the limit is 100"), "{message}");
             }
-            let message =
-                join.memory(100).count(&sets, None, &Control::default()).unwrap_err().to_string();
-            assert!(message.contains("but the limit is 100"), "{message}");
         }
     }
+}
+
+#[test]
+fn a_join_that_was_stopped_can_be_run_again() {
+    let rows: Rows = (0..500u32).map(|row| (row / 2..row / 2 + 5).collect()).collect();
+    let (sets, _) = prepared(&rows, None);
+    let join = Join::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap()).tile_tokens(16);
+    let whole = join.count(&sets, None, &Control::default()).unwrap().pairs;
+    // A consumer that had enough does not stop the next join with the same control.
+    let control = Control::default();
+    let first = join.pairs(&sets, None, &control, |_| ControlFlow::Break(())).unwrap();
+    assert!(first.pairs < whole);
+    assert_eq!(join.count(&sets, None, &control).unwrap().pairs, whole);
+    let (done, total) = control.progress();
+    assert!(done == total && total > 0);
+    // A user who said stop has said so for good, repeats included.
+    control.stop();
+    assert_eq!(join.pairs(&sets, None, &control, |_| ControlFlow::Continue(())).unwrap().pairs, 0);
 }
 
 #[test]

@@ -76,12 +76,25 @@ fn format_of(path: &str) -> Result<(OutputFormat, Packing)> {
     Ok((format, packing))
 }
 
-/// Writes a whole file, or leaves things as they were.
-pub fn write_file(path: &str, bytes: &[u8]) -> Result<()> {
-    let special = Target::existing_special(path)?;
-    let mut target = special.map_or_else(|| Target::file(path), Ok)?;
-    let written = target.write_all(bytes).and_then(|()| target.finish());
-    written.map(drop).map_err(|error| Error::io(path, error))
+/// A file that will appear whole. Without [`finish`](Self::finish) none appears.
+pub struct WholeFile {
+    name: String,
+    target: Target,
+}
+
+impl WholeFile {
+    /// Makes sure that the file can be written.
+    pub fn create(path: &str) -> Result<Self> {
+        let special = Target::existing_special(path)?;
+        let target = special.map_or_else(|| Target::file(path), Ok)?;
+        Ok(WholeFile { name: path.to_owned(), target })
+    }
+
+    /// Writes the content; the file now exists under its name.
+    pub fn finish(mut self, content: &[u8]) -> Result<()> {
+        let written = self.target.write_all(content).and_then(|()| self.target.finish());
+        written.map(drop).map_err(|error| Error::io(self.name, error))
+    }
 }
 
 /// What the columns of an output are.
