@@ -7,7 +7,7 @@ use crate::Check;
 use crate::layers::{array, metadata};
 
 /// Licences that ask for no more than their text to be kept.
-const ACCEPTED: [&str; 12] = [
+const ACCEPTED: [&str; 13] = [
     "0BSD",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
@@ -17,6 +17,7 @@ const ACCEPTED: [&str; 12] = [
     "CC0-1.0",
     "ISC",
     "MIT",
+    "NCSA",
     "Unicode-3.0",
     "Unlicense",
     "Zlib",
