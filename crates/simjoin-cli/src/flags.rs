@@ -166,20 +166,37 @@ pub struct JoinFlags {
     #[arg(long, value_name = "C", help_heading = "Input")]
     pub id: Option<String>,
 
-    /// The input's format: lines, csv, tsv, jsonl, parquet, arrow [default: by the file's ending]
-    #[arg(long, value_name = "F", help_heading = "Input")]
+    /// The input's format [default: by the file's ending]
+    #[arg(
+        long,
+        value_name = "F",
+        value_parser = ["lines", "csv", "tsv", "jsonl", "parquet", "arrow"],
+        help_heading = "Input"
+    )]
     pub format: Option<String>,
 
     /// Keep repeated tokens: the k-th occurrence in a record is a token of its own
     #[arg(long, help_heading = "Tokens")]
     pub multiset: bool,
 
-    /// Where to run: auto, cpu, gpu, hybrid
-    #[arg(long, value_name = "E", default_value = "auto", help_heading = "How")]
+    /// Where to run
+    #[arg(
+        long,
+        value_name = "E",
+        default_value = "auto",
+        value_parser = ["auto", "cpu", "gpu", "hybrid"],
+        help_heading = "How"
+    )]
     pub engine: String,
 
-    /// How to join: auto, ppjoin, group-join, all-pairs, naive; the answer is the same
-    #[arg(long, value_name = "NAME", default_value = "auto", help_heading = "How")]
+    /// How to join; the answer is the same
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        value_parser = simjoin::TECHNIQUES,
+        help_heading = "How"
+    )]
     pub technique: String,
 
     /// Number of threads [default: one per core]

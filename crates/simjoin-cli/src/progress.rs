@@ -28,30 +28,23 @@ pub fn watch<T>(
     std::thread::scope(|scope| {
         let (done, finished) = channel::<()>();
         scope.spawn(move || {
+            // The bar runs from the start, so that it knows the rate, but shows itself only later.
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+            bar.set_message(label);
             let begin = Instant::now();
-            let mut bar: Option<ProgressBar> = None;
             while finished.recv_timeout(Duration::from_millis(100))
                 == Err(RecvTimeoutError::Timeout)
             {
-                if begin.elapsed() < Duration::from_secs(1) {
-                    continue;
-                }
                 let (position, total) = progress();
-                let style = if total == 0 { &unknown } else { &style };
-                let bar = bar.get_or_insert_with(|| {
-                    let bar =
-                        ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
-                    bar.set_message(label);
-                    bar
-                });
-                bar.set_style(style.clone());
+                bar.set_style(if total == 0 { unknown.clone() } else { style.clone() });
                 bar.set_length(total.max(position));
                 bar.set_position(position);
+                if bar.is_hidden() && begin.elapsed() >= Duration::from_secs(1) {
+                    bar.set_draw_target(ProgressDrawTarget::stderr());
+                }
                 bar.tick();
             }
-            if let Some(bar) = bar {
-                bar.finish_and_clear();
-            }
+            bar.finish_and_clear();
         });
         let result = work();
         drop(done);

@@ -25,10 +25,10 @@
 //!
 //! The index with positions over groups, 4 bytes per group and 8 per group and worker.
 
-use crate::all_pairs::{AHEAD, set_index_bytes};
 use crate::demands::{Demands, index_prefixes};
 use crate::prefix_index::{Cursors, PrefixIndex};
-use crate::verify::{Emitter, verify};
+use crate::set_join;
+use crate::verify::{AHEAD, Emitter, verify};
 use simjoin_core::{PairSink, SetId};
 use simjoin_kernels::prefetch::prefetch;
 use simjoin_plan::{Join, Order, Technique, Tile, Tiler, Worker};
@@ -43,7 +43,7 @@ impl Technique for GroupJoin {
     }
 
     fn memory_bytes(&self, join: &Join<'_>, builds: &Range<SetId>, threads: usize) -> u64 {
-        set_index_bytes(join, builds, threads, true) + 4 * builds.len() as u64
+        set_join::memory_bytes(join, builds, threads, true) + 4 * builds.len() as u64
     }
 
     fn prepare<'a>(&self, join: &Join<'a>, builds: Range<SetId>) -> Box<dyn Tiler + 'a> {

@@ -11,7 +11,7 @@
 //!
 //! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
 //! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to
-//! answer).
+//! answer), and `set_join.rs` (from a filter over single sets to a technique).
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,7 @@ mod group_join;
 mod naive;
 mod ppjoin;
 mod prefix_index;
+mod set_join;
 mod verify;
 
 pub use all_pairs::AllPairs;

@@ -31,6 +31,9 @@ pub(crate) fn verify<const EXACT: bool>(
     overlap::verify::<EXACT>(a, b, found, required)
 }
 
+/// How many candidates ahead of the one being verified tokens are asked for.
+pub(crate) const AHEAD: usize = 8;
+
 /// Pairs handed to the sink at once.
 const BATCH: usize = 1024;
 

@@ -1,0 +1,149 @@
+//! How do a filter over single sets and verification make a technique?
+//!
+//! `all-pairs` and `ppjoin` differ in one thing, their [`Filter`]: which of a probe's partners
+//! become candidates. The rest is here: an index over the prefixes of single sets, a worker's
+//! space, and the verification of every candidate.
+
+use crate::demands::{Demands, index_prefixes};
+use crate::prefix_index::{Cursors, PrefixIndex};
+use crate::verify::{AHEAD, Emitter, verify};
+use simjoin_core::{PairSink, SetId};
+use simjoin_kernels::prefetch::prefetch;
+use simjoin_plan::{Join, Tile, Tiler, Worker};
+use std::marker::PhantomData;
+use std::ops::{ControlFlow, Range};
+
+/// Finds the candidates of a probe.
+pub(crate) trait Filter: Send + Sync + 'static {
+    /// Whether the index must hold positions.
+    const POSITIONS: bool;
+
+    /// Puts candidates among `partners` to the front of `space.candidates`, each once, with the
+    /// number of prefix tokens it shares with the probe in `space.found`; returns how many. Every
+    /// partner that satisfies the bounds must be there. A candidate whose number is 0 has been
+    /// dropped again.
+    fn candidates(space: &mut Space<'_>, probe: SetId, partners: &Range<SetId>) -> usize;
+}
+
+/// Prepares a range of build sets for a filter.
+pub(crate) fn prepare<'a, F: Filter>(join: &Join<'a>, builds: Range<SetId>) -> Box<dyn Tiler + 'a> {
+    let lengths = index_prefixes(join);
+    let build = join.build;
+    let prefixes =
+        builds.clone().map(|id| &build.set(id)[..lengths[build.class_of(id) as usize] as usize]);
+    let index = PrefixIndex::new(build, F::POSITIONS, prefixes);
+    Box::new(SetTiler::<F> { index: Index { join: *join, builds, index }, filter: PhantomData })
+}
+
+/// Bytes for the index, its cursors, and the numbers and candidates of each worker.
+pub(crate) fn memory_bytes(
+    join: &Join<'_>,
+    builds: &Range<SetId>,
+    threads: usize,
+    with_positions: bool,
+) -> u64 {
+    let lengths = index_prefixes(join);
+    let prefix_tokens =
+        builds.clone().map(|id| u64::from(lengths[join.build.class_of(id) as usize])).sum();
+    PrefixIndex::memory_bytes(join.build, with_positions, prefix_tokens, threads)
+        + 8 * builds.len() as u64 * threads as u64
+}
+
+/// Build sets and the index over them. Units of the index are sets, counted from `builds.start`.
+pub(crate) struct Index<'a> {
+    pub(crate) join: Join<'a>,
+    pub(crate) builds: Range<SetId>,
+    pub(crate) index: PrefixIndex,
+}
+
+struct SetTiler<'a, F> {
+    index: Index<'a>,
+    filter: PhantomData<F>,
+}
+
+impl<F: Filter> Tiler for SetTiler<'_, F> {
+    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
+        let Index { join, builds, index } = &self.index;
+        let space = Space {
+            index: &self.index,
+            demands: Demands::new(join, builds.clone()),
+            cursors: index.cursors(),
+            found: vec![0; builds.len()],
+            candidates: vec![0; builds.len() + 1],
+        };
+        Box::new(SetWorker::<F> { space, verified: 0, filter: PhantomData })
+    }
+}
+
+/// What a filter works with.
+pub(crate) struct Space<'a> {
+    pub(crate) index: &'a Index<'a>,
+    pub(crate) demands: Demands<'a>,
+    pub(crate) cursors: Cursors,
+    /// Prefix tokens that the current probe shares with each build set; 0 for sets not met or
+    /// dropped, and for all sets between probes.
+    pub(crate) found: Vec<u32>,
+    /// The build sets met by the current probe, at the front. One longer than there are sets, so
+    /// that a filter may write first and decide then.
+    pub(crate) candidates: Vec<u32>,
+}
+
+struct SetWorker<'a, F> {
+    space: Space<'a>,
+    verified: u64,
+    filter: PhantomData<F>,
+}
+
+impl<F: Filter> SetWorker<'_, F> {
+    fn join<const EXACT: bool>(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
+        let space = &mut self.space;
+        let Join { probe: probes, build, .. } = space.index.join;
+        let base = space.index.builds.start;
+        let mut emitter = Emitter::new(sink);
+        for probe in tile.probes.clone() {
+            let partners = space.demands.turn_to(probe);
+            if partners.is_empty() {
+                continue;
+            }
+            let count = F::candidates(space, probe, &partners);
+            let r = probes.set(probe);
+            let probe_prefix = space.demands.probe_prefix();
+            for at in 0..count {
+                if at + AHEAD < count {
+                    prefetch(build.set(base + space.candidates[at + AHEAD]));
+                }
+                let unit = space.candidates[at];
+                let found = std::mem::take(&mut space.found[unit as usize]);
+                if found == 0 {
+                    continue;
+                }
+                self.verified += 1;
+                let class = build.class_of(base + unit);
+                let required = space.demands.required(class);
+                let index_prefix = space.demands.index_prefix(class);
+                let s = build.set(base + unit);
+                if let Some(overlap) =
+                    verify::<EXACT>(r, probe_prefix, s, index_prefix, found, required)
+                {
+                    emitter.push(probe, base + unit, overlap);
+                }
+            }
+            emitter.flow()?;
+        }
+        emitter.finish()
+    }
+}
+
+impl<F: Filter> Worker for SetWorker<'_, F> {
+    fn run(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
+        if sink.wants_overlap() {
+            self.join::<true>(tile, sink)
+        } else {
+            self.join::<false>(tile, sink)
+        }
+    }
+
+    fn candidates(&self) -> u64 {
+        self.verified
+    }
+}
