@@ -138,9 +138,68 @@ impl Bounds {
         self.prefix(m, self.required_overlap(m, m))
     }
 
+    /// How many tokens two sets of sizes `n` and `m` in the result may have that the other lacks:
+    /// `n + m - 2·required`, negative when no such pair exists.
+    pub fn budget(&self, n: u32, m: u32) -> i64 {
+        i64::from(n) + i64::from(m) - 2 * i64::from(self.required_overlap(n, m))
+    }
+
+    /// The budget split into a part of the probe and a part of the build set, so that each can be
+    /// computed once: `unit · budget(n, m) ≤ probe_share(n) + build_share(m)` whenever
+    /// `min_size(n) ≤ m ≤ n`.
+    ///
+    /// With `t = p/q`, the budget `n + m - 2·required` is at most
+    ///
+    /// | measure | probe share | build share |
+    /// | --- | --- | --- |
+    /// | Jaccard | `n(1-t)/(1+t)` | `m(1-t)/(1+t)` |
+    /// | Dice | `n(1-t)` | `m(1-t)` |
+    /// | overlap | `n - 2t` | `m` |
+    /// | containment | `n` | `m(1-2t)` |
+    /// | cosine | `n(1-t)(1+2t)/(1+t)` | `m(1-t)/(1+t)` |
+    ///
+    /// Cosine's budget `n + m - 2t√(nm)` is convex in `m`, so between `m = t²n` and `m = n` it is at
+    /// most the straight line through its values there, `n(1-t²)` and `2n(1-t)`, whose slope
+    /// happens not to depend on `n`. The others are linear. Shares are rounded up by more than the
+    /// floating-point error, so they may be too large, never too small.
+    pub fn probe_share(&self, n: u32, unit: i32) -> i64 {
+        let t = self.p as f64 / self.q as f64;
+        let n = f64::from(n);
+        round_up(
+            f64::from(unit)
+                * match self.measure {
+                    Measure::Jaccard => n * (1.0 - t) / (1.0 + t),
+                    Measure::Dice => n * (1.0 - t),
+                    Measure::Overlap => n - 2.0 * t,
+                    Measure::Containment => n,
+                    Measure::Cosine => n * (1.0 - t) * (1.0 + 2.0 * t) / (1.0 + t),
+                },
+        )
+    }
+
+    /// The build set's part of the budget; see [`probe_share`](Self::probe_share).
+    pub fn build_share(&self, m: u32, unit: i32) -> i64 {
+        let t = self.p as f64 / self.q as f64;
+        let m = f64::from(m);
+        round_up(
+            f64::from(unit)
+                * match self.measure {
+                    Measure::Jaccard | Measure::Cosine => m * (1.0 - t) / (1.0 + t),
+                    Measure::Dice => m * (1.0 - t),
+                    Measure::Overlap => m,
+                    Measure::Containment => m * (1.0 - 2.0 * t),
+                },
+        )
+    }
+
     fn prefix(&self, size: u32, required: u32) -> u32 {
         if required > size { 0 } else { size - required + 1 }
     }
+}
+
+/// The next whole number, further up than a few roundings of a value below 2⁴⁰ could reach.
+fn round_up(value: f64) -> i64 {
+    (value + value.abs() * 1e-12 + 0.001).ceil() as i64
 }
 
 /// The first value in `low..=high` for which a monotone condition holds; `high` if none earlier.
@@ -217,6 +276,34 @@ mod tests {
             Measure::Dice => big(2) * &o * &q >= &p * (&a + &b),
             Measure::Overlap => &o * &q >= p,
             Measure::Containment => &o * &q >= &p * a.min(b),
+        }
+    }
+
+    #[test]
+    fn shares_never_fall_short_of_the_budget() {
+        let mut rng = 1u64;
+        for predicate in predicates() {
+            let bounds = Bounds::new(predicate);
+            let check = |n: u32, m: u32| {
+                if bounds.min_size(n) <= m && m <= n {
+                    let shares = bounds.probe_share(n, 16) + bounds.build_share(m, 16);
+                    let budget = 16 * bounds.budget(n, m);
+                    assert!(budget <= shares, "{predicate:?} {n} {m}: {budget} {shares}");
+                }
+            };
+            for n in 1..=150 {
+                (1..=n).for_each(|m| check(n, m));
+            }
+            for _ in 0..2000 {
+                rng = rng.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                let n = (rng >> 33) as u32 >> (rng % 20);
+                let low = bounds.min_size(n.max(1));
+                if low <= n {
+                    check(n, low);
+                    check(n, n);
+                    check(n, low + ((rng >> 20) as u32) % (n - low + 1));
+                }
+            }
         }
     }
 

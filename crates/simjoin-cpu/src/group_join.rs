@@ -31,7 +31,7 @@ use crate::set_join;
 use crate::verify::{AHEAD, Emitter, verify};
 use simjoin_core::{PairSink, SetId};
 use simjoin_kernels::prefetch::prefetch;
-use simjoin_plan::{Join, Order, Technique, Tile, Tiler, Worker};
+use simjoin_plan::{Join, Order, Prepared, Technique, Tile, Worker, cut};
 use std::ops::{ControlFlow, Range};
 
 /// Prefix, length and positional filter over groups of sets with one prefix.
@@ -42,11 +42,17 @@ impl Technique for GroupJoin {
         "group-join"
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, builds: &Range<SetId>, threads: usize) -> u64 {
-        set_join::memory_bytes(join, builds, threads, true) + 4 * builds.len() as u64
+    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        set_join::memory_bytes(join, tile, threads, true) + 4 * tile.builds.len() as u64
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, builds: Range<SetId>) -> Box<dyn Tiler + 'a> {
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        piece_tokens: usize,
+    ) -> Box<dyn Prepared + 'a> {
+        let builds = tile.builds.clone();
         let build = join.build;
         let lengths = index_prefixes(join);
         let prefix = |id: SetId| &build.set(id)[..lengths[build.class_of(id) as usize] as usize];
@@ -66,11 +72,12 @@ impl Technique for GroupJoin {
             .map(|class| starts.partition_point(|&start| start < class.end) as u32)
             .collect();
         starts.push(builds.end);
-        Box::new(GroupJoinTiler { join: *join, builds, starts, class_ends, index })
+        let pieces = cut(join, tile, piece_tokens);
+        Box::new(PreparedGroups { join: *join, builds, starts, class_ends, index, pieces })
     }
 }
 
-struct GroupJoinTiler<'a> {
+struct PreparedGroups<'a> {
     join: Join<'a>,
     builds: Range<SetId>,
     /// The first set of each build group, and the end of the last group.
@@ -78,13 +85,18 @@ struct GroupJoinTiler<'a> {
     /// The group after the last of each size class; groups do not cross classes.
     class_ends: Vec<u32>,
     index: PrefixIndex,
+    pieces: Vec<Tile>,
 }
 
-impl Tiler for GroupJoinTiler<'_> {
+impl Prepared for PreparedGroups<'_> {
+    fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
     fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
         let groups = self.starts.len() - 1;
         Box::new(GroupJoinWorker {
-            tiler: self,
+            prepared: self,
             demands: Demands::new(&self.join, self.builds.clone()),
             cursors: self.index.cursors(),
             first: 0,
@@ -97,7 +109,7 @@ impl Tiler for GroupJoinTiler<'_> {
 }
 
 struct GroupJoinWorker<'a> {
-    tiler: &'a GroupJoinTiler<'a>,
+    prepared: &'a PreparedGroups<'a>,
     demands: Demands<'a>,
     cursors: Cursors,
     /// The build groups that the current probe group may meet: the first, and the one after the
@@ -115,7 +127,7 @@ struct GroupJoinWorker<'a> {
 impl GroupJoinWorker<'_> {
     /// The set after the last of the probe group that begins with `start`.
     fn group_end(&self, start: SetId, limit: SetId) -> SetId {
-        let probes = self.tiler.join.probe;
+        let probes = self.prepared.join.probe;
         let length = self.demands.probe_prefix();
         let prefix = &probes.set(start)[..length];
         let class_end = probes.classes()[probes.class_of(start) as usize].end;
@@ -128,7 +140,7 @@ impl GroupJoinWorker<'_> {
 
     /// Fills `candidates` with every build group that passes the position test.
     fn filter(&mut self, probe: SetId, partners: &Range<SetId>) -> usize {
-        let GroupJoinTiler { join, starts, class_ends, index, .. } = self.tiler;
+        let PreparedGroups { join, starts, class_ends, index, .. } = self.prepared;
         let build = join.build;
         while starts[self.first as usize] < partners.start {
             self.first += 1;
@@ -165,8 +177,13 @@ impl GroupJoinWorker<'_> {
         count
     }
 
-    fn join<const EXACT: bool>(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
-        let Join { probe: probes, build, order, .. } = self.tiler.join;
+    fn join<const EXACT: bool>(
+        &mut self,
+        piece: usize,
+        sink: &mut dyn PairSink,
+    ) -> ControlFlow<()> {
+        let tile = &self.prepared.pieces[piece];
+        let Join { probe: probes, build, order, .. } = self.prepared.join;
         let mut emitter = Emitter::new(sink);
         let mut start = tile.probes.start;
         while start < tile.probes.end {
@@ -183,14 +200,14 @@ impl GroupJoinWorker<'_> {
             for at in 0..count {
                 if at + AHEAD < count {
                     let ahead = self.candidates[at + AHEAD] as usize;
-                    prefetch(build.set(self.tiler.starts[ahead]));
+                    prefetch(build.set(self.prepared.starts[ahead]));
                 }
                 let candidate = self.candidates[at] as usize;
                 let found = std::mem::take(&mut self.found[candidate]);
                 if found == 0 {
                     continue;
                 }
-                let members = self.tiler.starts[candidate]..self.tiler.starts[candidate + 1];
+                let members = self.prepared.starts[candidate]..self.prepared.starts[candidate + 1];
                 let class = build.class_of(members.start);
                 let required = self.demands.required(class);
                 let (probe_prefix, index_prefix) =
@@ -219,11 +236,11 @@ impl GroupJoinWorker<'_> {
 }
 
 impl Worker for GroupJoinWorker<'_> {
-    fn run(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
         if sink.wants_overlap() {
-            self.join::<true>(tile, sink)
+            self.join::<true>(piece, sink)
         } else {
-            self.join::<false>(tile, sink)
+            self.join::<false>(piece, sink)
         }
     }
 

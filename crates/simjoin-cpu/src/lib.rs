@@ -20,6 +20,7 @@ mod demands;
 mod group_join;
 mod naive;
 mod ppjoin;
+mod prefix_bitmap;
 mod prefix_index;
 mod set_join;
 mod verify;
@@ -28,10 +29,17 @@ pub use all_pairs::AllPairs;
 pub use group_join::GroupJoin;
 pub use naive::Naive;
 pub use ppjoin::PpJoin;
+pub use prefix_bitmap::PrefixBitmap;
 
 use simjoin_plan::Technique;
 
 /// Every CPU technique.
 pub fn techniques() -> Vec<Box<dyn Technique>> {
-    vec![Box::new(Naive), Box::new(AllPairs), Box::new(PpJoin), Box::new(GroupJoin)]
+    vec![
+        Box::new(Naive),
+        Box::new(AllPairs),
+        Box::new(PpJoin),
+        Box::new(GroupJoin),
+        Box::new(PrefixBitmap),
+    ]
 }

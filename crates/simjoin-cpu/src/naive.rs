@@ -12,7 +12,7 @@
 use crate::verify::Emitter;
 use simjoin_core::{PairSink, SetId};
 use simjoin_kernels::overlap::overlap;
-use simjoin_plan::{Join, Order, Technique, Tile, Tiler, Worker};
+use simjoin_plan::{Join, Order, Prepared, Technique, Tile, Worker, cut};
 use std::ops::{ControlFlow, Range};
 
 /// The technique without filters.
@@ -23,38 +23,49 @@ impl Technique for Naive {
         "naive"
     }
 
-    fn memory_bytes(&self, _: &Join<'_>, _: &Range<SetId>, _: usize) -> u64 {
+    fn memory_bytes(&self, _: &Join<'_>, _: &Tile, _: usize) -> u64 {
         0
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, builds: Range<SetId>) -> Box<dyn Tiler + 'a> {
-        Box::new(NaiveTiler { join: *join, builds })
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        piece_tokens: usize,
+    ) -> Box<dyn Prepared + 'a> {
+        let pieces = cut(join, tile, piece_tokens);
+        Box::new(PreparedNaive { join: *join, builds: tile.builds.clone(), pieces })
     }
 }
 
-struct NaiveTiler<'a> {
+struct PreparedNaive<'a> {
     join: Join<'a>,
     builds: Range<SetId>,
+    pieces: Vec<Tile>,
 }
 
-impl Tiler for NaiveTiler<'_> {
+impl Prepared for PreparedNaive<'_> {
+    fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
     fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
-        Box::new(NaiveWorker { tiler: self, candidates: 0 })
+        Box::new(NaiveWorker { prepared: self, candidates: 0 })
     }
 }
 
 struct NaiveWorker<'a> {
-    tiler: &'a NaiveTiler<'a>,
+    prepared: &'a PreparedNaive<'a>,
     candidates: u64,
 }
 
 impl Worker for NaiveWorker<'_> {
-    fn run(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
-        let Join { probe, build, bounds, order } = self.tiler.join;
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+        let Join { probe, build, bounds, order } = self.prepared.join;
         let mut emitter = Emitter::new(sink);
-        for p in tile.probes.clone() {
+        for p in self.prepared.pieces[piece].probes.clone() {
             let r = probe.set(p);
-            for b in self.tiler.builds.clone() {
+            for b in self.prepared.builds.clone() {
                 let s = build.set(b);
                 let meets = match order {
                     Order::Before => b < p,

@@ -27,7 +27,7 @@
 
 use crate::set_join::{self, Filter, Index, Space};
 use simjoin_core::SetId;
-use simjoin_plan::{Join, Technique, Tiler};
+use simjoin_plan::{Join, Prepared, Technique, Tile};
 use std::ops::Range;
 
 /// Prefix, length and positional filter.
@@ -38,12 +38,17 @@ impl Technique for PpJoin {
         "ppjoin"
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, builds: &Range<SetId>, threads: usize) -> u64 {
-        set_join::memory_bytes(join, builds, threads, Self::POSITIONS)
+    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        set_join::memory_bytes(join, tile, threads, Self::POSITIONS)
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, builds: Range<SetId>) -> Box<dyn Tiler + 'a> {
-        set_join::prepare::<Self>(join, builds)
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        piece_tokens: usize,
+    ) -> Box<dyn Prepared + 'a> {
+        set_join::prepare::<Self>(join, tile, piece_tokens)
     }
 }
 

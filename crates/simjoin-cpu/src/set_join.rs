@@ -9,7 +9,7 @@ use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::verify::{AHEAD, Emitter, verify};
 use simjoin_core::{PairSink, SetId};
 use simjoin_kernels::prefetch::prefetch;
-use simjoin_plan::{Join, Tile, Tiler, Worker};
+use simjoin_plan::{Join, Prepared, Tile, Worker, cut};
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
 
@@ -26,23 +26,31 @@ pub(crate) trait Filter: Send + Sync + 'static {
 }
 
 /// Prepares a range of build sets for a filter.
-pub(crate) fn prepare<'a, F: Filter>(join: &Join<'a>, builds: Range<SetId>) -> Box<dyn Tiler + 'a> {
+pub(crate) fn prepare<'a, F: Filter>(
+    join: &Join<'a>,
+    tile: &Tile,
+    piece_tokens: usize,
+) -> Box<dyn Prepared + 'a> {
+    let builds = tile.builds.clone();
     let lengths = index_prefixes(join);
     let build = join.build;
     let prefixes =
         builds.clone().map(|id| &build.set(id)[..lengths[build.class_of(id) as usize] as usize]);
     let index = PrefixIndex::new(build, F::POSITIONS, prefixes);
-    Box::new(SetTiler::<F> { index: Index { join: *join, builds, index }, filter: PhantomData })
+    let pieces = cut(join, tile, piece_tokens);
+    let index = Index { join: *join, builds, index };
+    Box::new(PreparedSets::<F> { index, pieces, filter: PhantomData })
 }
 
 /// Bytes for the index, its cursors, and the numbers and candidates of each worker.
 pub(crate) fn memory_bytes(
     join: &Join<'_>,
-    builds: &Range<SetId>,
+    tile: &Tile,
     threads: usize,
     with_positions: bool,
 ) -> u64 {
     let lengths = index_prefixes(join);
+    let builds = &tile.builds;
     let prefix_tokens =
         builds.clone().map(|id| u64::from(lengths[join.build.class_of(id) as usize])).sum();
     PrefixIndex::memory_bytes(join.build, with_positions, prefix_tokens, threads)
@@ -56,12 +64,17 @@ pub(crate) struct Index<'a> {
     pub(crate) index: PrefixIndex,
 }
 
-struct SetTiler<'a, F> {
+struct PreparedSets<'a, F> {
     index: Index<'a>,
+    pieces: Vec<Tile>,
     filter: PhantomData<F>,
 }
 
-impl<F: Filter> Tiler for SetTiler<'_, F> {
+impl<F: Filter> Prepared for PreparedSets<'_, F> {
+    fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
     fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
         let Index { join, builds, index } = &self.index;
         let space = Space {
@@ -71,7 +84,7 @@ impl<F: Filter> Tiler for SetTiler<'_, F> {
             found: vec![0; builds.len()],
             candidates: vec![0; builds.len() + 1],
         };
-        Box::new(SetWorker::<F> { space, verified: 0, filter: PhantomData })
+        Box::new(SetWorker::<F> { space, pieces: &self.pieces, verified: 0, filter: PhantomData })
     }
 }
 
@@ -90,17 +103,22 @@ pub(crate) struct Space<'a> {
 
 struct SetWorker<'a, F> {
     space: Space<'a>,
+    pieces: &'a [Tile],
     verified: u64,
     filter: PhantomData<F>,
 }
 
 impl<F: Filter> SetWorker<'_, F> {
-    fn join<const EXACT: bool>(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
+    fn join<const EXACT: bool>(
+        &mut self,
+        piece: usize,
+        sink: &mut dyn PairSink,
+    ) -> ControlFlow<()> {
         let space = &mut self.space;
         let Join { probe: probes, build, .. } = space.index.join;
         let base = space.index.builds.start;
         let mut emitter = Emitter::new(sink);
-        for probe in tile.probes.clone() {
+        for probe in self.pieces[piece].probes.clone() {
             let partners = space.demands.turn_to(probe);
             if partners.is_empty() {
                 continue;
@@ -135,11 +153,11 @@ impl<F: Filter> SetWorker<'_, F> {
 }
 
 impl<F: Filter> Worker for SetWorker<'_, F> {
-    fn run(&mut self, tile: &Tile, sink: &mut dyn PairSink) -> ControlFlow<()> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
         if sink.wants_overlap() {
-            self.join::<true>(tile, sink)
+            self.join::<true>(piece, sink)
         } else {
-            self.join::<false>(tile, sink)
+            self.join::<false>(piece, sink)
         }
     }
 

@@ -1,7 +1,9 @@
 //! What are the innermost loops of a join?
 //!
 //! Pure functions over slices: numbers in, a number out; no allocation, no input or output, no
-//! threads, no `Result`. A kernel is a folder; each instruction-set tier of it is a file.
+//! threads, no `Result`. A kernel is a folder; each instruction-set [`tier`] of it is a file.
 
+pub mod bitmap;
 pub mod overlap;
 pub mod prefetch;
+pub mod tier;

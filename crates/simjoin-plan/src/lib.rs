@@ -1,7 +1,7 @@
 //! How is a join cut into pieces, and what can do a piece?
 //!
-//! A [`Join`] says which pairs of sets are to be compared; [`tiles`] cuts it into [`Tile`]s, the
-//! unit of work of every backend; a [`Technique`] knows how to do a tile. No backend is known here.
+//! A [`Join`] says which pairs of sets are to be compared; [`Tile`]s are its parts, the unit of
+//! work of every backend; a [`Technique`] knows how to do a tile. No backend is known here.
 
 #![forbid(unsafe_code)]
 
@@ -10,5 +10,5 @@ mod technique;
 mod tile;
 
 pub use join::{Join, Order};
-pub use technique::{Technique, Tiler, Worker};
-pub use tile::{Tile, passes, tiles};
+pub use technique::{Prepared, Technique, Worker};
+pub use tile::{Tile, cut, passes};

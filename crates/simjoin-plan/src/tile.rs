@@ -16,16 +16,23 @@ pub struct Tile {
     pub builds: Range<SetId>,
 }
 
-/// Cuts the part of a join that lies within a range of build sets into tiles of about `tile_tokens`
-/// probe tokens, in rising order. Tiles without any partner, by order or by length, are left out.
-pub fn tiles(join: &Join<'_>, builds: &Range<SetId>, tile_tokens: usize) -> Vec<Tile> {
+impl Tile {
+    /// The tile that is a whole join.
+    pub fn whole(join: &Join<'_>) -> Self {
+        Tile { probes: 0..join.probe.len() as SetId, builds: 0..join.build.len() as SetId }
+    }
+}
+
+/// Cuts a tile into smaller ones of about `tile_tokens` probe tokens, in rising order. Tiles without
+/// any partner, by order or by length, are left out.
+pub fn cut(join: &Join<'_>, tile: &Tile, tile_tokens: usize) -> Vec<Tile> {
     let mut tiles = Vec::new();
-    let count = join.probe.len() as SetId;
-    let mut start = 0;
-    while start < count {
+    let builds = &tile.builds;
+    let mut start = tile.probes.start;
+    while start < tile.probes.end {
         let mut end = start;
         let mut tokens = 0;
-        while end < count && tokens < tile_tokens.max(1) {
+        while end < tile.probes.end && tokens < tile_tokens.max(1) {
             tokens += join.probe.size(end) as usize;
             end += 1;
         }
@@ -85,7 +92,8 @@ mod tests {
         for other in [None, Some(&right)] {
             for (join, _) in Join::parts(&left, other, jaccard("0.7")) {
                 for builds in passes(join.build, 6000) {
-                    let tiles = tiles(&join, &builds, 5000);
+                    let tile = Tile { builds: builds.clone(), ..Tile::whole(&join) };
+                    let tiles = cut(&join, &tile, 5000);
                     for probe in 0..join.probe.len() as SetId {
                         let partners = join.partners(probe);
                         let wanted = partners.start.max(builds.start)..partners.end.min(builds.end);

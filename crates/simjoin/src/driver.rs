@@ -6,7 +6,7 @@
 use crate::join::{Engine, Report};
 use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Bounds, Error, PairSink, Result, SetCollection, SetId, SetPair};
-use simjoin_plan::{Join, Technique, passes, tiles};
+use simjoin_plan::{Join, Technique, Tile, passes};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -133,7 +133,10 @@ impl Plan {
     /// Ranges of build sets that can be indexed one after the other within the memory.
     fn passes(&self, join: &Join<'_>) -> Result<Vec<Range<SetId>>> {
         let threads = self.threads();
-        let needs = |builds: &Range<SetId>| self.technique.memory_bytes(join, builds, threads);
+        let needs = |builds: &Range<SetId>| {
+            let tile = Tile { builds: builds.clone(), ..Tile::whole(join) };
+            self.technique.memory_bytes(join, &tile, threads)
+        };
         let mut tokens = join.build.total_tokens().clamp(1, MAX_INDEX_TOKENS);
         loop {
             let passes = passes(join.build, tokens);
@@ -172,32 +175,38 @@ impl Plan {
         control.total.store(total, Ordering::Relaxed);
         let candidates = AtomicU64::new(0);
         let enough = AtomicBool::new(false);
-        let (mut first_tile, mut probes_done) = (0, 0);
+        let (mut first_piece, mut probes_done) = (0, 0);
         for (join, swapped, builds) in work {
-            let tiles = tiles(&join, &builds, self.limits.tile_tokens);
             if control.stopped() || enough.load(Ordering::Relaxed) {
                 break;
             }
-            let tiler = self.technique.prepare(&join, builds);
+            let tile = Tile { builds, ..Tile::whole(&join) };
+            let prepared = self.technique.prepare(&join, &tile, self.limits.tile_tokens);
+            let pieces = prepared.pieces();
             let next = AtomicUsize::new(0);
+            let finished = AtomicUsize::new(0);
             self.broadcast(|| {
-                let mut worker = tiler.worker();
+                let mut worker = prepared.worker();
                 let mut sink = sink(&join, swapped);
                 while !control.stopped() && !enough.load(Ordering::Relaxed) {
-                    let at = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(tile) = tiles.get(at) else { break };
-                    sink.begin(first_tile + at);
+                    let piece = next.fetch_add(1, Ordering::Relaxed);
+                    if piece >= pieces {
+                        break;
+                    }
+                    sink.begin(first_piece + piece);
                     let mut watched = Watched { sink: &mut sink, control, enough: &enough };
-                    // A tile that was begun is ended, whatever happens: others may wait for it.
-                    let ran = worker.run(tile, &mut watched);
+                    // A piece that was begun is ended, whatever happens: others may wait for it.
+                    let ran = worker.run(piece, &mut watched);
                     if sink.end().is_break() || ran.is_break() {
                         enough.store(true, Ordering::Relaxed);
                     }
-                    control.done.fetch_add(tile.probes.len() as u64, Ordering::Relaxed);
+                    let done = 1 + finished.fetch_add(1, Ordering::Relaxed) as u64;
+                    let probes = join.probe.len() as u64 * done / pieces as u64;
+                    control.done.fetch_max(probes_done + probes, Ordering::Relaxed);
                 }
                 candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
             });
-            first_tile += tiles.len();
+            first_piece += pieces;
             probes_done += join.probe.len() as u64;
             control.done.store(probes_done, Ordering::Relaxed);
         }

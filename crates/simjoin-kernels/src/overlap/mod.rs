@@ -1,9 +1,61 @@
 //! How many tokens do two sets share, and is it enough?
 //!
-//! [`verify`] is the one kernel that decides about candidate pairs. It is handed what is left of
-//! two ascending sets after the part that a filter has compared already, how many common tokens
-//! that part held, and the overlap that the predicate requires.
+//! [`verify`] is the kernel that decides about the candidates of the published techniques. It is
+//! handed what is left of two ascending sets after the part that a filter has compared already, how
+//! many common tokens that part held, and the overlap that the predicate requires.
+//!
+//! [`Verify`] answers the same question by vector instructions, always with the full overlap.
 
+mod blocks;
 mod scalar;
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
 pub use scalar::{overlap, verify};
+
+use crate::tier::Tier;
+
+/// The verification of one tier.
+#[derive(Clone, Copy, Debug)]
+pub struct Verify {
+    tier: Tier,
+    verify: unsafe fn(&[u32], &[u32], u32, u32) -> Option<u32>,
+}
+
+impl Verify {
+    /// The best tier's.
+    pub fn best() -> Self {
+        Self::of(Tier::best())
+    }
+
+    /// A tier's; the merge without vector instructions if the processor lacks it.
+    pub fn of(tier: Tier) -> Self {
+        match tier {
+            #[cfg(target_arch = "x86_64")]
+            Tier::Avx512 if tier.is_available() => Verify { tier, verify: avx512::verify },
+            #[cfg(target_arch = "x86_64")]
+            Tier::Avx2 if tier.is_available() => Verify { tier, verify: avx2::verify },
+            #[cfg(target_arch = "aarch64")]
+            Tier::Neon if tier.is_available() => Verify { tier, verify: neon::verify },
+            _ => Verify { tier: Tier::Scalar, verify: verify::<true> },
+        }
+    }
+
+    /// The tier that runs.
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    /// The overlap of two sets of which `found` common tokens are known and `a` and `b` are the
+    /// ascending rests, if it reaches `required`.
+    #[inline(always)]
+    pub fn overlap(&self, a: &[u32], b: &[u32], found: u32, required: u32) -> Option<u32> {
+        // SAFETY: the processor has the tier's instructions.
+        unsafe { (self.verify)(a, b, found, required) }
+    }
+}

@@ -60,6 +60,8 @@ fn count(a: &[u32], b: &[u32]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::overlap::Verify;
+    use crate::tier::Tier;
     use proptest::collection::btree_set;
     use proptest::prelude::*;
 
@@ -93,6 +95,11 @@ mod tests {
             let decided = verify::<false>(&a, &b, found, required);
             prop_assert_eq!(decided.is_some(), enough);
             prop_assert!(decided.is_none_or(|o| required <= o && o <= total));
+            for tier in Tier::available() {
+                let verify = Verify::of(tier);
+                prop_assert_eq!(verify.tier(), tier);
+                prop_assert_eq!(verify.overlap(&a, &b, found, required), enough.then_some(total));
+            }
         }
     }
 }

@@ -1,0 +1,756 @@
+//! `prefix-bitmap`: which sets under one rare token have signatures that are close?
+//!
+//! The published prefix techniques take one probe at a time and count, candidate by candidate, how
+//! often its prefix tokens meet each set. This one takes one *token* at a time. All sets with that
+//! token in their prefix stand next to each other, each with a small signature of what follows the
+//! token, and every probe among them is compared with every build set among them by vector
+//! instructions: no counters, no jumps through memory. Few pairs survive, and they are verified.
+//!
+//! # Flow
+//!
+//! ```text
+//! prefixes ─► lists by token ─► signatures of a list, probe by probe ─► survivors ─► verify ─► sink
+//!             (a piece: a       (length filter, distance + position)      (first common token,
+//!              range of tokens)                                            overlap of the rests)
+//! ```
+//!
+//! A piece scans the prefixes of all sets for its own tokens and makes its lists afresh, so pieces
+//! share nothing and need no order. A token with very many pairs is cut into several pieces by
+//! probes.
+//!
+//! # Exactness
+//!
+//! *Prefix.* Let the pair `r, s` be in the result, its first common token at `i` in `r` and `j` in
+//! `s`. All common tokens stand there or later, so `|r|-i` and `|s|-j` reach the required overlap:
+//! the token is in both prefixes and the pair meets in its list. It may meet again in the list of a
+//! later common token; it is reported only where nothing before is common, hence once.
+//!
+//! *Signature.* At the first common token, `i` tokens of `r` and `j` of `s` come before it and have
+//! no partner; the signatures of the rests differ in at most as many bits as the rests have tokens
+//! without a partner. So `i + j + distance ≤ |r| + |s| - 2·required`, the pair's budget. The kernel
+//! compares with the budget's two shares ([`Bounds::probe_share`]), which are never too small.
+//!
+//! *Distinct sets.* The sets of a collection differ, so two of one size `n` share at most `n - 1`
+//! tokens. In a self-join, sizes for which more is required with their own and every smaller size
+//! are left out, and prefixes are as long as the sizes that remain make them.
+//!
+//! # Memory
+//!
+//! 8 bytes a token of the universe, and for each worker its piece: `16 + 8·W` bytes per set and
+//! prefix token, with signatures of `W` words.
+//!
+//! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
+
+use crate::verify::Emitter;
+use simjoin_core::{Bounds, PairSink, SetCollection, SetId, TokenId};
+use simjoin_kernels::bitmap::{Kernels, SLACK, WEIGHT_UNIT};
+use simjoin_kernels::overlap::Verify;
+use simjoin_kernels::prefetch::prefetch;
+use simjoin_plan::{Join, Order, Prepared, Technique, Tile, Worker};
+use std::ops::{ControlFlow, Range};
+
+/// Prefix lists by token, compared by signatures of `W` words.
+pub struct PrefixBitmap;
+
+/// Pairs of signatures that a piece compares, about: a millisecond of work.
+const PIECE_WORK: u64 = 4_000_000;
+
+/// What one list entry costs to make, in signature comparisons.
+const ENTRY_WORK: u64 = 64;
+
+/// What finding out that a set has nothing to do with a piece costs, in signature comparisons.
+const PASS_WORK: u64 = 8;
+
+impl Technique for PrefixBitmap {
+    fn name(&self) -> &'static str {
+        "prefix-bitmap"
+    }
+
+    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        // TODO
+        let _ = (tile, threads);
+        8 * u64::from(join.build.universe())
+    }
+
+    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, _: usize) -> Box<dyn Prepared + 'a> {
+        Box::new(Lists::<1>::new(join, tile))
+    }
+}
+
+/// What the filter needs to know of the probes of one size.
+#[derive(Clone, Copy, Default)]
+struct ProbeClass {
+    /// Sets before this are too small.
+    first: SetId,
+    /// Sets from this on are too large; in a self-join the probe itself is a limit as well.
+    end: SetId,
+    /// How many tokens to look up; 0 if there is no partner.
+    prefix: u32,
+    share: i64,
+}
+
+/// What the filter needs to know of the build sets of one size.
+#[derive(Clone, Copy, Default)]
+struct BuildClass {
+    prefix: u32,
+    share: i64,
+}
+
+fn probe_classes(join: &Join<'_>, tile: &Tile) -> Vec<ProbeClass> {
+    let Join { probe, build, bounds, order } = *join;
+    let of_class = |class: &simjoin_core::SizeClass| {
+        let n = class.size;
+        let first = build.first_of_size(bounds.min_size(n)).max(tile.builds.start);
+        let end = match order {
+            // Two distinct sets of this size share at most n - 1 tokens.
+            Order::Before if bounds.required_overlap(n, n) >= n => class.start,
+            Order::Before => class.end,
+            Order::NotLarger => build.first_of_size(n + 1),
+            Order::Smaller => build.first_of_size(n),
+        }
+        .min(tile.builds.end);
+        if first >= end || class.start >= tile.probes.end || class.end <= tile.probes.start {
+            return ProbeClass::default();
+        }
+        // The demand grows with the partner's size.
+        let required = bounds.required_overlap(n, build.size(first));
+        let prefix = (n + 1).saturating_sub(required);
+        ProbeClass { first, end, prefix, share: bounds.probe_share(n, WEIGHT_UNIT) }
+    };
+    probe.classes().iter().map(of_class).collect()
+}
+
+fn build_classes(join: &Join<'_>, tile: &Tile, probes: &[ProbeClass]) -> Vec<BuildClass> {
+    let Join { probe, build, bounds, .. } = *join;
+    // For each build class the smallest probe size that meets it, which demands the least. Ranges
+    // of build sets rise with the probe's class, so the first class that reaches far enough counts.
+    let mut next = 0;
+    let of_class = |class: &simjoin_core::SizeClass| {
+        while next < probes.len() && (probes[next].prefix == 0 || probes[next].end <= class.start) {
+            next += 1;
+        }
+        let outside = class.start >= tile.builds.end || class.end <= tile.builds.start;
+        if next == probes.len() || probes[next].first >= class.end || outside {
+            return BuildClass::default();
+        }
+        let m = class.size;
+        let required = bounds.required_overlap(probe.classes()[next].size, m);
+        let prefix = (m + 1).saturating_sub(required);
+        BuildClass { prefix, share: bounds.build_share(m, WEIGHT_UNIT) }
+    };
+    build.classes().iter().map(of_class).collect()
+}
+
+/// Sets above this size pass the signature filter always: their weights would not fit.
+const MAX_WEIGHTED: u32 = 1 << 26;
+
+/// Marks in [`Entry::class`].
+const PROBE: u32 = 1 << 31;
+const BUILD: u32 = 1 << 30;
+/// Every token from the position on has a bit of its own.
+const EXACT: u32 = 1 << 29;
+
+/// A set in the list of a token.
+#[derive(Clone, Copy)]
+struct Entry<const W: usize> {
+    /// Of the tokens from `position` on.
+    signature: [u64; W],
+    /// Where the set's token at `position` stands among the collection's tokens.
+    from: usize,
+    set: SetId,
+    /// The set's size class, and marks.
+    class: u32,
+    /// Where the token stands in the set.
+    position: u32,
+    /// The token before it, or [`NONE`].
+    previous: TokenId,
+    /// A bit for each token before it, many tokens to a bit.
+    before: u32,
+}
+
+const NONE: TokenId = TokenId::MAX;
+
+impl<const W: usize> Entry<W> {
+    const BLANK: Self = Entry {
+        signature: [0; W],
+        from: 0,
+        set: 0,
+        class: 0,
+        position: 0,
+        previous: NONE,
+        before: 0,
+    };
+
+    #[inline(always)]
+    fn class(&self) -> usize {
+        (self.class & (EXACT - 1)) as usize
+    }
+
+    #[inline(always)]
+    fn distance(&self, other: &Self) -> u32 {
+        let bits = |w: usize| (self.signature[w] ^ other.signature[w]).count_ones();
+        (0..W).map(bits).sum()
+    }
+}
+
+/// A collection whose sets go into lists, and in which role.
+struct Source<'a> {
+    sets: &'a SetCollection,
+    range: Range<SetId>,
+    probes: bool,
+    builds: bool,
+}
+
+struct Lists<'a, const W: usize> {
+    join: Join<'a>,
+    tile: Tile,
+    probes: Vec<ProbeClass>,
+    builds: Vec<BuildClass>,
+    /// One source for a self-join; probes and builds for a join of two.
+    sources: Vec<Source<'a>>,
+    /// Entries of each token from the first that is not lonely, for each source.
+    counts: Vec<Vec<u32>>,
+    required: Required,
+    pieces: Vec<Piece>,
+}
+
+/// A range of tokens; of a single token possibly only a part of the probes.
+#[derive(Clone, Debug)]
+struct Piece {
+    tokens: Range<TokenId>,
+    part: u32,
+    parts: u32,
+}
+
+impl<'a, const W: usize> Lists<'a, W> {
+    fn new(join: &Join<'a>, tile: &Tile) -> Self {
+        let probes = probe_classes(join, tile);
+        let builds = build_classes(join, tile, &probes);
+        let sources = if join.order == Order::Before {
+            let range =
+                tile.probes.start.min(tile.builds.start)..tile.probes.end.max(tile.builds.end);
+            vec![Source { sets: join.probe, range, probes: true, builds: true }]
+        } else {
+            let (p, b) = (tile.probes.clone(), tile.builds.clone());
+            vec![
+                Source { sets: join.probe, range: p, probes: true, builds: false },
+                Source { sets: join.build, range: b, probes: false, builds: true },
+            ]
+        };
+        let mut lists = Lists {
+            join: *join,
+            tile: tile.clone(),
+            probes,
+            builds,
+            sources,
+            counts: Vec::new(),
+            required: Required::new(join),
+            pieces: Vec::new(),
+        };
+        lists.counts = lists.sources.iter().map(|source| lists.count(source)).collect();
+        lists.pieces = lists.cut();
+        lists
+    }
+
+    /// How many tokens of a set go into lists as a probe and as a build set.
+    #[inline(always)]
+    fn prefixes(&self, source: &Source<'_>, class: u32, range: &Range<SetId>) -> (u32, u32) {
+        let overlaps = |other: &Range<SetId>| range.start < other.end && other.start < range.end;
+        let probe = if source.probes && overlaps(&self.tile.probes) {
+            self.probes[class as usize].prefix
+        } else {
+            0
+        };
+        let build = if source.builds && overlaps(&self.tile.builds) {
+            self.builds[class as usize].prefix
+        } else {
+            0
+        };
+        (probe, build)
+    }
+
+    /// The ranges of sets of a source, each of one class, in one role throughout, and with tokens to
+    /// go into lists: class, range, probe prefix, build prefix.
+    fn stretches<'s>(
+        &'s self,
+        source: &'s Source<'_>,
+    ) -> impl Iterator<Item = (u32, Range<SetId>, u32, u32)> + 's {
+        (0..).zip(source.sets.classes()).flat_map(move |(class, bounds)| {
+            let range = bounds.start.max(source.range.start)..bounds.end.min(source.range.end);
+            let mut cuts = vec![range.start, range.end.max(range.start)];
+            let tile = &self.tile;
+            for cut in [tile.probes.start, tile.probes.end, tile.builds.start, tile.builds.end] {
+                if range.start < cut && cut < range.end {
+                    cuts.push(cut);
+                }
+            }
+            cuts.sort_unstable();
+            let ranges: Vec<_> = cuts.windows(2).map(|ends| ends[0]..ends[1]).collect();
+            ranges.into_iter().filter(|range| !range.is_empty()).filter_map(move |range| {
+                let (probe, build) = self.prefixes(source, class, &range);
+                (probe.max(build) > 0).then_some((class, range, probe, build))
+            })
+        })
+    }
+
+    /// How many entries each token will have.
+    fn count(&self, source: &Source<'_>) -> Vec<u32> {
+        let lonely = source.sets.lonely_tokens();
+        let mut counts = vec![0u32; (source.sets.universe() - lonely) as usize];
+        for (_, range, probe, build) in self.stretches(source) {
+            for set in range {
+                for &token in &source.sets.set(set)[..probe.max(build) as usize] {
+                    if token >= lonely {
+                        counts[(token - lonely) as usize] += 1;
+                    }
+                }
+            }
+        }
+        counts
+    }
+
+    /// Entries in the list of a token, and pairs in it.
+    #[inline]
+    fn work(&self, token: usize) -> (u64, u64) {
+        match self.counts.as_slice() {
+            [both] => {
+                let count = u64::from(both[token]);
+                if count < 2 { (0, 0) } else { (count, count * (count - 1) / 2) }
+            }
+            [probes, builds] => {
+                let (probes, builds) = (u64::from(probes[token]), u64::from(builds[token]));
+                if probes == 0 || builds == 0 { (0, 0) } else { (probes + builds, probes * builds) }
+            }
+            _ => (0, 0),
+        }
+    }
+
+    fn cut(&self) -> Vec<Piece> {
+        let universe = self.counts[0].len();
+        let lonely = self.join.build.lonely_tokens();
+        let sets: u64 = self.sources.iter().map(|source| source.range.len() as u64).sum();
+        let (mut entries, mut pairs) = (0, 0);
+        for token in 0..universe {
+            let (e, p) = self.work(token);
+            entries += e;
+            pairs += p;
+        }
+        if entries == 0 {
+            return Vec::new();
+        }
+        let total = entries * ENTRY_WORK + pairs;
+        // Every piece passes over all sets: not more pieces than make that a small part.
+        let count = (total / (10 * PASS_WORK * sets)).min(total / (PIECE_WORK / 8)).clamp(2, 256);
+        let goal = total / count + 1;
+        let mut pieces: Vec<Piece> = Vec::new();
+        let (mut start, mut sum) = (0, 0);
+        let mut add = |tokens: Range<usize>, parts: u32| {
+            let tokens = lonely + tokens.start as u32..lonely + tokens.end as u32;
+            for part in 0..parts {
+                pieces.push(Piece { tokens: tokens.clone(), part, parts });
+            }
+        };
+        for token in 0..universe {
+            let (e, p) = self.work(token);
+            let work = e * ENTRY_WORK + p;
+            if work > goal + goal / 2 {
+                if sum > 0 {
+                    add(start..token, 1);
+                }
+                add(token..token + 1, (work / goal) as u32 + 1);
+                (start, sum) = (token + 1, 0);
+                continue;
+            }
+            sum += work;
+            if sum >= goal {
+                add(start..token + 1, 1);
+                (start, sum) = (token + 1, 0);
+            }
+        }
+        if sum > 0 {
+            add(start..universe, 1);
+        }
+        pieces
+    }
+}
+
+impl<const W: usize> Prepared for Lists<'_, W> {
+    fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
+        Box::new(ListWorker::<W> {
+            lists: self,
+            kernels: Kernels::best(),
+            verify: Verify::best(),
+            starts: Vec::new(),
+            entries: vec![Vec::new(); self.sources.len()],
+            window: Window { planes: std::array::from_fn(|_| Vec::new()), ..Window::default() },
+            out: Vec::new(),
+            verified: 0,
+        })
+    }
+}
+
+/// The build sets of the list at hand, as structure of arrays.
+struct Window<const W: usize> {
+    planes: [Vec<u64>; W],
+    weights: Vec<i32>,
+    /// Places in the list.
+    places: Vec<u32>,
+    sets: Vec<SetId>,
+}
+
+impl<const W: usize> Default for Window<W> {
+    fn default() -> Self {
+        Window {
+            planes: std::array::from_fn(|_| Vec::new()),
+            weights: Vec::new(),
+            places: Vec::new(),
+            sets: Vec::new(),
+        }
+    }
+}
+
+impl<const W: usize> Window<W> {
+    #[inline(always)]
+    fn push(&mut self, entry: &Entry<W>, place: u32, share: i64) {
+        for w in 0..W {
+            self.planes[w].push(entry.signature[w]);
+        }
+        let weight = i64::from(WEIGHT_UNIT) * i64::from(entry.position) - share;
+        self.weights.push(weight.clamp(i32::MIN.into(), i32::MAX.into()) as i32);
+        self.places.push(place);
+        self.sets.push(entry.set);
+    }
+
+    fn clear(&mut self) {
+        self.planes.iter_mut().for_each(Vec::clear);
+        self.weights.clear();
+        self.places.clear();
+        self.sets.clear();
+    }
+}
+
+struct ListWorker<'a, const W: usize> {
+    lists: &'a Lists<'a, W>,
+    kernels: Kernels<W>,
+    verify: Verify,
+    /// For each source, where the next entry of each of the piece's tokens goes; afterwards, where
+    /// the token's entries end. `DEAD` for tokens without pairs.
+    starts: Vec<Vec<u32>>,
+    entries: Vec<Vec<Entry<W>>>,
+    window: Window<W>,
+    out: Vec<u32>,
+    verified: u64,
+}
+
+const DEAD: u32 = u32::MAX;
+
+impl<const W: usize> ListWorker<'_, W> {
+    /// Makes the lists of a piece.
+    fn gather(&mut self, piece: &Piece) {
+        let lists = self.lists;
+        let lonely = lists.join.build.lonely_tokens();
+        let top = lists.join.build.universe() - 1;
+        let range = (piece.tokens.start - lonely) as usize..(piece.tokens.end - lonely) as usize;
+        self.starts.resize(lists.sources.len(), Vec::new());
+        for (at, source) in lists.sources.iter().enumerate() {
+            let starts = &mut self.starts[at];
+            starts.clear();
+            let mut next = 0;
+            for token in range.clone() {
+                if lists.work(token).0 == 0 {
+                    starts.push(DEAD);
+                } else {
+                    starts.push(next);
+                    next += lists.counts[at][token];
+                }
+            }
+            let entries = &mut self.entries[at];
+            if entries.len() < next as usize {
+                entries.resize(next as usize, Entry::BLANK);
+            }
+            for (class, sets, probe, build) in lists.stretches(source) {
+                let prefix = probe.max(build) as usize;
+                for set in sets {
+                    let tokens = source.sets.set(set);
+                    let first = first_from(&tokens[..prefix], piece.tokens.start);
+                    let mut end = first;
+                    let mut live = false;
+                    while end < prefix && tokens[end] < piece.tokens.end {
+                        live |= starts[(tokens[end] - piece.tokens.start) as usize] != DEAD;
+                        end += 1;
+                    }
+                    if !live {
+                        continue;
+                    }
+                    let offset = source.sets.offset(set);
+                    // Of all tokens from `first` on; each step takes one away.
+                    let mut signature = [0u64; W];
+                    for &token in &tokens[first..] {
+                        toggle(&mut signature, top - token);
+                    }
+                    let mut before =
+                        tokens[..first].iter().fold(0, |bits, &token| bits | bit_of(token));
+                    for position in first..end {
+                        let token = tokens[position];
+                        let start = &mut starts[(token - piece.tokens.start) as usize];
+                        if *start != DEAD {
+                            let mut marks = 0;
+                            if (position as u32) < probe {
+                                marks |= PROBE;
+                            }
+                            if (position as u32) < build {
+                                marks |= BUILD;
+                            }
+                            if top - token < 64 * W as u32 {
+                                marks |= EXACT;
+                            }
+                            entries[*start as usize] = Entry {
+                                signature,
+                                from: offset + position,
+                                set,
+                                class: class | marks,
+                                position: position as u32,
+                                previous: if position == 0 { NONE } else { tokens[position - 1] },
+                                before,
+                            };
+                            *start += 1;
+                        }
+                        toggle(&mut signature, top - token);
+                        before |= bit_of(token);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Compares probes with build sets, both in the list of one token.
+    fn compare(
+        &mut self,
+        probes: Range<usize>,
+        part: Range<usize>,
+        builds: Range<usize>,
+        emitter: &mut Emitter<'_>,
+    ) {
+        let ListWorker { lists, kernels, entries, window, out, .. } = self;
+        let list = &entries[entries.len() - 1][builds];
+        let probes = &entries[0][probes][part];
+        let before = lists.join.order == Order::Before;
+        let mut check = Check { lists, verify: self.verify, verified: &mut self.verified, emitter };
+        window.clear();
+        let (mut next, mut low) = (0, 0);
+        for probe in probes {
+            if probe.class & PROBE == 0 {
+                continue;
+            }
+            let class = &lists.probes[probe.class()];
+            let end = if before { class.end.min(probe.set) } else { class.end };
+            while next < list.len() && list[next].set < end {
+                let entry = &list[next];
+                if entry.class & BUILD != 0 {
+                    let share = lists.builds[entry.class()].share;
+                    window.push(entry, next as u32, share);
+                }
+                next += 1;
+            }
+            while low < window.sets.len() && window.sets[low] < class.first {
+                low += 1;
+            }
+            if low == window.sets.len() {
+                continue;
+            }
+            let size = lists.join.probe.classes()[probe.class()].size;
+            let limit = if size > MAX_WEIGHTED {
+                i32::MAX
+            } else {
+                (class.share - i64::from(WEIGHT_UNIT) * i64::from(probe.position))
+                    .clamp(i32::MIN.into(), i32::MAX.into()) as i32
+            };
+            let count = window.sets.len() - low;
+            if out.len() < count + SLACK {
+                out.resize((count + SLACK).next_power_of_two(), 0);
+            }
+            let planes: [&[u64]; W] = std::array::from_fn(|w| &window.planes[w][low..]);
+            let weights = &window.weights[low..];
+            let found = kernels.scan_list(&planes, weights, &probe.signature, limit, out);
+            check.survivors(probe, size, list, &window.places[low..], &mut out[..found]);
+        }
+    }
+}
+
+/// From survivors of the signatures to answers.
+struct Check<'c, 'a, 's, const W: usize> {
+    lists: &'c Lists<'a, W>,
+    verify: Verify,
+    verified: &'c mut u64,
+    emitter: &'c mut Emitter<'s>,
+}
+
+impl<const W: usize> Check<'_, '_, '_, W> {
+    #[inline(always)]
+    fn survivors(
+        &mut self,
+        probe: &Entry<W>,
+        size: u32,
+        list: &[Entry<W>],
+        places: &[u32],
+        survivors: &mut [u32],
+    ) {
+        let Lists { join, required, .. } = self.lists;
+        let classes = join.build.classes();
+        let tokens = join.build.tokens();
+        let rest = size - probe.position;
+        let mut open = 0;
+        for at in 0..survivors.len() {
+            let place = places[survivors[at] as usize];
+            let build = &list[place as usize];
+            let build_size = classes[build.class()].size;
+            let build_rest = build_size - build.position;
+            let required = required.of(&join.bounds, size, build_size);
+            if rest.min(build_rest) < required
+                || (probe.previous == build.previous && probe.previous != NONE)
+            {
+                continue;
+            }
+            // Without a common bit there is no common token before.
+            if probe.class & build.class & EXACT != 0 && probe.before & build.before == 0 {
+                // Each differing bit is a token that one of the two lacks.
+                let overlap = (rest + build_rest - probe.distance(build)) / 2;
+                if overlap >= required {
+                    self.emitter.push(probe.set, build.set, overlap);
+                }
+                continue;
+            }
+            prefetch(&tokens[build.from..]);
+            survivors[open] = place;
+            open += 1;
+        }
+        for &place in &survivors[..open] {
+            let build = &list[place as usize];
+            let build_size = classes[build.class()].size;
+            let required = required.of(&join.bounds, size, build_size);
+            if probe.before & build.before != 0 {
+                let earlier =
+                    &join.probe.tokens()[probe.from - probe.position as usize..probe.from];
+                let build_earlier = &tokens[build.from - build.position as usize..build.from];
+                if share_a_token(earlier, build_earlier) {
+                    continue;
+                }
+            }
+            *self.verified += 1;
+            let r = &join.probe.tokens()[probe.from + 1..probe.from + rest as usize];
+            let s = &tokens[build.from + 1..build.from + (build_size - build.position) as usize];
+            if let Some(overlap) = self.verify.overlap(r, s, 1, required) {
+                self.emitter.push(probe.set, build.set, overlap);
+            }
+        }
+    }
+}
+
+/// The required overlap of small sets, from a table.
+struct Required(Vec<u32>);
+
+impl Required {
+    const SIZES: u32 = 64;
+
+    fn new(join: &Join<'_>) -> Self {
+        let sizes = join.probe.classes().iter().map(|class| class.size);
+        let sizes = sizes.max().unwrap_or(0).min(Self::SIZES - 1);
+        let mut table = vec![0; (Self::SIZES * Self::SIZES) as usize];
+        for n in 1..=sizes {
+            for m in join.bounds.min_size(n)..=n {
+                table[(n * Self::SIZES + m) as usize] = join.bounds.required_overlap(n, m);
+            }
+        }
+        Required(table)
+    }
+
+    /// For a build set that passes the length filter.
+    #[inline(always)]
+    fn of(&self, bounds: &Bounds, n: u32, m: u32) -> u32 {
+        if n < Self::SIZES {
+            self.0[(n * Self::SIZES + m) as usize]
+        } else {
+            bounds.required_overlap(n, m)
+        }
+    }
+}
+
+/// The first token of an ascending slice that is not below a limit.
+#[inline(always)]
+fn first_from(tokens: &[TokenId], limit: TokenId) -> usize {
+    if tokens.len() > 16 {
+        return tokens.partition_point(|&token| token < limit);
+    }
+    tokens.iter().position(|&token| token >= limit).unwrap_or(tokens.len())
+}
+
+/// One of 32 bits for a token.
+#[inline(always)]
+fn bit_of(token: TokenId) -> u32 {
+    1 << (token.wrapping_mul(0x9e37_79b1) >> 27)
+}
+
+/// Whether two ascending slices have a common token.
+#[inline(always)]
+fn share_a_token(a: &[TokenId], b: &[TokenId]) -> bool {
+    let (mut at_a, mut at_b) = (0, 0);
+    while at_a < a.len() && at_b < b.len() {
+        if a[at_a] == b[at_b] {
+            return true;
+        }
+        let first = a[at_a] < b[at_b];
+        at_a += usize::from(first);
+        at_b += usize::from(!first);
+    }
+    false
+}
+
+/// Toggles the bit of a token, counted from the most frequent one: the `64·W` most frequent tokens
+/// have bits of their own, and every bit holds about as many tokens of each frequency.
+#[inline(always)]
+fn toggle<const W: usize>(signature: &mut [u64; W], rank: u32) {
+    signature[(rank / 64) as usize % W] ^= 1 << (rank % 64);
+}
+
+impl<const W: usize> Worker for ListWorker<'_, W> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+        let lists = self.lists;
+        let piece = &lists.pieces[piece];
+        self.gather(piece);
+        let mut emitter = Emitter::new(sink);
+        let tokens = (piece.tokens.end - piece.tokens.start) as usize;
+        let mut begin = vec![0; self.starts.len()];
+        for token in 0..tokens {
+            let end: Vec<usize> = self.starts.iter().map(|starts| starts[token] as usize).collect();
+            if end[0] == DEAD as usize {
+                continue;
+            }
+            let probes = begin[0]..end[0];
+            let builds = begin[begin.len() - 1]..end[end.len() - 1];
+            let part = part_of(probes.len(), piece, lists.join.order);
+            self.compare(probes, part, builds, &mut emitter);
+            begin = end;
+            emitter.flow()?;
+        }
+        emitter.finish()
+    }
+
+    fn candidates(&self) -> u64 {
+        self.verified
+    }
+}
+
+/// The probes of a piece among those of its token: parts of about equal numbers of pairs.
+fn part_of(probes: usize, piece: &Piece, order: Order) -> Range<usize> {
+    let at = |part: u32| {
+        let share = f64::from(part) / f64::from(piece.parts);
+        // In a self-join a probe meets those before it: the pairs grow with the square.
+        let share = if order == Order::Before { share.sqrt() } else { share };
+        (share * probes as f64).round() as usize
+    };
+    if piece.parts == 1 { 0..probes } else { at(piece.part)..at(piece.part + 1) }
+}

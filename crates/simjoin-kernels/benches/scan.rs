@@ -1,0 +1,72 @@
+//! How many signature pairs a second does one core compare?
+//!
+//! `cargo bench -p simjoin-kernels --bench scan` prints pairs per second of both scan kernels for
+//! each tier and width. Signatures are random, so nothing survives: this is the speed of the filter
+//! itself, from a run of 2,048 sets that stays in the cache.
+
+use simjoin_kernels::bitmap::{Kernels, PROBES, SLACK};
+use simjoin_kernels::tier::Tier;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+const SETS: usize = 2048;
+
+fn main() {
+    println!("{:8} {:>5} {:>14} {:>14}", "tier", "bits", "run pairs/s", "list pairs/s");
+    for tier in Tier::available() {
+        measure::<1>(tier);
+        measure::<2>(tier);
+        measure::<4>(tier);
+        measure::<8>(tier);
+        measure::<16>(tier);
+        measure::<32>(tier);
+    }
+}
+
+fn measure<const W: usize>(tier: Tier) {
+    let mut state = 1u64;
+    // Random bits by a Weyl sequence and a mixer (splitmix64).
+    let mut random = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    let owned: Vec<Vec<u64>> = (0..W).map(|_| (0..SETS).map(|_| random()).collect()).collect();
+    let planes: [&[u64]; W] = std::array::from_fn(|w| owned[w].as_slice());
+    let probes: [[u64; W]; PROBES] = std::array::from_fn(|_| std::array::from_fn(|_| random()));
+    let weights = vec![0; SETS];
+    let limit = 4 * W as u64;
+    let mut out = vec![0; PROBES * SETS + SLACK];
+    let kernels = Kernels::<W>::of(tier);
+    let run = pairs_per_second(PROBES * SETS, || {
+        kernels.scan_run(black_box(&planes), black_box(&probes), &[limit; PROBES], &mut out)
+    });
+    let list = pairs_per_second(SETS, || {
+        kernels.scan_list(
+            black_box(&planes),
+            &weights,
+            black_box(&probes[0]),
+            16 * limit as i32,
+            &mut out,
+        )
+    });
+    println!("{:8} {:>5} {run:>14.3e} {list:>14.3e}", tier.name(), 64 * W);
+}
+
+/// The best of ten rounds of 20 ms each.
+fn pairs_per_second(pairs: usize, mut call: impl FnMut() -> usize) -> f64 {
+    let mut best = f64::INFINITY;
+    for _ in 0..10 {
+        let begin = Instant::now();
+        let mut calls = 0u32;
+        while begin.elapsed() < Duration::from_millis(20) {
+            for _ in 0..16 {
+                black_box(call());
+            }
+            calls += 16;
+        }
+        best = best.min(begin.elapsed().as_secs_f64() / f64::from(calls));
+    }
+    pairs as f64 / best
+}

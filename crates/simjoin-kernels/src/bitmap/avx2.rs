@@ -1,0 +1,134 @@
+//! Four pairs at a time: bits are counted by a table of 16 nibbles (Muła, Kurz, Lemire 2018).
+
+use super::{Lanes, PROBES};
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+struct Ymm(__m256i);
+
+impl Lanes for Ymm {
+    const LANES: usize = 4;
+
+    #[inline(always)]
+    unsafe fn splat(value: u64) -> Self {
+        // SAFETY: the caller's.
+        Ymm(unsafe { _mm256_set1_epi64x(value as i64) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const u64) -> Self {
+        // SAFETY: the caller's.
+        Ymm(unsafe { _mm256_loadu_si256(from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(from: *const u64, count: usize) -> Self {
+        let mut lanes = [0u64; 4];
+        // SAFETY: the caller's; `count` is below 4.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr(), count);
+            Self::load(lanes.as_ptr())
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_weights(from: *const i32) -> Self {
+        // SAFETY: the caller's.
+        Ymm(unsafe { _mm256_cvtepi32_epi64(_mm_loadu_si128(from.cast())) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_weights_part(from: *const i32, count: usize) -> Self {
+        let mut lanes = [0i32; 4];
+        // SAFETY: the caller's; `count` is below 4.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr(), count);
+            Self::load_weights(lanes.as_ptr())
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn xor(self, other: Self) -> Self {
+        // SAFETY: the caller's.
+        Ymm(unsafe { _mm256_xor_si256(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: the caller's.
+        Ymm(unsafe { _mm256_add_epi64(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn popcount(self) -> Self {
+        // SAFETY: the caller's.
+        unsafe {
+            let table = _mm256_setr_epi8(
+                0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3,
+                2, 3, 3, 4,
+            );
+            let nibble = _mm256_set1_epi8(0x0f);
+            let low = _mm256_and_si256(self.0, nibble);
+            let high = _mm256_and_si256(_mm256_srli_epi16::<4>(self.0), nibble);
+            let counts =
+                _mm256_add_epi8(_mm256_shuffle_epi8(table, low), _mm256_shuffle_epi8(table, high));
+            Ymm(_mm256_sad_epu8(counts, _mm256_setzero_si256()))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn times_unit(self) -> Self {
+        // SAFETY: the caller's. The unit is 16.
+        Ymm(unsafe { _mm256_slli_epi64::<4>(self.0) })
+    }
+
+    #[inline(always)]
+    unsafe fn at_most(self, other: Self) -> u32 {
+        // SAFETY: the caller's.
+        unsafe {
+            let greater = _mm256_cmpgt_epi64(self.0, other.0);
+            !_mm256_movemask_pd(_mm256_castsi256_pd(greater)) as u32 & 0xf
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_places(mut mask: u32, base: u32, mut to: *mut u32) {
+        while mask != 0 {
+            // SAFETY: the caller's.
+            unsafe {
+                *to = base + mask.trailing_zeros();
+                to = to.add(1);
+            }
+            mask &= mask - 1;
+        }
+    }
+}
+
+/// # Safety
+///
+/// As [`super::run`], with the tier's instructions.
+#[target_feature(enable = "avx2,popcnt")]
+pub(super) unsafe fn run<const W: usize>(
+    planes: &[&[u64]; W],
+    probes: &[[u64; W]; PROBES],
+    limits: &[u64; PROBES],
+    out: &mut [u32],
+) -> usize {
+    // SAFETY: the caller's.
+    unsafe { super::run::<Ymm, W>(planes, probes, limits, out) }
+}
+
+/// # Safety
+///
+/// As [`super::list`], with the tier's instructions.
+#[target_feature(enable = "avx2,popcnt")]
+pub(super) unsafe fn list<const W: usize>(
+    planes: &[&[u64]; W],
+    weights: &[i32],
+    probe: &[u64; W],
+    limit: i32,
+    out: &mut [u32],
+) -> usize {
+    // SAFETY: the caller's.
+    unsafe { super::list::<Ymm, W>(planes, weights, probe, limit, out) }
+}

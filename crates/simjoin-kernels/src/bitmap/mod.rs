@@ -1,0 +1,344 @@
+//! Which signatures are close enough?
+//!
+//! A signature is `W` words of 64 bits in which every token of a set has toggled one bit. A token
+//! that two sets share toggles the same bit in both, so the Hamming distance of the signatures is
+//! at most the number of tokens that only one of the sets has, `|r| + |s| - 2·|r∩s|`. A pair whose
+//! signatures are further apart than its bounds allow is therefore not in the answer.
+//!
+//! Signatures are kept as structure of arrays: word `w` of set `i` is `planes[w][i]`. Two kernels
+//! compare a probe with many sets at once and write down the survivors:
+//!
+//! * [`Kernels::scan_run`]: several probes, each with one limit for all sets (of one size, say);
+//! * [`Kernels::scan_list`]: one probe, and a weight per set that is added to its distance.
+
+mod scalar;
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "aarch64")]
+mod neon;
+
+use crate::tier::Tier;
+
+/// How many probes [`Kernels::scan_run`] takes at a time.
+pub const PROBES: usize = 4;
+
+/// Weights and limits of [`Kernels::scan_list`] are in units of `1 / WEIGHT_UNIT` bits.
+pub const WEIGHT_UNIT: i32 = 16;
+
+/// The kernels of one tier for signatures of `W` words.
+#[derive(Clone, Copy, Debug)]
+pub struct Kernels<const W: usize> {
+    tier: Tier,
+    run: Run<W>,
+    list: List<W>,
+}
+
+type Run<const W: usize> =
+    unsafe fn(&[&[u64]; W], &[[u64; W]; PROBES], &[u64; PROBES], &mut [u32]) -> usize;
+type List<const W: usize> = unsafe fn(&[&[u64]; W], &[i32], &[u64; W], i32, &mut [u32]) -> usize;
+
+impl<const W: usize> Kernels<W> {
+    /// The kernels of the best tier.
+    pub fn best() -> Self {
+        Self::of(Tier::best())
+    }
+
+    /// The kernels of a tier; those without vector instructions if the processor lacks it.
+    pub fn of(tier: Tier) -> Self {
+        let (run, list): (Run<W>, List<W>) = match tier {
+            #[cfg(target_arch = "x86_64")]
+            Tier::Avx512 if tier.is_available() => (avx512::run::<W>, avx512::list::<W>),
+            #[cfg(target_arch = "x86_64")]
+            Tier::Avx2 if tier.is_available() => (avx2::run::<W>, avx2::list::<W>),
+            #[cfg(target_arch = "aarch64")]
+            Tier::Neon if tier.is_available() => (neon::run::<W>, neon::list::<W>),
+            _ => {
+                return Kernels {
+                    tier: Tier::Scalar,
+                    run: scalar::run::<W>,
+                    list: scalar::list::<W>,
+                };
+            }
+        };
+        Kernels { tier, run, list }
+    }
+
+    /// The tier that runs.
+    pub fn tier(&self) -> Tier {
+        self.tier
+    }
+
+    /// Compares [`PROBES`] probes with every set of a run. `out` receives `probe << 16 | set` for
+    /// each pair whose distance is at most the probe's limit, by rising set number; the result is
+    /// how many.
+    ///
+    /// # Panics
+    ///
+    /// If the planes differ in length, the run has more than 2^16 sets, or `out` is shorter than
+    /// `PROBES` times the run plus 16.
+    #[inline]
+    pub fn scan_run(
+        &self,
+        planes: &[&[u64]; W],
+        probes: &[[u64; W]; PROBES],
+        limits: &[u64; PROBES],
+        out: &mut [u32],
+    ) -> usize {
+        let sets = planes[0].len();
+        assert!(planes.iter().all(|plane| plane.len() == sets) && sets <= 1 << 16);
+        assert!(out.len() >= PROBES * sets + SLACK);
+        // SAFETY: the tier is available, the planes have one length, and there is room for every
+        // pair and for one vector more.
+        unsafe { (self.run)(planes, probes, limits, out) }
+    }
+
+    /// Compares a probe with every set of a list. `out` receives the place of each set with
+    /// `WEIGHT_UNIT · distance + weight ≤ limit`, rising; the result is how many.
+    ///
+    /// # Panics
+    ///
+    /// If planes and weights differ in length, or `out` is shorter than the list plus 16.
+    #[inline]
+    pub fn scan_list(
+        &self,
+        planes: &[&[u64]; W],
+        weights: &[i32],
+        probe: &[u64; W],
+        limit: i32,
+        out: &mut [u32],
+    ) -> usize {
+        let sets = weights.len();
+        assert!(planes.iter().all(|plane| plane.len() == sets));
+        assert!(out.len() >= sets + SLACK);
+        // SAFETY: as above.
+        unsafe { (self.list)(planes, weights, probe, limit, out) }
+    }
+}
+
+/// Entries of the output that a kernel may write beyond the last survivor.
+pub const SLACK: usize = 16;
+
+/// A vector of 64-bit lanes.
+///
+/// # Safety
+///
+/// The methods may only be called where the tier's instructions are available; loads need `LANES`
+/// readable elements, `load_part` and `load_weights_part` need `count < LANES`; `store_places`
+/// needs room for `LANES` elements.
+#[allow(clippy::missing_safety_doc)]
+trait Lanes: Copy {
+    const LANES: usize;
+    unsafe fn splat(value: u64) -> Self;
+    unsafe fn load(from: *const u64) -> Self;
+    unsafe fn load_part(from: *const u64, count: usize) -> Self;
+    /// 32-bit numbers, their signs extended.
+    unsafe fn load_weights(from: *const i32) -> Self;
+    unsafe fn load_weights_part(from: *const i32, count: usize) -> Self;
+    unsafe fn xor(self, other: Self) -> Self;
+    unsafe fn add(self, other: Self) -> Self;
+    unsafe fn popcount(self) -> Self;
+    /// Each lane times [`WEIGHT_UNIT`].
+    unsafe fn times_unit(self) -> Self;
+    /// A bit for each lane that is at most the other's, as signed numbers.
+    unsafe fn at_most(self, other: Self) -> u32;
+    /// Writes `base + lane` for each lane in the mask, rising. May write up to `LANES` elements.
+    unsafe fn store_places(mask: u32, base: u32, to: *mut u32);
+}
+
+// The functions below are compiled once per tier, inside a function that has the tier's
+// instructions. They use no closures: a closure is compiled without them.
+
+/// The distances of a vector of sets from a probe.
+#[inline(always)]
+unsafe fn distances<V: Lanes, const W: usize>(words: &[V; W], probe: &[V; W]) -> V {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut distance = words[0].xor(probe[0]).popcount();
+        for w in 1..W {
+            distance = distance.add(words[w].xor(probe[w]).popcount());
+        }
+        distance
+    }
+}
+
+/// One word of each of a vector's lanes, for every word; `rest` below `LANES` reads fewer.
+#[inline(always)]
+unsafe fn load<V: Lanes, const W: usize>(planes: &[&[u64]; W], at: usize, rest: usize) -> [V; W] {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut words = [V::splat(0); W];
+        for w in 0..W {
+            let from = planes[w].as_ptr().add(at);
+            words[w] = if rest >= V::LANES { V::load(from) } else { V::load_part(from, rest) };
+        }
+        words
+    }
+}
+
+#[inline(always)]
+unsafe fn splat<V: Lanes, const W: usize>(words: &[u64; W]) -> [V; W] {
+    // SAFETY: the caller's.
+    unsafe {
+        let mut all = [V::splat(0); W];
+        for w in 0..W {
+            all[w] = V::splat(words[w]);
+        }
+        all
+    }
+}
+
+/// See [`Kernels::scan_run`].
+#[inline(always)]
+unsafe fn run<V: Lanes, const W: usize>(
+    planes: &[&[u64]; W],
+    probes: &[[u64; W]; PROBES],
+    limits: &[u64; PROBES],
+    out: &mut [u32],
+) -> usize {
+    // SAFETY: `scan_run` checked lengths; loads stay within the planes, and at most `LANES ≤ SLACK`
+    // elements are written after at most `PROBES · sets` survivors.
+    unsafe {
+        let sets = planes[0].len();
+        let out = out.as_mut_ptr();
+        let mut found = 0;
+        let mut probe = [[V::splat(0); W]; PROBES];
+        for p in 0..PROBES {
+            probe[p] = splat::<V, W>(&probes[p]);
+        }
+        let limit = splat::<V, PROBES>(limits);
+        let mut at = 0;
+        while at < sets {
+            let rest = sets - at;
+            let words = load::<V, W>(planes, at, rest);
+            let valid = if rest >= V::LANES { u32::MAX } else { (1 << rest) - 1 };
+            let mut masks = [0u32; PROBES];
+            for p in 0..PROBES {
+                masks[p] = distances::<V, W>(&words, &probe[p]).at_most(limit[p]) & valid;
+            }
+            if masks[0] | masks[1] | masks[2] | masks[3] != 0 {
+                for p in 0..PROBES {
+                    V::store_places(masks[p], (p as u32) << 16 | at as u32, out.add(found));
+                    found += masks[p].count_ones() as usize;
+                }
+            }
+            at += V::LANES;
+        }
+        found
+    }
+}
+
+/// See [`Kernels::scan_list`].
+#[inline(always)]
+unsafe fn list<V: Lanes, const W: usize>(
+    planes: &[&[u64]; W],
+    weights: &[i32],
+    probe: &[u64; W],
+    limit: i32,
+    out: &mut [u32],
+) -> usize {
+    // SAFETY: as in `run`.
+    unsafe {
+        let sets = weights.len();
+        let out = out.as_mut_ptr();
+        let mut found = 0;
+        let probe = splat::<V, W>(probe);
+        let limit = V::splat(i64::from(limit) as u64);
+        let mut at = 0;
+        while at < sets {
+            let rest = sets - at;
+            let words = load::<V, W>(planes, at, rest);
+            let from = weights.as_ptr().add(at);
+            let (weights, valid) = if rest >= V::LANES {
+                (V::load_weights(from), u32::MAX)
+            } else {
+                (V::load_weights_part(from, rest), (1 << rest) - 1)
+            };
+            let distance = distances::<V, W>(&words, &probe);
+            let mask = distance.times_unit().add(weights).at_most(limit) & valid;
+            if mask != 0 {
+                V::store_places(mask, at as u32, out.add(found));
+                found += mask.count_ones() as usize;
+            }
+            at += V::LANES;
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn check<const W: usize>(words: &[[u64; 8]], weights: &[i32], limit: u64) {
+        let planes_owned: [Vec<u64>; W] =
+            std::array::from_fn(|w| words.iter().map(|set| set[w]).collect());
+        let planes: [&[u64]; W] = std::array::from_fn(|w| planes_owned[w].as_slice());
+        let signature = |i: usize| -> [u64; W] { std::array::from_fn(|w| words[i][w]) };
+        let distance = |a: &[u64; W], b: &[u64; W]| -> u64 {
+            a.iter().zip(b).map(|(a, b)| u64::from((a ^ b).count_ones())).sum()
+        };
+        let probes: [[u64; W]; PROBES] = std::array::from_fn(|p| signature(p % words.len()));
+        let limits: [u64; PROBES] = std::array::from_fn(|p| limit + p as u64);
+        let mut wanted: Vec<u32> = Vec::new();
+        for set in 0..words.len() {
+            for p in 0..PROBES {
+                if distance(&signature(set), &probes[p]) <= limits[p] {
+                    wanted.push((p as u32) << 16 | set as u32);
+                }
+            }
+        }
+        wanted.sort_unstable();
+        let list_limit = (limit as i32) * WEIGHT_UNIT;
+        let listed: Vec<u32> = (0..words.len() as u32)
+            .filter(|&set| {
+                let distance = distance(&signature(set as usize), &probes[0]) as i32;
+                distance * WEIGHT_UNIT + weights[set as usize] <= list_limit
+            })
+            .collect();
+        for tier in Tier::available() {
+            let kernels = Kernels::<W>::of(tier);
+            assert_eq!(kernels.tier(), tier);
+            let mut out = vec![0; PROBES * words.len() + SLACK];
+            let found = kernels.scan_run(&planes, &probes, &limits, &mut out);
+            let mut run = out[..found].to_vec();
+            run.sort_unstable();
+            assert_eq!(run, wanted, "{tier}, {W} words");
+            let found = kernels.scan_list(&planes, weights, &probes[0], list_limit, &mut out);
+            assert_eq!(&out[..found], listed, "{tier}, {W} words");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_tier_finds_what_the_definition_says(
+            sets in prop::collection::vec((any::<[u64; 8]>(), any::<bool>(), -400..400i32), 1..40),
+            near in any::<[u64; 8]>(),
+            limit in 0..300u64,
+        ) {
+            // Half of the signatures are close to one another, or none would survive.
+            let words: Vec<[u64; 8]> = sets
+                .iter()
+                .map(|(set, close, _)| {
+                    if *close { std::array::from_fn(|w| near[w] ^ (set[w] & 0x11)) } else { *set }
+                })
+                .collect();
+            let weights: Vec<i32> = sets.iter().map(|&(_, _, weight)| weight).collect();
+            check::<1>(&words, &weights, limit / 8);
+            check::<2>(&words, &weights, limit / 4);
+            check::<4>(&words, &weights, limit / 2);
+            check::<8>(&words, &weights, limit);
+        }
+    }
+
+    #[test]
+    fn everything_and_nothing_survive() {
+        let words = vec![[0u64; 8]; 23];
+        check::<1>(&words, &[0; 23], 0);
+        check::<4>(&words, &[i32::MAX / 2; 23], 0);
+        check::<8>(&vec![[u64::MAX; 8]; 16], &[-5; 16], 512);
+    }
+}

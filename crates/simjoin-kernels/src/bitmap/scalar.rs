@@ -1,0 +1,95 @@
+//! One pair at a time.
+
+use super::{Lanes, PROBES, WEIGHT_UNIT};
+
+#[derive(Clone, Copy)]
+struct Word(u64);
+
+impl Lanes for Word {
+    const LANES: usize = 1;
+
+    #[inline(always)]
+    unsafe fn splat(value: u64) -> Self {
+        Word(value)
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const u64) -> Self {
+        // SAFETY: the caller's.
+        Word(unsafe { *from })
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(_: *const u64, _: usize) -> Self {
+        Word(0)
+    }
+
+    #[inline(always)]
+    unsafe fn load_weights(from: *const i32) -> Self {
+        // SAFETY: the caller's.
+        Word(i64::from(unsafe { *from }) as u64)
+    }
+
+    #[inline(always)]
+    unsafe fn load_weights_part(_: *const i32, _: usize) -> Self {
+        Word(0)
+    }
+
+    #[inline(always)]
+    unsafe fn xor(self, other: Self) -> Self {
+        Word(self.0 ^ other.0)
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        Word(self.0.wrapping_add(other.0))
+    }
+
+    #[inline(always)]
+    unsafe fn popcount(self) -> Self {
+        Word(u64::from(self.0.count_ones()))
+    }
+
+    #[inline(always)]
+    unsafe fn times_unit(self) -> Self {
+        Word(self.0 * WEIGHT_UNIT as u64)
+    }
+
+    #[inline(always)]
+    unsafe fn at_most(self, other: Self) -> u32 {
+        u32::from(self.0 as i64 <= other.0 as i64)
+    }
+
+    #[inline(always)]
+    unsafe fn store_places(_: u32, base: u32, to: *mut u32) {
+        // SAFETY: the caller's.
+        unsafe { *to = base };
+    }
+}
+
+/// # Safety
+///
+/// As [`super::run`].
+pub(super) unsafe fn run<const W: usize>(
+    planes: &[&[u64]; W],
+    probes: &[[u64; W]; PROBES],
+    limits: &[u64; PROBES],
+    out: &mut [u32],
+) -> usize {
+    // SAFETY: the caller's.
+    unsafe { super::run::<Word, W>(planes, probes, limits, out) }
+}
+
+/// # Safety
+///
+/// As [`super::list`].
+pub(super) unsafe fn list<const W: usize>(
+    planes: &[&[u64]; W],
+    weights: &[i32],
+    probe: &[u64; W],
+    limit: i32,
+    out: &mut [u32],
+) -> usize {
+    // SAFETY: the caller's.
+    unsafe { super::list::<Word, W>(planes, weights, probe, limit, out) }
+}

@@ -1,0 +1,45 @@
+//! Eight tokens a block.
+
+use super::blocks::{self, Block};
+use std::arch::x86_64::*;
+
+#[derive(Clone, Copy)]
+struct Ymm(__m256i);
+
+impl Block for Ymm {
+    const TOKENS: usize = 8;
+
+    #[inline(always)]
+    unsafe fn load(from: *const u32) -> Self {
+        // SAFETY: the caller's.
+        Ymm(unsafe { _mm256_loadu_si256(from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_part(from: *const u32, count: usize) -> Self {
+        // SAFETY: the caller's; `count` is below 8.
+        unsafe {
+            let mut lanes = [*from; 8];
+            std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr(), count);
+            Self::load(lanes.as_ptr())
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn contains(self, token: u32) -> bool {
+        // SAFETY: the caller's.
+        unsafe {
+            let equal = _mm256_cmpeq_epi32(self.0, _mm256_set1_epi32(token as i32));
+            _mm256_movemask_epi8(equal) != 0
+        }
+    }
+}
+
+/// # Safety
+///
+/// The processor has the tier's instructions.
+#[target_feature(enable = "avx2,popcnt")]
+pub(super) unsafe fn verify(a: &[u32], b: &[u32], found: u32, required: u32) -> Option<u32> {
+    // SAFETY: the caller's.
+    unsafe { blocks::verify::<Ymm>(a, b, found, required) }
+}

@@ -1,0 +1,75 @@
+//! One token against a block of tokens.
+//!
+//! The longer set is taken in blocks of as many tokens as a register holds. Each token of the
+//! shorter set is compared with the whole block that could hold it; blocks that end before it are
+//! passed over. That is one comparison a token instead of one unpredictable step of a merge.
+//!
+//! *Early reject.* Whenever a block is passed, the pair can still reach what was found plus the
+//! shorter of the two rests; if that is below the demand, the pair is dropped.
+
+/// A block of tokens in a register.
+///
+/// # Safety
+///
+/// The methods may only be called where the tier's instructions are available; `load` needs
+/// `TOKENS` readable elements, `load_part` at least one and `count < TOKENS`.
+#[allow(clippy::missing_safety_doc)]
+pub(super) trait Block: Copy {
+    const TOKENS: usize;
+    unsafe fn load(from: *const u32) -> Self;
+    /// The first `count` tokens; the other lanes repeat one of them.
+    unsafe fn load_part(from: *const u32, count: usize) -> Self;
+    unsafe fn contains(self, token: u32) -> bool;
+}
+
+/// See [`super::verify`].
+///
+/// # Safety
+///
+/// The tier's instructions are available.
+#[inline(always)]
+pub(super) unsafe fn verify<B: Block>(
+    a: &[u32],
+    b: &[u32],
+    found: u32,
+    required: u32,
+) -> Option<u32> {
+    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    let reaches = |count: u32, at: usize, block: usize| {
+        u64::from(count) + (short.len() - at).min(long.len().saturating_sub(block)) as u64
+            >= u64::from(required)
+    };
+    if !reaches(found, 0, 0) {
+        return None;
+    }
+    if short.is_empty() {
+        return Some(found);
+    }
+    let mut count = found;
+    let mut start = 0;
+    let mut at = 0;
+    loop {
+        // The block at `start`; every token of `short` before `at` is below all that follows.
+        let rest = long.len() - start;
+        // SAFETY: the loads stay within `long`, of which `rest > 0` tokens are left.
+        let (block, last) = unsafe {
+            if rest >= B::TOKENS {
+                (B::load(long.as_ptr().add(start)), long[start + B::TOKENS - 1])
+            } else {
+                (B::load_part(long.as_ptr().add(start), rest), long[long.len() - 1])
+            }
+        };
+        while at < short.len() && short[at] <= last {
+            // SAFETY: the caller's.
+            count += u32::from(unsafe { block.contains(short[at]) });
+            at += 1;
+        }
+        start += B::TOKENS;
+        if at == short.len() || start >= long.len() {
+            return (count >= required).then_some(count);
+        }
+        if !reaches(count, at, start) {
+            return None;
+        }
+    }
+}
