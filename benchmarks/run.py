@@ -4,6 +4,7 @@
     python3 benchmarks/run.py                    simjoin beside its peers
     python3 benchmarks/run.py reference          beside the reference C++ code
     python3 benchmarks/run.py expected --quick   counts beside the exact ones
+    python3 benchmarks/run.py techniques         every technique beside the choice of auto
     python3 benchmarks/run.py reading            reading text records
     python3 benchmarks/run.py data               only unpack the data
 
@@ -19,12 +20,13 @@ import sys
 from harness import data, record, simjoin
 from harness.cells import comma_list
 from harness.context import Context
-from harness.jobs import expected, peers, reading, reference
+from harness.jobs import expected, peers, reading, reference, techniques
 
 JOBS = {
     "peers": (peers, "simjoin's techniques beside the peers (the default)"),
     "reference": (reference, "join seconds beside the reference C++ code's"),
     "expected": (expected, "check the counts of expected.tsv; status 1 where one is wrong"),
+    "techniques": (techniques, "every technique on every set file beside the choice of auto"),
     "reading": (reading, "seconds of reading and preparing text records"),
 }
 
@@ -51,13 +53,15 @@ def common_options() -> argparse.ArgumentParser:
     )
     group.add_argument(
         "--runs", type=positive, default=3, metavar="N",
-        help="best of N runs; a run over 10 s is not repeated (default: 3)",
+        help="best of N runs; a long run is not repeated (default: %(default)d)",
     )
     group.add_argument(
         "--limit", type=float, default=300, metavar="SECONDS",
-        help="time limit of one run of simjoin (default: 300)",
+        help="time limit of one run of simjoin (default: %(default)g)",
     )
-    group.add_argument("--datasets", type=comma_list, metavar="LIST", help="only these datasets")
+    group.add_argument(
+        "--datasets", "--files", type=comma_list, metavar="LIST", help="only these datasets"
+    )
     group.add_argument(
         "--thresholds", type=comma_list, metavar="LIST", help="only these thresholds"
     )
@@ -75,11 +79,10 @@ def make_parser() -> argparse.ArgumentParser:
         epilog="run.py JOB --help shows a job's options.",
     )
     jobs = parser.add_subparsers(dest="job", metavar="JOB", required=True)
-    common = common_options()
     for name, (module, summary) in JOBS.items():
-        job = jobs.add_parser(name, help=summary, description=summary, parents=[common])
+        job = jobs.add_parser(name, help=summary, description=summary, parents=[common_options()])
         module.add_options(job)
-    jobs.add_parser("data", help="unpack the data and do nothing else", parents=[common])
+    jobs.add_parser("data", help="unpack the data and do nothing else", parents=[common_options()])
     return parser
 
 

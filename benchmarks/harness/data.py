@@ -78,6 +78,11 @@ def prepare(folder: Path, names: Iterable[str] | None = None) -> list[Path]:
     return result
 
 
+def set_names(folder: Path) -> list[str]:
+    """The names of all set collections."""
+    return sorted(path.name.removesuffix(".txt.xz") for path in folder.glob("sets/*.txt.xz"))
+
+
 def set_file(folder: Path, dataset: str) -> Path | None:
     """The unpacked file of a set collection, or None when there is none."""
     found = prepare(folder, [f"sets/{dataset}.txt"])

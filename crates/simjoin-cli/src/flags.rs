@@ -1,6 +1,6 @@
 //! What can be typed?
 
-use clap::{ArgGroup, Args, Parser, Subcommand, ValueHint};
+use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
 /// Exact similarity joins: all pairs of similar sets or texts, none missed.
@@ -52,6 +52,20 @@ pub enum Command {
             simjoin text shop_a.csv shop_b.csv --column title --tokens qgrams:2 --dice 0.9 -o links.parquet"
     )]
     Text(TextFlags),
+    /// Time joins of a file with itself, by every technique, in one process
+    #[command(
+        long_about = "Times the counting of similar pairs, by several techniques and numbers of \
+            threads, in one process.\n\n\
+            Thresholds are a comma-separated list and come highest first. The file is read and \
+            prepared once per number of threads; then the techniques take turns at each threshold. \
+            Shown are the shortest and the median join in seconds. Every technique must find the \
+            same number of pairs. The file may have any format that 'simjoin sets' reads.",
+        after_help = "Examples:\n  \
+            simjoin bench baskets.txt --jaccard 0.5,0.7,0.9\n  \
+            simjoin bench baskets.txt --cosine 0.8 --technique ppjoin,group-join --threads 1,2,4\n  \
+            simjoin bench titles.csv --column title --tokens words --jaccard 2/3 --json"
+    )]
+    Bench(BenchFlags),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  \
         simjoin completions bash > ~/.local/share/bash-completion/completions/simjoin")]
@@ -78,7 +92,6 @@ pub struct TextFlags {
 }
 
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("predicate").required(true)))]
 pub struct JoinFlags {
     /// The file to join; '-' is standard input
     #[arg(value_name = "LEFT", value_hint = ValueHint::FilePath)]
@@ -88,55 +101,8 @@ pub struct JoinFlags {
     #[arg(value_name = "RIGHT", value_hint = ValueHint::FilePath)]
     pub right: Option<String>,
 
-    /// Common tokens over all tokens, above 0 and at most 1
-    #[arg(
-        long,
-        value_name = "T",
-        group = "predicate",
-        help_heading = "Which pairs (one of)",
-        allow_hyphen_values = true
-    )]
-    pub jaccard: Option<String>,
-
-    /// Common tokens over the geometric mean of the sizes
-    #[arg(
-        long,
-        value_name = "T",
-        group = "predicate",
-        help_heading = "Which pairs (one of)",
-        allow_hyphen_values = true
-    )]
-    pub cosine: Option<String>,
-
-    /// Common tokens over the arithmetic mean of the sizes
-    #[arg(
-        long,
-        value_name = "T",
-        group = "predicate",
-        help_heading = "Which pairs (one of)",
-        allow_hyphen_values = true
-    )]
-    pub dice: Option<String>,
-
-    /// At least N common tokens
-    #[arg(
-        long,
-        value_name = "N",
-        group = "predicate",
-        help_heading = "Which pairs (one of)",
-        allow_hyphen_values = true
-    )]
-    pub overlap: Option<String>,
-
-    /// Common tokens over the smaller size
-    #[arg(
-        long,
-        value_name = "T",
-        group = "predicate",
-        help_heading = "Which pairs (one of)",
-        allow_hyphen_values = true
-    )]
-    pub containment: Option<String>,
+    #[command(flatten)]
+    pub predicate: PredicateFlags,
 
     /// Write to FILE: .tsv .csv .jsonl .parquet .arrow [default: TSV on standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
@@ -158,26 +124,12 @@ pub struct JoinFlags {
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
 
-    /// The column that holds the sets or texts (not for lines)
-    #[arg(long, value_name = "C", help_heading = "Input")]
-    pub column: Option<String>,
+    #[command(flatten)]
+    pub input: InputFlags,
 
     /// The column whose values name the rows in the output [default: row numbers from 0]
     #[arg(long, value_name = "C", help_heading = "Input")]
     pub id: Option<String>,
-
-    /// The input's format [default: by the file's ending]
-    #[arg(
-        long,
-        value_name = "F",
-        value_parser = ["lines", "csv", "tsv", "jsonl", "parquet", "arrow"],
-        help_heading = "Input"
-    )]
-    pub format: Option<String>,
-
-    /// Keep repeated tokens: the k-th occurrence in a record is a token of its own
-    #[arg(long, help_heading = "Tokens")]
-    pub multiset: bool,
 
     /// Where to run
     #[arg(
@@ -206,4 +158,102 @@ pub struct JoinFlags {
     /// Memory for the join's index and working space beside the input, such as 512M or 4G
     #[arg(long, value_name = "SIZE", help_heading = "How")]
     pub memory: Option<String>,
+}
+
+/// Which pairs: exactly one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+#[command(next_help_heading = "Which pairs (one of)")]
+pub struct PredicateFlags {
+    /// Common tokens over all tokens, above 0 and at most 1
+    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    pub jaccard: Option<String>,
+
+    /// Common tokens over the geometric mean of the sizes
+    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    pub cosine: Option<String>,
+
+    /// Common tokens over the arithmetic mean of the sizes
+    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    pub dice: Option<String>,
+
+    /// At least N common tokens
+    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    pub overlap: Option<String>,
+
+    /// Common tokens over the smaller size
+    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    pub containment: Option<String>,
+}
+
+/// What stands where in the input.
+#[derive(Debug, Args)]
+pub struct InputFlags {
+    /// The column that holds the sets or texts (not for lines)
+    #[arg(long, value_name = "C", help_heading = "Input")]
+    pub column: Option<String>,
+
+    /// The input's format [default: by the file's ending]
+    #[arg(
+        long,
+        value_name = "F",
+        value_parser = ["lines", "csv", "tsv", "jsonl", "parquet", "arrow"],
+        help_heading = "Input"
+    )]
+    pub format: Option<String>,
+
+    /// Keep repeated tokens: the k-th occurrence in a record is a token of its own
+    #[arg(long, help_heading = "Tokens")]
+    pub multiset: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct BenchFlags {
+    /// The file to join with itself
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub file: String,
+
+    #[command(flatten)]
+    pub predicate: PredicateFlags,
+
+    #[command(flatten)]
+    pub input: InputFlags,
+
+    /// Records are text: 'words' or 'qgrams:Q' [default: the file holds sets]
+    #[arg(long, value_name = "T", help_heading = "Tokens")]
+    pub tokens: Option<String>,
+
+    /// Techniques, comma-separated [default: all but naive]
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        value_parser = simjoin::TECHNIQUES,
+        help_heading = "How"
+    )]
+    pub technique: Vec<String>,
+
+    /// Numbers of threads, comma-separated [default: 1 and one per core]
+    #[arg(long, value_name = "NS", help_heading = "How")]
+    pub threads: Option<String>,
+
+    /// Memory for the join's index and working space beside the input, such as 512M or 4G
+    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    pub memory: Option<String>,
+
+    /// Run each join up to N times; more often where it takes under 5 ms
+    #[arg(long, value_name = "N", default_value = "5", help_heading = "How often")]
+    pub repeat: String,
+
+    /// Begin no further run of a join that has used this many seconds
+    #[arg(long, value_name = "SECONDS", default_value = "2", help_heading = "How often")]
+    pub budget: String,
+
+    /// End a first run after this many seconds, and leave out the technique at lower thresholds
+    #[arg(long, value_name = "SECONDS", hide_short_help = true, help_heading = "How often")]
+    pub limit: Option<String>,
+
+    /// Print one JSON object per line
+    #[arg(long, help_heading = "Output")]
+    pub json: bool,
 }

@@ -1,11 +1,12 @@
 //! The `simjoin` command.
 //!
 //! Three steps: [`flags`] says what can be typed, [`settings`] resolves what was typed into what
-//! is meant, [`run`] does it. An error is one line on standard error; the exit status is 0, 1 for
+//! is meant, [`run`] and [`bench`] do it. An error is one line on standard error; the exit status is 0, 1 for
 //! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod flags;
 mod progress;
 mod run;
@@ -15,7 +16,7 @@ mod stats;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use flags::{Command, Flags};
-use settings::Settings;
+use settings::{BenchSettings, Settings};
 use simjoin::Error;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -25,9 +26,12 @@ fn main() -> ExitCode {
         Ok(flags) => flags,
         Err(error) => return usage(&error),
     };
-    let settings = match flags.command {
-        Command::Sets(flags) => Settings::of_sets(flags),
-        Command::Text(flags) => Settings::of_text(flags),
+    let result = match flags.command {
+        Command::Sets(flags) => Settings::of_sets(flags).and_then(|settings| run::run(&settings)),
+        Command::Text(flags) => Settings::of_text(flags).and_then(|settings| run::run(&settings)),
+        Command::Bench(flags) => {
+            BenchSettings::of_bench(flags).and_then(|settings| bench::run(&settings))
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Flags::command(), "simjoin", &mut script);
@@ -37,7 +41,7 @@ fn main() -> ExitCode {
             };
         }
     };
-    match settings.and_then(|settings| run::run(&settings)) {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let status = match error {

@@ -35,10 +35,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         input.right.map_or((None, None), |table| (Some(table.sets), table.ids));
     let tokens =
         input.left.sets.tokens.len() + right_sets.as_ref().map_or(0, |sets| sets.tokens.len());
-    let pool = rayon::ThreadPoolBuilder::new()
-        .num_threads(settings.threads)
-        .build()
-        .map_err(|error| Error::Unavailable(format!("cannot start threads: {error}")))?;
+    let pool = pool(settings.threads)?;
     let (left, right) = watch(
         settings.quiet,
         "preparing",
@@ -76,6 +73,14 @@ pub fn run(settings: &Settings) -> Result<()> {
         file.finish(&document.into_bytes())?;
     }
     Ok(())
+}
+
+/// Threads to prepare and join on.
+pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(threads)
+        .build()
+        .map_err(|error| Error::Unavailable(format!("cannot start threads: {error}")))
 }
 
 /// What is joined, and how its rows are named.
@@ -149,14 +154,14 @@ fn pairs(
 
 /// Ctrl-C and termination. Until the join begins nothing is open, and the process just ends; from
 /// then on the join is asked to stop, so that the half-written output is removed.
-struct Interrupt {
+pub struct Interrupt {
     control: Arc<Control>,
     joining: Arc<AtomicBool>,
     interrupted: Arc<AtomicBool>,
 }
 
 impl Interrupt {
-    fn install() -> Result<Self> {
+    pub fn install() -> Result<Self> {
         let interrupt = Interrupt {
             control: Arc::default(),
             joining: Arc::default(),

@@ -2,9 +2,12 @@
 //!
 //! What is wrong with the options alone is found before a file is opened.
 
-use crate::flags::{JoinFlags, SetsFlags, TextFlags};
-use simjoin::{Engine, Error, Join, Measure, Predicate, Result};
+use crate::bench::Pace;
+use crate::flags::{BenchFlags, JoinFlags, PredicateFlags, SetsFlags, TextFlags};
+use simjoin::{Engine, Error, Join, Measure, Predicate, Result, Threshold};
 use simjoin_io::{OutputFormat, ReadOptions, Tokenizer};
+use std::cmp::Ordering;
+use std::time::Duration;
 
 /// What to hand out.
 #[derive(Debug, PartialEq, Eq)]
@@ -40,33 +43,16 @@ impl Settings {
 }
 
 fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
-    let predicate = [
-        (Measure::Jaccard, &flags.jaccard),
-        (Measure::Cosine, &flags.cosine),
-        (Measure::Dice, &flags.dice),
-        (Measure::Overlap, &flags.overlap),
-        (Measure::Containment, &flags.containment),
-    ]
-    .into_iter()
-    .find_map(|(measure, text)| text.as_deref().map(|text| Predicate::parse(measure, text)))
-    .ok_or_else(|| Error::Config("no threshold was given, such as --jaccard 0.8".into()))??;
+    let (measure, text) = predicate(&flags.predicate)?;
+    let predicate = Predicate::parse(measure, text)?;
     let engine: Engine = flags.engine.parse()?;
-    let threads = match &flags.threads {
-        None => std::thread::available_parallelism().map_or(1, usize::from),
-        Some(text) => {
-            text.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n)).ok_or_else(|| {
-                Error::Config(format!(
-                    "--threads {text:?} does not fit; expected a number from 1 to {MAX_THREADS}"
-                ))
-            })?
-        }
-    };
+    let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
     let mut join = Join::new(predicate).engine(engine).technique(&flags.technique);
     if let Some(text) = &flags.memory {
         join = join.memory(bytes(text)?);
     }
     join.check()?;
-    let format = flags.format.as_deref().map(str::parse).transpose()?;
+    let format = flags.input.format.as_deref().map(str::parse).transpose()?;
     // Standard output by name is standard output.
     let output = flags.output.filter(|path| path != "-");
     if let Some(path) = output.as_ref().filter(|path| !is_special(path)) {
@@ -79,9 +65,9 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
     };
     let read = ReadOptions {
         tokenizer,
-        multiset: flags.multiset,
+        multiset: flags.input.multiset,
         format,
-        column: flags.column,
+        column: flags.input.column,
         id: flags.id,
         threads,
     };
@@ -98,7 +84,139 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
     })
 }
 
+/// A bench, resolved.
+#[derive(Debug)]
+pub struct BenchSettings {
+    pub file: String,
+    /// With any number of threads: each number of threads reads on its own.
+    pub read: ReadOptions,
+    /// The highest threshold first, each once.
+    pub predicates: Vec<Predicate>,
+    pub techniques: Vec<String>,
+    pub threads: Vec<usize>,
+    pub memory: Option<u64>,
+    pub pace: Pace,
+    pub json: bool,
+}
+
+impl BenchSettings {
+    pub fn of_bench(flags: BenchFlags) -> Result<Self> {
+        if flags.file == "-" {
+            return Err(Error::Config(
+                "bench reads its file once per number of threads; standard input can be read only \
+                 once, so name a file"
+                    .into(),
+            ));
+        }
+        let (measure, text) = predicate(&flags.predicate)?;
+        let mut predicates = list(text, |text| Predicate::parse(measure, text))?;
+        predicates.sort_by(|one, other| by_value(other.threshold(), one.threshold()));
+        let threads = match &flags.threads {
+            None if cores() == 1 => vec![1],
+            None => vec![1, cores()],
+            Some(text) => list(text, number_of_threads)?,
+        };
+        let techniques = if flags.technique.is_empty() {
+            simjoin::TECHNIQUES
+                .into_iter()
+                .filter(|&name| name != "naive")
+                .map(Into::into)
+                .collect()
+        } else {
+            distinct(flags.technique)
+        };
+        for technique in &techniques {
+            Join::new(predicates[0]).technique(technique).check()?;
+        }
+        let repeat = flags.repeat.parse().ok().filter(|&times| times >= 1).ok_or_else(|| {
+            Error::Config(format!(
+                "--repeat {:?} does not fit; expected a whole number from 1",
+                flags.repeat
+            ))
+        })?;
+        let pace = Pace {
+            repeat,
+            budget: seconds("--budget", &flags.budget)?,
+            limit: flags.limit.as_deref().map(|text| seconds("--limit", text)).transpose()?,
+        };
+        let read = ReadOptions {
+            tokenizer: flags.tokens.map_or(Ok(Tokenizer::Whitespace), |name| name.parse())?,
+            multiset: flags.input.multiset,
+            format: flags.input.format.as_deref().map(str::parse).transpose()?,
+            column: flags.input.column,
+            id: None,
+            threads: 1,
+        };
+        Ok(BenchSettings {
+            file: flags.file,
+            read,
+            predicates,
+            techniques,
+            threads,
+            memory: flags.memory.as_deref().map(bytes).transpose()?,
+            pace,
+            json: flags.json,
+        })
+    }
+}
+
+/// The measure that was chosen and what was typed for it.
+fn predicate(flags: &PredicateFlags) -> Result<(Measure, &str)> {
+    [
+        (Measure::Jaccard, &flags.jaccard),
+        (Measure::Cosine, &flags.cosine),
+        (Measure::Dice, &flags.dice),
+        (Measure::Overlap, &flags.overlap),
+        (Measure::Containment, &flags.containment),
+    ]
+    .into_iter()
+    .find_map(|(measure, text)| text.as_deref().map(|text| (measure, text)))
+    .ok_or_else(|| Error::Config("no threshold was given, such as --jaccard 0.8".into()))
+}
+
 const MAX_THREADS: usize = 1024;
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+fn number_of_threads(text: &str) -> Result<usize> {
+    text.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n)).ok_or_else(|| {
+        Error::Config(format!(
+            "--threads {text:?} does not fit; expected a number from 1 to {MAX_THREADS}"
+        ))
+    })
+}
+
+/// Compares two thresholds; each part is at most 10¹⁸, so the products fit.
+fn by_value(one: Threshold, other: Threshold) -> Ordering {
+    let product = |p: u64, q: u64| u128::from(p) * u128::from(q);
+    product(one.numerator(), other.denominator())
+        .cmp(&product(other.numerator(), one.denominator()))
+}
+
+/// Reads a number of seconds such as `2` or `0.5`.
+fn seconds(option: &str, text: &str) -> Result<Duration> {
+    text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()).ok_or_else(
+        || Error::Config(format!("{option} {text:?} does not fit; expected seconds, such as 2.5")),
+    )
+}
+
+/// Reads a comma-separated list; what is repeated counts once.
+fn list<T: PartialEq>(text: &str, read: impl Fn(&str) -> Result<T>) -> Result<Vec<T>> {
+    text.split(',').map(|part| read(part.trim())).collect::<Result<_>>().map(distinct)
+}
+
+/// The first of each value, in order.
+fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
+    let mut kept = Vec::with_capacity(values.len());
+    for value in values {
+        if !kept.contains(&value) {
+            kept.push(value);
+        }
+    }
+    kept
+}
 
 /// A device or a pipe, which may have any name.
 fn is_special(path: &str) -> bool {
@@ -128,6 +246,32 @@ fn bytes(text: &str) -> Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lists_count_each_value_once_and_refuse_what_one_part_refuses() {
+        assert_eq!(list("2, 1,2", number_of_threads).unwrap(), [2, 1]);
+        for wrong in ["", "1,", "1,x", "0", "1,1025"] {
+            assert!(list(wrong, number_of_threads).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn thresholds_compare_by_value() {
+        let read = |text| Threshold::parse_ratio(text).unwrap();
+        assert_eq!(by_value(read("2/3"), read("0.66")), Ordering::Greater);
+        assert_eq!(by_value(read("0.50"), read("1/2")), Ordering::Equal);
+        let (long, longer) = (read("0.999999999999999998"), read("0.999999999999999999"));
+        assert_eq!(by_value(long, longer), Ordering::Less);
+    }
+
+    #[test]
+    fn numbers_of_seconds() {
+        assert_eq!(seconds("--budget", "0.5").unwrap(), Duration::from_millis(500));
+        assert_eq!(seconds("--budget", "0").unwrap(), Duration::ZERO);
+        for wrong in ["", "-1", "NaN", "inf", "1e300", "soon"] {
+            assert!(seconds("--budget", wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes() {

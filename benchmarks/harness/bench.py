@@ -1,0 +1,86 @@
+"""Running ``simjoin bench`` and reading its lines."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .cells import Cell
+
+
+@dataclass(frozen=True)
+class Timing:
+    """One technique on one cell and number of threads. ``join`` is the shortest
+    join; it and what was found are None where the run did not finish. The two
+    estimates are there only where simjoin makes any."""
+
+    cell: Cell
+    technique: str
+    threads: int
+    ran: str | None = None
+    pairs: int | None = None
+    prepare: float = 0.0
+    join: float | None = None
+    runs: int = 0
+    estimated_pairs: float | None = None
+    estimated_seconds: float | None = None
+
+
+def parse_line(dataset: str, line: str) -> Timing:
+    """Reads one line of ``simjoin bench --json``."""
+    try:
+        row = json.loads(line)
+        finished = bool(row["finished"])
+        return Timing(
+            Cell(dataset, row["measure"], row["threshold"]),
+            row["technique"],
+            int(row["threads"]),
+            row["ran"],
+            int(row["pairs"]) if finished else None,
+            float(row["prepare"]),
+            float(row["join_min"]) if finished else None,
+            int(row["runs"]),
+            row.get("estimated_pairs"),
+            row.get("estimated_seconds"),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"no line of simjoin bench: {line[:80]!r} ({error})") from None
+
+
+def arguments(
+    path: Path, thresholds: Sequence[str], threads: int, repeat: int, limit: float
+) -> list[str]:
+    """The arguments that time every technique but naive."""
+    return ["bench", str(path), "--jaccard", ",".join(thresholds), "--threads", str(threads),
+            "--repeat", str(repeat), "--limit", f"{limit:g}", "--json"]
+
+
+def run(
+    binary: Path, words: Sequence[str], dataset: str, take: Callable[[Timing], None]
+) -> str | None:
+    """Hands on each line as it comes; returns what went wrong, if anything."""
+    # Standard error goes to a file: a pipe that nobody reads could fill up.
+    with tempfile.TemporaryFile("w+", errors="replace") as errors, subprocess.Popen(
+        [str(binary), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
+        text=True, errors="replace",
+    ) as child:
+        try:
+            assert child.stdout is not None
+            for line in child.stdout:
+                take(parse_line(dataset, line))
+            code = child.wait()
+        except ValueError as error:
+            child.kill()
+            return str(error)
+        except BaseException:
+            child.kill()
+            raise
+        if code == 0:
+            return None
+        errors.seek(0)
+        said = [line.strip() for line in errors if line.strip()]
+        return said[-1][:200] if said else f"exit status {code}"

@@ -1,0 +1,382 @@
+//! How long does each technique take?
+//!
+//! # Flow
+//!
+//! ```text
+//! for each number of threads:   start threads ─ read ─ prepare
+//!   for each threshold, highest first:
+//!     in turns until each has run often enough:   technique ─ technique ─ …
+//!     print a row for each technique
+//! ```
+//!
+//! Techniques take turns, so that whatever else the machine does hits all of them alike. The
+//! threads stand ready before the clock starts. Every run must find the same number of pairs.
+
+use crate::run::{Interrupt, pool};
+use crate::settings::BenchSettings;
+use rayon::ThreadPool;
+use serde_json::json;
+use simjoin::{Control, Error, Join, Predicate, Report, Result, SetCollection, prepare};
+use simjoin_io::read_sets;
+use std::io::{StdoutLock, Write};
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+/// How often a join runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Pace {
+    /// Runs of a join.
+    pub repeat: usize,
+    /// No run begins after a join has used this much.
+    pub budget: Duration,
+    /// A first run is ended after this.
+    pub limit: Option<Duration>,
+}
+
+/// A run below this is as short as the noise: it is repeated until the shortest is stable.
+const SHORT: Duration = Duration::from_millis(5);
+const SHORT_RUNS: usize = 50;
+const SHORT_BUDGET: Duration = Duration::from_millis(200);
+
+impl Pace {
+    /// Whether a join that took these times runs once more.
+    fn again(&self, times: &[Duration]) -> bool {
+        let Some(&shortest) = times.iter().min() else { return true };
+        let used: Duration = times.iter().sum();
+        let short = shortest < SHORT && times.len() < SHORT_RUNS && used < SHORT_BUDGET;
+        used < self.budget && (times.len() < self.repeat || short)
+    }
+}
+
+pub fn run(settings: &BenchSettings) -> Result<()> {
+    // Nothing is ever half-written here: an interrupt just ends the process.
+    Interrupt::install()?;
+    let mut rows = Rows::new(settings)?;
+    let mut agreements: Vec<Agreement> =
+        settings.predicates.iter().map(|_| Agreement::default()).collect();
+    for &threads in &settings.threads {
+        let loaded = Loaded::read(settings, threads)?;
+        let mut too_slow = vec![false; settings.techniques.len()];
+        for (&predicate, agreement) in settings.predicates.iter().zip(&mut agreements) {
+            let mut trials: Vec<Trial<'_>> = settings
+                .techniques
+                .iter()
+                .zip(&too_slow)
+                .map(|(technique, &skip)| Trial::new(technique, predicate, settings.memory, skip))
+                .collect();
+            while trials.iter().any(|trial| trial.wants_run(settings.pace)) {
+                for trial in trials.iter_mut().filter(|trial| trial.wants_run(settings.pace)) {
+                    trial.run(&loaded, settings.pace.limit)?;
+                    if let Some(report) = &trial.report {
+                        agreement.check(predicate, trial.technique, report)?;
+                    }
+                }
+            }
+            for (trial, slow) in trials.iter().zip(&mut too_slow) {
+                *slow = trial.report.is_none();
+                rows.write(predicate, trial, &loaded)?;
+            }
+            rows.flush()?;
+        }
+    }
+    Ok(())
+}
+
+/// The file, ready to be joined on some number of threads.
+struct Loaded {
+    pool: ThreadPool,
+    sets: SetCollection,
+    read: Duration,
+    prepare: Duration,
+}
+
+impl Loaded {
+    fn read(settings: &BenchSettings, threads: usize) -> Result<Self> {
+        let pool = pool(threads)?;
+        let mut options = settings.read.clone();
+        options.threads = threads;
+        let begin = Instant::now();
+        let input = read_sets(&settings.file, None, &options, &AtomicU64::new(0))?;
+        let read = begin.elapsed();
+        let begin = Instant::now();
+        let (sets, _) = pool.install(|| prepare(input.left.sets, None, input.universe))?;
+        Ok(Loaded { pool, sets, read, prepare: begin.elapsed() })
+    }
+}
+
+/// A technique at a threshold, and what its runs have shown so far.
+struct Trial<'a> {
+    technique: &'a str,
+    join: Join,
+    /// Left out, because it was too slow at a higher threshold.
+    skipped: bool,
+    /// The first run was ended by the limit.
+    ended: bool,
+    times: Vec<Duration>,
+    /// Of the last run; `None` when none has come to its end.
+    report: Option<Report>,
+}
+
+impl<'a> Trial<'a> {
+    fn new(technique: &'a str, predicate: Predicate, memory: Option<u64>, skipped: bool) -> Self {
+        let mut join = Join::new(predicate).technique(technique);
+        if let Some(bytes) = memory {
+            join = join.memory(bytes);
+        }
+        Trial { technique, join, skipped, ended: false, times: Vec::new(), report: None }
+    }
+
+    fn wants_run(&self, pace: Pace) -> bool {
+        !self.skipped && !self.ended && pace.again(&self.times)
+    }
+
+    fn run(&mut self, loaded: &Loaded, limit: Option<Duration>) -> Result<()> {
+        // A join that has come to its end in time once will do so again: later runs are not
+        // watched, and so not disturbed by a watching thread.
+        let limit = limit.filter(|_| self.times.is_empty());
+        let control = Control::default();
+        let (took, report) = within(limit, &control, || {
+            loaded.pool.install(|| {
+                let begin = Instant::now();
+                let report = self.join.count(&loaded.sets, None, &control);
+                (begin.elapsed(), report)
+            })
+        });
+        let report = report?;
+        if control.stopped() {
+            self.ended = true;
+        } else {
+            self.times.push(took);
+            self.report = Some(report);
+        }
+        Ok(())
+    }
+
+    fn shortest(&self) -> Option<f64> {
+        self.times.iter().min().map(Duration::as_secs_f64)
+    }
+
+    fn median(&self) -> Option<f64> {
+        let mut times = self.times.clone();
+        times.sort_unstable();
+        let upper = times.get(times.len() / 2)?;
+        let lower = times.get(times.len().wrapping_sub(1) / 2)?;
+        Some((*lower + *upper).as_secs_f64() / 2.0)
+    }
+
+    /// Runs that were begun.
+    fn runs(&self) -> usize {
+        self.times.len() + usize::from(self.ended)
+    }
+}
+
+/// Does the work, and stops it through its control after the limit.
+fn within<T>(limit: Option<Duration>, control: &Control, work: impl FnOnce() -> T) -> T {
+    let Some(limit) = limit else { return work() };
+    std::thread::scope(|scope| {
+        let (done, finished) = channel::<()>();
+        scope.spawn(move || {
+            if finished.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
+                control.stop();
+            }
+        });
+        let result = work();
+        drop(done);
+        result
+    })
+}
+
+/// What the first run at a threshold found, which all others must find too.
+#[derive(Default)]
+struct Agreement(Option<(u64, String)>);
+
+impl Agreement {
+    fn check(&mut self, predicate: Predicate, technique: &str, report: &Report) -> Result<()> {
+        let who = || format!("{technique} on {} threads", report.threads);
+        match &self.0 {
+            None => self.0 = Some((report.pairs, who())),
+            Some((pairs, first)) if *pairs != report.pairs => {
+                return Err(Error::Internal(format!(
+                    "{predicate}: {first} finds {pairs} pairs, {} finds {}",
+                    who(),
+                    report.pairs
+                )));
+            }
+            Some(_) => {}
+        }
+        Ok(())
+    }
+}
+
+/// What is printed: aligned columns, or JSON lines.
+struct Rows<'a> {
+    settings: &'a BenchSettings,
+    out: StdoutLock<'static>,
+    /// Widths of the threshold and of a technique's name.
+    widths: (usize, usize),
+}
+
+impl<'a> Rows<'a> {
+    fn new(settings: &'a BenchSettings) -> Result<Self> {
+        let measure = settings.predicates[0].measure().name();
+        let thresholds = settings.predicates.iter().map(|one| one.threshold().to_string().len());
+        let widths = (
+            thresholds.max().unwrap_or(0).max(measure.len()),
+            simjoin::TECHNIQUES.map(str::len).into_iter().max().unwrap_or(0).max("technique".len()),
+        );
+        let mut rows = Rows { settings, out: std::io::stdout().lock(), widths };
+        if !settings.json {
+            let [technique, ran, threads, pairs] = ["technique", "ran", "threads", "pairs"];
+            let [candidates, read, prepare] = ["candidates", "read s", "prepare s"];
+            let [shortest, median, runs] = ["join s", "median s", "runs"];
+            rows.line([
+                measure, technique, ran, threads, pairs, candidates, read, prepare, shortest,
+                median, runs,
+            ])?;
+            rows.flush()?;
+        }
+        Ok(rows)
+    }
+
+    fn write(&mut self, predicate: Predicate, trial: &Trial<'_>, loaded: &Loaded) -> Result<()> {
+        let threads = loaded.pool.current_num_threads();
+        let report = trial.report.as_ref();
+        if self.settings.json {
+            let row = json!({
+                "file": self.settings.file,
+                "measure": predicate.measure().name(),
+                "threshold": predicate.threshold().to_string(),
+                "technique": trial.technique,
+                "ran": report.map(|report| report.technique),
+                "threads": threads,
+                "pairs": report.map(|report| report.pairs),
+                "candidates": report.map(|report| report.candidates),
+                "read": loaded.read.as_secs_f64(),
+                "prepare": loaded.prepare.as_secs_f64(),
+                "join_min": trial.shortest(),
+                "join_median": trial.median(),
+                "runs": trial.runs(),
+                "finished": report.is_some(),
+            });
+            return writeln!(self.out, "{row}").map_err(output);
+        }
+        let or_dash = |value: Option<String>| value.unwrap_or_else(|| "-".into());
+        let seconds = |value: f64| format!("{value:.6}");
+        let join = match (trial.shortest(), self.settings.pace.limit) {
+            (Some(shortest), _) => seconds(shortest),
+            (None, Some(limit)) if trial.ended => format!("> {}", limit.as_secs_f64()),
+            (None, _) => "skipped".into(),
+        };
+        self.line([
+            &predicate.threshold().to_string(),
+            trial.technique,
+            report.map_or("-", |report| report.technique),
+            &threads.to_string(),
+            &or_dash(report.map(|report| report.pairs.to_string())),
+            &or_dash(report.map(|report| report.candidates.to_string())),
+            &seconds(loaded.read.as_secs_f64()),
+            &seconds(loaded.prepare.as_secs_f64()),
+            &join,
+            &or_dash(trial.median().map(seconds)),
+            &trial.runs().to_string(),
+        ])
+    }
+
+    fn line(&mut self, columns: [&str; 11]) -> Result<()> {
+        let (first, names) = self.widths;
+        let [threshold, technique, ran, threads, pairs, candidates, read, prepare, rest @ ..] =
+            columns;
+        let [shortest, median, runs] = rest;
+        writeln!(
+            self.out,
+            "{threshold:<first$}  {technique:<names$}  {ran:<names$}  {threads:>7}  {pairs:>12}  \
+             {candidates:>14}  {read:>10}  {prepare:>10}  {shortest:>11}  {median:>11}  {runs:>4}"
+        )
+        .map_err(output)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        self.out.flush().map_err(output)
+    }
+}
+
+fn output(error: std::io::Error) -> Error {
+    Error::io("standard output", error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use simjoin::{Engine, Measure};
+
+    fn pace(repeat: usize, budget: u64) -> Pace {
+        Pace { repeat, budget: Duration::from_millis(budget), limit: None }
+    }
+
+    fn runs(pace: Pace, each: u64) -> usize {
+        let mut times = Vec::new();
+        while pace.again(&times) {
+            times.push(Duration::from_micros(each));
+        }
+        times.len()
+    }
+
+    #[test]
+    fn joins_run_once_at_least_and_short_ones_often() {
+        assert_eq!(runs(pace(5, 2000), 100_000), 5);
+        assert_eq!(runs(pace(5, 2000), 900_000), 3);
+        assert_eq!(runs(pace(5, 2000), 9_000_000), 1);
+        assert_eq!(runs(pace(5, 2000), 100), SHORT_RUNS);
+        assert_eq!(runs(pace(5, 2000), 4_500), 45);
+        assert_eq!(runs(pace(99, 2000), 100), 99);
+        assert_eq!(runs(pace(5, 0), 100), 1);
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_of_runs_lies_between() {
+        let predicate = Predicate::parse(Measure::Jaccard, "0.5").unwrap();
+        let mut trial = Trial::new("auto", predicate, None, false);
+        assert_eq!(trial.median(), None);
+        for (second, median) in [(3, 3.0), (1, 2.0), (2, 2.0), (9, 2.5)] {
+            trial.times.push(Duration::from_secs(second));
+            assert_eq!(trial.median(), Some(median));
+        }
+        assert_eq!(trial.shortest(), Some(1.0));
+    }
+
+    #[test]
+    fn techniques_that_disagree_are_both_named() {
+        let predicate = Predicate::parse(Measure::Jaccard, "0.5").unwrap();
+        let report = |pairs| Report {
+            pairs,
+            candidates: 9,
+            technique: "ppjoin",
+            engine: Engine::Cpu,
+            threads: 2,
+        };
+        let mut agreement = Agreement::default();
+        agreement.check(predicate, "auto", &report(7)).unwrap();
+        agreement.check(predicate, "group-join", &report(7)).unwrap();
+        let said = agreement.check(predicate, "all-pairs", &report(8)).unwrap_err();
+        assert!(matches!(said, Error::Internal(_)));
+        let said = said.to_string();
+        for part in ["jaccard ≥ 0.5", "auto on 2 threads finds 7", "all-pairs on 2 threads finds 8"]
+        {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+
+    #[test]
+    fn work_is_stopped_after_the_limit_and_only_then() {
+        let control = Control::default();
+        within(Some(Duration::from_secs(600)), &control, || ());
+        assert!(!control.stopped());
+        within(Some(Duration::ZERO), &control, || {
+            while !control.stopped() {
+                std::thread::yield_now();
+            }
+        });
+        assert!(control.stopped());
+    }
+}
