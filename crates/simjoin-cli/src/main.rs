@@ -1,12 +1,14 @@
 //! The `simjoin` command.
 //!
 //! Three steps: [`flags`] says what can be typed, [`settings`] resolves what was typed into what
-//! is meant, [`run`] does it. An error is one line on standard error; the exit status is 0, 1 for
+//! is meant, [`run`] does it; the last two are one file for [`generate`], which joins nothing. An
+//! error is one line on standard error; the exit status is 0, 1 for
 //! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
 #![forbid(unsafe_code)]
 
 mod flags;
+mod generate;
 mod progress;
 mod run;
 mod settings;
@@ -25,9 +27,12 @@ fn main() -> ExitCode {
         Ok(flags) => flags,
         Err(error) => return usage(&error),
     };
-    let settings = match flags.command {
-        Command::Sets(flags) => Settings::of_sets(flags),
-        Command::Text(flags) => Settings::of_text(flags),
+    let result = match flags.command {
+        Command::Sets(flags) => Settings::of_sets(flags).and_then(|settings| run::run(&settings)),
+        Command::Text(flags) => Settings::of_text(flags).and_then(|settings| run::run(&settings)),
+        Command::Generate(flags) => {
+            generate::Settings::of(flags).and_then(|settings| generate::run(&settings))
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Flags::command(), "simjoin", &mut script);
@@ -37,7 +42,7 @@ fn main() -> ExitCode {
             };
         }
     };
-    match settings.and_then(|settings| run::run(&settings)) {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let status = match error {

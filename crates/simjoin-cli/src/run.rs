@@ -149,14 +149,14 @@ fn pairs(
 
 /// Ctrl-C and termination. Until the join begins nothing is open, and the process just ends; from
 /// then on the join is asked to stop, so that the half-written output is removed.
-struct Interrupt {
+pub struct Interrupt {
     control: Arc<Control>,
-    joining: Arc<AtomicBool>,
+    pub joining: Arc<AtomicBool>,
     interrupted: Arc<AtomicBool>,
 }
 
 impl Interrupt {
-    fn install() -> Result<Self> {
+    pub fn install() -> Result<Self> {
         let interrupt = Interrupt {
             control: Arc::default(),
             joining: Arc::default(),
@@ -175,7 +175,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
