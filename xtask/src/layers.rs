@@ -7,10 +7,11 @@ use crate::{Check, root};
 use serde_json::Value;
 use std::process::Command;
 
-const ORDER: [&str; 7] = [
+const ORDER: [&str; 8] = [
     "simjoin-core",
     "simjoin-kernels",
     "simjoin-io",
+    "simjoin-generate",
     "simjoin-plan",
     "simjoin-cpu",
     "simjoin",

@@ -13,7 +13,8 @@ use clap_complete::Shell;
     after_help = "Examples:\n  \
         simjoin sets baskets.txt --jaccard 0.8\n  \
         simjoin text titles.csv --column title --tokens words --jaccard 0.7 -o pairs.parquet\n  \
-        simjoin text old.jsonl new.jsonl --column text --tokens qgrams:3 --cosine 0.9\n\n\
+        simjoin text old.jsonl new.jsonl --column text --tokens qgrams:3 --cosine 0.9\n  \
+        simjoin generate zipf --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n\n\
         'simjoin COMMAND --help' explains a command."
 )]
 pub struct Flags {
@@ -66,6 +67,23 @@ pub enum Command {
             simjoin bench titles.csv --column title --tokens words --jaccard 2/3 --json"
     )]
     Bench(BenchFlags),
+    /// Make artificial collections
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        disable_help_subcommand = true,
+        long_about = "Makes artificial collections: lines of tokens, or of text.\n\n\
+            A seed stands for the same bytes on every machine. Memory follows the number of \
+            different tokens, never the number of records. Numbers may end with K, M or G: 5M is \
+            5000000.",
+        after_help = "Examples:\n  \
+            simjoin generate uniform --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n  \
+            simjoin generate zipf --sets 10M --universe 50K --size 25 --exponent 0.8 -o z.txt.zst\n  \
+            simjoin generate inflate baskets.txt --times 10 -o baskets-10.txt\n  \
+            simjoin generate dirty titles.txt --copies 2 --edits 1..5 -o dirty.txt\n\n\
+            'simjoin generate COMMAND --help' explains a command."
+    )]
+    Generate(GenerateCommand),
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  \
         simjoin completions bash > ~/.local/share/bash-completion/completions/simjoin")]
@@ -256,4 +274,144 @@ pub struct BenchFlags {
     /// Print one JSON object per line
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+#[derive(Debug, Subcommand)]
+pub enum GenerateCommand {
+    /// Sets of tokens that are all alike
+    #[command(
+        long_about = "Makes sets of tokens that are all alike.\n\n\
+            Tokens are the numbers from 1 to the universe. No set is empty or holds a token twice; \
+            sizes vary around their average as Poisson numbers do.",
+        after_help = "Examples:\n  \
+            simjoin generate uniform --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n  \
+            simjoin generate uniform --sets 1K --universe 100 --size 5 | simjoin sets - --jaccard 0.5"
+    )]
+    Uniform(SyntheticFlags),
+    /// Sets of tokens that follow Zipf's law
+    #[command(
+        long_about = "Makes sets of tokens that follow Zipf's law.\n\n\
+            Tokens are the numbers from 1 to the universe; token k is drawn with the weight 1/k^S. \
+            No set is empty or holds a token twice; sizes vary around their average as Poisson \
+            numbers do.",
+        after_help = "Examples:\n  \
+            simjoin generate zipf --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n  \
+            simjoin generate zipf --sets 20M --universe 50K --size 5 --exponent 0.8 --seed 2 -o z.zst"
+    )]
+    Zipf {
+        #[command(flatten)]
+        synthetic: SyntheticFlags,
+
+        /// How steep the law is, from 0 (all tokens alike) to 10
+        #[arg(
+            long,
+            value_name = "S",
+            default_value = "1.0",
+            help_heading = "What",
+            allow_hyphen_values = true
+        )]
+        exponent: String,
+    },
+    /// Make a file of sets several times as large
+    #[command(
+        long_about = "Makes a file of sets several times as large.\n\n\
+            The method of Vernica, Carey and Li: all tokens are put in the order of rising \
+            frequency, and copy k of a set holds, for each token, the one k places further on \
+            (after the last comes the first). So the tokens stay the same, and a join's result \
+            grows with the file, not with its square. FILE holds one set per line, tokens \
+            separated by white space; each is followed by its copies. It is read twice, so it \
+            cannot be standard input; gzip and zstd are read as they are.",
+        after_help = "Example:\n  \
+            simjoin generate inflate baskets.txt.gz --times 10 -o baskets-10.txt.gz"
+    )]
+    Inflate {
+        /// The file of sets
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: String,
+
+        /// How many times as many sets the output has
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
+        times: String,
+
+        #[command(flatten)]
+        output: GenerateOutput,
+    },
+    /// Add copies with typing errors to the records of a text file
+    #[command(
+        long_about = "Adds copies with typing errors to the records of a text file.\n\n\
+            FILE holds one record per line; each is followed by its copies. A copy has suffered \
+            random insertions, deletions and replacements of single characters. '-' is standard \
+            input; gzip and zstd are read as they are.",
+        after_help = "Examples:\n  \
+            simjoin generate dirty titles.txt --copies 2 -o dirty.txt\n  \
+            simjoin generate dirty names.txt --copies 10 --edits 1..2 --seed 7 -o dirty.txt"
+    )]
+    Dirty {
+        /// The file of records; '-' is standard input
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: String,
+
+        /// How many copies each record gets
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
+        copies: String,
+
+        /// How many edits a copy suffers: a number, or a range with both its ends
+        #[arg(
+            long,
+            value_name = "A..B",
+            default_value = "1..5",
+            help_heading = "What",
+            allow_hyphen_values = true
+        )]
+        edits: String,
+
+        #[command(flatten)]
+        seed: Seed,
+
+        #[command(flatten)]
+        output: GenerateOutput,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct SyntheticFlags {
+    /// How many sets
+    #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
+    pub sets: String,
+
+    /// How many different tokens they are drawn from
+    #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
+    pub universe: String,
+
+    /// How many tokens a set has on average
+    #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
+    pub size: String,
+
+    #[command(flatten)]
+    pub seed: Seed,
+
+    #[command(flatten)]
+    pub output: GenerateOutput,
+}
+
+#[derive(Debug, Args)]
+pub struct Seed {
+    /// Another number gives another outcome of the same kind
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        help_heading = "What",
+        allow_hyphen_values = true
+    )]
+    pub seed: String,
+}
+
+#[derive(Debug, Args)]
+pub struct GenerateOutput {
+    /// Write to FILE, compressed if it ends with .gz or .zst [default: standard output]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Option<String>,
+
+    /// Show no progress
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
 }

@@ -1,13 +1,15 @@
 //! The `simjoin` command.
 //!
 //! Three steps: [`flags`] says what can be typed, [`settings`] resolves what was typed into what
-//! is meant, [`run`] and [`bench`] do it. An error is one line on standard error; the exit status is 0, 1 for
+//! is meant, [`run`] and [`bench`] do it; the last two are one file for [`generate`], which joins
+//! nothing. An error is one line on standard error; the exit status is 0, 1 for
 //! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
 #![forbid(unsafe_code)]
 
 mod bench;
 mod flags;
+mod generate;
 mod progress;
 mod run;
 mod settings;
@@ -31,6 +33,9 @@ fn main() -> ExitCode {
         Command::Text(flags) => Settings::of_text(flags).and_then(|settings| run::run(&settings)),
         Command::Bench(flags) => {
             BenchSettings::of_bench(flags).and_then(|settings| bench::run(&settings))
+        }
+        Command::Generate(flags) => {
+            generate::Settings::of(flags).and_then(|settings| generate::run(&settings))
         }
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -156,7 +156,7 @@ fn pairs(
 /// then on the join is asked to stop, so that the half-written output is removed.
 pub struct Interrupt {
     control: Arc<Control>,
-    joining: Arc<AtomicBool>,
+    pub joining: Arc<AtomicBool>,
     interrupted: Arc<AtomicBool>,
 }
 
@@ -180,7 +180,7 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    fn check(&self) -> Result<()> {
+    pub fn check(&self) -> Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }

@@ -117,18 +117,6 @@ impl SetCollection {
         &self.tokens[self.offsets[id as usize]..self.offsets[id as usize + 1]]
     }
 
-    /// The tokens of all sets, one set after the other.
-    #[inline(always)]
-    pub fn tokens(&self) -> &[TokenId] {
-        &self.tokens
-    }
-
-    /// Where a set begins in [`tokens`](Self::tokens).
-    #[inline(always)]
-    pub fn offset(&self, id: SetId) -> usize {
-        self.offsets[id as usize]
-    }
-
     /// The size of a set.
     #[inline(always)]
     pub fn size(&self, id: SetId) -> u32 {

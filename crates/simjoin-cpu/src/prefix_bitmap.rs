@@ -43,7 +43,7 @@
 
 use crate::verify::Emitter;
 use simjoin_core::{Bounds, PairSink, SetCollection, SetId, TokenId};
-use simjoin_kernels::bitmap::{Kernels, SLACK, WEIGHT_UNIT};
+use simjoin_kernels::bitmap::{Kernels, SLACK, WEIGHT_UNIT, toggle};
 use simjoin_kernels::overlap::Verify;
 use simjoin_kernels::prefetch::prefetch;
 use simjoin_plan::{Join, Order, Prepared, Technique, Tile, Worker};
@@ -155,8 +155,6 @@ const EXACT: u32 = 1 << 29;
 struct Entry<const W: usize> {
     /// Of the tokens from `position` on.
     signature: [u64; W],
-    /// Where the set's token at `position` stands among the collection's tokens.
-    from: usize,
     set: SetId,
     /// The set's size class, and marks.
     class: u32,
@@ -171,15 +169,8 @@ struct Entry<const W: usize> {
 const NONE: TokenId = TokenId::MAX;
 
 impl<const W: usize> Entry<W> {
-    const BLANK: Self = Entry {
-        signature: [0; W],
-        from: 0,
-        set: 0,
-        class: 0,
-        position: 0,
-        previous: NONE,
-        before: 0,
-    };
+    const BLANK: Self =
+        Entry { signature: [0; W], set: 0, class: 0, position: 0, previous: NONE, before: 0 };
 
     #[inline(always)]
     fn class(&self) -> usize {
@@ -249,6 +240,23 @@ impl<'a, const W: usize> Lists<'a, W> {
         };
         lists.counts = lists.sources.iter().map(|source| lists.count(source)).collect();
         lists.pieces = lists.cut();
+        if std::env::var("DBG").is_ok() {
+            let (mut e, mut p, mut l, mut hist) = (0, 0, 0, [0u64; 20]);
+            for t in 0..lists.counts[0].len() {
+                let (a, b) = lists.work(t);
+                if a > 0 {
+                    e += a;
+                    p += b;
+                    l += 1;
+                    hist[a.ilog2() as usize] += a;
+                }
+            }
+            let all: u64 = lists.counts.iter().flatten().map(|&c| u64::from(c)).sum();
+            eprintln!(
+                "entries {e} of {all} pairs {p} lists {l} pieces {} {hist:?}",
+                lists.pieces.len()
+            );
+        }
         lists
     }
 
@@ -449,9 +457,10 @@ struct ListWorker<'a, const W: usize> {
 const DEAD: u32 = u32::MAX;
 
 impl<const W: usize> ListWorker<'_, W> {
+    #[inline(never)]
     /// Makes the lists of a piece.
     fn gather(&mut self, piece: &Piece) {
-        let lists = self.lists;
+        let (lists, kernels) = (self.lists, self.kernels);
         let lonely = lists.join.build.lonely_tokens();
         let top = lists.join.build.universe() - 1;
         let range = (piece.tokens.start - lonely) as usize..(piece.tokens.end - lonely) as usize;
@@ -486,12 +495,8 @@ impl<const W: usize> ListWorker<'_, W> {
                     if !live {
                         continue;
                     }
-                    let offset = source.sets.offset(set);
                     // Of all tokens from `first` on; each step takes one away.
-                    let mut signature = [0u64; W];
-                    for &token in &tokens[first..] {
-                        toggle(&mut signature, top - token);
-                    }
+                    let mut signature = kernels.signature(&tokens[first..], top);
                     let mut before =
                         tokens[..first].iter().fold(0, |bits, &token| bits | bit_of(token));
                     for position in first..end {
@@ -510,7 +515,6 @@ impl<const W: usize> ListWorker<'_, W> {
                             }
                             entries[*start as usize] = Entry {
                                 signature,
-                                from: offset + position,
                                 set,
                                 class: class | marks,
                                 position: position as u32,
@@ -527,6 +531,7 @@ impl<const W: usize> ListWorker<'_, W> {
         }
     }
 
+    #[inline(never)]
     /// Compares probes with build sets, both in the list of one token.
     fn compare(
         &mut self,
@@ -601,7 +606,7 @@ impl<const W: usize> Check<'_, '_, '_, W> {
     ) {
         let Lists { join, required, .. } = self.lists;
         let classes = join.build.classes();
-        let tokens = join.build.tokens();
+        let r = join.probe.set(probe.set);
         let rest = size - probe.position;
         let mut open = 0;
         for at in 0..survivors.len() {
@@ -624,25 +629,20 @@ impl<const W: usize> Check<'_, '_, '_, W> {
                 }
                 continue;
             }
-            prefetch(&tokens[build.from..]);
+            prefetch(join.build.set(build.set));
             survivors[open] = place;
             open += 1;
         }
         for &place in &survivors[..open] {
             let build = &list[place as usize];
-            let build_size = classes[build.class()].size;
-            let required = required.of(&join.bounds, size, build_size);
-            if probe.before & build.before != 0 {
-                let earlier =
-                    &join.probe.tokens()[probe.from - probe.position as usize..probe.from];
-                let build_earlier = &tokens[build.from - build.position as usize..build.from];
-                if share_a_token(earlier, build_earlier) {
-                    continue;
-                }
+            let s = join.build.set(build.set);
+            let required = required.of(&join.bounds, size, s.len() as u32);
+            let (i, j) = (probe.position as usize, build.position as usize);
+            if probe.before & build.before != 0 && share_a_token(&r[..i], &s[..j]) {
+                continue;
             }
             *self.verified += 1;
-            let r = &join.probe.tokens()[probe.from + 1..probe.from + rest as usize];
-            let s = &tokens[build.from + 1..build.from + (build_size - build.position) as usize];
+            let (r, s) = (&r[i + 1..], &s[j + 1..]);
             if let Some(overlap) = self.verify.overlap(r, s, 1, required) {
                 self.emitter.push(probe.set, build.set, overlap);
             }
@@ -709,13 +709,6 @@ fn share_a_token(a: &[TokenId], b: &[TokenId]) -> bool {
     false
 }
 
-/// Toggles the bit of a token, counted from the most frequent one: the `64·W` most frequent tokens
-/// have bits of their own, and every bit holds about as many tokens of each frequency.
-#[inline(always)]
-fn toggle<const W: usize>(signature: &mut [u64; W], rank: u32) {
-    signature[(rank / 64) as usize % W] ^= 1 << (rank % 64);
-}
-
 impl<const W: usize> Worker for ListWorker<'_, W> {
     fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
         let lists = self.lists;
@@ -723,14 +716,14 @@ impl<const W: usize> Worker for ListWorker<'_, W> {
         self.gather(piece);
         let mut emitter = Emitter::new(sink);
         let tokens = (piece.tokens.end - piece.tokens.start) as usize;
-        let mut begin = vec![0; self.starts.len()];
+        let last = self.starts.len() - 1;
+        let mut begin = [0; 2];
         for token in 0..tokens {
-            let end: Vec<usize> = self.starts.iter().map(|starts| starts[token] as usize).collect();
-            if end[0] == DEAD as usize {
+            if self.starts[0][token] == DEAD {
                 continue;
             }
-            let probes = begin[0]..end[0];
-            let builds = begin[begin.len() - 1]..end[end.len() - 1];
+            let end = [self.starts[0][token] as usize, self.starts[last][token] as usize];
+            let (probes, builds) = (begin[0]..end[0], begin[1]..end[1]);
             let part = part_of(probes.len(), piece, lists.join.order);
             self.compare(probes, part, builds, &mut emitter);
             begin = end;

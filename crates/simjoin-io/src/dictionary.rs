@@ -103,10 +103,7 @@ impl Dictionary {
     /// Takes in a block's tokens and writes to `numbers` which number each has here.
     pub(crate) fn append(&mut self, block: &Tokens, numbers: &mut Vec<u32>) -> Result<()> {
         if self.len() + block.len() > u32::MAX as usize {
-            return Err(Error::Config(format!(
-                "the input has more than {} distinct tokens, which is more than is supported",
-                u32::MAX
-            )));
+            return Err(too_many());
         }
         numbers.clear();
         numbers.extend((0..block.len()).map(|local| {
@@ -115,6 +112,57 @@ impl Dictionary {
         }));
         Ok(())
     }
+}
+
+/// Numbers for tokens by first appearance, and back. For callers that make one pass over many
+/// records and keep nothing of them but their tokens.
+///
+/// ```
+/// let mut vocabulary = simjoin_io::Vocabulary::default();
+/// assert_eq!(vocabulary.number("salt")?, 0);
+/// assert_eq!(vocabulary.number("bread")?, 1);
+/// assert_eq!(vocabulary.number("salt")?, 0);
+/// assert_eq!((vocabulary.find("bread"), vocabulary.find("oil")), (Some(1), None));
+/// assert_eq!(vocabulary.token(1), b"bread");
+/// # Ok::<(), simjoin_core::Error>(())
+/// ```
+#[derive(Default)]
+pub struct Vocabulary {
+    dictionary: Dictionary,
+    hasher: Hasher,
+}
+
+impl Vocabulary {
+    /// The token's number; a new token gets the next one.
+    #[inline]
+    pub fn number(&mut self, token: &str) -> Result<u32> {
+        let Dictionary { tokens, table } = &mut self.dictionary;
+        let hash = self.hasher.hash(token.as_bytes());
+        let (number, new) = tokens.number(table, token.as_bytes(), hash);
+        // The last number is never given, so that the count of all fits 32 bits as well.
+        if new && number == u32::MAX { Err(too_many()) } else { Ok(number) }
+    }
+
+    /// The token's number, if it has one.
+    #[inline]
+    pub fn find(&self, token: &str) -> Option<u32> {
+        let Dictionary { tokens, table } = &self.dictionary;
+        let hash = self.hasher.hash(token.as_bytes());
+        table.find(hash, |&number| tokens.get(number) == token.as_bytes()).copied()
+    }
+
+    /// The token with this number, which must have been given.
+    #[inline]
+    pub fn token(&self, number: u32) -> &[u8] {
+        self.dictionary.tokens.get(number)
+    }
+}
+
+fn too_many() -> Error {
+    Error::Config(format!(
+        "the input has more than {} distinct tokens, which is more than is supported",
+        u32::MAX
+    ))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //!   gzip or zstd; files or standard input), tokenizes their records and numbers the tokens.
 //! * [`PairWriter`] and [`GroupWriter`] write answers (TSV, CSV, JSONL, Parquet, Arrow IPC). A
 //!   file appears under its name only when it is complete.
+//! * [`read_lines`], [`Vocabulary`] and [`LinesWriter`] are for tools that work line by line.
 //!
 //! ```text
 //! path ─ source ─ reader ══ blocks ══> workers ══ local rows ══> merge ─> RawSets + Ids
@@ -27,8 +28,10 @@ mod source;
 mod tokenize;
 mod writers;
 
+pub use dictionary::Vocabulary;
 pub use format::Format;
 pub use ids::Ids;
 pub use read::{ReadOptions, ReadSets, Table, read_sets};
+pub use readers::lines::read_lines;
 pub use tokenize::Tokenizer;
-pub use writers::{GroupWriter, OutputFormat, PairWriter, WholeFile};
+pub use writers::{GroupWriter, LinesWriter, OutputFormat, PairWriter, WholeFile};

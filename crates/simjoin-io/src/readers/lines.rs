@@ -7,11 +7,12 @@
 use crate::block::BlockBuilder;
 use crate::dictionary::Place;
 use crate::pipeline::{Block, BlockReader};
-use crate::source::{Explain, Source};
+use crate::source::{self, Explain, Source};
 use memchr::{memchr_iter, memrchr};
 use simjoin_core::{Error, Result};
 use std::io::Read;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 /// Cuts text into blocks of whole lines.
 pub(crate) struct LineCutter<'a> {
@@ -148,6 +149,21 @@ impl LineBlock {
         let line = std::str::from_utf8(&self.bytes[..end]).ok()?;
         Some(line.strip_suffix('\r').unwrap_or(line))
     }
+}
+
+/// Visits each line of an input, without its end, and its number from 1; stops at the first error.
+/// `-` is standard input; gzip and zstd are read as they are. The bytes taken from the input are
+/// counted in `bytes_read`.
+pub fn read_lines(
+    path: &str,
+    bytes_read: &AtomicU64,
+    mut visit: impl FnMut(&str, u64) -> Result<()>,
+) -> Result<()> {
+    let mut cutter = LineCutter::new(source::open(path, bytes_read)?, 1 << 20);
+    while let Some(block) = cutter.next()? {
+        block.for_each(&mut visit)?;
+    }
+    Ok(())
 }
 
 /// Reads one record per line.

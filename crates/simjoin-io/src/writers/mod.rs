@@ -45,15 +45,20 @@ impl OutputFormat {
     }
 }
 
-fn format_of(path: &str) -> Result<(OutputFormat, Packing)> {
-    let lower = path.to_ascii_lowercase();
-    let (stem, packing) = if let Some(stem) = lower.strip_suffix(".gz") {
+/// What is left of a lower-case path without its compression, and which that is.
+fn packing_of(lower: &str) -> (&str, Packing) {
+    if let Some(stem) = lower.strip_suffix(".gz") {
         (stem, Packing::Gzip)
     } else if let Some(stem) = lower.strip_suffix(".zst") {
         (stem, Packing::Zstd)
     } else {
-        (&lower[..], Packing::None)
-    };
+        (lower, Packing::None)
+    }
+}
+
+fn format_of(path: &str) -> Result<(OutputFormat, Packing)> {
+    let lower = path.to_ascii_lowercase();
+    let (stem, packing) = packing_of(&lower);
     let ending = stem.rsplit_once('.').map_or("", |(_, ending)| ending);
     let format = match (ending, packing) {
         ("tsv", _) => OutputFormat::Tsv,
@@ -94,6 +99,38 @@ impl WholeFile {
     pub fn finish(mut self, content: &[u8]) -> Result<()> {
         let written = self.target.write_all(content).and_then(|()| self.target.finish());
         written.map(drop).map_err(|error| Error::io(self.name, error))
+    }
+}
+
+/// Writes lines, whatever is in them. Without [`finish`](Self::finish) no file appears.
+pub struct LinesWriter {
+    name: String,
+    target: Target,
+}
+
+impl LinesWriter {
+    /// Starts an output; no path means standard output. A path that ends with `.gz` or `.zst` is
+    /// compressed. Files come to be as those of [`PairWriter::create`] do.
+    pub fn create(path: Option<&str>) -> Result<Self> {
+        let Some(path) = path else {
+            let name = "standard output".to_owned();
+            return Ok(LinesWriter { name, target: Target::standard_output() });
+        };
+        let special = Target::existing_special(path)?;
+        let target = special.map_or_else(|| Target::file(path), Ok)?;
+        let packing = packing_of(&path.to_ascii_lowercase()).1;
+        let target = target.packed(packing).map_err(|error| Error::io(path, error))?;
+        Ok(LinesWriter { name: path.to_owned(), target })
+    }
+
+    /// Adds text as it is. There is no buffer: the caller hands over large pieces.
+    pub fn write(&mut self, lines: &[u8]) -> Result<()> {
+        self.target.write_all(lines).map_err(|error| Error::io(&self.name, error))
+    }
+
+    /// Completes the output: it now exists under its name. Answers with its size in bytes.
+    pub fn finish(self) -> Result<u64> {
+        self.target.finish().map_err(|error| Error::io(self.name, error))
     }
 }
 
@@ -247,5 +284,29 @@ mod tests {
             assert!(matches!(error, Error::Config(_)), "{path}: {error}");
             assert!(error.to_string().contains(".parquet"), "{error}");
         }
+    }
+
+    #[test]
+    fn lines_appear_whole_and_packed_as_their_ending_says() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.txt", "a.gz", "a.txt.ZST"] {
+            let path = folder.path().join(name).to_str().unwrap().to_owned();
+            let mut writer = LinesWriter::create(Some(&path)).unwrap();
+            writer.write(b"one\n").unwrap();
+            writer.write(b"two\n").unwrap();
+            assert!(!std::fs::exists(&path).unwrap());
+            let size = writer.finish().unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().len(), size);
+            let mut lines = Vec::new();
+            let visit = |line: &str, number| {
+                lines.push((line.to_owned(), number));
+                Ok(())
+            };
+            crate::read_lines(&path, &std::sync::atomic::AtomicU64::new(0), visit).unwrap();
+            assert_eq!(lines, [("one".to_owned(), 1), ("two".to_owned(), 2)]);
+        }
+        let path = folder.path().join("b.txt").to_str().unwrap().to_owned();
+        LinesWriter::create(Some(&path)).unwrap().write(b"half").unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 3);
     }
 }

@@ -102,6 +102,40 @@ impl Lanes for Ymm {
             mask &= mask - 1;
         }
     }
+
+    #[inline(always)]
+    unsafe fn load_ranks(from: *const u32, top: u32) -> Self {
+        // SAFETY: the caller's.
+        unsafe {
+            let tokens = _mm_loadu_si128(from.cast());
+            Ymm(_mm256_cvtepu32_epi64(_mm_sub_epi32(_mm_set1_epi32(top as i32), tokens)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn bits(self, word: usize, words: usize) -> Self {
+        // SAFETY: the caller's.
+        unsafe {
+            // The rank's bits above the lowest six, as far as they choose a word.
+            let mask = _mm256_set1_epi64x((64 * words - 64) as i64);
+            let chosen = _mm256_set1_epi64x((64 * word) as i64);
+            let here = _mm256_cmpeq_epi64(_mm256_and_si256(self.0, mask), chosen);
+            let one = _mm256_and_si256(here, _mm256_set1_epi64x(1));
+            Ymm(_mm256_sllv_epi64(one, _mm256_and_si256(self.0, _mm256_set1_epi64x(63))))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn fold(self) -> u64 {
+        // SAFETY: the caller's.
+        unsafe {
+            let half = _mm_xor_si128(
+                _mm256_castsi256_si128(self.0),
+                _mm256_extracti128_si256::<1>(self.0),
+            );
+            (_mm_extract_epi64::<0>(half) ^ _mm_extract_epi64::<1>(half)) as u64
+        }
+    }
 }
 
 /// # Safety
@@ -131,4 +165,13 @@ pub(super) unsafe fn list<const W: usize>(
 ) -> usize {
     // SAFETY: the caller's.
     unsafe { super::list::<Ymm, W>(planes, weights, probe, limit, out) }
+}
+
+/// # Safety
+///
+/// As [`super::fold`], with the tier's instructions.
+#[target_feature(enable = "avx2,popcnt")]
+pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
+    // SAFETY: the caller's.
+    unsafe { super::fold::<Ymm, W>(tokens, top) }
 }

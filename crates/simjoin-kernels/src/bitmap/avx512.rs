@@ -80,6 +80,46 @@ impl Lanes for Zmm {
             _mm256_storeu_si256(to.cast(), packed);
         }
     }
+
+    #[inline(always)]
+    unsafe fn load_ranks(from: *const u32, top: u32) -> Self {
+        // SAFETY: the caller's.
+        unsafe {
+            let tokens = _mm256_loadu_si256(from.cast());
+            Zmm(_mm512_cvtepu32_epi64(_mm256_sub_epi32(_mm256_set1_epi32(top as i32), tokens)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn bits(self, word: usize, words: usize) -> Self {
+        // SAFETY: the caller's.
+        unsafe {
+            let low = _mm512_and_si512(self.0, _mm512_set1_epi64(63));
+            let one = _mm512_set1_epi64(1);
+            if words == 1 {
+                return Zmm(_mm512_sllv_epi64(one, low));
+            }
+            // The rank's bits above the lowest six, as far as they choose a word.
+            let mask = _mm512_set1_epi64((64 * words - 64) as i64);
+            let chosen = _mm512_set1_epi64((64 * word) as i64);
+            let here = _mm512_cmpeq_epi64_mask(_mm512_and_si512(self.0, mask), chosen);
+            Zmm(_mm512_maskz_sllv_epi64(here, one, low))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn fold(self) -> u64 {
+        // SAFETY: the caller's.
+        unsafe {
+            let half = _mm256_xor_si256(
+                _mm512_castsi512_si256(self.0),
+                _mm512_extracti64x4_epi64::<1>(self.0),
+            );
+            let quarter =
+                _mm_xor_si128(_mm256_castsi256_si128(half), _mm256_extracti128_si256::<1>(half));
+            (_mm_extract_epi64::<0>(quarter) ^ _mm_extract_epi64::<1>(quarter)) as u64
+        }
+    }
 }
 
 /// # Safety
@@ -109,4 +149,13 @@ pub(super) unsafe fn list<const W: usize>(
 ) -> usize {
     // SAFETY: the caller's.
     unsafe { super::list::<Zmm, W>(planes, weights, probe, limit, out) }
+}
+
+/// # Safety
+///
+/// As [`super::fold`], with the tier's instructions.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt,avx2")]
+pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
+    // SAFETY: the caller's.
+    unsafe { super::fold::<Zmm, W>(tokens, top) }
 }

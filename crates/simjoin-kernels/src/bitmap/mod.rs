@@ -34,8 +34,10 @@ pub struct Kernels<const W: usize> {
     tier: Tier,
     run: Run<W>,
     list: List<W>,
+    fold: Fold<W>,
 }
 
+type Fold<const W: usize> = unsafe fn(&[u32], u32) -> [u64; W];
 type Run<const W: usize> =
     unsafe fn(&[&[u64]; W], &[[u64; W]; PROBES], &[u64; PROBES], &mut [u32]) -> usize;
 type List<const W: usize> = unsafe fn(&[&[u64]; W], &[i32], &[u64; W], i32, &mut [u32]) -> usize;
@@ -48,27 +50,32 @@ impl<const W: usize> Kernels<W> {
 
     /// The kernels of a tier; those without vector instructions if the processor lacks it.
     pub fn of(tier: Tier) -> Self {
-        let (run, list): (Run<W>, List<W>) = match tier {
+        const { assert!(W.is_power_of_two() && W <= 32) };
+        let (run, list, fold): (Run<W>, List<W>, Fold<W>) = match tier {
             #[cfg(target_arch = "x86_64")]
-            Tier::Avx512 if tier.is_available() => (avx512::run::<W>, avx512::list::<W>),
+            Tier::Avx512 if tier.is_available() => (avx512::run, avx512::list, avx512::fold),
             #[cfg(target_arch = "x86_64")]
-            Tier::Avx2 if tier.is_available() => (avx2::run::<W>, avx2::list::<W>),
+            Tier::Avx2 if tier.is_available() => (avx2::run, avx2::list, avx2::fold),
             #[cfg(target_arch = "aarch64")]
-            Tier::Neon if tier.is_available() => (neon::run::<W>, neon::list::<W>),
-            _ => {
-                return Kernels {
-                    tier: Tier::Scalar,
-                    run: scalar::run::<W>,
-                    list: scalar::list::<W>,
-                };
-            }
+            Tier::Neon if tier.is_available() => (neon::run, neon::list, neon::fold),
+            _ => (scalar::run, scalar::list, scalar::fold),
         };
-        Kernels { tier, run, list }
+        let tier = if tier.is_available() { tier } else { Tier::Scalar };
+        Kernels { tier, run, list, fold }
     }
 
     /// The tier that runs.
     pub fn tier(&self) -> Tier {
         self.tier
+    }
+
+    /// The signature of a set: each token toggles the bit `(top - token) mod 64·W`. With `top` the
+    /// most frequent token, the `64·W` most frequent ones have bits of their own, and each bit
+    /// stands for about as many tokens of any frequency.
+    #[inline]
+    pub fn signature(&self, tokens: &[u32], top: u32) -> [u64; W] {
+        // SAFETY: the tier is available.
+        unsafe { (self.fold)(tokens, top) }
     }
 
     /// Compares [`PROBES`] probes with every set of a run. `out` receives `probe << 16 | set` for
@@ -146,6 +153,46 @@ trait Lanes: Copy {
     unsafe fn at_most(self, other: Self) -> u32;
     /// Writes `base + lane` for each lane in the mask, rising. May write up to `LANES` elements.
     unsafe fn store_places(mask: u32, base: u32, to: *mut u32);
+    /// `top - token` of tokens.
+    unsafe fn load_ranks(from: *const u32, top: u32) -> Self;
+    /// For each lane, `1 << (lane mod 64)` if `lane / 64` is `word` modulo `words`, a power of two;
+    /// 0 otherwise.
+    unsafe fn bits(self, word: usize, words: usize) -> Self;
+    /// Exclusive or of all lanes.
+    unsafe fn fold(self) -> u64;
+}
+
+/// Toggles the bit of the token that stands `rank` places below the most frequent one.
+#[inline(always)]
+pub fn toggle<const W: usize>(signature: &mut [u64; W], rank: u32) {
+    signature[(rank / 64) as usize % W] ^= 1 << (rank % 64);
+}
+
+/// See [`Kernels::signature`].
+#[inline(always)]
+unsafe fn fold<V: Lanes, const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
+    let mut signature = [0; W];
+    let mut at = 0;
+    if tokens.len() >= V::LANES {
+        // SAFETY: the loads stay within the tokens.
+        unsafe {
+            let mut words = [V::splat(0); W];
+            while at + V::LANES <= tokens.len() {
+                let ranks = V::load_ranks(tokens.as_ptr().add(at), top);
+                for w in 0..W {
+                    words[w] = words[w].xor(ranks.bits(w, W));
+                }
+                at += V::LANES;
+            }
+            for w in 0..W {
+                signature[w] = words[w].fold();
+            }
+        }
+    }
+    for &token in &tokens[at..] {
+        toggle(&mut signature, top.wrapping_sub(token));
+    }
+    signature
 }
 
 // The functions below are compiled once per tier, inside a function that has the tier's
@@ -312,7 +359,30 @@ mod tests {
         }
     }
 
+    fn check_signature<const W: usize>(tokens: &[u32]) {
+        let top = 100_000;
+        let mut wanted = [0u64; W];
+        for &token in tokens {
+            let bit = (top - token) as usize % (64 * W);
+            wanted[bit / 64] ^= 1 << (bit % 64);
+        }
+        for tier in Tier::available() {
+            assert_eq!(Kernels::<W>::of(tier).signature(tokens, top), wanted, "{tier}, {W} words");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn every_tier_makes_the_same_signature(
+            tokens in prop::collection::vec(0..=100_000u32, 0..60),
+        ) {
+            check_signature::<1>(&tokens);
+            check_signature::<2>(&tokens);
+            check_signature::<4>(&tokens);
+            check_signature::<8>(&tokens);
+            check_signature::<32>(&tokens);
+        }
+
         #[test]
         fn every_tier_finds_what_the_definition_says(
             sets in prop::collection::vec((any::<[u64; 8]>(), any::<bool>(), -400..400i32), 1..40),

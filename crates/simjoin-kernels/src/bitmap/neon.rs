@@ -86,6 +86,31 @@ impl Lanes for Quad {
             mask &= mask - 1;
         }
     }
+
+    #[inline(always)]
+    unsafe fn load_ranks(from: *const u32, top: u32) -> Self {
+        // SAFETY: the caller's.
+        Quad(unsafe { vmovl_u32(vsub_u32(vdup_n_u32(top), vld1_u32(from))) })
+    }
+
+    #[inline(always)]
+    unsafe fn bits(self, word: usize, words: usize) -> Self {
+        // SAFETY: the caller's.
+        unsafe {
+            // The rank's bits above the lowest six, as far as they choose a word.
+            let mask = vdupq_n_u64((64 * words - 64) as u64);
+            let here = vceqq_u64(vandq_u64(self.0, mask), vdupq_n_u64((64 * word) as u64));
+            let one = vandq_u64(here, vdupq_n_u64(1));
+            let by = vreinterpretq_s64_u64(vandq_u64(self.0, vdupq_n_u64(63)));
+            Quad(vshlq_u64(one, by))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn fold(self) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { vgetq_lane_u64::<0>(self.0) ^ vgetq_lane_u64::<1>(self.0) }
+    }
 }
 
 /// # Safety
@@ -115,4 +140,13 @@ pub(super) unsafe fn list<const W: usize>(
 ) -> usize {
     // SAFETY: the caller's.
     unsafe { super::list::<Quad, W>(planes, weights, probe, limit, out) }
+}
+
+/// # Safety
+///
+/// As [`super::fold`].
+#[target_feature(enable = "neon")]
+pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
+    // SAFETY: the caller's.
+    unsafe { super::fold::<Quad, W>(tokens, top) }
 }

@@ -65,6 +65,23 @@ impl Lanes for Word {
         // SAFETY: the caller's.
         unsafe { *to = base };
     }
+
+    #[inline(always)]
+    unsafe fn load_ranks(from: *const u32, top: u32) -> Self {
+        // SAFETY: the caller's.
+        Word(u64::from(top.wrapping_sub(unsafe { *from })))
+    }
+
+    #[inline(always)]
+    unsafe fn bits(self, word: usize, words: usize) -> Self {
+        let here = (self.0 / 64) as usize % words == word;
+        Word(u64::from(here) << (self.0 % 64))
+    }
+
+    #[inline(always)]
+    unsafe fn fold(self) -> u64 {
+        self.0
+    }
 }
 
 /// # Safety
@@ -92,4 +109,12 @@ pub(super) unsafe fn list<const W: usize>(
 ) -> usize {
     // SAFETY: the caller's.
     unsafe { super::list::<Word, W>(planes, weights, probe, limit, out) }
+}
+
+/// # Safety
+///
+/// As [`super::fold`].
+pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
+    // SAFETY: the caller's.
+    unsafe { super::fold::<Word, W>(tokens, top) }
 }

@@ -1,0 +1,233 @@
+//! What does `simjoin generate` mean, and how does it go?
+//!
+//! What is wrong with the options alone is found before a file is opened.
+
+use crate::flags::{GenerateCommand, GenerateOutput, Seed, SyntheticFlags};
+use crate::progress::{BYTES, PARTS, watch};
+use crate::run::Interrupt;
+use simjoin::{Error, Result};
+use simjoin_generate::{Dirty, FrequencyOrder, Synthetic, Tokens, inflate};
+use simjoin_io::{Format, LinesWriter};
+use std::ops::RangeInclusive;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What to make.
+#[derive(Debug)]
+enum Plan {
+    Synthetic(Synthetic),
+    Inflate { file: String, times: u64 },
+    Dirty { file: String, dirty: Dirty },
+}
+
+/// A run of `simjoin generate`, resolved.
+#[derive(Debug)]
+pub struct Settings {
+    plan: Plan,
+    /// `None` is standard output.
+    output: Option<String>,
+    quiet: bool,
+}
+
+impl Settings {
+    pub fn of(flags: GenerateCommand) -> Result<Self> {
+        let (plan, output) = match flags {
+            GenerateCommand::Uniform(flags) => synthetic(flags, Tokens::Uniform)?,
+            GenerateCommand::Zipf { synthetic: flags, exponent } => {
+                let exponent = exponent.parse().map_err(|_| {
+                    Error::Config(format!(
+                        "--exponent {exponent:?} is not a number; expected one such as 1.0"
+                    ))
+                })?;
+                synthetic(flags, Tokens::Zipf(exponent))?
+            }
+            GenerateCommand::Inflate { file, times, output } => {
+                let times = at_least_one("--times", &times)?;
+                (Plan::Inflate { file: lines("inflate", file)?, times }, output)
+            }
+            GenerateCommand::Dirty { file, copies, edits, seed, output } => {
+                let copies = at_least_one("--copies", &copies)?;
+                let dirty = Dirty { copies, edits: range(&edits)?, seed: number(&seed)? };
+                dirty.check()?;
+                (Plan::Dirty { file: lines("dirty", file)?, dirty }, output)
+            }
+        };
+        let GenerateOutput { output, quiet } = output;
+        // Standard output by name is standard output.
+        Ok(Settings { plan, output: output.filter(|path| path != "-"), quiet })
+    }
+}
+
+fn synthetic(flags: SyntheticFlags, tokens: Tokens) -> Result<(Plan, GenerateOutput)> {
+    let synthetic = Synthetic {
+        sets: at_least_one("--sets", &flags.sets)?,
+        universe: at_least_one("--universe", &flags.universe)?,
+        size: at_least_one("--size", &flags.size)?,
+        tokens,
+        seed: number(&flags.seed)?,
+    };
+    synthetic.check()?;
+    Ok((Plan::Synthetic(synthetic), flags.output))
+}
+
+/// Reads a whole number such as `5000`, `500K`, `5M` or `2G`.
+fn count(option: &str, text: &str) -> Result<u64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match text[digits.len()..].to_ascii_uppercase().as_str() {
+        "" => Some(1),
+        "K" => Some(1_000),
+        "M" => Some(1_000_000),
+        "G" => Some(1_000_000_000),
+        _ => None,
+    };
+    // A sign is no digit.
+    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok());
+    let number: Option<u64> = number.flatten();
+    number.zip(factor).and_then(|(number, factor)| number.checked_mul(factor)).ok_or_else(|| {
+        Error::Config(format!(
+            "{option} {text:?} does not fit; expected a whole number such as 5000, 500K, 5M or 2G"
+        ))
+    })
+}
+
+fn at_least_one(option: &str, text: &str) -> Result<u64> {
+    match count(option, text)? {
+        0 => Err(Error::Config(format!("{option} {text:?} is zero; expected at least 1"))),
+        number => Ok(number),
+    }
+}
+
+fn number(seed: &Seed) -> Result<u64> {
+    count("--seed", &seed.seed)
+}
+
+/// Reads `2` or `1..5`.
+fn range(text: &str) -> Result<RangeInclusive<u64>> {
+    let (least, most) = text.split_once("..").unwrap_or((text, text));
+    let wrong = |_| {
+        Error::Config(format!(
+            "--edits {text:?} does not fit; expected a number such as 2, or a range such as 1..5"
+        ))
+    };
+    Ok(count("--edits", least).map_err(wrong)?..=count("--edits", most).map_err(wrong)?)
+}
+
+/// Refuses a file whose ending says that it is no file of lines.
+fn lines(command: &str, file: String) -> Result<String> {
+    match Format::of_path(&file) {
+        Format::Lines => Ok(file),
+        format => Err(Error::Config(format!(
+            "{file} is a {format} file by its name, but generate {command} reads lines, one record \
+             each"
+        ))),
+    }
+}
+
+pub fn run(settings: &Settings) -> Result<()> {
+    let interrupt = Interrupt::install()?;
+    let (done, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+    let show = |label,
+                template,
+                counter: &AtomicU64,
+                total,
+                work: &mut dyn FnMut() -> Result<()>| {
+        watch(settings.quiet, label, template, || (counter.load(Ordering::Relaxed), total), work)
+    };
+    match &settings.plan {
+        Plan::Synthetic(synthetic) => {
+            let mut output = Output::new(settings, &interrupt);
+            show("making   ", PARTS, &done, synthetic.sets, &mut || {
+                synthetic.write(&done, |lines| output.write(lines))
+            })?;
+            output.finish()
+        }
+        Plan::Inflate { file, times } => {
+            let total = 2 * size(file);
+            let mut order = None;
+            show("counting ", BYTES, &bytes, total, &mut || {
+                order = Some(FrequencyOrder::read(file, &bytes)?);
+                Ok(())
+            })?;
+            let Some(order) = order else {
+                return Err(Error::Internal("no order was made".into()));
+            };
+            let mut output = Output::new(settings, &interrupt);
+            show("making   ", BYTES, &bytes, total, &mut || {
+                inflate(file, &order, *times, &bytes, |lines| output.write(lines))
+            })?;
+            output.finish()
+        }
+        Plan::Dirty { file, dirty } => {
+            let mut output = Output::new(settings, &interrupt);
+            show("making   ", BYTES, &bytes, size(file), &mut || {
+                dirty.write(file, &bytes, |lines| output.write(lines))
+            })?;
+            output.finish()
+        }
+    }
+}
+
+/// The size of a file; 0 when it is not known.
+fn size(file: &str) -> u64 {
+    std::fs::metadata(file).map_or(0, |file| file.len())
+}
+
+/// An output that is opened when its first block is there. Until then Ctrl-C just ends the process;
+/// from then on it ends the output before its next block, so that no half-written file is left.
+struct Output<'a> {
+    path: Option<&'a str>,
+    writer: Option<LinesWriter>,
+    interrupt: &'a Interrupt,
+}
+
+impl<'a> Output<'a> {
+    fn new(settings: &'a Settings, interrupt: &'a Interrupt) -> Self {
+        Output { path: settings.output.as_deref(), writer: None, interrupt }
+    }
+
+    fn write(&mut self, lines: &[u8]) -> Result<()> {
+        self.interrupt.check()?;
+        match &mut self.writer {
+            Some(writer) => writer.write(lines),
+            none => {
+                // A half-written standard output cannot be taken back.
+                self.interrupt.joining.store(self.path.is_some(), Ordering::Relaxed);
+                none.insert(LinesWriter::create(self.path)?).write(lines)
+            }
+        }
+    }
+
+    fn finish(mut self) -> Result<()> {
+        // Nothing at all is an output, too.
+        self.write(b"")?;
+        self.writer.map_or(Ok(0), LinesWriter::finish).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_decimal() {
+        for (text, number) in
+            [("5M", 5_000_000), ("500k", 500_000), ("2G", 2_000_000_000), ("10", 10), ("0", 0)]
+        {
+            assert_eq!(count("--sets", text).unwrap(), number);
+        }
+        for wrong in
+            ["", "M", "5X", "5KM", "-5", "+5", "1.5M", "5 M", "1_000", "99999999999G", "5Ä", "Ä"]
+        {
+            let error = count("--sets", wrong).unwrap_err().to_string();
+            assert!(error.contains("--sets") && error.contains("500K"), "{error}");
+        }
+    }
+
+    #[test]
+    fn ranges_have_both_their_ends() {
+        assert_eq!(range("1..5").unwrap(), 1..=5);
+        assert_eq!(range("3").unwrap(), 3..=3);
+        for wrong in ["", "..", "1..", "..5", "1-5", "1..=5", "a..b"] {
+            assert!(range(wrong).unwrap_err().to_string().contains("1..5"), "{wrong}");
+        }
+    }
+}

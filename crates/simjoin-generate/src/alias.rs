@@ -1,0 +1,108 @@
+//! How is one of many weighted things drawn in one step?
+//!
+//! By an alias table (Walker 1977, Vose 1991): as many buckets as things, all of the same volume.
+//! A bucket holds a part of its own thing and is filled up with a part of one other. A draw picks a
+//! bucket, and then one of the two.
+//!
+//! # Memory
+//!
+//! 8 bytes per thing, and 8 more while the table is built.
+
+use crate::random::Random;
+use crate::reserve;
+use simjoin_core::Result;
+
+/// The volume of a bucket.
+pub(crate) const BUCKET: u64 = 1 << 32;
+
+/// A table to draw from.
+pub(crate) struct Alias(Vec<Bucket>);
+
+#[derive(Clone, Copy)]
+struct Bucket {
+    /// How much of the volume is the bucket's own thing's.
+    own: u32,
+    /// Whose the rest is.
+    other: u32,
+}
+
+impl Alias {
+    /// A table of things with these shares, which add up to [`BUCKET`] times their number. There
+    /// is at least one thing, and at most `u32::MAX`.
+    pub(crate) fn new(mut shares: Vec<u64>) -> Result<Self> {
+        let mut buckets = reserve(shares.len())?;
+        // What nothing else is said about is its own thing's alone.
+        buckets.extend((0..shares.len() as u32).map(|thing| Bucket { own: 0, other: thing }));
+        let next_heavy = |shares: &[u64], from: usize| {
+            (from..shares.len()).find(|&thing| shares[thing] > BUCKET).unwrap_or(shares.len())
+        };
+        let mut heavy = next_heavy(&shares, 0);
+        for at in 0..shares.len() {
+            let mut light = at;
+            while shares[light] < BUCKET && heavy < shares.len() {
+                buckets[light] = Bucket { own: shares[light] as u32, other: heavy as u32 };
+                shares[heavy] -= BUCKET - shares[light];
+                if shares[heavy] > BUCKET {
+                    break;
+                }
+                // What was heavy has become light. Its turn is now if it was passed already.
+                let passed = heavy;
+                heavy = next_heavy(&shares, heavy + 1);
+                if passed > at {
+                    break;
+                }
+                light = passed;
+            }
+        }
+        Ok(Alias(buckets))
+    }
+
+    /// Draws a thing.
+    #[inline]
+    pub(crate) fn draw(&self, random: &mut Random) -> u32 {
+        // The product's upper half picks the bucket, its lower half the place in it.
+        let product = u128::from(random.bits()) * self.0.len() as u128;
+        let (thing, place) = ((product >> 64) as usize, (product as u64 >> 32) as u32);
+        let bucket = self.0[thing];
+        if place < bucket.own { thing as u32 } else { bucket.other }
+    }
+
+    /// The volume that each thing has in all buckets.
+    #[cfg(test)]
+    pub(crate) fn volumes(&self) -> Vec<u64> {
+        let mut volumes = vec![0; self.0.len()];
+        for (thing, bucket) in self.0.iter().enumerate() {
+            volumes[thing] += u64::from(bucket.own);
+            volumes[bucket.other as usize] += BUCKET - u64::from(bucket.own);
+        }
+        volumes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn one_thing_is_always_drawn() {
+        let alias = Alias::new(vec![BUCKET]).unwrap();
+        assert_eq!(alias.draw(&mut Random::new(1)), 0);
+    }
+
+    proptest! {
+        /// The buckets hold exactly the shares that were asked for.
+        #[test]
+        fn nothing_is_lost_between_the_buckets(
+            cuts in prop::collection::vec(0u64..=1_000_000, 0..40),
+        ) {
+            let count = cuts.len() as u64 + 1;
+            let mut cuts: Vec<u64> =
+                cuts.iter().map(|cut| count * BUCKET / 1_000_000 * cut).collect();
+            cuts.extend([0, count * BUCKET]);
+            cuts.sort_unstable();
+            let shares: Vec<u64> = cuts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            prop_assert_eq!(Alias::new(shares.clone()).unwrap().volumes(), shares);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! How large is the next set?
+//!
+//! Sizes vary around the average as the number of tokens varies when one token is certain and every
+//! other one is in the set with the same chance: a size is 1 plus a binomially distributed number
+//! out of `universe - 1`. So no set is empty, none is larger than the universe, and the mean is the
+//! average asked for, without any clipping that would move it. When the universe is much larger
+//! than the sets, as it mostly is, that is 1 plus a Poisson number: the standard deviation of an
+//! average of 10 is 3.
+//!
+//! Chances are integers. The most likely number gets a fixed one, and each neighbour's follows by
+//! a rational factor; the table ends where chances fall below 2⁻⁴² of the largest, so it has a few
+//! times √average entries.
+
+use crate::alias::{Alias, BUCKET};
+use crate::random::Random;
+use simjoin_core::Result;
+
+/// The distribution of sizes.
+pub(crate) struct Sizes {
+    smallest: u32,
+    alias: Alias,
+}
+
+/// The chance of the most likely size while chances are computed, and the digits that are dropped
+/// then.
+const LARGEST: u128 = 1 << 62;
+const DROPPED: u32 = 20;
+
+impl Sizes {
+    /// Sizes with this average, from 1 to `universe`. The average is in that range.
+    pub(crate) fn new(average: u32, universe: u32) -> Result<Self> {
+        let (smallest, chances) = chances(average, universe);
+        let total: u128 = chances.iter().copied().map(u128::from).sum();
+        let volume = chances.len() as u128 * u128::from(BUCKET);
+        let mut shares: Vec<u64> =
+            chances.iter().map(|&chance| (u128::from(chance) * volume / total) as u64).collect();
+        // What rounding has left over goes to the most likely size.
+        let rest = volume as u64 - shares.iter().sum::<u64>();
+        if let Some(share) = shares.iter_mut().max() {
+            *share += rest;
+        }
+        Ok(Sizes { smallest, alias: Alias::new(shares)? })
+    }
+
+    /// Draws a size.
+    #[inline]
+    pub(crate) fn draw(&self, random: &mut Random) -> u32 {
+        self.smallest + self.alias.draw(random)
+    }
+}
+
+/// The smallest size that occurs, and the chances of it and the following ones.
+fn chances(average: u32, universe: u32) -> (u32, Vec<u64>) {
+    if average == 1 || average == universe {
+        return (average, vec![1]);
+    }
+    let others = u128::from(universe) - 1;
+    // The odds of being in the set, for every other token.
+    let (inside, outside) = (u128::from(average) - 1, u128::from(universe - average));
+    let likely = (others + 1) * inside / others;
+    let mut chances = Vec::new();
+    let (mut number, mut chance) = (likely, LARGEST);
+    while chance >> DROPPED > 0 {
+        chances.push((chance >> DROPPED) as u64);
+        if number == 0 {
+            break;
+        }
+        chance = chance * (number * outside) / ((others - number + 1) * inside);
+        number -= 1;
+    }
+    let smallest = likely + 2 - chances.len() as u128;
+    chances.reverse();
+    (number, chance) = (likely, LARGEST);
+    while number < others {
+        chance = chance * ((others - number) * inside) / ((number + 1) * outside);
+        number += 1;
+        if chance >> DROPPED == 0 {
+            break;
+        }
+        chances.push((chance >> DROPPED) as u64);
+    }
+    (smallest as u32, chances)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The mean and the variance of the table that is drawn from.
+    fn moments(average: u32, universe: u32) -> (f64, f64) {
+        let sizes = Sizes::new(average, universe).unwrap();
+        let volumes = sizes.alias.volumes();
+        let total = volumes.iter().map(|&volume| volume as f64).sum::<f64>();
+        let mean = |of: &dyn Fn(f64) -> f64| {
+            let sum = (u64::from(sizes.smallest)..).zip(&volumes);
+            sum.map(|(size, &volume)| of(size as f64) * (volume as f64 / total)).sum::<f64>()
+        };
+        let average = mean(&|size| size);
+        (average, mean(&|size| (size - average) * (size - average)))
+    }
+
+    #[test]
+    fn the_mean_is_the_average_and_the_variance_the_binomial_one() {
+        for (average, universe) in [
+            (1, 1),
+            (1, 10),
+            (10, 10),
+            (2, 3),
+            (9, 10),
+            (5, 50_000),
+            (10, 500_000),
+            (25, 500_000),
+            (1000, 1_000_000_000),
+            (999_999, 1_000_000),
+            (2_000_000_000, u32::MAX),
+            (u32::MAX - 1, u32::MAX),
+        ] {
+            let (mean, variance) = moments(average, universe);
+            let chance = f64::from(average - 1) / f64::from((universe - 1).max(1));
+            let expected = f64::from(average - 1) * (1.0 - chance);
+            assert!((mean / f64::from(average) - 1.0).abs() < 1e-9, "{average} {universe}: {mean}");
+            assert!(
+                (variance - expected).abs() <= 1e-6 * expected.max(1.0),
+                "{average} {universe}: {variance} {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_size_is_out_of_range() {
+        for universe in 1..40 {
+            for average in 1..=universe {
+                let (smallest, chances) = chances(average, universe);
+                assert!(smallest >= 1 && smallest + chances.len() as u32 - 1 <= universe);
+            }
+        }
+    }
+}
