@@ -274,6 +274,8 @@ pub struct BenchFlags {
     /// Print one JSON object per line
     #[arg(long, help_heading = "Output")]
     pub json: bool,
+}
+
 #[derive(Debug, Subcommand)]
 pub enum GenerateCommand {
     /// Sets of tokens that are all alike

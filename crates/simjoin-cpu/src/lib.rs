@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod all_pairs;
+mod bitmap;
 mod demands;
 mod group_join;
 mod naive;
@@ -26,6 +27,7 @@ mod set_join;
 mod verify;
 
 pub use all_pairs::AllPairs;
+pub use bitmap::Bitmap;
 pub use group_join::GroupJoin;
 pub use naive::Naive;
 pub use ppjoin::PpJoin;
@@ -41,5 +43,6 @@ pub fn techniques() -> Vec<Box<dyn Technique>> {
         Box::new(PpJoin),
         Box::new(GroupJoin),
         Box::new(PrefixBitmap),
+        Box::new(Bitmap),
     ]
 }

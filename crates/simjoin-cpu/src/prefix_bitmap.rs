@@ -42,11 +42,11 @@
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
 use crate::verify::Emitter;
-use simjoin_core::{Bounds, PairSink, SetCollection, SetId, TokenId};
+use simjoin_core::{Bounds, PairSink, SetCollection, SetId, SizeClass, TokenId};
 use simjoin_kernels::bitmap::{Kernels, SLACK, WEIGHT_UNIT, toggle};
 use simjoin_kernels::overlap::Verify;
 use simjoin_kernels::prefetch::prefetch;
-use simjoin_plan::{Join, Order, Prepared, Technique, Tile, Worker};
+use simjoin_plan::{Join, Order, Prepared, Reach, Technique, Tile, Worker, reaches};
 use std::ops::{ControlFlow, Range};
 
 /// Prefix lists by token, compared by signatures of `W` words.
@@ -97,27 +97,19 @@ struct BuildClass {
 }
 
 fn probe_classes(join: &Join<'_>, tile: &Tile) -> Vec<ProbeClass> {
-    let Join { probe, build, bounds, order } = *join;
-    let of_class = |class: &simjoin_core::SizeClass| {
-        let n = class.size;
-        let first = build.first_of_size(bounds.min_size(n)).max(tile.builds.start);
-        let end = match order {
-            // Two distinct sets of this size share at most n - 1 tokens.
-            Order::Before if bounds.required_overlap(n, n) >= n => class.start,
-            Order::Before => class.end,
-            Order::NotLarger => build.first_of_size(n + 1),
-            Order::Smaller => build.first_of_size(n),
-        }
-        .min(tile.builds.end);
-        if first >= end || class.start >= tile.probes.end || class.end <= tile.probes.start {
+    let Join { probe, build, bounds, .. } = *join;
+    let of_class = |(class, reach): (&SizeClass, Reach)| {
+        if reach.pairs == 0 {
             return ProbeClass::default();
         }
         // The demand grows with the partner's size.
-        let required = bounds.required_overlap(n, build.size(first));
+        let n = class.size;
+        let required = bounds.required_overlap(n, build.size(reach.builds.start));
         let prefix = (n + 1).saturating_sub(required);
-        ProbeClass { first, end, prefix, share: bounds.probe_share(n, WEIGHT_UNIT) }
+        let share = bounds.probe_share(n, WEIGHT_UNIT);
+        ProbeClass { first: reach.builds.start, end: reach.builds.end, prefix, share }
     };
-    probe.classes().iter().map(of_class).collect()
+    probe.classes().iter().zip(reaches(join, tile)).map(of_class).collect()
 }
 
 fn build_classes(join: &Join<'_>, tile: &Tile, probes: &[ProbeClass]) -> Vec<BuildClass> {
@@ -125,7 +117,7 @@ fn build_classes(join: &Join<'_>, tile: &Tile, probes: &[ProbeClass]) -> Vec<Bui
     // For each build class the smallest probe size that meets it, which demands the least. Ranges
     // of build sets rise with the probe's class, so the first class that reaches far enough counts.
     let mut next = 0;
-    let of_class = |class: &simjoin_core::SizeClass| {
+    let of_class = |class: &SizeClass| {
         while next < probes.len() && (probes[next].prefix == 0 || probes[next].end <= class.start) {
             next += 1;
         }
@@ -457,8 +449,8 @@ struct ListWorker<'a, const W: usize> {
 const DEAD: u32 = u32::MAX;
 
 impl<const W: usize> ListWorker<'_, W> {
-    #[inline(never)]
     /// Makes the lists of a piece.
+    #[inline(never)]
     fn gather(&mut self, piece: &Piece) {
         let (lists, kernels) = (self.lists, self.kernels);
         let lonely = lists.join.build.lonely_tokens();
@@ -531,8 +523,8 @@ impl<const W: usize> ListWorker<'_, W> {
         }
     }
 
-    #[inline(never)]
     /// Compares probes with build sets, both in the list of one token.
+    #[inline(never)]
     fn compare(
         &mut self,
         probes: Range<usize>,
@@ -545,6 +537,10 @@ impl<const W: usize> ListWorker<'_, W> {
         let probes = &entries[0][probes][part];
         let before = lists.join.order == Order::Before;
         let mut check = Check { lists, verify: self.verify, verified: &mut self.verified, emitter };
+        if list.len() <= SHORT {
+            check.short(probes, list);
+            return;
+        }
         window.clear();
         let (mut next, mut low) = (0, 0);
         for probe in probes {
@@ -594,8 +590,40 @@ struct Check<'c, 'a, 's, const W: usize> {
     emitter: &'c mut Emitter<'s>,
 }
 
+/// Lists up to this length are compared pair by pair.
+const SHORT: usize = 8;
+
 impl<const W: usize> Check<'_, '_, '_, W> {
+    /// Compares the probes of a short list with its build sets.
     #[inline(always)]
+    fn short(&mut self, probes: &[Entry<W>], list: &[Entry<W>]) {
+        let Lists { join, probes: probe_classes, builds: build_classes, .. } = self.lists;
+        let before = join.order == Order::Before;
+        for probe in probes {
+            if probe.class & PROBE == 0 {
+                continue;
+            }
+            let class = &probe_classes[probe.class()];
+            let end = if before { class.end.min(probe.set) } else { class.end };
+            let limit = class.share - i64::from(WEIGHT_UNIT) * i64::from(probe.position);
+            for (place, build) in (0..).zip(list) {
+                if build.set >= end {
+                    break;
+                }
+                let distance = i64::from(probe.distance(build) + build.position);
+                let share = build_classes[build.class()].share;
+                if build.class & BUILD != 0
+                    && build.set >= class.first
+                    && i64::from(WEIGHT_UNIT) * distance <= limit + share
+                {
+                    let size = join.probe.classes()[probe.class()].size;
+                    self.survivors(probe, size, list, &[place], &mut [0]);
+                }
+            }
+        }
+    }
+
+    #[inline]
     fn survivors(
         &mut self,
         probe: &Entry<W>,

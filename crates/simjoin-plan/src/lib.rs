@@ -6,9 +6,11 @@
 #![forbid(unsafe_code)]
 
 mod join;
+mod reach;
 mod technique;
 mod tile;
 
 pub use join::{Join, Order};
+pub use reach::{Reach, reaches};
 pub use technique::{Prepared, Technique, Worker};
 pub use tile::{Tile, cut, passes};

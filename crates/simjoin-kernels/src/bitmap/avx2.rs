@@ -136,6 +136,18 @@ impl Lanes for Ymm {
             (_mm_extract_epi64::<0>(half) ^ _mm_extract_epi64::<1>(half)) as u64
         }
     }
+
+    #[inline(always)]
+    unsafe fn sum(self) -> u64 {
+        // SAFETY: the caller's.
+        unsafe {
+            let half = _mm_add_epi64(
+                _mm256_castsi256_si128(self.0),
+                _mm256_extracti128_si256::<1>(self.0),
+            );
+            (_mm_extract_epi64::<0>(half) + _mm_extract_epi64::<1>(half)) as u64
+        }
+    }
 }
 
 /// # Safety
@@ -174,4 +186,13 @@ pub(super) unsafe fn list<const W: usize>(
 pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
     // SAFETY: the caller's.
     unsafe { super::fold::<Ymm, W>(tokens, top) }
+}
+
+/// # Safety
+///
+/// As [`super::distance`], with the tier's instructions.
+#[target_feature(enable = "avx2,popcnt")]
+pub(super) unsafe fn distance<const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
+    // SAFETY: the caller's.
+    unsafe { super::distance::<Ymm, W>(a, b) }
 }

@@ -120,6 +120,12 @@ impl Lanes for Zmm {
             (_mm_extract_epi64::<0>(quarter) ^ _mm_extract_epi64::<1>(quarter)) as u64
         }
     }
+
+    #[inline(always)]
+    unsafe fn sum(self) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { _mm512_reduce_add_epi64(self.0) as u64 }
+    }
 }
 
 /// # Safety
@@ -158,4 +164,13 @@ pub(super) unsafe fn list<const W: usize>(
 pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
     // SAFETY: the caller's.
     unsafe { super::fold::<Zmm, W>(tokens, top) }
+}
+
+/// # Safety
+///
+/// As [`super::distance`], with the tier's instructions.
+#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt,avx2")]
+pub(super) unsafe fn distance<const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
+    // SAFETY: the caller's.
+    unsafe { super::distance::<Zmm, W>(a, b) }
 }

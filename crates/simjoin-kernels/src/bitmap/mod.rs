@@ -35,8 +35,10 @@ pub struct Kernels<const W: usize> {
     run: Run<W>,
     list: List<W>,
     fold: Fold<W>,
+    distance: Distance<W>,
 }
 
+type Distance<const W: usize> = unsafe fn(&[u64; W], &[u64; W]) -> u64;
 type Fold<const W: usize> = unsafe fn(&[u32], u32) -> [u64; W];
 type Run<const W: usize> =
     unsafe fn(&[&[u64]; W], &[[u64; W]; PROBES], &[u64; PROBES], &mut [u32]) -> usize;
@@ -51,17 +53,24 @@ impl<const W: usize> Kernels<W> {
     /// The kernels of a tier; those without vector instructions if the processor lacks it.
     pub fn of(tier: Tier) -> Self {
         const { assert!(W.is_power_of_two() && W <= 32) };
-        let (run, list, fold): (Run<W>, List<W>, Fold<W>) = match tier {
+        type All<const W: usize> = (Run<W>, List<W>, Fold<W>, Distance<W>);
+        let (run, list, fold, distance): All<W> = match tier {
             #[cfg(target_arch = "x86_64")]
-            Tier::Avx512 if tier.is_available() => (avx512::run, avx512::list, avx512::fold),
+            Tier::Avx512 if tier.is_available() => {
+                (avx512::run, avx512::list, avx512::fold, avx512::distance)
+            }
             #[cfg(target_arch = "x86_64")]
-            Tier::Avx2 if tier.is_available() => (avx2::run, avx2::list, avx2::fold),
+            Tier::Avx2 if tier.is_available() => {
+                (avx2::run, avx2::list, avx2::fold, avx2::distance)
+            }
             #[cfg(target_arch = "aarch64")]
-            Tier::Neon if tier.is_available() => (neon::run, neon::list, neon::fold),
-            _ => (scalar::run, scalar::list, scalar::fold),
+            Tier::Neon if tier.is_available() => {
+                (neon::run, neon::list, neon::fold, neon::distance)
+            }
+            _ => (scalar::run, scalar::list, scalar::fold, scalar::distance),
         };
         let tier = if tier.is_available() { tier } else { Tier::Scalar };
-        Kernels { tier, run, list, fold }
+        Kernels { tier, run, list, fold, distance }
     }
 
     /// The tier that runs.
@@ -76,6 +85,13 @@ impl<const W: usize> Kernels<W> {
     pub fn signature(&self, tokens: &[u32], top: u32) -> [u64; W] {
         // SAFETY: the tier is available.
         unsafe { (self.fold)(tokens, top) }
+    }
+
+    /// In how many bits two signatures differ.
+    #[inline]
+    pub fn distance(&self, a: &[u64; W], b: &[u64; W]) -> u64 {
+        // SAFETY: the tier is available.
+        unsafe { (self.distance)(a, b) }
     }
 
     /// Compares [`PROBES`] probes with every set of a run. `out` receives `probe << 16 | set` for
@@ -160,6 +176,8 @@ trait Lanes: Copy {
     unsafe fn bits(self, word: usize, words: usize) -> Self;
     /// Exclusive or of all lanes.
     unsafe fn fold(self) -> u64;
+    /// Sum of all lanes.
+    unsafe fn sum(self) -> u64;
 }
 
 /// Toggles the bit of the token that stands `rank` places below the most frequent one.
@@ -235,6 +253,30 @@ unsafe fn splat<V: Lanes, const W: usize>(words: &[u64; W]) -> [V; W] {
         }
         all
     }
+}
+
+/// See [`Kernels::distance`].
+#[inline(always)]
+unsafe fn distance<V: Lanes, const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
+    let mut at = 0;
+    let mut distance = 0;
+    if W >= V::LANES {
+        // SAFETY: the loads stay within the signatures.
+        unsafe {
+            let mut sum = V::splat(0);
+            while at + V::LANES <= W {
+                let bits = V::load(a.as_ptr().add(at)).xor(V::load(b.as_ptr().add(at)));
+                sum = sum.add(bits.popcount());
+                at += V::LANES;
+            }
+            distance = sum.sum();
+        }
+    }
+    while at < W {
+        distance += u64::from((a[at] ^ b[at]).count_ones());
+        at += 1;
+    }
+    distance
 }
 
 /// See [`Kernels::scan_run`].
@@ -349,6 +391,8 @@ mod tests {
         for tier in Tier::available() {
             let kernels = Kernels::<W>::of(tier);
             assert_eq!(kernels.tier(), tier);
+            let last = signature(words.len() - 1);
+            assert_eq!(kernels.distance(&last, &probes[0]), distance(&last, &probes[0]));
             let mut out = vec![0; PROBES * words.len() + SLACK];
             let found = kernels.scan_run(&planes, &probes, &limits, &mut out);
             let mut run = out[..found].to_vec();

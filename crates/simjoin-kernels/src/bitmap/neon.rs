@@ -111,6 +111,12 @@ impl Lanes for Quad {
         // SAFETY: the caller's.
         unsafe { vgetq_lane_u64::<0>(self.0) ^ vgetq_lane_u64::<1>(self.0) }
     }
+
+    #[inline(always)]
+    unsafe fn sum(self) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { vaddvq_u64(self.0) }
+    }
 }
 
 /// # Safety
@@ -149,4 +155,13 @@ pub(super) unsafe fn list<const W: usize>(
 pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
     // SAFETY: the caller's.
     unsafe { super::fold::<Quad, W>(tokens, top) }
+}
+
+/// # Safety
+///
+/// As [`super::distance`].
+#[target_feature(enable = "neon")]
+pub(super) unsafe fn distance<const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
+    // SAFETY: the caller's.
+    unsafe { super::distance::<Quad, W>(a, b) }
 }

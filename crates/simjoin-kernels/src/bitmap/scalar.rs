@@ -82,6 +82,11 @@ impl Lanes for Word {
     unsafe fn fold(self) -> u64 {
         self.0
     }
+
+    #[inline(always)]
+    unsafe fn sum(self) -> u64 {
+        self.0
+    }
 }
 
 /// # Safety
@@ -117,4 +122,12 @@ pub(super) unsafe fn list<const W: usize>(
 pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
     // SAFETY: the caller's.
     unsafe { super::fold::<Word, W>(tokens, top) }
+}
+
+/// # Safety
+///
+/// As [`super::distance`].
+pub(super) unsafe fn distance<const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
+    // SAFETY: the caller's.
+    unsafe { super::distance::<Word, W>(a, b) }
 }

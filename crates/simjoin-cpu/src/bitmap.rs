@@ -1,0 +1,353 @@
+//! `bitmap`: which signatures of all the sets that may meet are close?
+//!
+//! No index. Every set gets a signature in which each token toggles a bit, and every probe is
+//! compared with every build set that the length filter leaves, a few billion pairs a second. A
+//! pair whose signatures differ in more bits than its sets may differ in tokens is dropped; what
+//! survives is compared once more by a wider signature, then verified. Where prefix lists are long
+//! (large sets, small universes, low thresholds) nothing is faster.
+//!
+//! # Flow
+//!
+//! ```text
+//! block of probes × block of build sets ─► distance, four probes at a time ─► survivors ─┐
+//!                     (in the cache)         (one limit for a run of sizes)               ▼
+//!                                              sink ◄─ merge ◄─ distance of wide signatures
+//! ```
+//!
+//! # Exactness
+//!
+//! A token that both sets hold toggles the same bit in both signatures, so signatures differ in at
+//! most as many bits as the sets have tokens without a partner: `distance ≤ |r| + |s| - 2·overlap`.
+//! A pair of the result has at least the required overlap, so its distance is at most
+//! [`Bounds::budget`]. A run of build sets of several sizes is compared with the largest of their
+//! budgets.
+//!
+//! When every token has a bit of its own ([`Dense`]), the signature is the set: the distance *is*
+//! the number of tokens without a partner, and the overlap follows without verification.
+//!
+//! # Memory
+//!
+//! Two signatures a set: `8·W` bytes for the scan and 64 for the second look.
+//!
+//! [`Bounds::budget`]: simjoin_core::Bounds::budget
+
+use crate::verify::Emitter;
+use rayon::prelude::*;
+use simjoin_core::{PairSink, SetCollection, SetId};
+use simjoin_kernels::bitmap::{Kernels, PROBES, SLACK};
+use simjoin_kernels::overlap::Verify;
+use simjoin_kernels::prefetch::prefetch;
+use simjoin_plan::{Join, Order, Prepared, Reach, Technique, Tile, Worker, reaches};
+use std::ops::{ControlFlow, Range};
+
+/// Signatures of all sets, compared pair by pair.
+pub struct Bitmap;
+
+/// Words of the second signature.
+const WIDE: usize = 8;
+
+/// Signature pairs in a piece, about: a few milliseconds.
+const PIECE_PAIRS: u64 = 16_000_000;
+
+/// Build sets in a block: with their signatures it stays in the second-level cache.
+const BLOCK: usize = 4096;
+
+/// Build sets of neighbouring sizes are compared as one run until it has this many.
+const RUN: u32 = 512;
+
+impl Technique for Bitmap {
+    fn name(&self) -> &'static str {
+        "bitmap"
+    }
+
+    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        // TODO
+        let _ = (join, threads);
+        (tile.probes.len() + tile.builds.len()) as u64 * 128
+    }
+
+    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, _: usize) -> Box<dyn Prepared + 'a> {
+        let words = std::env::var("WORDS").ok().and_then(|w| w.parse().ok()).unwrap_or(4);
+        match words {
+            1 => Box::new(Signed::<1>::new(join, tile)),
+            2 => Box::new(Signed::<2>::new(join, tile)),
+            4 => Box::new(Signed::<4>::new(join, tile)),
+            8 => Box::new(Signed::<8>::new(join, tile)),
+            16 => Box::new(Signed::<16>::new(join, tile)),
+            _ => Box::new(Signed::<32>::new(join, tile)),
+        }
+    }
+}
+
+/// The signatures of a range of sets.
+struct Signatures<const W: usize> {
+    base: SetId,
+    /// Word `w` of set `base + i` is `planes[w][i]`.
+    planes: [Vec<u64>; W],
+    wide: Vec<[u64; WIDE]>,
+}
+
+impl<const W: usize> Signatures<W> {
+    fn new(sets: &SetCollection, range: Range<SetId>, exact: bool) -> Self {
+        let (kernels, wide) = (Kernels::<W>::best(), Kernels::<WIDE>::best());
+        let top = sets.universe().saturating_sub(1);
+        let base = range.start;
+        let narrow: Vec<[u64; W]> = range
+            .clone()
+            .into_par_iter()
+            .with_min_len(1024)
+            .map(|set| kernels.signature(sets.set(set), top))
+            .collect();
+        let mut planes: [Vec<u64>; W] = std::array::from_fn(|_| Vec::new());
+        planes.par_iter_mut().enumerate().for_each(|(w, plane)| {
+            plane.extend(narrow.iter().map(|signature| signature[w]));
+        });
+        let wide = if exact || W >= WIDE {
+            Vec::new()
+        } else {
+            range
+                .into_par_iter()
+                .with_min_len(1024)
+                .map(|set| wide.signature(sets.set(set), top))
+                .collect()
+        };
+        Signatures { base, planes, wide }
+    }
+
+    fn of(&self, set: SetId) -> [u64; W] {
+        std::array::from_fn(|w| self.planes[w][(set - self.base) as usize])
+    }
+}
+
+struct Signed<'a, const W: usize> {
+    join: Join<'a>,
+    reaches: Vec<Reach>,
+    /// Signatures are sets.
+    exact: bool,
+    /// `None` in a self-join: those of the build sets serve.
+    probes: Option<Signatures<W>>,
+    builds: Signatures<W>,
+    /// Runs of build sets, and the classes in each.
+    runs: Vec<Run>,
+    pieces: Vec<Range<SetId>>,
+}
+
+struct Run {
+    builds: Range<SetId>,
+    classes: Range<usize>,
+}
+
+impl<'a, const W: usize> Signed<'a, W> {
+    fn new(join: &Join<'a>, tile: &Tile) -> Self {
+        let reaches = reaches(join, tile);
+        let met = reaches.iter().filter(|reach| reach.pairs > 0);
+        let span = |ranges: &mut dyn Iterator<Item = &Range<SetId>>| {
+            let first = ranges.next().cloned().unwrap_or(0..0);
+            ranges.fold(first, |span, range| span.start.min(range.start)..span.end.max(range.end))
+        };
+        let probes = span(&mut met.clone().map(|reach| &reach.probes));
+        let builds = span(&mut met.clone().map(|reach| &reach.builds));
+        let exact = join.build.universe() as usize <= 64 * W;
+        let (probe_signatures, build_signatures) = if join.order == Order::Before {
+            let range = probes.start.min(builds.start)..probes.end.max(builds.end);
+            (None, Signatures::new(join.build, range, exact))
+        } else {
+            let probes = Signatures::new(join.probe, probes, exact);
+            (Some(probes), Signatures::new(join.build, builds.clone(), exact))
+        };
+        let pieces = cut(&reaches, join.order);
+        let runs = runs(join.build, builds);
+        Signed {
+            join: *join,
+            reaches,
+            exact,
+            probes: probe_signatures,
+            builds: build_signatures,
+            runs,
+            pieces,
+        }
+    }
+
+    fn probe_signatures(&self) -> &Signatures<W> {
+        self.probes.as_ref().unwrap_or(&self.builds)
+    }
+}
+
+/// Cuts probes into pieces of about equal numbers of pairs, by rising probe.
+fn cut(reaches: &[Reach], order: Order) -> Vec<Range<SetId>> {
+    let mut pieces: Vec<Range<SetId>> = Vec::new();
+    let mut pairs = u64::MAX;
+    for reach in reaches.iter().filter(|reach| reach.pairs > 0) {
+        for probe in reach.probes.clone() {
+            if pairs >= PIECE_PAIRS {
+                pieces.push(probe..probe);
+                pairs = 0;
+            }
+            if let Some(piece) = pieces.last_mut() {
+                piece.end = probe + 1;
+            }
+            pairs += reach.of(order, probe).len() as u64;
+        }
+    }
+    pieces
+}
+
+/// Cuts build sets into runs of neighbouring sizes, none longer than a block.
+fn runs(sets: &SetCollection, builds: Range<SetId>) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    for (at, class) in sets.classes().iter().enumerate() {
+        let range = class.start.max(builds.start)..class.end.min(builds.end);
+        let mut start = range.start;
+        while start < range.end {
+            match runs.last_mut() {
+                Some(run) if (run.builds.len() as u32) < RUN && run.builds.end == start => {
+                    run.builds.end = range.end.min(run.builds.start + BLOCK as u32);
+                    run.classes.end = at + 1;
+                    start = run.builds.end;
+                }
+                _ => {
+                    let end = range.end.min(start + BLOCK as u32);
+                    runs.push(Run { builds: start..end, classes: at..at + 1 });
+                    start = end;
+                }
+            }
+        }
+    }
+    runs
+}
+
+impl<const W: usize> Prepared for Signed<'_, W> {
+    fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
+        Box::new(SignedWorker::<W> {
+            signed: self,
+            kernels: Kernels::best(),
+            wide: Kernels::best(),
+            verify: Verify::best(),
+            out: vec![0; PROBES * BLOCK + SLACK],
+            verified: 0,
+        })
+    }
+}
+
+struct SignedWorker<'a, const W: usize> {
+    signed: &'a Signed<'a, W>,
+    kernels: Kernels<W>,
+    wide: Kernels<WIDE>,
+    verify: Verify,
+    out: Vec<u32>,
+    verified: u64,
+}
+
+impl<const W: usize> SignedWorker<'_, W> {
+    /// Compares up to [`PROBES`] probes of one size with a run.
+    fn scan(&mut self, probes: Range<SetId>, run: usize, reach: &Reach, emitter: &mut Emitter<'_>) {
+        let Signed { join, builds, exact, runs, .. } = self.signed;
+        let run = &runs[run];
+        let n = join.probe.size(probes.start);
+        let last = reach.of(join.order, probes.end - 1);
+        let range = run.builds.start.max(last.start)..run.builds.end.min(last.end);
+        if range.is_empty() {
+            return;
+        }
+        let budget = |class: usize| join.bounds.budget(n, join.build.classes()[class].size);
+        let limit = run.classes.clone().map(budget).max().unwrap_or(-1);
+        if limit < 0 {
+            return;
+        }
+        let signatures = self.signed.probe_signatures();
+        let mut limits = [u64::MAX; PROBES];
+        let mut probe_words = [[0; W]; PROBES];
+        for (p, probe) in probes.clone().enumerate() {
+            limits[p] = limit as u64;
+            probe_words[p] = signatures.of(probe);
+        }
+        let from = (range.start - builds.base) as usize..(range.end - builds.base) as usize;
+        let planes: [&[u64]; W] = std::array::from_fn(|w| &builds.planes[w][from.clone()]);
+        let found = self.kernels.scan_run(&planes, &probe_words, &limits, &mut self.out);
+        let mut open = 0;
+        for at in 0..found {
+            let code = self.out[at];
+            let probe = probes.start + (code >> 16);
+            let build = range.start + (code & 0xffff);
+            let m = join.build.size(build);
+            let met = build < probe || join.order != Order::Before;
+            if *exact {
+                let distance = self.kernels.distance(&signatures.of(probe), &builds.of(build));
+                let overlap = (n + m - distance as u32) / 2;
+                if met && overlap >= join.bounds.required_overlap(n, m) {
+                    emitter.push(probe, build, overlap);
+                }
+                continue;
+            }
+            let survives = W >= WIDE || {
+                let distance = self.wide.distance(
+                    &signatures.wide[(probe - signatures.base) as usize],
+                    &builds.wide[(build - builds.base) as usize],
+                );
+                distance as i64 <= limit
+            };
+            if met && survives {
+                prefetch(join.build.set(build));
+                self.out[open] = code;
+                open += 1;
+            }
+        }
+        for &code in &self.out[..open] {
+            let probe = probes.start + (code >> 16);
+            let build = range.start + (code & 0xffff);
+            let (r, s) = (join.probe.set(probe), join.build.set(build));
+            let required = join.bounds.required_overlap(n, s.len() as u32);
+            self.verified += 1;
+            if let Some(overlap) = self.verify.overlap(r, s, 0, required) {
+                emitter.push(probe, build, overlap);
+            }
+        }
+    }
+}
+
+impl<const W: usize> Worker for SignedWorker<'_, W> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+        let signed = self.signed;
+        let Signed { join, reaches, runs, pieces, .. } = signed;
+        let piece = pieces[piece].clone();
+        let mut emitter = Emitter::new(sink);
+        // Groups of probes of one size.
+        let mut groups = Vec::new();
+        let mut probe = piece.start;
+        while probe < piece.end {
+            let class = join.probe.class_of(probe) as usize;
+            let end = join.probe.classes()[class].end.min(piece.end);
+            while probe < end && reaches[class].pairs > 0 {
+                let next = end.min(probe + PROBES as u32);
+                groups.push((probe..next, class));
+                probe = next;
+            }
+            probe = end;
+        }
+        let first = groups.iter().map(|(_, class)| reaches[*class].builds.start).min();
+        let first = runs.partition_point(|run| run.builds.end <= first.unwrap_or(0));
+        for run in first..runs.len() {
+            for (probes, class) in &groups {
+                let reach = &reaches[*class];
+                if reach.builds.start < runs[run].builds.end
+                    && runs[run].builds.start < reach.builds.end
+                {
+                    self.scan(probes.clone(), run, reach, &mut emitter);
+                }
+            }
+            emitter.flow()?;
+            if runs[run].builds.start >= piece.end && join.order == Order::Before {
+                break;
+            }
+        }
+        emitter.finish()
+    }
+
+    fn candidates(&self) -> u64 {
+        self.verified
+    }
+}
