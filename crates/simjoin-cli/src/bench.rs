@@ -248,7 +248,7 @@ impl<'a> Rows<'a> {
                 "measure": predicate.measure().name(),
                 "threshold": predicate.threshold().to_string(),
                 "technique": trial.technique,
-                "ran": report.map(|report| report.technique),
+                "ran": report.map(|report| &report.technique),
                 "threads": threads,
                 "pairs": report.map(|report| report.pairs),
                 "candidates": report.map(|report| report.candidates),
@@ -271,7 +271,7 @@ impl<'a> Rows<'a> {
         self.line([
             &predicate.threshold().to_string(),
             trial.technique,
-            report.map_or("-", |report| report.technique),
+            report.map_or("-", |report| &report.technique),
             &threads.to_string(),
             &or_dash(report.map(|report| report.pairs.to_string())),
             &or_dash(report.map(|report| report.candidates.to_string())),

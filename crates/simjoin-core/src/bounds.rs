@@ -98,13 +98,23 @@ impl Bounds {
     /// The size of the smallest set that can be in a pair with a set of size `n`, at least 1. It
     /// may exceed `n`; then a set of size `n` is in no pair.
     pub fn min_size(&self, n: u32) -> u32 {
-        // A set of size m ≤ n reaches at most the overlap m, and `accepts(n, m, m)` is monotone
-        // in m: each form of the table, divided by m where m appears on the right, bounds m from
-        // below. Bisection therefore finds the first m.
+        // A set of size m ≤ n reaches at most the overlap m. `accepts(n, m, m)`, divided by m where
+        // m appears on both sides, bounds m from below.
         if !self.accepts(n, n, n) {
             return n.saturating_add(1);
         }
-        bisect(1, n.max(1), |m| self.accepts(n, m, m))
+        let (p, q, n128) = (u128::from(self.p), u128::from(self.q), u128::from(n));
+        let smallest = match self.measure {
+            Measure::Jaccard => (p * n128).div_ceil(q),
+            Measure::Dice => (p * n128).div_ceil(2 * q - p),
+            Measure::Overlap => p.div_ceil(q),
+            Measure::Containment => 1,
+            Measure::Cosine if self.q <= SMALL => (p * p * n128).div_ceil(q * q),
+            Measure::Cosine => {
+                return bisect(1, n.max(1), |m| self.accepts(n, m, m));
+            }
+        };
+        (smallest as u32).max(1)
     }
 
     /// The size of the largest set that can be in a pair with a set of size `n`; `u32::MAX` when
@@ -294,7 +304,7 @@ mod tests {
             for n in 1..=150 {
                 (1..=n).for_each(|m| check(n, m));
             }
-            for _ in 0..2000 {
+            for _ in 0..300 {
                 rng = rng.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let n = (rng >> 33) as u32 >> (rng % 20);
                 let low = bounds.min_size(n.max(1));

@@ -37,11 +37,20 @@ use simjoin_core::{PairSink, SetCollection, SetId};
 use simjoin_kernels::bitmap::{Kernels, PROBES, SLACK};
 use simjoin_kernels::overlap::Verify;
 use simjoin_kernels::prefetch::prefetch;
-use simjoin_plan::{Join, Order, Prepared, Reach, Technique, Tile, Worker, reaches};
+use simjoin_plan::{
+    Cost, Join, Order, Prepared, Reach, Room, Survey, Technique, Tile, Units, WIDTHS, Worker,
+    reaches,
+};
 use std::ops::{ControlFlow, Range};
 
-/// Signatures of all sets, compared pair by pair.
-pub struct Bitmap;
+/// Signatures of so many words of all sets, compared pair by pair.
+pub struct Bitmap {
+    /// 1, 2, 4, 8, 16 or 32.
+    pub words: usize,
+}
+
+/// Bits of all tokens of all sets, compared pair by pair.
+pub struct Dense;
 
 /// Words of the second signature.
 const WIDE: usize = 8;
@@ -55,20 +64,58 @@ const BLOCK: usize = 4096;
 /// Build sets of neighbouring sizes are compared as one run until it has this many.
 const RUN: u32 = 512;
 
+impl Bitmap {
+    /// The widths of a signature, in words.
+    pub const WORDS: [usize; 6] = [1, 2, 4, 8, 16, 32];
+
+    fn place(&self) -> usize {
+        self.words.ilog2() as usize
+    }
+}
+
 impl Technique for Bitmap {
     fn name(&self) -> &'static str {
         "bitmap"
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        // TODO
-        let _ = (join, threads);
-        (tile.probes.len() + tile.builds.len()) as u64 * 128
+    fn variant(&self) -> String {
+        format!("{} bits", 64 * self.words)
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, _: usize) -> Box<dyn Prepared + 'a> {
-        let words = std::env::var("WORDS").ok().and_then(|w| w.parse().ok()).unwrap_or(4);
-        match words {
+    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+        let place = self.place();
+        let pairs = survey.pairs as f64;
+        let survival = |place: usize| survey.survival[place.min(WIDTHS.len() - 1)];
+        let seconds = if is_exact(&survey.join, self.words) {
+            pairs * survival(place) * units.second
+        } else {
+            let second =
+                if self.words < WIDE { pairs * survival(place) * units.second } else { 0.0 };
+            let verified = pairs * survival(place.max(3));
+            second + verified * (units.verify + 2.0 * survey.mean_size * units.verify_token)
+        };
+        Some(Cost {
+            serial: units.start,
+            shared: survey.tokens as f64 * 2.0 * units.sign_token
+                + pairs * units.scan[place]
+                + seconds,
+        })
+    }
+
+    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        let sets = match join.order {
+            Order::Before => tile.probes.end.max(tile.builds.end),
+            _ => (tile.probes.len() + tile.builds.len()) as u32,
+        };
+        // While planes are made from signatures there are two of them.
+        let wide = if self.words < WIDE { 8 * WIDE as u64 } else { 0 };
+        u64::from(sets) * (16 * self.words as u64 + wide)
+            + 24 * (join.build.len() / RUN as usize + join.build.classes().len()) as u64
+            + threads as u64 * 4 * (PROBES * BLOCK + SLACK) as u64
+    }
+
+    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, _: &Room) -> Box<dyn Prepared + 'a> {
+        match self.words {
             1 => Box::new(Signed::<1>::new(join, tile)),
             2 => Box::new(Signed::<2>::new(join, tile)),
             4 => Box::new(Signed::<4>::new(join, tile)),
@@ -76,6 +123,38 @@ impl Technique for Bitmap {
             16 => Box::new(Signed::<16>::new(join, tile)),
             _ => Box::new(Signed::<32>::new(join, tile)),
         }
+    }
+}
+
+/// Whether signatures of this width hold a bit for every token.
+fn is_exact(join: &Join<'_>, words: usize) -> bool {
+    join.build.universe() as usize <= 64 * words
+}
+
+impl Dense {
+    fn words(join: &Join<'_>) -> Option<usize> {
+        Bitmap::WORDS.into_iter().find(|&words| is_exact(join, words))
+    }
+}
+
+impl Technique for Dense {
+    fn name(&self) -> &'static str {
+        "dense"
+    }
+
+    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+        Bitmap { words: Self::words(&survey.join)? }.cost(survey, units)
+    }
+
+    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        let words = Self::words(join).unwrap_or(32);
+        Bitmap { words }.memory_bytes(join, tile, threads)
+    }
+
+    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
+        // Where the universe is too large, the widest signatures do, with verification.
+        let words = Self::words(join).unwrap_or(32);
+        Bitmap { words }.prepare(join, tile, room)
     }
 }
 
@@ -147,7 +226,7 @@ impl<'a, const W: usize> Signed<'a, W> {
         };
         let probes = span(&mut met.clone().map(|reach| &reach.probes));
         let builds = span(&mut met.clone().map(|reach| &reach.builds));
-        let exact = join.build.universe() as usize <= 64 * W;
+        let exact = is_exact(join, W);
         let (probe_signatures, build_signatures) = if join.order == Order::Before {
             let range = probes.start.min(builds.start)..probes.end.max(builds.end);
             (None, Signatures::new(join.build, range, exact))

@@ -31,7 +31,9 @@ use crate::set_join;
 use crate::verify::{AHEAD, Emitter, verify};
 use simjoin_core::{PairSink, SetId};
 use simjoin_kernels::prefetch::prefetch;
-use simjoin_plan::{Join, Order, Prepared, Technique, Tile, Worker, cut};
+use simjoin_plan::{
+    Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker, cut,
+};
 use std::ops::{ControlFlow, Range};
 
 /// Prefix, length and positional filter over groups of sets with one prefix.
@@ -42,16 +44,17 @@ impl Technique for GroupJoin {
         "group-join"
     }
 
+    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+        // As ppjoin, with a group's upkeep; few sets share a prefix.
+        let cost = set_join::cost(survey, units, 0.35 * survey.list_position);
+        Some(Cost { serial: 1.3 * cost.serial, shared: 1.1 * cost.shared })
+    }
+
     fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
         set_join::memory_bytes(join, tile, threads, true) + 4 * tile.builds.len() as u64
     }
 
-    fn prepare<'a>(
-        &self,
-        join: &Join<'a>,
-        tile: &Tile,
-        piece_tokens: usize,
-    ) -> Box<dyn Prepared + 'a> {
+    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
         let builds = tile.builds.clone();
         let build = join.build;
         let lengths = index_prefixes(join);
@@ -72,7 +75,7 @@ impl Technique for GroupJoin {
             .map(|class| starts.partition_point(|&start| start < class.end) as u32)
             .collect();
         starts.push(builds.end);
-        let pieces = cut(join, tile, piece_tokens);
+        let pieces = cut(join, tile, room.piece_tokens);
         Box::new(PreparedGroups { join: *join, builds, starts, class_ends, index, pieces })
     }
 }

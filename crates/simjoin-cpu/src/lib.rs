@@ -27,7 +27,7 @@ mod set_join;
 mod verify;
 
 pub use all_pairs::AllPairs;
-pub use bitmap::Bitmap;
+pub use bitmap::{Bitmap, Dense};
 pub use group_join::GroupJoin;
 pub use naive::Naive;
 pub use ppjoin::PpJoin;
@@ -35,14 +35,20 @@ pub use prefix_bitmap::PrefixBitmap;
 
 use simjoin_plan::Technique;
 
-/// Every CPU technique.
+/// Every CPU technique, in all its variants.
 pub fn techniques() -> Vec<Box<dyn Technique>> {
-    vec![
+    let mut techniques: Vec<Box<dyn Technique>> = vec![
         Box::new(Naive),
         Box::new(AllPairs),
         Box::new(PpJoin),
         Box::new(GroupJoin),
-        Box::new(PrefixBitmap),
-        Box::new(Bitmap),
-    ]
+        Box::new(Dense),
+    ];
+    for words in PrefixBitmap::WORDS {
+        techniques.push(Box::new(PrefixBitmap { words }));
+    }
+    for words in Bitmap::WORDS {
+        techniques.push(Box::new(Bitmap { words }));
+    }
+    techniques
 }

@@ -12,7 +12,9 @@
 use crate::verify::Emitter;
 use simjoin_core::{PairSink, SetId};
 use simjoin_kernels::overlap::overlap;
-use simjoin_plan::{Join, Order, Prepared, Technique, Tile, Worker, cut};
+use simjoin_plan::{
+    Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker, cut,
+};
 use std::ops::{ControlFlow, Range};
 
 /// The technique without filters.
@@ -23,17 +25,18 @@ impl Technique for Naive {
         "naive"
     }
 
+    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+        let tokens = 2.0 * survey.mean_size.max(1.0);
+        let pairs = survey.tile.probes.len() as f64 * survey.tile.builds.len() as f64 / 2.0;
+        Some(Cost { serial: units.start, shared: pairs * tokens * units.merge_token })
+    }
+
     fn memory_bytes(&self, _: &Join<'_>, _: &Tile, _: usize) -> u64 {
         0
     }
 
-    fn prepare<'a>(
-        &self,
-        join: &Join<'a>,
-        tile: &Tile,
-        piece_tokens: usize,
-    ) -> Box<dyn Prepared + 'a> {
-        let pieces = cut(join, tile, piece_tokens);
+    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
+        let pieces = cut(join, tile, room.piece_tokens);
         Box::new(PreparedNaive { join: *join, builds: tile.builds.clone(), pieces })
     }
 }

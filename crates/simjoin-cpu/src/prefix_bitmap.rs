@@ -46,11 +46,22 @@ use simjoin_core::{Bounds, PairSink, SetCollection, SetId, SizeClass, TokenId};
 use simjoin_kernels::bitmap::{Kernels, SLACK, WEIGHT_UNIT, toggle};
 use simjoin_kernels::overlap::Verify;
 use simjoin_kernels::prefetch::prefetch;
-use simjoin_plan::{Join, Order, Prepared, Reach, Technique, Tile, Worker, reaches};
+use simjoin_plan::{
+    Cost, Join, Order, Prepared, Reach, Room, Survey, Technique, Tile, Units, Worker,
+    build_prefixes, reaches,
+};
 use std::ops::{ControlFlow, Range};
 
-/// Prefix lists by token, compared by signatures of `W` words.
-pub struct PrefixBitmap;
+/// Prefix lists by token, compared by signatures of so many words.
+pub struct PrefixBitmap {
+    /// 1, 2 or 4.
+    pub words: usize,
+}
+
+impl PrefixBitmap {
+    /// The widths of a signature, in words.
+    pub const WORDS: [usize; 3] = [1, 2, 4];
+}
 
 /// Pairs of signatures that a piece compares, about: a millisecond of work.
 const PIECE_WORK: u64 = 4_000_000;
@@ -66,28 +77,52 @@ impl Technique for PrefixBitmap {
         "prefix-bitmap"
     }
 
+    fn variant(&self) -> String {
+        format!("{} bits", 64 * self.words)
+    }
+
+    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+        let place = self.words.ilog2() as usize;
+        let entries = match survey.join.order {
+            Order::Before => survey.probe_entries,
+            _ => survey.probe_entries + survey.build_entries,
+        };
+        let wider = 1.0 + 0.15 * place as f64;
+        let survivors = survey.list_pairs * survey.list_survival[place];
+        Some(Cost {
+            serial: units.start + entries as f64 * units.index / 4.0,
+            shared: survey.sets as f64 * units.pass
+                + entries as f64 * units.entry * wider
+                + survey.list_pairs * units.list[place]
+                + survivors * units.survivor,
+        })
+    }
+
     fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        // TODO
-        let _ = (tile, threads);
-        8 * u64::from(join.build.universe())
+        // The counts, and for each worker at least the longest list.
+        let lists = Lists::<1>::counted(join, tile);
+        let longest = (0..lists.counts[0].len()).map(|token| lists.work(token).0).max();
+        let entry = self.entry_bytes() + WINDOW_BYTES + 8 * self.words as u64;
+        lists.shared_bytes() + threads as u64 * longest.unwrap_or(0) * entry
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, _: usize) -> Box<dyn Prepared + 'a> {
-        Box::new(Lists::<1>::new(join, tile))
+    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
+        match self.words {
+            1 => Box::new(Lists::<1>::new(join, tile, room)),
+            2 => Box::new(Lists::<2>::new(join, tile, room)),
+            _ => Box::new(Lists::<4>::new(join, tile, room)),
+        }
     }
 }
 
-/// What the filter needs to know of the probes of one size.
-#[derive(Clone, Copy, Default)]
-struct ProbeClass {
-    /// Sets before this are too small.
-    first: SetId,
-    /// Sets from this on are too large; in a self-join the probe itself is a limit as well.
-    end: SetId,
-    /// How many tokens to look up; 0 if there is no partner.
-    prefix: u32,
-    share: i64,
+impl PrefixBitmap {
+    fn entry_bytes(&self) -> u64 {
+        24 + 8 * self.words as u64
+    }
 }
+
+/// Bytes of a window for each entry beside the signature, survivors included.
+const WINDOW_BYTES: u64 = 16;
 
 /// What the filter needs to know of the build sets of one size.
 #[derive(Clone, Copy, Default)]
@@ -96,49 +131,11 @@ struct BuildClass {
     share: i64,
 }
 
-fn probe_classes(join: &Join<'_>, tile: &Tile) -> Vec<ProbeClass> {
-    let Join { probe, build, bounds, .. } = *join;
-    let of_class = |(class, reach): (&SizeClass, Reach)| {
-        if reach.pairs == 0 {
-            return ProbeClass::default();
-        }
-        // The demand grows with the partner's size.
-        let n = class.size;
-        let required = bounds.required_overlap(n, build.size(reach.builds.start));
-        let prefix = (n + 1).saturating_sub(required);
-        let share = bounds.probe_share(n, WEIGHT_UNIT);
-        ProbeClass { first: reach.builds.start, end: reach.builds.end, prefix, share }
-    };
-    probe.classes().iter().zip(reaches(join, tile)).map(of_class).collect()
-}
-
-fn build_classes(join: &Join<'_>, tile: &Tile, probes: &[ProbeClass]) -> Vec<BuildClass> {
-    let Join { probe, build, bounds, .. } = *join;
-    // For each build class the smallest probe size that meets it, which demands the least. Ranges
-    // of build sets rise with the probe's class, so the first class that reaches far enough counts.
-    let mut next = 0;
-    let of_class = |class: &SizeClass| {
-        while next < probes.len() && (probes[next].prefix == 0 || probes[next].end <= class.start) {
-            next += 1;
-        }
-        let outside = class.start >= tile.builds.end || class.end <= tile.builds.start;
-        if next == probes.len() || probes[next].first >= class.end || outside {
-            return BuildClass::default();
-        }
-        let m = class.size;
-        let required = bounds.required_overlap(probe.classes()[next].size, m);
-        let prefix = (m + 1).saturating_sub(required);
-        BuildClass { prefix, share: bounds.build_share(m, WEIGHT_UNIT) }
-    };
-    build.classes().iter().map(of_class).collect()
-}
-
 /// Sets above this size pass the signature filter always: their weights would not fit.
 const MAX_WEIGHTED: u32 = 1 << 26;
 
 /// Marks in [`Entry::class`].
 const PROBE: u32 = 1 << 31;
-const BUILD: u32 = 1 << 30;
 /// Every token from the position on has a bit of its own.
 const EXACT: u32 = 1 << 29;
 
@@ -156,13 +153,23 @@ struct Entry<const W: usize> {
     previous: TokenId,
     /// A bit for each token before it, many tokens to a bit.
     before: u32,
+    /// What is added to the distance of a pair with this build set: its position less its share of
+    /// the budget. So large that no pair passes if it is no build set.
+    weight: i32,
 }
 
 const NONE: TokenId = TokenId::MAX;
 
 impl<const W: usize> Entry<W> {
-    const BLANK: Self =
-        Entry { signature: [0; W], set: 0, class: 0, position: 0, previous: NONE, before: 0 };
+    const BLANK: Self = Entry {
+        signature: [0; W],
+        set: 0,
+        class: 0,
+        position: 0,
+        previous: NONE,
+        before: 0,
+        weight: 0,
+    };
 
     #[inline(always)]
     fn class(&self) -> usize {
@@ -176,6 +183,16 @@ impl<const W: usize> Entry<W> {
     }
 }
 
+/// Sets of one class whose first tokens go into lists.
+struct Stretch {
+    class: u32,
+    sets: Range<SetId>,
+    /// How many tokens as a probe.
+    probe: u32,
+    /// How many tokens as a build set.
+    build: u32,
+}
+
 /// A collection whose sets go into lists, and in which role.
 struct Source<'a> {
     sets: &'a SetCollection,
@@ -187,10 +204,14 @@ struct Source<'a> {
 struct Lists<'a, const W: usize> {
     join: Join<'a>,
     tile: Tile,
-    probes: Vec<ProbeClass>,
+    reaches: Vec<Reach>,
+    /// The probe's share of the budget, by class.
+    shares: Vec<i64>,
     builds: Vec<BuildClass>,
     /// One source for a self-join; probes and builds for a join of two.
     sources: Vec<Source<'a>>,
+    /// For each source.
+    stretches: Vec<Vec<Stretch>>,
     /// Entries of each token from the first that is not lonely, for each source.
     counts: Vec<Vec<u32>>,
     required: Required,
@@ -206,9 +227,32 @@ struct Piece {
 }
 
 impl<'a, const W: usize> Lists<'a, W> {
-    fn new(join: &Join<'a>, tile: &Tile) -> Self {
-        let probes = probe_classes(join, tile);
-        let builds = build_classes(join, tile, &probes);
+    fn new(join: &Join<'a>, tile: &Tile, room: &Room) -> Self {
+        let mut lists = Self::counted(join, tile);
+        let workers = room.bytes.saturating_sub(lists.shared_bytes()) / room.threads.max(1) as u64;
+        let entry = 24 + 16 * W as u64 + WINDOW_BYTES + 4;
+        lists.pieces = lists.cut(workers / entry);
+        lists
+    }
+
+    /// Bytes that all workers share.
+    fn shared_bytes(&self) -> u64 {
+        let tokens: usize = self.counts.iter().map(Vec::len).sum();
+        let classes = self.reaches.len() + self.builds.len();
+        4 * tokens as u64 + 64 * classes as u64 + 256 * 16 + 4 * u64::from(Required::SIZES).pow(2)
+    }
+
+    /// The lists of a tile, known but for their pieces.
+    fn counted(join: &Join<'a>, tile: &Tile) -> Self {
+        let reaches = reaches(join, tile);
+        let share = |class: &SizeClass| join.bounds.probe_share(class.size, WEIGHT_UNIT);
+        let shares = join.probe.classes().iter().map(share).collect();
+        let build = |(prefix, class): (u32, &SizeClass)| BuildClass {
+            prefix,
+            share: join.bounds.build_share(class.size, WEIGHT_UNIT),
+        };
+        let prefixes = build_prefixes(join, tile, &reaches).into_iter();
+        let builds = prefixes.zip(join.build.classes()).map(build).collect();
         let sources = if join.order == Order::Before {
             let range =
                 tile.probes.start.min(tile.builds.start)..tile.probes.end.max(tile.builds.end);
@@ -223,32 +267,18 @@ impl<'a, const W: usize> Lists<'a, W> {
         let mut lists = Lists {
             join: *join,
             tile: tile.clone(),
-            probes,
+            reaches,
+            shares,
             builds,
             sources,
+            stretches: Vec::new(),
             counts: Vec::new(),
             required: Required::new(join),
             pieces: Vec::new(),
         };
-        lists.counts = lists.sources.iter().map(|source| lists.count(source)).collect();
-        lists.pieces = lists.cut();
-        if std::env::var("DBG").is_ok() {
-            let (mut e, mut p, mut l, mut hist) = (0, 0, 0, [0u64; 20]);
-            for t in 0..lists.counts[0].len() {
-                let (a, b) = lists.work(t);
-                if a > 0 {
-                    e += a;
-                    p += b;
-                    l += 1;
-                    hist[a.ilog2() as usize] += a;
-                }
-            }
-            let all: u64 = lists.counts.iter().flatten().map(|&c| u64::from(c)).sum();
-            eprintln!(
-                "entries {e} of {all} pairs {p} lists {l} pieces {} {hist:?}",
-                lists.pieces.len()
-            );
-        }
+        lists.stretches = lists.sources.iter().map(|source| lists.stretches(source)).collect();
+        let counted = lists.sources.iter().zip(&lists.stretches);
+        lists.counts = counted.map(|(source, stretches)| Self::count(source, stretches)).collect();
         lists
     }
 
@@ -257,7 +287,7 @@ impl<'a, const W: usize> Lists<'a, W> {
     fn prefixes(&self, source: &Source<'_>, class: u32, range: &Range<SetId>) -> (u32, u32) {
         let overlaps = |other: &Range<SetId>| range.start < other.end && other.start < range.end;
         let probe = if source.probes && overlaps(&self.tile.probes) {
-            self.probes[class as usize].prefix
+            self.reaches[class as usize].prefix
         } else {
             0
         };
@@ -269,37 +299,34 @@ impl<'a, const W: usize> Lists<'a, W> {
         (probe, build)
     }
 
-    /// The ranges of sets of a source, each of one class, in one role throughout, and with tokens to
-    /// go into lists: class, range, probe prefix, build prefix.
-    fn stretches<'s>(
-        &'s self,
-        source: &'s Source<'_>,
-    ) -> impl Iterator<Item = (u32, Range<SetId>, u32, u32)> + 's {
-        (0..).zip(source.sets.classes()).flat_map(move |(class, bounds)| {
-            let range = bounds.start.max(source.range.start)..bounds.end.min(source.range.end);
-            let mut cuts = vec![range.start, range.end.max(range.start)];
-            let tile = &self.tile;
-            for cut in [tile.probes.start, tile.probes.end, tile.builds.start, tile.builds.end] {
-                if range.start < cut && cut < range.end {
-                    cuts.push(cut);
+    /// The ranges of sets of a source, each of one class and in one role throughout, that have tokens
+    /// to go into lists.
+    fn stretches(&self, source: &Source<'_>) -> Vec<Stretch> {
+        let mut stretches = Vec::new();
+        let tile = &self.tile;
+        for (class, bounds) in (0..).zip(source.sets.classes()) {
+            let mut start = bounds.start.max(source.range.start);
+            let end = bounds.end.min(source.range.end);
+            while start < end {
+                let ends = [tile.probes.start, tile.probes.end, tile.builds.start, tile.builds.end];
+                let next = ends.into_iter().filter(|&cut| start < cut).fold(end, SetId::min);
+                let (probe, build) = self.prefixes(source, class, &(start..next));
+                if probe.max(build) > 0 {
+                    stretches.push(Stretch { class, sets: start..next, probe, build });
                 }
+                start = next;
             }
-            cuts.sort_unstable();
-            let ranges: Vec<_> = cuts.windows(2).map(|ends| ends[0]..ends[1]).collect();
-            ranges.into_iter().filter(|range| !range.is_empty()).filter_map(move |range| {
-                let (probe, build) = self.prefixes(source, class, &range);
-                (probe.max(build) > 0).then_some((class, range, probe, build))
-            })
-        })
+        }
+        stretches
     }
 
     /// How many entries each token will have.
-    fn count(&self, source: &Source<'_>) -> Vec<u32> {
+    fn count(source: &Source<'_>, stretches: &[Stretch]) -> Vec<u32> {
         let lonely = source.sets.lonely_tokens();
         let mut counts = vec![0u32; (source.sets.universe() - lonely) as usize];
-        for (_, range, probe, build) in self.stretches(source) {
-            for set in range {
-                for &token in &source.sets.set(set)[..probe.max(build) as usize] {
+        for Stretch { sets, probe, build, .. } in stretches {
+            for set in sets.clone() {
+                for &token in &source.sets.set(set)[..*probe.max(build) as usize] {
                     if token >= lonely {
                         counts[(token - lonely) as usize] += 1;
                     }
@@ -325,7 +352,8 @@ impl<'a, const W: usize> Lists<'a, W> {
         }
     }
 
-    fn cut(&self) -> Vec<Piece> {
+    /// Pieces of about equal work, none with more entries than `room` unless a single list has.
+    fn cut(&self, room: u64) -> Vec<Piece> {
         let universe = self.counts[0].len();
         let lonely = self.join.build.lonely_tokens();
         let sets: u64 = self.sources.iter().map(|source| source.range.len() as u64).sum();
@@ -343,7 +371,7 @@ impl<'a, const W: usize> Lists<'a, W> {
         let count = (total / (10 * PASS_WORK * sets)).min(total / (PIECE_WORK / 8)).clamp(2, 256);
         let goal = total / count + 1;
         let mut pieces: Vec<Piece> = Vec::new();
-        let (mut start, mut sum) = (0, 0);
+        let (mut start, mut sum, mut held) = (0, 0, 0);
         let mut add = |tokens: Range<usize>, parts: u32| {
             let tokens = lonely + tokens.start as u32..lonely + tokens.end as u32;
             for part in 0..parts {
@@ -353,18 +381,21 @@ impl<'a, const W: usize> Lists<'a, W> {
         for token in 0..universe {
             let (e, p) = self.work(token);
             let work = e * ENTRY_WORK + p;
-            if work > goal + goal / 2 {
-                if sum > 0 {
-                    add(start..token, 1);
-                }
+            let large = work > goal + goal / 2;
+            if sum > 0 && (large || held + e > room) {
+                add(start..token, 1);
+                (start, sum, held) = (token, 0, 0);
+            }
+            if large {
                 add(token..token + 1, (work / goal) as u32 + 1);
-                (start, sum) = (token + 1, 0);
+                start = token + 1;
                 continue;
             }
             sum += work;
+            held += e;
             if sum >= goal {
                 add(start..token + 1, 1);
-                (start, sum) = (token + 1, 0);
+                (start, sum, held) = (token + 1, 0, 0);
             }
         }
         if sum > 0 {
@@ -386,50 +417,28 @@ impl<const W: usize> Prepared for Lists<'_, W> {
             verify: Verify::best(),
             starts: Vec::new(),
             entries: vec![Vec::new(); self.sources.len()],
-            window: Window { planes: std::array::from_fn(|_| Vec::new()), ..Window::default() },
+            window: Window { planes: std::array::from_fn(|_| Vec::new()), weights: Vec::new() },
             out: Vec::new(),
             verified: 0,
         })
     }
 }
 
-/// The build sets of the list at hand, as structure of arrays.
+/// The list at hand, as structure of arrays.
 struct Window<const W: usize> {
     planes: [Vec<u64>; W],
     weights: Vec<i32>,
-    /// Places in the list.
-    places: Vec<u32>,
-    sets: Vec<SetId>,
-}
-
-impl<const W: usize> Default for Window<W> {
-    fn default() -> Self {
-        Window {
-            planes: std::array::from_fn(|_| Vec::new()),
-            weights: Vec::new(),
-            places: Vec::new(),
-            sets: Vec::new(),
-        }
-    }
 }
 
 impl<const W: usize> Window<W> {
     #[inline(always)]
-    fn push(&mut self, entry: &Entry<W>, place: u32, share: i64) {
+    fn fill(&mut self, list: &[Entry<W>]) {
         for w in 0..W {
-            self.planes[w].push(entry.signature[w]);
+            self.planes[w].clear();
+            self.planes[w].extend(list.iter().map(|entry| entry.signature[w]));
         }
-        let weight = i64::from(WEIGHT_UNIT) * i64::from(entry.position) - share;
-        self.weights.push(weight.clamp(i32::MIN.into(), i32::MAX.into()) as i32);
-        self.places.push(place);
-        self.sets.push(entry.set);
-    }
-
-    fn clear(&mut self) {
-        self.planes.iter_mut().for_each(Vec::clear);
         self.weights.clear();
-        self.places.clear();
-        self.sets.clear();
+        self.weights.extend(list.iter().map(|entry| entry.weight));
     }
 }
 
@@ -473,38 +482,38 @@ impl<const W: usize> ListWorker<'_, W> {
             if entries.len() < next as usize {
                 entries.resize(next as usize, Entry::BLANK);
             }
-            for (class, sets, probe, build) in lists.stretches(source) {
+            for &Stretch { class, ref sets, probe, build } in &lists.stretches[at] {
                 let prefix = probe.max(build) as usize;
-                for set in sets {
+                let share = if build > 0 { lists.builds[class as usize].share } else { 0 };
+                for set in sets.clone() {
                     let tokens = source.sets.set(set);
                     let first = first_from(&tokens[..prefix], piece.tokens.start);
-                    let mut end = first;
-                    let mut live = false;
-                    while end < prefix && tokens[end] < piece.tokens.end {
-                        live |= starts[(tokens[end] - piece.tokens.start) as usize] != DEAD;
-                        end += 1;
-                    }
-                    if !live {
+                    if first == prefix || tokens[first] >= piece.tokens.end {
                         continue;
                     }
                     // Of all tokens from `first` on; each step takes one away.
                     let mut signature = kernels.signature(&tokens[first..], top);
                     let mut before =
                         tokens[..first].iter().fold(0, |bits, &token| bits | bit_of(token));
-                    for position in first..end {
+                    for position in first..prefix {
                         let token = tokens[position];
+                        if token >= piece.tokens.end {
+                            break;
+                        }
                         let start = &mut starts[(token - piece.tokens.start) as usize];
                         if *start != DEAD {
                             let mut marks = 0;
                             if (position as u32) < probe {
                                 marks |= PROBE;
                             }
-                            if (position as u32) < build {
-                                marks |= BUILD;
-                            }
                             if top - token < 64 * W as u32 {
                                 marks |= EXACT;
                             }
+                            let weight = if (position as u32) < build {
+                                weigh(position as u32, share, tokens.len())
+                            } else {
+                                i32::MAX
+                            };
                             entries[*start as usize] = Entry {
                                 signature,
                                 set,
@@ -512,6 +521,7 @@ impl<const W: usize> ListWorker<'_, W> {
                                 position: position as u32,
                                 previous: if position == 0 { NONE } else { tokens[position - 1] },
                                 before,
+                                weight,
                             };
                             *start += 1;
                         }
@@ -541,44 +551,57 @@ impl<const W: usize> ListWorker<'_, W> {
             check.short(probes, list);
             return;
         }
-        window.clear();
-        let (mut next, mut low) = (0, 0);
+        window.fill(list);
+        if out.len() < list.len() + SLACK {
+            out.resize((list.len() + SLACK).next_power_of_two(), 0);
+        }
+        let (mut low, mut high) = (0, 0);
         for probe in probes {
             if probe.class & PROBE == 0 {
                 continue;
             }
-            let class = &lists.probes[probe.class()];
-            let end = if before { class.end.min(probe.set) } else { class.end };
-            while next < list.len() && list[next].set < end {
-                let entry = &list[next];
-                if entry.class & BUILD != 0 {
-                    let share = lists.builds[entry.class()].share;
-                    window.push(entry, next as u32, share);
-                }
-                next += 1;
+            let reach = &lists.reaches[probe.class()].builds;
+            let end = if before { reach.end.min(probe.set) } else { reach.end };
+            while high < list.len() && list[high].set < end {
+                high += 1;
             }
-            while low < window.sets.len() && window.sets[low] < class.first {
+            while low < high && list[low].set < reach.start {
                 low += 1;
             }
-            if low == window.sets.len() {
+            if low == high {
                 continue;
             }
             let size = lists.join.probe.classes()[probe.class()].size;
-            let limit = if size > MAX_WEIGHTED {
-                i32::MAX
-            } else {
-                (class.share - i64::from(WEIGHT_UNIT) * i64::from(probe.position))
-                    .clamp(i32::MIN.into(), i32::MAX.into()) as i32
-            };
-            let count = window.sets.len() - low;
-            if out.len() < count + SLACK {
-                out.resize((count + SLACK).next_power_of_two(), 0);
-            }
-            let planes: [&[u64]; W] = std::array::from_fn(|w| &window.planes[w][low..]);
-            let weights = &window.weights[low..];
+            let limit = lists.limit(probe, size);
+            let planes: [&[u64]; W] = std::array::from_fn(|w| &window.planes[w][low..high]);
+            let weights = &window.weights[low..high];
             let found = kernels.scan_list(&planes, weights, &probe.signature, limit, out);
-            check.survivors(probe, size, list, &window.places[low..], &mut out[..found]);
+            if found > 0 {
+                check.survivors(probe, size, &list[low..], &mut out[..found]);
+            }
         }
+    }
+}
+
+/// What is added to the distance of a pair.
+#[inline(always)]
+fn weigh(position: u32, share: i64, size: usize) -> i32 {
+    if size > MAX_WEIGHTED as usize {
+        return i32::MIN;
+    }
+    let weight = i64::from(WEIGHT_UNIT) * i64::from(position) - share;
+    weight.clamp(i32::MIN.into(), (i32::MAX - 1).into()) as i32
+}
+
+impl<const W: usize> Lists<'_, W> {
+    /// What distance and weight of a pair with this probe may come to.
+    #[inline(always)]
+    fn limit(&self, probe: &Entry<W>, size: u32) -> i32 {
+        if size > MAX_WEIGHTED {
+            return i32::MAX - 1;
+        }
+        let limit = self.shares[probe.class()] - i64::from(WEIGHT_UNIT) * i64::from(probe.position);
+        limit.clamp(i32::MIN.into(), (i32::MAX - 1).into()) as i32
     }
 }
 
@@ -597,48 +620,37 @@ impl<const W: usize> Check<'_, '_, '_, W> {
     /// Compares the probes of a short list with its build sets.
     #[inline(always)]
     fn short(&mut self, probes: &[Entry<W>], list: &[Entry<W>]) {
-        let Lists { join, probes: probe_classes, builds: build_classes, .. } = self.lists;
+        let Lists { join, reaches, .. } = self.lists;
         let before = join.order == Order::Before;
         for probe in probes {
             if probe.class & PROBE == 0 {
                 continue;
             }
-            let class = &probe_classes[probe.class()];
-            let end = if before { class.end.min(probe.set) } else { class.end };
-            let limit = class.share - i64::from(WEIGHT_UNIT) * i64::from(probe.position);
+            let reach = &reaches[probe.class()].builds;
+            let end = if before { reach.end.min(probe.set) } else { reach.end };
+            let size = join.probe.classes()[probe.class()].size;
+            let limit = self.lists.limit(probe, size);
             for (place, build) in (0..).zip(list) {
                 if build.set >= end {
                     break;
                 }
-                let distance = i64::from(probe.distance(build) + build.position);
-                let share = build_classes[build.class()].share;
-                if build.class & BUILD != 0
-                    && build.set >= class.first
-                    && i64::from(WEIGHT_UNIT) * distance <= limit + share
-                {
-                    let size = join.probe.classes()[probe.class()].size;
-                    self.survivors(probe, size, list, &[place], &mut [0]);
+                let distance = WEIGHT_UNIT * probe.distance(build) as i32;
+                if distance.saturating_add(build.weight) <= limit && build.set >= reach.start {
+                    self.survivors(probe, size, list, &mut [place]);
                 }
             }
         }
     }
 
     #[inline]
-    fn survivors(
-        &mut self,
-        probe: &Entry<W>,
-        size: u32,
-        list: &[Entry<W>],
-        places: &[u32],
-        survivors: &mut [u32],
-    ) {
+    fn survivors(&mut self, probe: &Entry<W>, size: u32, list: &[Entry<W>], survivors: &mut [u32]) {
         let Lists { join, required, .. } = self.lists;
         let classes = join.build.classes();
         let r = join.probe.set(probe.set);
         let rest = size - probe.position;
         let mut open = 0;
         for at in 0..survivors.len() {
-            let place = places[survivors[at] as usize];
+            let place = survivors[at];
             let build = &list[place as usize];
             let build_size = classes[build.class()].size;
             let build_rest = build_size - build.position;

@@ -9,7 +9,7 @@ use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::verify::{AHEAD, Emitter, verify};
 use simjoin_core::{PairSink, SetId};
 use simjoin_kernels::prefetch::prefetch;
-use simjoin_plan::{Join, Prepared, Tile, Worker, cut};
+use simjoin_plan::{Cost, Join, Prepared, Survey, Tile, Units, Worker, cut};
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
 
@@ -40,6 +40,17 @@ pub(crate) fn prepare<'a, F: Filter>(
     let pieces = cut(join, tile, piece_tokens);
     let index = Index { join: *join, builds, index };
     Box::new(PreparedSets::<F> { index, pieces, filter: PhantomData })
+}
+
+/// An index over single sets, of whose list entries a part becomes candidates.
+pub(crate) fn cost(survey: &Survey<'_>, units: &Units, candidates: f64) -> Cost {
+    let merge = 10.0 * units.merge_token + survey.mean_size * units.merge_token;
+    Cost {
+        serial: units.start + survey.build_entries as f64 * units.index,
+        shared: survey.probe_entries as f64 * units.lookup
+            + survey.sets as f64 * units.pass
+            + survey.list_pairs * (units.walk + candidates * merge),
+    }
 }
 
 /// Bytes for the index, its cursors, and the numbers and candidates of each worker.

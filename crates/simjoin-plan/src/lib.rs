@@ -5,12 +5,18 @@
 
 #![forbid(unsafe_code)]
 
+mod choose;
 mod join;
 mod reach;
+mod survey;
 mod technique;
 mod tile;
+mod units;
 
+pub use choose::{Choice, Means, choose};
 pub use join::{Join, Order};
-pub use reach::{Reach, reaches};
-pub use technique::{Prepared, Technique, Worker};
+pub use reach::{Reach, build_prefixes, reaches};
+pub use survey::{Effort, Survey, WIDTHS};
+pub use technique::{Cost, Prepared, Room, Technique, Worker};
 pub use tile::{Tile, cut, passes};
+pub use units::{Ratios, Units};

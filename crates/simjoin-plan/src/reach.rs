@@ -18,6 +18,9 @@ pub struct Reach {
     pub builds: Range<SetId>,
     /// How many pairs that makes.
     pub pairs: u64,
+    /// How many of its rarest tokens a probe must look up to meet every partner in reach; 0 when
+    /// there is none.
+    pub prefix: u32,
 }
 
 impl Reach {
@@ -50,13 +53,43 @@ pub fn reaches(join: &Join<'_>, tile: &Tile) -> Vec<Reach> {
             Order::Smaller => build.first_of_size(n),
         }
         .min(tile.builds.end);
-        let mut reach = Reach { builds: start..end, probes, pairs: 0 };
-        if start < end {
-            reach.pairs = pairs(&reach, order);
+        if start >= end {
+            return Reach::default();
         }
-        if reach.pairs == 0 { Reach::default() } else { reach }
+        // The demand grows with the partner's size, and the first is the smallest.
+        let prefix = (n + 1).saturating_sub(bounds.required_overlap(n, build.size(start)));
+        let mut reach = Reach { builds: start..end, probes, pairs: 0, prefix };
+        reach.pairs = pairs(&reach, order);
+        if reach.pairs == 0 || prefix == 0 { Reach::default() } else { reach }
     };
     probe.classes().iter().map(of_class).collect()
+}
+
+/// How many of its rarest tokens a build set of each class must show to be found by every probe
+/// that reaches it; 0 where none does.
+///
+/// Exact: the demand grows with the probe's size, so the smallest size that reaches the class
+/// demands least; the first common token of a pair stands so early that the demand can still be
+/// met after it.
+pub fn build_prefixes(join: &Join<'_>, tile: &Tile, reaches: &[Reach]) -> Vec<u32> {
+    let Join { probe, build, bounds, .. } = *join;
+    // Both ends of what a probe class reaches rise with the class, so the first class that reaches
+    // far enough is the smallest.
+    let mut next = 0;
+    let of_class = |class: &simjoin_core::SizeClass| {
+        while next < reaches.len()
+            && (reaches[next].pairs == 0 || reaches[next].builds.end <= class.start)
+        {
+            next += 1;
+        }
+        let outside = class.start >= tile.builds.end || class.end <= tile.builds.start;
+        if next == reaches.len() || reaches[next].builds.start >= class.end || outside {
+            return 0;
+        }
+        let m = class.size;
+        (m + 1).saturating_sub(bounds.required_overlap(probe.classes()[next].size, m))
+    };
+    build.classes().iter().map(of_class).collect()
 }
 
 fn pairs(reach: &Reach, order: Order) -> u64 {

@@ -5,7 +5,7 @@
 //! until none is left. Whatever happens inside, the pieces together push every pair of the tile
 //! that satisfies the bounds, once, and no other.
 
-use crate::{Join, Tile};
+use crate::{Join, Survey, Tile, Units};
 use simjoin_core::PairSink;
 use std::ops::ControlFlow;
 
@@ -14,21 +14,54 @@ pub trait Technique: Send + Sync {
     /// The name used on the command line and in statistics.
     fn name(&self) -> &'static str;
 
-    /// Bytes that [`prepare`](Self::prepare) and `threads` workers take for this tile, at most.
+    /// What distinguishes it from other techniques of that name, such as `256 bits`; empty if
+    /// there is but one.
+    fn variant(&self) -> String {
+        String::new()
+    }
+
+    /// What the surveyed tile would cost; `None` where the technique cannot do it.
+    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost>;
+
+    /// Bytes that [`prepare`](Self::prepare) and `threads` workers take for this tile at most, when
+    /// they are given no more.
     fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64;
 
-    /// Prepares a tile for probing. Pieces hold about `piece_tokens` probe tokens where a technique
-    /// cuts by probes. Runs on the current rayon pool; the pieces do not depend on its size.
-    fn prepare<'a>(
-        &self,
-        join: &Join<'a>,
-        tile: &Tile,
-        piece_tokens: usize,
-    ) -> Box<dyn Prepared + 'a>;
+    /// Prepares a tile for probing, in the room given. Runs on the current rayon pool; the pieces
+    /// do not depend on its size.
+    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a>;
+}
+
+/// How large things may become.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Probe tokens in a piece, where a technique cuts by probes.
+    pub piece_tokens: usize,
+    /// Bytes for what is prepared and for all workers; never below
+    /// [`memory_bytes`](Technique::memory_bytes).
+    pub bytes: u64,
+    /// How many workers there will be.
+    pub threads: usize,
+}
+
+/// Seconds on one core.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// What one thread does while the others wait.
+    pub serial: f64,
+    /// What is shared between the threads.
+    pub shared: f64,
+}
+
+impl Cost {
+    /// Seconds on so many threads.
+    pub fn seconds(&self, threads: usize) -> f64 {
+        self.serial + self.shared / threads.max(1) as f64
+    }
 }
 
 /// A tile prepared for probing.
-pub trait Prepared: Sync {
+pub trait Prepared: Send + Sync {
     /// How many pieces there are.
     fn pieces(&self) -> usize;
 

@@ -47,12 +47,19 @@ pub fn cut(join: &Join<'_>, tile: &Tile, tile_tokens: usize) -> Vec<Tile> {
     tiles
 }
 
-/// Cuts the build sets into ranges of at most `max_tokens` tokens each (a larger single set is a
-/// range of its own). An index is made for one range at a time.
-pub fn passes(build: &SetCollection, max_tokens: usize) -> Vec<Range<SetId>> {
+/// Cuts a range of build sets into ranges of at most `max_tokens` tokens each (a larger single set
+/// is a range of its own). An index is made for one range at a time.
+pub fn passes(
+    build: &SetCollection,
+    builds: &Range<SetId>,
+    max_tokens: usize,
+) -> Vec<Range<SetId>> {
+    if max_tokens >= build.total_tokens() && !builds.is_empty() {
+        return vec![builds.clone()];
+    }
     let mut passes = Vec::new();
-    let (mut start, mut tokens) = (0, 0);
-    for id in 0..build.len() as SetId {
+    let (mut start, mut tokens) = (builds.start, 0);
+    for id in builds.clone() {
         let size = build.size(id) as usize;
         if id > start && tokens + size > max_tokens {
             passes.push(start..id);
@@ -60,8 +67,8 @@ pub fn passes(build: &SetCollection, max_tokens: usize) -> Vec<Range<SetId>> {
         }
         tokens += size;
     }
-    if (start as usize) < build.len() {
-        passes.push(start..build.len() as SetId);
+    if start < builds.end {
+        passes.push(start..builds.end);
     }
     passes
 }
@@ -91,7 +98,7 @@ mod tests {
         let right = collection(&[1, 2, 2, 4, 8, 10, 4000, 5000, 5500, 9999]);
         for other in [None, Some(&right)] {
             for (join, _) in Join::parts(&left, other, jaccard("0.7")) {
-                for builds in passes(join.build, 6000) {
+                for builds in passes(join.build, &(0..join.build.len() as SetId), 6000) {
                     let tile = Tile { builds: builds.clone(), ..Tile::whole(&join) };
                     let tiles = cut(&join, &tile, 5000);
                     for probe in 0..join.probe.len() as SetId {
@@ -137,8 +144,9 @@ mod tests {
     #[test]
     fn passes_span_the_sets_and_respect_the_limit() {
         let sets = collection(&[1, 2, 3, 4, 5, 100]);
-        let passes = passes(&sets, 6);
+        let passes = passes(&sets, &(0..6), 6);
         assert_eq!(passes, [0..3, 3..4, 4..5, 5..6]);
-        assert!(super::passes(&collection(&[]), 6).is_empty());
+        assert_eq!(super::passes(&sets, &(1..4), 6), [1..3, 3..4]);
+        assert!(super::passes(&collection(&[]), &(0..0), 6).is_empty());
     }
 }

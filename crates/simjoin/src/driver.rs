@@ -3,18 +3,13 @@
 //! For each part of the join and each range of build sets that is indexed at once, every thread
 //! makes a worker and a sink and takes the next tile until none is left.
 
-use crate::join::{Engine, Report};
+use crate::join::{Engine, Report, StepPlan, StepReport};
 use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Bounds, Error, PairSink, Result, SetCollection, SetId, SetPair};
-use simjoin_plan::{Join, Technique, Tile, passes};
+use simjoin_plan::{Choice, Join, Means, Room, Technique, Units, choose};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
-/// Tokens indexed at once: positions in an index are 32-bit numbers, with room for list ends.
-const MAX_INDEX_TOKENS: usize = 1 << 30;
-
-/// An index is made in at most about this many passes.
-const MAX_PASSES: usize = 1000;
+use std::time::Instant;
 
 /// Lets another thread watch a join and end it.
 #[derive(Debug, Default)]
@@ -71,31 +66,47 @@ impl<S: PairSink> PairSink for Watched<'_, S> {
     }
 }
 
-/// What a plan is made from, beside the technique.
+/// What a plan is made from, beside the techniques.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Threads to run on; 0 is the pool that the caller is in.
     pub(crate) threads: usize,
-    /// Bytes for the technique.
+    /// Bytes for everything beside the collections.
     pub(crate) memory: u64,
-    /// Probe tokens in a tile.
+    /// Probe tokens in a piece.
     pub(crate) tile_tokens: usize,
 }
 
-/// A technique, ready to run on a pool of threads.
+/// Techniques to choose from, and threads to run them.
 pub(crate) struct Plan {
-    technique: Box<dyn Technique>,
+    offered: Vec<Box<dyn Technique>>,
     bounds: Bounds,
     limits: Limits,
+    units: Units,
+    explain: bool,
     /// `None`: the pool that the caller is in.
     pool: Option<ThreadPool>,
 }
 
+/// A part of the join, and what is to be done with it.
+struct Step<'a> {
+    join: Join<'a>,
+    swapped: bool,
+    choice: Choice,
+}
+
+/// What running a plan has shown.
+pub(crate) struct Ran {
+    pub(crate) candidates: u64,
+    pub(crate) steps: Vec<StepReport>,
+}
+
 impl Plan {
     pub(crate) fn new(
-        technique: Box<dyn Technique>,
+        offered: Vec<Box<dyn Technique>>,
         bounds: Bounds,
         limits: Limits,
+        explain: bool,
     ) -> Result<Self> {
         let pool =
             match limits.threads {
@@ -104,25 +115,39 @@ impl Plan {
                     |error| Error::Unavailable(format!("cannot start threads: {error}")),
                 )?),
             };
-        Ok(Plan { technique, bounds, limits, pool })
+        Ok(Plan { offered, bounds, limits, units: crate::units::units(), explain, pool })
     }
 
-    pub(crate) fn report(&self, pairs: u64, candidates: u64) -> Report {
+    pub(crate) fn report(&self, pairs: u64, ran: Ran) -> Report {
+        let mut names: Vec<&str> = Vec::new();
+        for step in &ran.steps {
+            if !names.contains(&step.technique) {
+                names.push(step.technique);
+            }
+        }
+        if names.is_empty() {
+            // Nothing could meet, so nothing was run.
+            names.push(self.offered[0].name());
+        }
         Report {
             pairs,
-            candidates,
-            technique: self.technique.name(),
+            candidates: ran.candidates,
+            technique: names.join("+"),
             engine: Engine::Cpu,
             threads: self.threads(),
+            steps: ran.steps,
         }
     }
 
-    fn threads(&self) -> usize {
+    pub(crate) fn threads(&self) -> usize {
         self.pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads)
     }
 
     /// Runs `work` on every thread at once.
     fn broadcast(&self, work: impl Fn() + Sync) {
+        if self.threads() == 1 {
+            return work();
+        }
         let work = |_: BroadcastContext<'_>| work();
         match &self.pool {
             Some(pool) => drop(pool.broadcast(work)),
@@ -130,58 +155,90 @@ impl Plan {
         }
     }
 
-    /// Ranges of build sets that can be indexed one after the other within the memory.
-    fn passes(&self, join: &Join<'_>) -> Result<Vec<Range<SetId>>> {
-        let threads = self.threads();
-        let needs = |builds: &Range<SetId>| {
-            let tile = Tile { builds: builds.clone(), ..Tile::whole(join) };
-            self.technique.memory_bytes(join, &tile, threads)
-        };
-        let mut tokens = join.build.total_tokens().clamp(1, MAX_INDEX_TOKENS);
-        loop {
-            let passes = passes(join.build, tokens);
-            let needed = passes.iter().map(needs).max().unwrap_or(0);
-            if needed <= self.limits.memory {
-                return Ok(passes);
-            }
-            // Each pass walks all probes: with passes this small the join would not end.
-            if passes.len() > MAX_PASSES || passes.len() == join.build.len() {
-                return Err(Error::Memory {
-                    what: format!("{} in {} passes", self.technique.name(), passes.len()),
-                    needed,
-                    limit: self.limits.memory,
-                });
-            }
-            tokens /= 2;
+    /// Runs `work` in the pool.
+    fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
         }
     }
 
-    /// Runs every tile; returns the number of candidates. `sink` makes the sink of one thread for
-    /// one part of the join; its second argument says whether the probe is the right side.
+    /// What is to be done.
+    fn steps<'a>(
+        &self,
+        left: &'a SetCollection,
+        right: Option<&'a SetCollection>,
+    ) -> Result<Vec<Step<'a>>> {
+        let offered: Vec<&dyn Technique> = self.offered.iter().map(|offer| &**offer).collect();
+        let means = Means {
+            units: &self.units,
+            threads: self.threads(),
+            memory: self.limits.memory,
+            explain: self.explain,
+        };
+        let mut steps = Vec::new();
+        for (join, swapped) in Join::parts(left, right, self.bounds) {
+            let choices = choose(&join, &offered, &means)?;
+            steps.extend(choices.into_iter().map(|choice| Step { join, swapped, choice }));
+        }
+        Ok(steps)
+    }
+
+    /// What would be done, and what else was considered.
+    pub(crate) fn explain(
+        &self,
+        left: &SetCollection,
+        right: Option<&SetCollection>,
+    ) -> Result<Vec<StepPlan>> {
+        let steps = self.install(|| self.steps(left, right))?;
+        let describe = |step: Step<'_>| {
+            let Choice { tile, technique, considered, pairs } = step.choice;
+            let label = |at: usize| (self.offered[at].name(), self.offered[at].variant());
+            StepPlan {
+                probes: sizes(step.join.probe, &tile.probes),
+                builds: sizes(step.join.build, &tile.builds),
+                pairs,
+                technique: label(technique),
+                seconds: considered[technique],
+                considered: (0..considered.len())
+                    .map(|at| (label(at).0, label(at).1, considered[at]))
+                    .collect(),
+            }
+        };
+        Ok(steps.into_iter().map(describe).collect())
+    }
+
+    /// Runs every step. `sink` makes the sink of one thread for one part of the join; its second
+    /// argument says whether the probe is the right side.
     pub(crate) fn run<'a, S: TileSink>(
         &self,
         left: &'a SetCollection,
         right: Option<&'a SetCollection>,
         control: &Control,
         sink: impl Fn(&Join<'a>, bool) -> S + Sync,
-    ) -> Result<u64> {
-        let mut work = Vec::new();
-        for (join, swapped) in Join::parts(left, right, self.bounds) {
-            work.extend(self.passes(&join)?.into_iter().map(|builds| (join, swapped, builds)));
-        }
-        // Progress is counted in probes, over all passes.
-        let total = work.iter().map(|(join, ..)| join.probe.len() as u64).sum();
+    ) -> Result<Ran> {
+        let steps = self.install(|| self.steps(left, right))?;
+        // Progress is counted in probes, over all steps.
+        let total = steps.iter().map(|step| step.choice.tile.probes.len() as u64).sum();
         control.done.store(0, Ordering::Relaxed);
         control.total.store(total, Ordering::Relaxed);
         let candidates = AtomicU64::new(0);
         let enough = AtomicBool::new(false);
         let (mut first_piece, mut probes_done) = (0, 0);
-        for (join, swapped, builds) in work {
+        let mut reports = Vec::new();
+        let room = Room {
+            piece_tokens: self.limits.tile_tokens,
+            bytes: self.limits.memory,
+            threads: self.threads(),
+        };
+        for Step { join, swapped, choice } in steps {
             if control.stopped() || enough.load(Ordering::Relaxed) {
                 break;
             }
-            let tile = Tile { builds, ..Tile::whole(&join) };
-            let prepared = self.technique.prepare(&join, &tile, self.limits.tile_tokens);
+            let begin = Instant::now();
+            let tile = &choice.tile;
+            let technique = &self.offered[choice.technique];
+            let prepared = self.install(|| technique.prepare(&join, tile, &room));
             let pieces = prepared.pieces();
             let next = AtomicUsize::new(0);
             let finished = AtomicUsize::new(0);
@@ -201,15 +258,27 @@ impl Plan {
                         enough.store(true, Ordering::Relaxed);
                     }
                     let done = 1 + finished.fetch_add(1, Ordering::Relaxed) as u64;
-                    let probes = join.probe.len() as u64 * done / pieces as u64;
+                    let probes = tile.probes.len() as u64 * done / pieces as u64;
                     control.done.fetch_max(probes_done + probes, Ordering::Relaxed);
                 }
                 candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
             });
             first_piece += pieces;
-            probes_done += join.probe.len() as u64;
+            probes_done += tile.probes.len() as u64;
             control.done.store(probes_done, Ordering::Relaxed);
+            reports.push(StepReport {
+                technique: technique.name(),
+                variant: technique.variant(),
+                probes: sizes(join.probe, &tile.probes),
+                estimated: choice.seconds(),
+                seconds: begin.elapsed().as_secs_f64(),
+            });
         }
-        Ok(candidates.into_inner())
+        Ok(Ran { candidates: candidates.into_inner(), steps: reports })
     }
+}
+
+/// The smallest and the largest size in a range of sets.
+fn sizes(sets: &SetCollection, range: &Range<SetId>) -> (u32, u32) {
+    if range.is_empty() { (0, 0) } else { (sets.size(range.start), sets.size(range.end - 1)) }
 }

@@ -11,13 +11,8 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 /// The names of all techniques, `auto` first.
-pub const TECHNIQUES: [&str; 7] =
-    ["auto", "prefix-bitmap", "bitmap", "ppjoin", "group-join", "all-pairs", "naive"];
-
-/// What `auto` runs. In the 42 cells of `benchmarks/recorded/2026-11-15-reference.md` (2-core AMD
-/// EPYC, one thread), ppjoin is at most 4 ms behind the fastest technique, and it is the fastest
-/// wherever a join takes over 0.1 s.
-const AUTO: &str = "ppjoin";
+pub const TECHNIQUES: [&str; 8] =
+    ["auto", "prefix-bitmap", "bitmap", "dense", "ppjoin", "group-join", "all-pairs", "naive"];
 
 /// Where a join runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -65,18 +60,52 @@ impl fmt::Display for Engine {
 }
 
 /// What a join did.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// Pairs of rows in the answer.
     pub pairs: u64,
     /// Pairs of distinct sets that were verified.
     pub candidates: u64,
-    /// The technique that ran.
-    pub technique: &'static str,
+    /// The technique that ran; several are joined by `+`.
+    pub technique: String,
     /// The engine that ran.
     pub engine: Engine,
     /// The number of threads that ran.
     pub threads: usize,
+    /// The parts of the join, in the order in which they ran.
+    pub steps: Vec<StepReport>,
+}
+
+/// What a part of a join did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepReport {
+    /// The technique that ran.
+    pub technique: &'static str,
+    /// Its variant, such as `256 bits`; may be empty.
+    pub variant: String,
+    /// The smallest and the largest size of a probe.
+    pub probes: (u32, u32),
+    /// The seconds that were estimated, if any were.
+    pub estimated: Option<f64>,
+    /// The seconds that it took.
+    pub seconds: f64,
+}
+
+/// What a part of a join will do, and what else was considered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StepPlan {
+    /// The smallest and the largest size of a probe.
+    pub probes: (u32, u32),
+    /// The smallest and the largest size of a set that it may meet.
+    pub builds: (u32, u32),
+    /// Pairs of sets that the length filter leaves.
+    pub pairs: u64,
+    /// The technique chosen, and its variant.
+    pub technique: (&'static str, String),
+    /// Its estimated seconds.
+    pub seconds: Option<f64>,
+    /// Every technique considered: name, variant, estimated seconds if it can do it in the memory.
+    pub considered: Vec<(&'static str, String, Option<f64>)>,
 }
 
 /// A similarity join: what is wanted, and how to go about it.
@@ -88,6 +117,7 @@ pub struct Join {
     technique: String,
     engine: Engine,
     limits: Limits,
+    explain: bool,
 }
 
 /// Probe tokens in a tile: large enough that handing it out costs nothing beside doing it, small
@@ -101,6 +131,7 @@ impl Join {
             predicate,
             technique: "auto".into(),
             engine: Engine::Auto,
+            explain: false,
             limits: Limits { threads: 0, memory: u64::MAX, tile_tokens: TILE_TOKENS },
         }
     }
@@ -138,9 +169,25 @@ impl Join {
         self
     }
 
+    /// Estimates what every technique would take even where the choice needs no estimate, so that
+    /// [`Report::steps`] can set it beside what was measured.
+    pub fn estimates(mut self, wanted: bool) -> Self {
+        self.explain = wanted;
+        self
+    }
+
+    /// What [`count`](Self::count) and its like would do, and what else was considered.
+    pub fn explain(
+        &self,
+        left: &SetCollection,
+        right: Option<&SetCollection>,
+    ) -> Result<Vec<StepPlan>> {
+        self.clone().estimates(true).plan()?.explain(left, right)
+    }
+
     /// Says what is wrong with the choice of engine and technique, before any work is done.
     pub fn check(&self) -> Result<()> {
-        self.technique_to_run().map(drop)
+        self.offered().map(drop)
     }
 
     /// Counts the pairs of rows.
@@ -152,9 +199,9 @@ impl Join {
     ) -> Result<Report> {
         let plan = self.plan()?;
         let counter = Counter::default();
-        let candidates = plan.run(left, right, control, |join, _| counter.worker(join))?;
+        let ran = plan.run(left, right, control, |join, _| counter.worker(join))?;
         let repeats = crate::count::repeats(left, right, self.bounds());
-        Ok(plan.report(counter.total() + repeats, candidates))
+        Ok(plan.report(counter.total() + repeats, ran))
     }
 
     /// Hands every pair of rows to `take`, in batches. The order does not depend on the number of
@@ -170,12 +217,11 @@ impl Join {
         let plan = self.plan()?;
         let ordered =
             Ordered::new(self.predicate.measure(), right.is_none(), Room::default(), take);
-        let candidates =
-            plan.run(left, right, control, |join, swapped| ordered.worker(join, swapped))?;
+        let ran = plan.run(left, right, control, |join, swapped| ordered.worker(join, swapped))?;
         if right.is_none() {
             ordered.repeats(left, self.bounds(), control);
         }
-        Ok(plan.report(ordered.pairs(), candidates))
+        Ok(plan.report(ordered.pairs(), ran))
     }
 
     /// The connected components of the rows of a self-join: for each row, the smallest row number
@@ -183,10 +229,10 @@ impl Join {
     pub fn groups(&self, sets: &SetCollection, control: &Control) -> Result<(Vec<u32>, Report)> {
         let plan = self.plan()?;
         let components = Components::new(sets.len());
-        let candidates = plan.run(sets, None, control, |join, _| components.worker(join))?;
+        let ran = plan.run(sets, None, control, |join, _| components.worker(join))?;
         let repeats = crate::count::repeats(sets, None, self.bounds());
         let pairs = components.pairs() + repeats;
-        Ok((components.labels(sets, self.bounds()), plan.report(pairs, candidates)))
+        Ok((components.labels(sets, self.bounds()), plan.report(pairs, ran)))
     }
 
     fn bounds(&self) -> Bounds {
@@ -194,10 +240,11 @@ impl Join {
     }
 
     fn plan(&self) -> Result<Plan> {
-        Plan::new(self.technique_to_run()?, self.bounds(), self.limits)
+        Plan::new(self.offered()?, self.bounds(), self.limits, self.explain)
     }
 
-    fn technique_to_run(&self) -> Result<Box<dyn Technique>> {
+    /// The techniques to choose from.
+    fn offered(&self) -> Result<Vec<Box<dyn Technique>>> {
         match self.engine {
             Engine::Auto | Engine::Cpu => {}
             Engine::Gpu | Engine::Hybrid => {
@@ -207,14 +254,19 @@ impl Join {
                 )));
             }
         }
-        let name = if self.technique == "auto" { AUTO } else { &self.technique };
-        simjoin_cpu::techniques().into_iter().find(|technique| technique.name() == name).ok_or_else(
-            || {
-                Error::Config(format!(
-                    "unknown technique {name:?}; expected one of {}",
-                    TECHNIQUES.join(", ")
-                ))
-            },
-        )
+        let all = simjoin_cpu::techniques().into_iter();
+        let offered: Vec<_> = if self.technique == "auto" {
+            all.filter(|technique| technique.name() != "naive").collect()
+        } else {
+            all.filter(|technique| technique.name() == self.technique).collect()
+        };
+        if offered.is_empty() {
+            return Err(Error::Config(format!(
+                "unknown technique {:?}; expected one of {}",
+                self.technique,
+                TECHNIQUES.join(", ")
+            )));
+        }
+        Ok(offered)
     }
 }

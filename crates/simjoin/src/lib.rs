@@ -35,9 +35,10 @@ mod driver;
 mod groups;
 mod join;
 mod ordered;
+mod units;
 
 pub use driver::Control;
-pub use join::{Engine, Join, Report, TECHNIQUES};
+pub use join::{Engine, Join, Report, StepPlan, StepReport, TECHNIQUES};
 pub use simjoin_core::{
     Bounds, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Threshold, prepare,
 };

@@ -1,0 +1,221 @@
+//! Which technique for which part of a join?
+//!
+//! The probes are cut into a few ranges of sizes, each range is surveyed, every technique that is
+//! available says what the range would cost it, and the cheapest that fits the memory does it.
+//! Neighbouring ranges with the same choice become one tile again.
+//!
+//! Planning must cost little beside joining: how many ranges and samples there are follows a first
+//! estimate from exact counts alone, and where that is under a millisecond nothing is sampled.
+
+use crate::{Cost, Effort, Join, Survey, Technique, Tile, Units, WIDTHS, passes};
+use simjoin_core::{Error, Result};
+
+/// What plans are made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Means<'m> {
+    /// What steps cost.
+    pub units: &'m Units,
+    /// How many threads there are.
+    pub threads: usize,
+    /// Bytes for the technique.
+    pub memory: u64,
+    /// Survey even where a choice could be made without.
+    pub explain: bool,
+}
+
+/// A part of a join and what is to be done with it.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The part.
+    pub tile: Tile,
+    /// The technique, by its place among those offered.
+    pub technique: usize,
+    /// The estimated seconds of every technique offered, with the threads there are; `None` where
+    /// it cannot do the tile or does not fit the memory, and for all where nothing was estimated.
+    pub considered: Vec<Option<f64>>,
+    /// Pairs that the length filter leaves.
+    pub pairs: u64,
+}
+
+impl Choice {
+    /// The estimated seconds of the chosen technique.
+    pub fn seconds(&self) -> Option<f64> {
+        self.considered[self.technique]
+    }
+}
+
+/// Tokens indexed at once: positions in an index are 32-bit numbers, with room for list ends.
+const MAX_INDEX_TOKENS: usize = 1 << 30;
+
+/// A tile is done in at most about this many passes.
+const MAX_PASSES: usize = 1000;
+
+/// Seconds below which nothing is sampled.
+const SMALL: f64 = 0.5e-3;
+
+/// Seconds per range, at least.
+const RANGE: f64 = 20e-3;
+
+/// At most so many ranges.
+const MAX_RANGES: f64 = 6.0;
+
+/// Chooses among techniques for a join. `offered` is not empty.
+pub fn choose(
+    join: &Join<'_>,
+    offered: &[&dyn Technique],
+    means: &Means<'_>,
+) -> Result<Vec<Choice>> {
+    let whole = Tile::whole(join);
+    let coarse = Survey::new(join, &whole, Effort { sets: 0, pairs: 0 });
+    let known = |technique: usize, survey: &Survey<'_>| Choice {
+        tile: whole.clone(),
+        technique,
+        considered: vec![None; offered.len()],
+        pairs: survey.pairs,
+    };
+    if offered.len() == 1 && !means.explain {
+        return in_passes(join, vec![known(0, &coarse)], offered, means);
+    }
+    let units = means.units;
+    let entries = coarse.probe_entries.max(coarse.build_entries) as f64;
+    let by_lists = entries * units.entry;
+    let by_scan = coarse.pairs as f64 * units.scan[0];
+    let least = by_lists.min(by_scan);
+    if least < SMALL && !means.explain {
+        // Signatures in lists, or of all pairs where these are few.
+        let cheapest = (0..offered.len()).filter_map(|at| {
+            let cost = offered[at].cost(&guess(&coarse), units)?;
+            fits(join, &whole, offered[at], means).then_some((cost.seconds(means.threads), at))
+        });
+        if let Some((_, at)) = cheapest.min_by(|a, b| a.0.total_cmp(&b.0)) {
+            return in_passes(join, vec![known(at, &coarse)], offered, means);
+        }
+    }
+    // A sample costs about half a microsecond; let them cost a fiftieth of the join.
+    let samples = (least / 50.0 / 0.5e-6) as usize;
+    let effort =
+        Effort { sets: (8 * samples).clamp(2_000, 50_000), pairs: samples.clamp(128, 4_000) };
+    let count = (least / RANGE).clamp(1.0, MAX_RANGES) as usize;
+    let mut choices: Vec<Choice> = Vec::new();
+    for tile in ranges(&coarse, count) {
+        let effort = Effort { sets: effort.sets / count + 1, pairs: effort.pairs / count + 1 };
+        let survey = Survey::new(join, &tile, effort);
+        if survey.pairs == 0 {
+            continue;
+        }
+        let consider = |technique: &&dyn Technique| {
+            let cost: Cost = technique.cost(&survey, units)?;
+            fits(join, &tile, *technique, means).then(|| cost.seconds(means.threads))
+        };
+        let considered: Vec<Option<f64>> = offered.iter().map(consider).collect();
+        let cheapest = (0..offered.len())
+            .filter_map(|at| Some((considered[at]?, at)))
+            .min_by(|a, b| a.0.total_cmp(&b.0));
+        // When none fits at once, the first that can be done in passes is.
+        let technique = cheapest.map_or(0, |(_, at)| at);
+        let pairs = survey.pairs;
+        let choice = Choice { tile, technique, considered, pairs };
+        match choices.last_mut() {
+            Some(last) if last.technique == technique => merge(last, choice),
+            _ => choices.push(choice),
+        }
+    }
+    in_passes(join, choices, offered, means)
+}
+
+/// What may be assumed of a join without looking at its sets.
+fn guess<'a>(coarse: &Survey<'a>) -> Survey<'a> {
+    let mut survey = coarse.clone();
+    survey.list_pairs = 8.0 * coarse.probe_entries as f64;
+    survey.list_survival = [0.1, 0.07, 0.05];
+    survey.survival = [0.02, 0.01, 0.005, 0.002];
+    survey.list_position = 0.5;
+    const { assert!(WIDTHS.len() == 4) };
+    survey
+}
+
+fn merge(last: &mut Choice, next: Choice) {
+    last.tile.probes.end = next.tile.probes.end;
+    last.tile.builds.end = last.tile.builds.end.max(next.tile.builds.end);
+    last.tile.builds.start = last.tile.builds.start.min(next.tile.builds.start);
+    last.pairs += next.pairs;
+    for (sum, more) in last.considered.iter_mut().zip(next.considered) {
+        *sum = sum.zip(more).map(|(sum, more)| sum + more);
+    }
+}
+
+fn fits(join: &Join<'_>, tile: &Tile, technique: &dyn Technique, means: &Means<'_>) -> bool {
+    means.memory == u64::MAX || technique.memory_bytes(join, tile, means.threads) <= means.memory
+}
+
+/// Cuts the probes into ranges of sizes with about equally many pairs each, and finds what they
+/// reach.
+fn ranges(survey: &Survey<'_>, count: usize) -> Vec<Tile> {
+    let mut tiles: Vec<Tile> = Vec::new();
+    let goal = survey.pairs / count as u64 + 1;
+    let mut pairs = u64::MAX;
+    for reach in survey.reaches.iter().filter(|reach| reach.pairs > 0) {
+        match tiles.last_mut() {
+            Some(tile) if pairs < goal => {
+                tile.probes.end = reach.probes.end;
+                tile.builds.start = tile.builds.start.min(reach.builds.start);
+                tile.builds.end = tile.builds.end.max(reach.builds.end);
+            }
+            _ => {
+                tiles.push(Tile { probes: reach.probes.clone(), builds: reach.builds.clone() });
+                pairs = 0;
+            }
+        }
+        pairs += reach.pairs;
+    }
+    tiles
+}
+
+/// Cuts the build sets of each choice into as many passes as the memory asks for.
+fn in_passes(
+    join: &Join<'_>,
+    choices: Vec<Choice>,
+    offered: &[&dyn Technique],
+    means: &Means<'_>,
+) -> Result<Vec<Choice>> {
+    let mut all = Vec::new();
+    for choice in choices {
+        let technique = offered[choice.technique];
+        let mut tokens = join.build.total_tokens().clamp(1, MAX_INDEX_TOKENS);
+        loop {
+            let tiles: Vec<Tile> = passes(join.build, &choice.tile.builds, tokens)
+                .into_iter()
+                .map(|builds| Tile { probes: choice.tile.probes.clone(), builds })
+                .collect();
+            let needs = |tile: &Tile| technique.memory_bytes(join, tile, means.threads);
+            let limited = means.memory != u64::MAX;
+            let needed = if limited { tiles.iter().map(needs).max().unwrap_or(0) } else { 0 };
+            if needed <= means.memory {
+                let parts = tiles.len() as f64;
+                all.extend(tiles.into_iter().map(|tile| {
+                    Choice {
+                        tile,
+                        technique: choice.technique,
+                        considered: choice
+                            .considered
+                            .iter()
+                            .map(|seconds| seconds.map(|seconds| seconds / parts))
+                            .collect(),
+                        pairs: choice.pairs / parts as u64,
+                    }
+                }));
+                break;
+            }
+            // Each pass walks all probes: with passes this small the join would not end.
+            if tiles.len() > MAX_PASSES || tiles.len() == choice.tile.builds.len() {
+                return Err(Error::Memory {
+                    what: format!("{} in {} passes", technique.name(), tiles.len()),
+                    needed,
+                    limit: means.memory,
+                });
+            }
+            tokens /= 2;
+        }
+    }
+    Ok(all)
+}

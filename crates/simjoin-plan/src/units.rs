@@ -1,0 +1,94 @@
+//! What do the elementary steps of a join cost on this machine?
+//!
+//! Costs are seconds on one core. The numbers below were measured on a 2-core AMD EPYC (Zen 4,
+//! AVX-512) on 2026-11-15 with `benchmarks/run.py techniques`; [`Units::scaled`] fits them to
+//! another machine by three ratios, measured by a short calibration: vector arithmetic, scalar
+//! steps, and jumps through memory.
+
+/// Seconds per elementary step on one core.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Units {
+    /// Comparing a pair of signatures of 64, 128, 256, … 2,048 bits in a run.
+    pub scan: [f64; 6],
+    /// Comparing a pair of signatures of 64, 128, 256 bits in a list.
+    pub list: [f64; 3],
+    /// Making a list entry, its part of the lists' upkeep included.
+    pub entry: f64,
+    /// Passing over a set.
+    pub pass: f64,
+    /// Taking up a survivor of the signatures in a list.
+    pub survivor: f64,
+    /// Comparing the wide signatures of a survivor of a scan.
+    pub second: f64,
+    /// Verifying a pair, and each token of it.
+    pub verify: f64,
+    /// Verifying: for each token of both sets.
+    pub verify_token: f64,
+    /// Signing a token.
+    pub sign_token: f64,
+    /// Putting a prefix token into an inverted index.
+    pub index: f64,
+    /// Looking up a prefix token in an inverted index.
+    pub lookup: f64,
+    /// Meeting a set in an inverted list.
+    pub walk: f64,
+    /// Merging, for each token of both sets.
+    pub merge_token: f64,
+    /// Beginning a join.
+    pub start: f64,
+}
+
+impl Default for Units {
+    fn default() -> Self {
+        Units {
+            scan: [0.085e-9, 0.125e-9, 0.235e-9, 0.48e-9, 1.3e-9, 3.0e-9],
+            list: [0.16e-9, 0.25e-9, 0.38e-9],
+            entry: 28e-9,
+            pass: 1.5e-9,
+            survivor: 9e-9,
+            second: 3e-9,
+            verify: 12e-9,
+            verify_token: 0.35e-9,
+            sign_token: 0.25e-9,
+            index: 6e-9,
+            lookup: 14e-9,
+            walk: 3.2e-9,
+            merge_token: 1.1e-9,
+            start: 20e-6,
+        }
+    }
+}
+
+/// How much slower than the machine of [`Units::default`] this one is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratios {
+    /// At comparing signatures with vector instructions.
+    pub vector: f64,
+    /// At merging sets.
+    pub scalar: f64,
+    /// At writing to scattered places.
+    pub memory: f64,
+}
+
+impl Units {
+    /// The units of another machine.
+    pub fn scaled(&self, ratios: Ratios) -> Self {
+        let Ratios { vector, scalar, memory } = ratios;
+        Units {
+            scan: self.scan.map(|unit| unit * vector),
+            list: self.list.map(|unit| unit * vector),
+            entry: self.entry * (memory + scalar) / 2.0,
+            pass: self.pass * scalar,
+            survivor: self.survivor * (memory + scalar) / 2.0,
+            second: self.second * (memory + vector) / 2.0,
+            verify: self.verify * memory,
+            verify_token: self.verify_token * vector,
+            sign_token: self.sign_token * vector,
+            index: self.index * memory,
+            lookup: self.lookup * memory,
+            walk: self.walk * (memory + scalar) / 2.0,
+            merge_token: self.merge_token * scalar,
+            start: self.start,
+        }
+    }
+}
