@@ -11,7 +11,8 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 /// The names of all techniques, `auto` first.
-pub const TECHNIQUES: [&str; 5] = ["auto", "ppjoin", "group-join", "all-pairs", "naive"];
+pub const TECHNIQUES: [&str; 6] =
+    ["auto", "ppjoin", "group-join", "skip-join", "all-pairs", "naive"];
 
 /// What `auto` runs. In the 42 cells of `benchmarks/recorded/2026-11-15-reference.md` (2-core AMD
 /// EPYC, one thread), ppjoin is at most 4 ms behind the fastest technique, and it is the fastest
