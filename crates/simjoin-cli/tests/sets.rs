@@ -30,7 +30,7 @@ fn every_measure_and_technique_counts_the_same() {
         ("--overlap 4", "0\n"),
         ("--containment 1", "3\n"),
     ] {
-        for technique in ["auto", "ppjoin", "group-join", "all-pairs", "naive"] {
+        for technique in ["auto", "ppjoin", "group-join", "skip-join", "all-pairs", "naive"] {
             for threads in 1..3 {
                 let out = folder
                     .run(&format!(

@@ -36,7 +36,7 @@ fn the_sample_of_the_readme() {
     let pairs: Vec<&str> = out.lines().skip(1).collect();
     assert!(pairs.contains(&"b001\tb002\t5\t1"), "{out}");
     assert!(pairs.contains(&"b006\tb007\t7\t0.875"), "{out}");
-    for technique in ["naive", "all-pairs", "group-join"] {
+    for technique in ["naive", "all-pairs", "group-join", "skip-join"] {
         let count = folder
             .run(&format!(
                 "text {sample} --column title --jaccard 0.7 --count --technique {technique}"

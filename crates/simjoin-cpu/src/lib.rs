@@ -8,15 +8,18 @@
 //! | `all-pairs` | prefix, length | `all_pairs.rs` |
 //! | `ppjoin` | prefix, length, position | `ppjoin.rs` |
 //! | `group-join` | the same over groups of sets with one prefix | `group_join.rs` |
+//! | `skip-join` | the same, skipping parts of lists and whole probes | `skip_join.rs` |
 //!
 //! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
 //! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to
-//! answer), and `set_join.rs` (from a filter over single sets to a technique).
+//! answer), and `set_join.rs` (from a filter over single sets to a technique). `block_index.rs`
+//! holds the lists of `skip-join`.
 
 #![forbid(unsafe_code)]
 
 mod all_pairs;
 mod bitmap;
+mod block_index;
 mod demands;
 mod group_join;
 mod naive;
@@ -24,6 +27,7 @@ mod ppjoin;
 mod prefix_bitmap;
 mod prefix_index;
 mod set_join;
+mod skip_join;
 mod verify;
 
 pub use all_pairs::AllPairs;
@@ -32,6 +36,7 @@ pub use group_join::GroupJoin;
 pub use naive::Naive;
 pub use ppjoin::PpJoin;
 pub use prefix_bitmap::PrefixBitmap;
+pub use skip_join::SkipJoin;
 
 use simjoin_plan::Technique;
 
@@ -42,6 +47,7 @@ pub fn techniques() -> Vec<Box<dyn Technique>> {
         Box::new(AllPairs),
         Box::new(PpJoin),
         Box::new(GroupJoin),
+        Box::new(SkipJoin::default()),
         Box::new(Dense),
     ];
     for words in PrefixBitmap::WORDS {

@@ -11,8 +11,17 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 /// The names of all techniques, `auto` first.
-pub const TECHNIQUES: [&str; 8] =
-    ["auto", "prefix-bitmap", "bitmap", "dense", "ppjoin", "group-join", "all-pairs", "naive"];
+pub const TECHNIQUES: [&str; 9] = [
+    "auto",
+    "prefix-bitmap",
+    "bitmap",
+    "dense",
+    "ppjoin",
+    "group-join",
+    "skip-join",
+    "all-pairs",
+    "naive",
+];
 
 /// Where a join runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -413,7 +413,7 @@ fn many_tiles_keep_one_order_and_a_consumer_may_stop() {
     let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
     let one = pairs(predicate, &rows, None, "ppjoin", 1);
     assert!(one.len() > 10_000);
-    for technique in ["ppjoin", "all-pairs", "group-join"] {
+    for technique in ["ppjoin", "all-pairs", "group-join", "skip-join"] {
         for threads in [2, 5] {
             let mut many = pairs(predicate, &rows, None, technique, threads);
             if technique == "ppjoin" {
@@ -451,7 +451,7 @@ fn little_memory_means_several_passes_and_the_same_answer() {
             let expected = brute_force(predicate, left, right);
             assert!(expected.len() > 300);
             let (l, r) = prepared(left, right);
-            for technique in ["all-pairs", "ppjoin", "group-join"] {
+            for technique in ["all-pairs", "ppjoin", "group-join", "skip-join"] {
                 for (kilobytes, threads) in [(25, 1), (35, 2), (50, 3), (1000, 2)] {
                     let join = Join::new(predicate)
                         .technique(technique)
