@@ -1,5 +1,6 @@
 //! What can be typed?
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
@@ -164,7 +165,7 @@ pub struct JoinFlags {
         long,
         value_name = "NAME",
         default_value = "auto",
-        value_parser = simjoin::TECHNIQUES,
+        value_parser = technique_names(),
         help_heading = "How"
     )]
     pub technique: String,
@@ -246,7 +247,7 @@ pub struct BenchFlags {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        value_parser = simjoin::TECHNIQUES,
+        value_parser = technique_names(),
         help_heading = "How"
     )]
     pub technique: Vec<String>,
@@ -416,4 +417,11 @@ pub struct GenerateOutput {
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+}
+
+/// The names of techniques; those with a fixed width are accepted and not listed.
+fn technique_names() -> PossibleValuesParser {
+    let names = simjoin::TECHNIQUES.into_iter().map(PossibleValue::new);
+    let variants = simjoin::VARIANTS.into_iter().map(|name| PossibleValue::new(name).hide(true));
+    PossibleValuesParser::new(names.chain(variants))
 }

@@ -652,12 +652,13 @@ impl<const W: usize> Check<'_, '_, '_, W> {
         for at in 0..survivors.len() {
             let place = survivors[at];
             let build = &list[place as usize];
+            if probe.previous == build.previous && probe.previous != NONE {
+                continue;
+            }
             let build_size = classes[build.class()].size;
             let build_rest = build_size - build.position;
             let required = required.of(&join.bounds, size, build_size);
-            if rest.min(build_rest) < required
-                || (probe.previous == build.previous && probe.previous != NONE)
-            {
+            if rest.min(build_rest) < required {
                 continue;
             }
             // Without a common bit there is no common token before.
@@ -765,9 +766,12 @@ impl<const W: usize> Worker for ListWorker<'_, W> {
             let end = [self.starts[0][token] as usize, self.starts[last][token] as usize];
             let (probes, builds) = (begin[0]..end[0], begin[1]..end[1]);
             let part = part_of(probes.len(), piece, lists.join.order);
+            let probes_met = part.len();
             self.compare(probes, part, builds, &mut emitter);
             begin = end;
-            emitter.flow()?;
+            if token % 16 == 0 || probes_met > 256 {
+                emitter.flow()?;
+            }
         }
         emitter.finish()
     }

@@ -23,6 +23,19 @@ pub const TECHNIQUES: [&str; 9] = [
     "naive",
 ];
 
+/// Techniques with a fixed signature width, in bits.
+pub const VARIANTS: [&str; 9] = [
+    "prefix-bitmap:64",
+    "prefix-bitmap:128",
+    "prefix-bitmap:256",
+    "bitmap:64",
+    "bitmap:128",
+    "bitmap:256",
+    "bitmap:512",
+    "bitmap:1024",
+    "bitmap:2048",
+];
+
 /// Where a join runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
@@ -145,7 +158,7 @@ impl Join {
         }
     }
 
-    /// Chooses the technique by name, one of [`TECHNIQUES`].
+    /// Chooses the technique by name, one of [`TECHNIQUES`] or [`VARIANTS`].
     pub fn technique(mut self, name: &str) -> Self {
         self.technique = name.into();
         self
@@ -267,7 +280,12 @@ impl Join {
         let offered: Vec<_> = if self.technique == "auto" {
             all.filter(|technique| technique.name() != "naive").collect()
         } else {
-            all.filter(|technique| technique.name() == self.technique).collect()
+            let (name, bits) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
+            let variant = format!("{bits} bits");
+            let wanted = |technique: &Box<dyn Technique>| {
+                technique.name() == name && (bits.is_empty() || technique.variant() == variant)
+            };
+            all.filter(wanted).collect()
         };
         if offered.is_empty() {
             return Err(Error::Config(format!(

@@ -38,7 +38,7 @@ mod ordered;
 mod units;
 
 pub use driver::Control;
-pub use join::{Engine, Join, Report, StepPlan, StepReport, TECHNIQUES};
+pub use join::{Engine, Join, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS};
 pub use simjoin_core::{
     Bounds, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Threshold, prepare,
 };

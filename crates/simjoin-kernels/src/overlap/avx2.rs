@@ -33,6 +33,12 @@ impl Block for Ymm {
             _mm256_movemask_epi8(equal) != 0
         }
     }
+
+    #[inline(always)]
+    unsafe fn equals(self, other: Self) -> bool {
+        // SAFETY: the caller's.
+        unsafe { _mm256_movemask_epi8(_mm256_cmpeq_epi32(self.0, other.0)) == -1 }
+    }
 }
 
 /// # Safety

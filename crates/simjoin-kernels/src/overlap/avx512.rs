@@ -30,6 +30,12 @@ impl Block for Zmm {
         // SAFETY: the caller's.
         unsafe { _mm512_cmpeq_epi32_mask(self.0, _mm512_set1_epi32(token as i32)) != 0 }
     }
+
+    #[inline(always)]
+    unsafe fn equals(self, other: Self) -> bool {
+        // SAFETY: the caller's.
+        unsafe { _mm512_cmpneq_epi32_mask(self.0, other.0) == 0 }
+    }
 }
 
 /// # Safety

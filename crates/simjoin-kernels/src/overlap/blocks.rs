@@ -4,6 +4,9 @@
 //! shorter set is compared with the whole block that could hold it; blocks that end before it are
 //! passed over. That is one comparison a token instead of one unpredictable step of a merge.
 //!
+//! *Equal blocks.* Where both sets go on with the same tokens, as near-duplicates do for long
+//! stretches, a whole block is counted by one comparison.
+//!
 //! *Early reject.* Whenever a block is passed, the pair can still reach what was found plus the
 //! shorter of the two rests; if that is below the demand, the pair is dropped.
 
@@ -20,6 +23,7 @@ pub(super) trait Block: Copy {
     /// The first `count` tokens; the other lanes repeat one of them.
     unsafe fn load_part(from: *const u32, count: usize) -> Self;
     unsafe fn contains(self, token: u32) -> bool;
+    unsafe fn equals(self, other: Self) -> bool;
 }
 
 /// See [`super::verify`].
@@ -59,6 +63,14 @@ pub(super) unsafe fn verify<B: Block>(
                 (B::load_part(long.as_ptr().add(start), rest), long[long.len() - 1])
             }
         };
+        // SAFETY: as many tokens are left in `short`, and in `long` if they are all equal.
+        if rest >= B::TOKENS
+            && short.len() - at >= B::TOKENS
+            && unsafe { block.equals(B::load(short.as_ptr().add(at))) }
+        {
+            count += B::TOKENS as u32;
+            at += B::TOKENS;
+        }
         while at < short.len() && short[at] <= last {
             // SAFETY: the caller's.
             count += u32::from(unsafe { block.contains(short[at]) });

@@ -30,6 +30,12 @@ impl Block for Quad {
         // SAFETY: the caller's.
         unsafe { vmaxvq_u32(vceqq_u32(self.0, vdupq_n_u32(token))) != 0 }
     }
+
+    #[inline(always)]
+    unsafe fn equals(self, other: Self) -> bool {
+        // SAFETY: the caller's.
+        unsafe { vminvq_u32(vceqq_u32(self.0, other.0)) != 0 }
+    }
 }
 
 /// # Safety

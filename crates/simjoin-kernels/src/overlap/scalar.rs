@@ -80,6 +80,24 @@ mod tests {
 
     proptest! {
         #[test]
+        fn near_duplicates(
+            a in btree_set(0..5000u32, 0..300),
+            lost in btree_set(0..300usize, 0..5),
+            gained in btree_set(0..5000u32, 0..5),
+            required in 1..300u32,
+        ) {
+            let mut b: std::collections::BTreeSet<u32> =
+                a.iter().enumerate().filter(|(at, _)| !lost.contains(at)).map(|(_, &x)| x).collect();
+            b.extend(gained);
+            let common = a.intersection(&b).count() as u32;
+            let (a, b): (Vec<u32>, Vec<u32>) = (a.into_iter().collect(), b.into_iter().collect());
+            for tier in Tier::available() {
+                let found = Verify::of(tier).overlap(&a, &b, 0, required);
+                prop_assert_eq!(found, (common >= required).then_some(common), "{}", tier);
+            }
+        }
+
+        #[test]
         fn the_decision_is_that_of_the_full_overlap(
             a in btree_set(0..200u32, 0..80),
             b in btree_set(0..200u32, 0..80),
