@@ -127,6 +127,17 @@ impl<'a> Trial<'a> {
         Trial { technique, join, skipped, ended: false, times: Vec::new(), report: None }
     }
 
+    /// The seconds that `--explain` would promise, and for `auto` the pairs.
+    fn estimates(&self, loaded: &Loaded) -> Result<(Option<f64>, Option<f64>)> {
+        loaded.pool.install(|| {
+            let steps = self.join.explain(&loaded.sets, None)?;
+            let seconds = steps.iter().map(|step| step.seconds).sum();
+            let auto = self.technique == "auto";
+            let pairs = auto.then(|| self.join.estimate_pairs(&loaded.sets, None)).transpose()?;
+            Ok((seconds, pairs))
+        })
+    }
+
     fn wants_run(&self, pace: Pace) -> bool {
         !self.skipped && !self.ended && pace.again(&self.times)
     }
@@ -243,6 +254,7 @@ impl<'a> Rows<'a> {
         let threads = loaded.pool.current_num_threads();
         let report = trial.report.as_ref();
         if self.settings.json {
+            let (seconds, pairs) = trial.estimates(loaded)?;
             let row = json!({
                 "file": self.settings.file,
                 "measure": predicate.measure().name(),
@@ -258,6 +270,8 @@ impl<'a> Rows<'a> {
                 "join_median": trial.median(),
                 "runs": trial.runs(),
                 "finished": report.is_some(),
+                "estimated_seconds": seconds,
+                "estimated_pairs": pairs,
             });
             return writeln!(self.out, "{row}").map_err(output);
         }

@@ -33,13 +33,13 @@
 
 use crate::verify::Emitter;
 use rayon::prelude::*;
-use simjoin_core::{PairSink, SetCollection, SetId};
+use simjoin_core::{PairSink, SetCollection, SetId, SetPair};
 use simjoin_kernels::bitmap::{Kernels, PROBES, SLACK};
 use simjoin_kernels::overlap::Verify;
 use simjoin_kernels::prefetch::prefetch;
 use simjoin_plan::{
-    Cost, Join, Order, Prepared, Reach, Room, Survey, Technique, Tile, Units, WIDTHS, Worker,
-    reaches,
+    Cost, Join, Order, Prepared, Random, Reach, Room, Survey, Technique, Tile, Units, WIDTHS,
+    Worker, reaches,
 };
 use std::ops::{ControlFlow, Range};
 
@@ -97,6 +97,8 @@ impl Technique for Bitmap {
         Some(Cost {
             serial: units.start,
             shared: survey.tokens as f64 * 2.0 * units.sign_token
+                + survey.sets as f64 * units.pass * (2 + self.words) as f64
+                + calls(survey) as f64 * units.call
                 + pairs * units.scan[place]
                 + seconds,
         })
@@ -123,6 +125,93 @@ impl Technique for Bitmap {
             16 => Box::new(Signed::<16>::new(join, tile)),
             _ => Box::new(Signed::<32>::new(join, tile)),
         }
+    }
+}
+
+/// How often probes are compared with a run: where sizes vary much, runs are short.
+fn calls(survey: &Survey<'_>) -> u64 {
+    let runs = runs(survey.join.build, survey.tile.builds.clone());
+    let calls = |reach: &Reach| {
+        let first = runs.partition_point(|run| run.builds.end <= reach.builds.start);
+        let end = runs.partition_point(|run| run.builds.start < reach.builds.end);
+        (end - first) as u64 * reach.probes.len().div_ceil(PROBES) as u64
+    };
+    survey.reaches.iter().filter(|reach| reach.pairs > 0).map(calls).sum()
+}
+
+/// Estimates how many pairs of rows a join has, pairs of equal sets left out, from `samples` groups
+/// of probes: each group of neighbours is joined for certain. Groups are drawn in proportion to the
+/// rows that they stand for.
+pub fn estimate_rows(join: &Join<'_>, samples: usize) -> f64 {
+    let signed = Signed::<2>::new(join, &Tile::whole(join));
+    let mut groups = Vec::new();
+    let mut total = 0u64;
+    for (class, reach) in signed.reaches.iter().enumerate().filter(|(_, reach)| reach.pairs > 0) {
+        let mut start = reach.probes.start;
+        while start < reach.probes.end {
+            let end = reach.probes.end.min(start + PROBES as SetId);
+            total += (start..end).map(|set| u64::from(join.probe.weight(set))).sum::<u64>();
+            groups.push((total, start..end, class));
+            start = end;
+        }
+    }
+    if groups.is_empty() {
+        return 0.0;
+    }
+    let exhaustive = groups.len() <= samples;
+    let chosen: Vec<usize> = if exhaustive {
+        (0..groups.len()).collect()
+    } else {
+        let mut random = Random::default();
+        let ticket = |_| {
+            let ticket = random.below(total);
+            groups.partition_point(|(sum, ..)| *sum <= ticket)
+        };
+        (0..samples).map(ticket).collect()
+    };
+    let estimates: Vec<f64> = chosen
+        .par_iter()
+        .map_init(
+            || signed.signed_worker(),
+            |worker, &at| {
+                let (_, probes, class) = &groups[at];
+                let reach = &signed.reaches[*class];
+                let mut sink = RowSum { join: *join, rows: 0 };
+                let mut emitter = Emitter::new(&mut sink);
+                let first = signed.runs.partition_point(|run| run.builds.end <= reach.builds.start);
+                for run in first..signed.runs.len() {
+                    if signed.runs[run].builds.start >= reach.builds.end {
+                        break;
+                    }
+                    worker.scan(probes.clone(), run, reach, &mut emitter);
+                }
+                let _ = emitter.finish();
+                let weight: u64 = probes.clone().map(|set| u64::from(join.probe.weight(set))).sum();
+                sink.rows as f64 / if exhaustive { 1.0 } else { weight as f64 }
+            },
+        )
+        .collect();
+    let sum: f64 = estimates.iter().sum();
+    if exhaustive { sum } else { sum * total as f64 / samples as f64 }
+}
+
+/// Adds up the pairs of rows that pairs of sets stand for.
+struct RowSum<'a> {
+    join: Join<'a>,
+    rows: u64,
+}
+
+impl PairSink for RowSum<'_> {
+    fn wants_overlap(&self) -> bool {
+        false
+    }
+
+    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
+        for pair in pairs {
+            let probe = u64::from(self.join.probe.weight(pair.probe));
+            self.rows += probe * u64::from(self.join.build.weight(pair.build));
+        }
+        ControlFlow::Continue(())
     }
 }
 
@@ -301,14 +390,20 @@ impl<const W: usize> Prepared for Signed<'_, W> {
     }
 
     fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
-        Box::new(SignedWorker::<W> {
+        Box::new(self.signed_worker())
+    }
+}
+
+impl<const W: usize> Signed<'_, W> {
+    fn signed_worker(&self) -> SignedWorker<'_, W> {
+        SignedWorker {
             signed: self,
             kernels: Kernels::best(),
             wide: Kernels::best(),
             verify: Verify::best(),
             out: vec![0; PROBES * BLOCK + SLACK],
             verified: 0,
-        })
+        }
     }
 }
 

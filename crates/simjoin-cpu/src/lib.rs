@@ -31,7 +31,7 @@ mod skip_join;
 mod verify;
 
 pub use all_pairs::AllPairs;
-pub use bitmap::{Bitmap, Dense};
+pub use bitmap::{Bitmap, Dense, estimate_rows};
 pub use group_join::GroupJoin;
 pub use naive::Naive;
 pub use ppjoin::PpJoin;

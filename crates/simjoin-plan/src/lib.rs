@@ -16,7 +16,7 @@ mod units;
 pub use choose::{Choice, Means, choose};
 pub use join::{Join, Order};
 pub use reach::{Reach, build_prefixes, reaches};
-pub use survey::{Effort, Survey, WIDTHS};
+pub use survey::{Effort, Random, Survey, WIDTHS};
 pub use technique::{Cost, Prepared, Room, Technique, Worker};
 pub use tile::{Tile, cut, passes};
 pub use units::{Ratios, Units};

@@ -233,12 +233,13 @@ impl Pick {
     }
 }
 
-/// The same numbers every time (splitmix64).
-#[derive(Default)]
-struct Random(u64);
+/// The same numbers every time (splitmix64), for samples.
+#[derive(Debug, Default)]
+pub struct Random(u64);
 
 impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
+    /// A number below a limit.
+    pub fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -16,6 +16,8 @@ pub struct Units {
     pub entry: f64,
     /// Passing over a set.
     pub pass: f64,
+    /// Beginning to compare probes with a run of sets.
+    pub call: f64,
     /// Taking up a survivor of the signatures in a list.
     pub survivor: f64,
     /// Comparing the wide signatures of a survivor of a scan.
@@ -45,6 +47,7 @@ impl Default for Units {
             list: [0.16e-9, 0.25e-9, 0.38e-9],
             entry: 28e-9,
             pass: 1.5e-9,
+            call: 25e-9,
             survivor: 9e-9,
             second: 3e-9,
             verify: 12e-9,
@@ -79,6 +82,7 @@ impl Units {
             list: self.list.map(|unit| unit * vector),
             entry: self.entry * (memory + scalar) / 2.0,
             pass: self.pass * scalar,
+            call: self.call * scalar,
             survivor: self.survivor * (memory + scalar) / 2.0,
             second: self.second * (memory + vector) / 2.0,
             verify: self.verify * memory,

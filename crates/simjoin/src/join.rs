@@ -207,6 +207,19 @@ impl Join {
         self.clone().estimates(true).plan()?.explain(left, right)
     }
 
+    /// Estimates the number of pairs that [`count`](Self::count) would find, from a sample of the
+    /// sets; pairs of rows that hold the same set are counted exactly.
+    pub fn estimate_pairs(
+        &self,
+        left: &SetCollection,
+        right: Option<&SetCollection>,
+    ) -> Result<f64> {
+        let bounds = self.bounds();
+        let parts = simjoin_plan::Join::parts(left, right, bounds);
+        let found: f64 = parts.iter().map(|(join, ..)| simjoin_cpu::estimate_rows(join, 500)).sum();
+        Ok(found + crate::count::repeats(left, right, bounds) as f64)
+    }
+
     /// Says what is wrong with the choice of engine and technique, before any work is done.
     pub fn check(&self) -> Result<()> {
         self.offered().map(drop)
