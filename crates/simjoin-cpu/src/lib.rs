@@ -11,13 +11,15 @@
 //!
 //! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
 //! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to
-//! answer), and `set_join.rs` (from a filter over single sets to a technique).
+//! answer), `set_join.rs` (from a filter over single sets to a technique), and `few_tokens.rs` (which
+//! tokens matter when one side is much smaller).
 
 #![forbid(unsafe_code)]
 
 mod all_pairs;
 mod bitmap;
 mod demands;
+mod few_tokens;
 mod group_join;
 mod naive;
 mod ppjoin;

@@ -10,7 +10,7 @@ mod reach;
 mod technique;
 mod tile;
 
-pub use join::{Join, Order};
+pub use join::{Join, Order, Part};
 pub use reach::{Reach, reaches};
 pub use technique::{Prepared, Technique, Worker};
 pub use tile::{Tile, cut, passes};

@@ -69,6 +69,7 @@ pub fn passes(build: &SetCollection, max_tokens: usize) -> Vec<Range<SetId>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Part;
     use simjoin_core::{Bounds, Measure, Predicate, RawSets, prepare};
 
     fn collection(sizes: &[u32]) -> SetCollection {
@@ -90,7 +91,7 @@ mod tests {
         let left = collection(&[1, 1, 2, 3, 5, 8, 5000, 5000, 6000, 7000, 9000]);
         let right = collection(&[1, 2, 2, 4, 8, 10, 4000, 5000, 5500, 9999]);
         for other in [None, Some(&right)] {
-            for (join, _) in Join::parts(&left, other, jaccard("0.7")) {
+            for (join, _) in Join::parts(&left, other, true, jaccard("0.7")) {
                 for builds in passes(join.build, 6000) {
                     let tile = Tile { builds: builds.clone(), ..Tile::whole(&join) };
                     let tiles = cut(&join, &tile, 5000);
@@ -117,9 +118,10 @@ mod tests {
         let right = collection(&[1, 1, 2, 3, 3, 4, 8, 10]);
         let bounds = jaccard("0.5");
         let mut met = std::collections::HashMap::new();
-        for (join, swapped) in Join::parts(&left, Some(&right), bounds) {
+        for (join, part) in Join::parts(&left, Some(&right), false, bounds) {
             for probe in 0..join.probe.len() as SetId {
                 for build in join.partners(probe) {
+                    let swapped = part == Part::RightProbes;
                     let pair = if swapped { (build, probe) } else { (probe, build) };
                     *met.entry(pair).or_insert(0) += 1;
                 }

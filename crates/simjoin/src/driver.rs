@@ -5,8 +5,8 @@
 
 use crate::join::{Engine, Report};
 use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
-use simjoin_core::{Bounds, Error, PairSink, Result, SetCollection, SetId, SetPair};
-use simjoin_plan::{Join, Technique, Tile, passes};
+use simjoin_core::{Error, PairSink, Result, SetId, SetPair};
+use simjoin_plan::{Join, Part, Technique, Tile, passes};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
@@ -85,18 +85,13 @@ pub(crate) struct Limits {
 /// A technique, ready to run on a pool of threads.
 pub(crate) struct Plan {
     technique: Box<dyn Technique>,
-    bounds: Bounds,
     limits: Limits,
     /// `None`: the pool that the caller is in.
     pool: Option<ThreadPool>,
 }
 
 impl Plan {
-    pub(crate) fn new(
-        technique: Box<dyn Technique>,
-        bounds: Bounds,
-        limits: Limits,
-    ) -> Result<Self> {
+    pub(crate) fn new(technique: Box<dyn Technique>, limits: Limits) -> Result<Self> {
         let pool =
             match limits.threads {
                 0 => None,
@@ -104,7 +99,7 @@ impl Plan {
                     |error| Error::Unavailable(format!("cannot start threads: {error}")),
                 )?),
             };
-        Ok(Plan { technique, bounds, limits, pool })
+        Ok(Plan { technique, limits, pool })
     }
 
     pub(crate) fn report(&self, pairs: u64, candidates: u64) -> Report {
@@ -156,18 +151,17 @@ impl Plan {
         }
     }
 
-    /// Runs every tile; returns the number of candidates. `sink` makes the sink of one thread for
-    /// one part of the join; its second argument says whether the probe is the right side.
+    /// Runs every tile of every part; returns the number of candidates. `sink` makes the sink of
+    /// one thread for one part.
     pub(crate) fn run<'a, S: TileSink>(
         &self,
-        left: &'a SetCollection,
-        right: Option<&'a SetCollection>,
+        parts: Vec<(Join<'a>, Part)>,
         control: &Control,
-        sink: impl Fn(&Join<'a>, bool) -> S + Sync,
+        sink: impl Fn(&Join<'a>, Part) -> S + Sync,
     ) -> Result<u64> {
         let mut work = Vec::new();
-        for (join, swapped) in Join::parts(left, right, self.bounds) {
-            work.extend(self.passes(&join)?.into_iter().map(|builds| (join, swapped, builds)));
+        for (join, part) in parts {
+            work.extend(self.passes(&join)?.into_iter().map(|builds| (join, part, builds)));
         }
         // Progress is counted in probes, over all passes.
         let total = work.iter().map(|(join, ..)| join.probe.len() as u64).sum();
@@ -176,7 +170,7 @@ impl Plan {
         let candidates = AtomicU64::new(0);
         let enough = AtomicBool::new(false);
         let (mut first_piece, mut probes_done) = (0, 0);
-        for (join, swapped, builds) in work {
+        for (join, part, builds) in work {
             if control.stopped() || enough.load(Ordering::Relaxed) {
                 break;
             }
@@ -187,7 +181,7 @@ impl Plan {
             let finished = AtomicUsize::new(0);
             self.broadcast(|| {
                 let mut worker = prepared.worker();
-                let mut sink = sink(&join, swapped);
+                let mut sink = sink(&join, part);
                 while !control.stopped() && !enough.load(Ordering::Relaxed) {
                     let piece = next.fetch_add(1, Ordering::Relaxed);
                     if piece >= pieces {

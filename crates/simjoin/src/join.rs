@@ -4,8 +4,8 @@ use crate::count::Counter;
 use crate::driver::{Control, Limits, Plan};
 use crate::groups::Components;
 use crate::ordered::{Ordered, Room};
-use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection};
-use simjoin_plan::Technique;
+use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection, Side};
+use simjoin_plan::{Part, Technique};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
@@ -88,6 +88,7 @@ pub struct Join {
     technique: String,
     engine: Engine,
     limits: Limits,
+    with_itself: bool,
 }
 
 /// Probe tokens in a tile: large enough that handing it out costs nothing beside doing it, small
@@ -102,6 +103,7 @@ impl Join {
             technique: "auto".into(),
             engine: Engine::Auto,
             limits: Limits { threads: 0, memory: u64::MAX, tile_tokens: TILE_TOKENS },
+            with_itself: false,
         }
     }
 
@@ -138,6 +140,15 @@ impl Join {
         self
     }
 
+    /// In a join of two collections, also joins the right one with itself: new records with the old
+    /// ones and with each other, while old records never meet old ones.
+    /// [`RowPair::left_input`] tells the two kinds of pairs apart. A single collection is joined
+    /// with itself in any case.
+    pub fn with_itself(mut self, also: bool) -> Self {
+        self.with_itself = also;
+        self
+    }
+
     /// Says what is wrong with the choice of engine and technique, before any work is done.
     pub fn check(&self) -> Result<()> {
         self.technique_to_run().map(drop)
@@ -152,8 +163,11 @@ impl Join {
     ) -> Result<Report> {
         let plan = self.plan()?;
         let counter = Counter::default();
-        let candidates = plan.run(left, right, control, |join, _| counter.worker(join))?;
-        let repeats = crate::count::repeats(left, right, self.bounds());
+        let parts = self.parts(left, right);
+        let candidates = plan.run(parts, control, |join, _| counter.worker(join))?;
+        let repeats = self
+            .itself(left, right)
+            .map_or(0, |(sets, _)| crate::count::repeats(sets, self.bounds()));
         Ok(plan.report(counter.total() + repeats, candidates))
     }
 
@@ -168,12 +182,11 @@ impl Join {
         take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
     ) -> Result<Report> {
         let plan = self.plan()?;
-        let ordered =
-            Ordered::new(self.predicate.measure(), right.is_none(), Room::default(), take);
-        let candidates =
-            plan.run(left, right, control, |join, swapped| ordered.worker(join, swapped))?;
-        if right.is_none() {
-            ordered.repeats(left, self.bounds(), control);
+        let ordered = Ordered::new(self.predicate.measure(), Room::default(), take);
+        let parts = self.parts(left, right);
+        let candidates = plan.run(parts, control, |join, part| ordered.worker(join, part))?;
+        if let Some(side) = self.itself(left, right) {
+            ordered.repeats(side, self.bounds(), control);
         }
         Ok(plan.report(ordered.pairs(), candidates))
     }
@@ -183,8 +196,9 @@ impl Join {
     pub fn groups(&self, sets: &SetCollection, control: &Control) -> Result<(Vec<u32>, Report)> {
         let plan = self.plan()?;
         let components = Components::new(sets.len());
-        let candidates = plan.run(sets, None, control, |join, _| components.worker(join))?;
-        let repeats = crate::count::repeats(sets, None, self.bounds());
+        let candidates =
+            plan.run(self.parts(sets, None), control, |join, _| components.worker(join))?;
+        let repeats = crate::count::repeats(sets, self.bounds());
         let pairs = components.pairs() + repeats;
         Ok((components.labels(sets, self.bounds()), plan.report(pairs, candidates)))
     }
@@ -193,8 +207,28 @@ impl Join {
         Bounds::new(self.predicate)
     }
 
+    fn parts<'a>(
+        &self,
+        left: &'a SetCollection,
+        right: Option<&'a SetCollection>,
+    ) -> Vec<(simjoin_plan::Join<'a>, Part)> {
+        simjoin_plan::Join::parts(left, right, self.with_itself, self.bounds())
+    }
+
+    /// The collection that is joined with itself, if there is one.
+    fn itself<'a>(
+        &self,
+        left: &'a SetCollection,
+        right: Option<&'a SetCollection>,
+    ) -> Option<(&'a SetCollection, Side)> {
+        match right {
+            None => Some((left, Side::Left)),
+            Some(right) => self.with_itself.then_some((right, Side::Right)),
+        }
+    }
+
     fn plan(&self) -> Result<Plan> {
-        Plan::new(self.technique_to_run()?, self.bounds(), self.limits)
+        Plan::new(self.technique_to_run()?, self.limits)
     }
 
     fn technique_to_run(&self) -> Result<Box<dyn Technique>> {
