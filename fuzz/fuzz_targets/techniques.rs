@@ -1,11 +1,13 @@
 //! Random collections: every technique must find what the oracle finds, in self-joins and joins of
-//! two, with any number of threads.
+//! two, also of the right one with itself, with any number of threads.
 
 #![no_main]
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use simjoin::{Control, Join, Measure, Predicate, RawSets, SetCollection, TECHNIQUES, prepare};
+use simjoin::{
+    Control, Join, Measure, Predicate, RawSets, SetCollection, Side, TECHNIQUES, prepare,
+};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -13,6 +15,7 @@ use std::ops::ControlFlow;
 struct Case {
     left: Vec<Vec<u8>>,
     right: Option<Vec<Vec<u8>>>,
+    with_itself: bool,
     measure: u8,
     percent: u8,
     threads: bool,
@@ -31,11 +34,13 @@ fn answer(
     join: &Join,
     left: &SetCollection,
     right: Option<&SetCollection>,
-) -> Vec<(u32, u32, u32)> {
+) -> Vec<(Side, u32, u32, u32)> {
     let mut pairs = Vec::new();
     let report = join
         .pairs(left, right, &Control::default(), |rows| {
-            pairs.extend(rows.iter().map(|pair| (pair.left, pair.right, pair.overlap)));
+            pairs.extend(
+                rows.iter().map(|pair| (pair.left_input, pair.left, pair.right, pair.overlap)),
+            );
             ControlFlow::Continue(())
         })
         .unwrap();
@@ -54,7 +59,8 @@ fuzz_target!(|case: Case| {
     let predicate = Predicate::parse(measure, &threshold).unwrap();
     let (left, right) = prepare(raw(&case.left), case.right.as_deref().map(raw), 256).unwrap();
     left.validate().unwrap();
-    let join = Join::new(predicate).threads(1 + usize::from(case.threads));
+    let join =
+        Join::new(predicate).threads(1 + usize::from(case.threads)).with_itself(case.with_itself);
     let oracle = answer(&join.clone().technique("naive"), &left, right.as_ref());
     for technique in TECHNIQUES {
         let found = answer(&join.clone().technique(technique), &left, right.as_ref());

@@ -31,11 +31,13 @@ pub enum Command {
             A text file holds one set per line, tokens separated by white space. CSV, TSV, JSONL, \
             Parquet and Arrow files take --column: a list of strings or integers, or a string that \
             is split at white space. One file is joined with itself; two files are joined left \
-            with right. '-' is standard input; gzip and zstd are read as they are.",
+            with right, and with --with-itself right with right as well. '-' is standard input; \
+            gzip and zstd are read as they are.",
         after_help = "Examples:\n  \
             simjoin sets baskets.txt --jaccard 0.8\n  \
             simjoin sets baskets.txt.gz --overlap 5 --count\n  \
             simjoin sets tables.parquet --column values --containment 0.9 -o joinable.csv\n  \
+            simjoin sets old.txt new.txt --with-itself --jaccard 0.8 -o found.tsv\n  \
             cat baskets.txt | simjoin sets - --dice 0.9 --groups"
     )]
     Sets(SetsFlags),
@@ -45,8 +47,9 @@ pub enum Command {
             A text file holds one record per line. CSV, TSV, JSONL, Parquet and Arrow files take \
             --column: a string. Records become sets of words (Unicode word boundaries, lower-cased) \
             or of q-grams (all substrings of Q characters, the record padded with Q-1 '$' at both \
-            ends). One file is joined with itself; two files are joined left with right. '-' is \
-            standard input; gzip and zstd are read as they are.",
+            ends). One file is joined with itself; two files are joined left with right, and with \
+            --with-itself right with right as well. '-' is standard input; gzip and zstd are read \
+            as they are.",
         after_help = "Examples:\n  \
             simjoin text titles.txt --tokens words --jaccard 0.7\n  \
             simjoin text people.csv --column name --id ssn --tokens qgrams:3 --cosine 0.8\n  \
@@ -119,6 +122,10 @@ pub struct JoinFlags {
     /// The file to join it with; without it, LEFT is joined with itself
     #[arg(value_name = "RIGHT", value_hint = ValueHint::FilePath)]
     pub right: Option<String>,
+
+    /// Also join RIGHT with itself: new records with old ones and with each other
+    #[arg(long, help_heading = "Input")]
+    pub with_itself: bool,
 
     #[command(flatten)]
     pub predicate: PredicateFlags,

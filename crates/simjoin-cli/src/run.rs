@@ -124,11 +124,10 @@ fn pairs(
     writing: &mut Duration,
 ) -> Result<Report> {
     let right_ids = if sides.right.is_some() { &sides.right_ids } else { &sides.left_ids };
-    let mut writer = PairWriter::create(
-        settings.output.as_deref(),
-        sides.left_ids.as_ref(),
-        right_ids.as_ref(),
-    )?;
+    let create =
+        if settings.with_itself { PairWriter::create_with_itself } else { PairWriter::create };
+    let mut writer =
+        create(settings.output.as_deref(), sides.left_ids.as_ref(), right_ids.as_ref())?;
     let mut failure = None;
     let report = settings.join.pairs(sides.left, sides.right, &interrupt.control, |rows| {
         let begin = Instant::now();

@@ -22,6 +22,8 @@ pub enum Answer {
 pub struct Settings {
     pub left: String,
     pub right: Option<String>,
+    /// Whether the right file is joined with itself as well.
+    pub with_itself: bool,
     pub read: ReadOptions,
     pub join: Join,
     pub threads: usize,
@@ -47,7 +49,17 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
     let predicate = Predicate::parse(measure, text)?;
     let engine: Engine = flags.engine.parse()?;
     let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
-    let mut join = Join::new(predicate).engine(engine).technique(&flags.technique);
+    if flags.with_itself && flags.right.is_none() {
+        return Err(Error::Config(
+            "--with-itself is for two files: it joins RIGHT with LEFT and with itself, and RIGHT \
+             is missing"
+                .into(),
+        ));
+    }
+    let mut join = Join::new(predicate)
+        .engine(engine)
+        .technique(&flags.technique)
+        .with_itself(flags.with_itself);
     if let Some(text) = &flags.memory {
         join = join.memory(bytes(text)?);
     }
@@ -74,6 +86,7 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
     Ok(Settings {
         left: flags.left,
         right: flags.right,
+        with_itself: flags.with_itself,
         read,
         join,
         threads,

@@ -22,7 +22,7 @@ pub use bounds::Bounds;
 pub use collection::{RawSets, SetCollection, SizeClass, prepare};
 pub use error::{Error, Result};
 pub use measure::{Measure, Predicate};
-pub use pairs::{PairSink, RowPair, SetPair};
+pub use pairs::{PairSink, RowPair, SetPair, Side};
 pub use threshold::Threshold;
 
 /// A set's position in its collection: sets are ordered by size, then lexicographically.

@@ -19,6 +19,26 @@ pub struct SetPair {
     pub overlap: u32,
 }
 
+/// One of the two inputs of a join.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Side {
+    /// The first input, and the only one of a self-join.
+    #[default]
+    Left,
+    /// The second input.
+    Right,
+}
+
+impl Side {
+    /// The name used in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Side::Left => "left",
+            Side::Right => "right",
+        }
+    }
+}
+
 /// A pair of rows of the input, as a person sees it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowPair {
@@ -30,6 +50,8 @@ pub struct RowPair {
     pub overlap: u32,
     /// Their similarity, for show: it was decided in integers.
     pub similarity: f64,
+    /// The input that holds the row `left`: the right one for a pair within the right input.
+    pub left_input: Side,
 }
 
 /// Takes the pairs that a technique finds.

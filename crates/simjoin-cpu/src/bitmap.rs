@@ -305,6 +305,23 @@ struct Run {
     classes: Range<usize>,
 }
 
+impl Run {
+    /// The largest budget of a probe of size `n` with a set of the run, or a little more; negative
+    /// if there is none.
+    #[inline(always)]
+    fn limit(&self, join: &Join<'_>, n: u32) -> i64 {
+        let size = |class: usize| join.build.classes()[class].size;
+        let (first, last) = (size(self.classes.start), size(self.classes.end - 1));
+        if first == last {
+            return join.bounds.budget(n, first);
+        }
+        // Shares follow a straight line, so the largest is at one of the ends.
+        const UNIT: i32 = 16;
+        let share = |size: u32| join.bounds.build_share(size, UNIT);
+        (join.bounds.probe_share(n, UNIT) + share(first).max(share(last))).div_euclid(UNIT.into())
+    }
+}
+
 impl<'a, const W: usize> Signed<'a, W> {
     fn new(join: &Join<'a>, tile: &Tile) -> Self {
         let reaches = reaches(join, tile);
@@ -427,8 +444,7 @@ impl<const W: usize> SignedWorker<'_, W> {
         if range.is_empty() {
             return;
         }
-        let budget = |class: usize| join.bounds.budget(n, join.build.classes()[class].size);
-        let limit = run.classes.clone().map(budget).max().unwrap_or(-1);
+        let limit = run.limit(join, n);
         if limit < 0 {
             return;
         }

@@ -68,7 +68,8 @@ impl Technique for GroupJoin {
                 starts.push(id);
             }
         }
-        let index = PrefixIndex::new(build, true, starts.iter().map(|&id| prefix(id)));
+        let units = (0..).zip(&starts).map(|(group, &id)| (group, prefix(id)));
+        let index = PrefixIndex::new(build, true, units, |_| true);
         let class_ends = build
             .classes()
             .iter()

@@ -12,8 +12,9 @@
 //!
 //! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
 //! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to
-//! answer), and `set_join.rs` (from a filter over single sets to a technique). `block_index.rs`
-//! holds the lists of `skip-join`.
+//! answer), `set_join.rs` (from a filter over single sets to a technique), and `few_tokens.rs`
+//! (which tokens matter when one side is much smaller). `block_index.rs` holds the lists of
+//! `skip-join`.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ mod all_pairs;
 mod bitmap;
 mod block_index;
 mod demands;
+mod few_tokens;
 mod group_join;
 mod naive;
 mod ppjoin;

@@ -56,7 +56,7 @@ impl Filter for PpJoin {
     const POSITIONS: bool = true;
 
     fn candidates(space: &mut Space<'_>, probe: SetId, partners: &Range<SetId>) -> usize {
-        let Index { join, builds, index } = space.index;
+        let Index { join, builds, index, .. } = space.index;
         let (build, base) = (join.build, builds.start);
         let r = join.probe.set(probe);
         let (lonely, tokens) = index.shared(&r[..space.demands.probe_prefix()]);

@@ -30,18 +30,19 @@ pub(crate) struct PrefixIndex {
 }
 
 impl PrefixIndex {
-    /// Indexes the given prefix of each unit, units numbered in the order given.
+    /// Indexes the `wanted` tokens in the given prefix of each unit. Units rise.
     pub(crate) fn new<'a>(
         collection: &SetCollection,
         with_positions: bool,
-        prefixes: impl Iterator<Item = &'a [TokenId]> + Clone,
+        prefixes: impl Iterator<Item = (u32, &'a [TokenId])> + Clone,
+        wanted: impl Fn(TokenId) -> bool,
     ) -> Self {
         let first_token = collection.lonely_tokens();
         let lists = (collection.universe() - first_token) as usize;
         // Lengths, shifted by one so that the running sum turns them into starts.
         let mut starts = vec![0u32; lists + 1];
-        for prefix in prefixes.clone() {
-            for &token in shared(prefix, first_token) {
+        for (_, prefix) in prefixes.clone() {
+            for &token in shared(prefix, first_token).iter().filter(|&&token| wanted(token)) {
                 starts[(token - first_token) as usize + 1] += 1;
             }
         }
@@ -54,10 +55,13 @@ impl PrefixIndex {
         let mut units = vec![SENTINEL; entries];
         let mut positions = vec![0; if with_positions { entries } else { 0 }];
         let mut next = starts.clone();
-        for (unit, prefix) in (0u32..).zip(prefixes) {
+        for (unit, prefix) in prefixes {
             let tokens = shared(prefix, first_token);
             let skipped = prefix.len() - tokens.len();
             for (position, &token) in (skipped as u32..).zip(tokens) {
+                if !wanted(token) {
+                    continue;
+                }
                 let at = &mut next[(token - first_token) as usize];
                 units[*at as usize] = unit;
                 if with_positions {
@@ -145,7 +149,8 @@ mod tests {
         }
         let (sets, _) = prepare(raw, None, 4).unwrap();
         // Ranks: 3 → 0 (lonely), 1 → 1, 2 → 2, 0 → 3.
-        let index = PrefixIndex::new(&sets, true, (0..4).map(|id| sets.set(id)));
+        let prefixes = (0..4).map(|id| (id, sets.set(id)));
+        let index = PrefixIndex::new(&sets, true, prefixes.clone(), |_| true);
         let mut cursors = index.cursors();
         assert_eq!(index.shared(sets.set(3)), (1, &[1, 2, 3][..]));
         let (units, range) = index.units(&mut cursors, 3, 0, 4);
@@ -153,5 +158,11 @@ mod tests {
         assert_eq!(index.units(&mut cursors, 2, 0, 2).0, [1]);
         assert_eq!(index.units(&mut cursors, 2, 2, 3).0, [2]);
         assert_eq!(index.units(&mut cursors, 2, 4, 4).0, []);
+        // Some sets and some tokens only.
+        let some = PrefixIndex::new(&sets, true, prefixes.skip(2), |token| token != 2);
+        let mut cursors = some.cursors();
+        let (units, range) = some.units(&mut cursors, 3, 0, 4);
+        assert_eq!((units, some.positions(range)), (&[2, 3][..], &[2, 3][..]));
+        assert_eq!(some.units(&mut cursors, 2, 0, 4).0, []);
     }
 }

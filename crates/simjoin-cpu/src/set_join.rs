@@ -2,9 +2,11 @@
 //!
 //! `all-pairs` and `ppjoin` differ in one thing, their [`Filter`]: which of a probe's partners
 //! become candidates. The rest is here: an index over the prefixes of single sets, a worker's
-//! space, and the verification of every candidate.
+//! space, and the verification of every candidate. Where one side is much smaller than the other,
+//! only tokens that the smaller one has are indexed or looked up.
 
 use crate::demands::{Demands, index_prefixes};
+use crate::few_tokens::{Few, FewTokens};
 use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::verify::{AHEAD, Emitter, verify};
 use simjoin_core::{PairSink, SetId};
@@ -34,11 +36,21 @@ pub(crate) fn prepare<'a, F: Filter>(
     let builds = tile.builds.clone();
     let lengths = index_prefixes(join);
     let build = join.build;
-    let prefixes =
-        builds.clone().map(|id| &build.set(id)[..lengths[build.class_of(id) as usize] as usize]);
-    let index = PrefixIndex::new(build, F::POSITIONS, prefixes);
+    let prefix = |id| &build.set(id)[..lengths[build.class_of(id) as usize] as usize];
+    let unit = |id| (id - builds.start, prefix(id));
+    let few = Few::of(join, tile);
+    let index = if few == Few::Probes {
+        let tokens = FewTokens::of_probes(join, tile);
+        // Remembered, because it takes longer to look at a set again than to find out.
+        let met: Vec<SetId> = builds.clone().filter(|&id| tokens.contain_any(prefix(id))).collect();
+        let units = met.iter().map(|&id| unit(id));
+        PrefixIndex::new(build, F::POSITIONS, units, |token| tokens.contain(token))
+    } else {
+        PrefixIndex::new(build, F::POSITIONS, builds.clone().map(unit), |_| true)
+    };
+    let lookups = (few == Few::Builds).then(|| FewTokens::of_builds(join, tile));
     let pieces = cut(join, tile, piece_tokens);
-    let index = Index { join: *join, builds, index };
+    let index = Index { join: *join, builds, index, lookups };
     Box::new(PreparedSets::<F> { index, pieces, filter: PhantomData })
 }
 
@@ -64,8 +76,14 @@ pub(crate) fn memory_bytes(
     let builds = &tile.builds;
     let prefix_tokens =
         builds.clone().map(|id| u64::from(lengths[join.build.class_of(id) as usize])).sum();
+    let few = match Few::of(join, tile) {
+        Few::Neither => 0,
+        Few::Builds => FewTokens::memory_bytes(join),
+        Few::Probes => FewTokens::memory_bytes(join) + 4 * builds.len() as u64,
+    };
     PrefixIndex::memory_bytes(join.build, with_positions, prefix_tokens, threads)
         + 8 * builds.len() as u64 * threads as u64
+        + few
 }
 
 /// Build sets and the index over them. Units of the index are sets, counted from `builds.start`.
@@ -73,6 +91,8 @@ pub(crate) struct Index<'a> {
     pub(crate) join: Join<'a>,
     pub(crate) builds: Range<SetId>,
     pub(crate) index: PrefixIndex,
+    /// The tokens worth looking up, where they are few.
+    lookups: Option<FewTokens>,
 }
 
 struct PreparedSets<'a, F> {
@@ -87,7 +107,7 @@ impl<F: Filter> Prepared for PreparedSets<'_, F> {
     }
 
     fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
-        let Index { join, builds, index } = &self.index;
+        let Index { join, builds, index, .. } = &self.index;
         let space = Space {
             index: &self.index,
             demands: Demands::new(join, builds.clone()),
@@ -134,9 +154,14 @@ impl<F: Filter> SetWorker<'_, F> {
             if partners.is_empty() {
                 continue;
             }
-            let count = F::candidates(space, probe, &partners);
             let r = probes.set(probe);
             let probe_prefix = space.demands.probe_prefix();
+            if let Some(tokens) = &space.index.lookups
+                && !tokens.contain_any(&r[..probe_prefix])
+            {
+                continue;
+            }
+            let count = F::candidates(space, probe, &partners);
             for at in 0..count {
                 if at + AHEAD < count {
                     prefetch(build.set(base + space.candidates[at + AHEAD]));

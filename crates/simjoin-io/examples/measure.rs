@@ -3,7 +3,7 @@
 //! `measure FILE [sets|words|qgrams:Q] [THREADS] [COLUMN]` reads a file five times;
 //! `measure --write OUTPUT ROWS` writes made-up pairs.
 
-use simjoin_core::RowPair;
+use simjoin_core::{RowPair, Side};
 use simjoin_io::{PairWriter, ReadOptions, Tokenizer, read_sets};
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -50,6 +50,7 @@ fn write(path: Option<&str>, count: u32) -> simjoin_core::Result<()> {
                 right: at.wrapping_mul(2_654_435_761) >> 12,
                 overlap,
                 similarity,
+                left_input: Side::Left,
             }
         })
         .collect();

@@ -6,15 +6,14 @@ use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int64Type};
 use common::*;
-use simjoin_core::Error;
-use simjoin_core::RowPair;
+use simjoin_core::{Error, RowPair, Side};
 use simjoin_io::{GroupWriter, Ids, PairWriter, ReadOptions};
 
 const PAIRS: [RowPair; 4] = [
-    RowPair { left: 0, right: 1, overlap: 4, similarity: 0.8 },
-    RowPair { left: 0, right: 2, overlap: 5, similarity: 5.0 },
-    RowPair { left: 1, right: 2, overlap: 1, similarity: 1.0 / 3.0 },
-    RowPair { left: 1, right: 2, overlap: 1, similarity: 0.8 },
+    RowPair { left: 0, right: 1, overlap: 4, similarity: 0.8, left_input: Side::Left },
+    RowPair { left: 0, right: 2, overlap: 5, similarity: 5.0, left_input: Side::Left },
+    RowPair { left: 1, right: 2, overlap: 1, similarity: 1.0 / 3.0, left_input: Side::Left },
+    RowPair { left: 1, right: 2, overlap: 1, similarity: 0.8, left_input: Side::Left },
 ];
 
 fn write_pairs(path: &str, ids: Option<&Ids>) -> u64 {
@@ -174,11 +173,103 @@ fn columns() {
     }
 }
 
+/// The pairs of `PAIRS`, every other one within the right input.
+fn write_with_itself(path: &str, left: Option<&Ids>, right: Option<&Ids>) -> Vec<RowPair> {
+    let mut rows = PAIRS.to_vec();
+    rows.iter_mut().step_by(2).for_each(|row| row.left_input = Side::Right);
+    let mut writer = PairWriter::create_with_itself(Some(path), left, right).unwrap();
+    writer.write(&rows).unwrap();
+    writer.finish().unwrap();
+    rows
+}
+
+#[test]
+fn the_input_of_the_left_row_as_text() {
+    let folder = Folder::new();
+    let expected = "left\tright\toverlap\tsimilarity\tleft_input\n0\t1\t4\t0.8\tright\n\
+                    0\t2\t5\t5\tleft\n1\t2\t1\t0.3333333333333333\tright\n1\t2\t1\t0.8\tleft\n";
+    write_with_itself(&folder.path("a.tsv"), None, None);
+    assert_eq!(text(&folder.path("a.tsv")), expected);
+    write_with_itself(&folder.path("a.csv"), None, None);
+    assert_eq!(text(&folder.path("a.csv")), expected.replace('\t', ","));
+    // Each input's rows by its own ids, quoted where they need it.
+    let (old, new) = (ids(["x", "y,", "z"], false), ids(["5", "6", "\"7\""], false));
+    write_with_itself(&folder.path("b.csv"), Some(&old), Some(&new));
+    assert_eq!(
+        text(&folder.path("b.csv")),
+        "left,right,overlap,similarity,left_input\n5,6,4,0.8,right\nx,\"\"\"7\"\"\",5,5,left\n\
+         6,\"\"\"7\"\"\",1,0.3333333333333333,right\n\"y,\",\"\"\"7\"\"\",1,0.8,left\n"
+    );
+    write_with_itself(&folder.path("a.jsonl"), None, None);
+    let lines = text(&folder.path("a.jsonl"));
+    let first =
+        "{\"left\":0,\"right\":1,\"overlap\":4,\"similarity\":0.8,\"left_input\":\"right\"}\n";
+    assert!(lines.starts_with(first), "{lines}");
+    // The left column is of numbers only when the ids of both inputs are.
+    let numbers = ids(["50", "60", "70"], true);
+    for (old, left) in [(&old, ["\"50\"", "\"x\""]), (&numbers, ["50", "50"])] {
+        write_with_itself(&folder.path("b.jsonl"), Some(old), Some(&numbers));
+        let lines = text(&folder.path("b.jsonl"));
+        for (line, left) in lines.lines().zip(left) {
+            assert!(line.starts_with(&format!("{{\"left\":{left},\"right\":")), "{line}");
+            assert!(line.contains("\"right\":60") || line.contains("\"right\":70"), "{line}");
+        }
+    }
+    let path = folder.path("c.tsv");
+    assert!(PairWriter::create_with_itself(Some(&path), Some(&old), None).is_err());
+}
+
+#[test]
+fn the_input_of_the_left_row_as_a_column() {
+    let folder = Folder::new();
+    let (strings, integers) = (ids(["x", "", "z"], false), ids(["-5", "70", "6"], true));
+    for name in ["a.parquet", "a.arrow"] {
+        let path = folder.path(name);
+        let load = if name.ends_with("parquet") { read_parquet } else { read_arrow };
+        for (left, right) in [
+            (None, None),
+            (Some(&strings), Some(&integers)),
+            (Some(&integers), Some(&strings)),
+            (Some(&integers), Some(&integers)),
+        ] {
+            let rows = write_with_itself(&path, left, right);
+            let batches = load(&path);
+            let batch = &batches[0];
+            assert_eq!((batches.len(), batch.num_rows(), batch.num_columns()), (1, 4, 5));
+            let schema = batch.schema();
+            assert_eq!(schema.field(4).name(), "left_input");
+            assert!(schema.fields().iter().all(|field| !field.is_nullable()));
+            for (at, row) in rows.iter().enumerate() {
+                assert_eq!(batch.column(4).as_string::<i32>().value(at), row.left_input.name());
+                let named = |ids: Option<&Ids>, row: u32| {
+                    ids.map_or(row.to_string(), |ids| ids.get(row as usize).to_owned())
+                };
+                let of_left = if row.left_input == Side::Left { left } else { right };
+                let wanted = [named(of_left, row.left), named(right, row.right)];
+                for (column, wanted) in (0..2).zip(wanted) {
+                    let column = batch.column(column);
+                    let value = match column.as_string_opt::<i32>() {
+                        Some(strings) => strings.value(at).to_owned(),
+                        None => column.as_primitive::<Int64Type>().value(at).to_string(),
+                    };
+                    assert_eq!(value, wanted, "{name}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn many_rows_go_out_in_batches() {
     let folder = Folder::new();
     let rows: Vec<RowPair> = (0..200_000u32)
-        .map(|n| RowPair { left: n, right: n * 3, overlap: n % 7, similarity: f64::from(n) / 9.0 })
+        .map(|n| RowPair {
+            left: n,
+            right: n * 3,
+            overlap: n % 7,
+            similarity: f64::from(n) / 9.0,
+            left_input: Side::Left,
+        })
         .collect();
     for name in ["a.parquet", "a.arrow", "a.tsv"] {
         let path = folder.path(name);

@@ -8,6 +8,8 @@
 //! * A join of R with S is two: R probes S for sets up to its own size ([`Order::NotLarger`]), then
 //!   S probes R for sets that are smaller ([`Order::Smaller`]). Each pair is met exactly once, and
 //!   the smaller set is always the indexed one, which allows the shorter index prefix.
+//! * New records against old ones are these two and the self-join of the new ones; old records
+//!   never meet old ones.
 
 use simjoin_core::{Bounds, SetCollection, SetId};
 use std::ops::Range;
@@ -21,6 +23,26 @@ pub enum Order {
     NotLarger,
     /// The sets smaller than the probe.
     Smaller,
+}
+
+/// Which side of what the user asked for probes which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The left side with itself.
+    LeftItself,
+    /// The left side looks for partners on the right.
+    LeftProbes,
+    /// The right side looks for partners on the left.
+    RightProbes,
+    /// The right side with itself.
+    RightItself,
+}
+
+impl Part {
+    /// Whether this is a self-join.
+    pub fn is_itself(self) -> bool {
+        matches!(self, Part::LeftItself | Part::RightItself)
+    }
 }
 
 /// Probe sets, build sets, and the bounds that a pair must satisfy.
@@ -37,21 +59,26 @@ pub struct Join<'a> {
 }
 
 impl<'a> Join<'a> {
-    /// The joins that make up a self-join (one) or a join of two collections (two). The second
-    /// component says whether the probe is the right side.
+    /// The joins that make up a self-join (one) or a join of two collections (two, and a third for
+    /// the right one `with_itself`).
     pub fn parts(
         left: &'a SetCollection,
         right: Option<&'a SetCollection>,
+        with_itself: bool,
         bounds: Bounds,
-    ) -> Vec<(Join<'a>, bool)> {
+    ) -> Vec<(Join<'a>, Part)> {
         let join = |probe, build, order| Join { probe, build, bounds, order };
-        match right {
-            None => vec![(join(left, left, Order::Before), false)],
-            Some(right) => vec![
-                (join(left, right, Order::NotLarger), false),
-                (join(right, left, Order::Smaller), true),
-            ],
+        let Some(right) = right else {
+            return vec![(join(left, left, Order::Before), Part::LeftItself)];
+        };
+        let mut parts = vec![
+            (join(left, right, Order::NotLarger), Part::LeftProbes),
+            (join(right, left, Order::Smaller), Part::RightProbes),
+        ];
+        if with_itself {
+            parts.push((join(right, right, Order::Before), Part::RightItself));
         }
+        parts
     }
 
     /// The build sets that a probe set has to meet: those that the order and the length filter

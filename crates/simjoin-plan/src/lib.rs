@@ -14,7 +14,7 @@ mod tile;
 mod units;
 
 pub use choose::{Choice, Means, choose};
-pub use join::{Join, Order};
+pub use join::{Join, Order, Part};
 pub use reach::{Reach, build_prefixes, reaches};
 pub use survey::{Effort, Random, Survey, WIDTHS};
 pub use technique::{Cost, Prepared, Room, Technique, Worker};

@@ -14,6 +14,7 @@
 use crate::{Join, Order, Reach, Tile, build_prefixes, reaches};
 use simjoin_core::SetId;
 use simjoin_kernels::bitmap::Kernels;
+use std::ops::Range;
 
 /// Signature widths, in words, for which survival is estimated.
 pub const WIDTHS: [usize; 4] = [1, 2, 4, 8];
@@ -146,68 +147,107 @@ impl<'a> Survey<'a> {
         let Join { probe, build, bounds, order } = self.join;
         let lonely = build.lonely_tokens();
         let top = build.universe().saturating_sub(1);
-        // The sampled build sets: how many have each token in their prefix, and one that does.
-        let mut lists: Vec<(u32, SetId, u32)> =
-            vec![(0, 0, 0); (build.universe() - lonely) as usize];
-        let builds = &self.tile.builds;
-        let step = (builds.len() / effort.sets.max(1)).max(1) as u64;
         let mut random = Random::default();
-        let (mut taken, mut at) = (0u64, u64::from(builds.start) + random.below(step));
-        while at < u64::from(builds.end) {
-            let set = at as SetId;
+        // The sampled build sets: how many have each token in their prefix, and one that does.
+        let mut lists = vec![List::default(); (build.universe() - lonely) as usize];
+        let mut builds = 0u64;
+        for set in every(&self.tile.builds, effort.sets, &mut random) {
             let prefix = prefixes[build.class_of(set) as usize] as usize;
             for (position, &token) in (0..).zip(&build.set(set)[..prefix]) {
                 if token >= lonely {
                     let list = &mut lists[(token - lonely) as usize];
-                    *list = (list.0 + 1, set, position);
+                    list.count += 1;
+                    if random.below(u64::from(list.count)) == 0 {
+                        (list.set, list.position) = (set, position);
+                    }
                 }
             }
-            taken += 1;
-            at += if step == 1 { 1 } else { 1 + random.below(2 * step - 1) };
+            builds += 1;
         }
-        let scale = builds.len() as f64 / taken.max(1) as f64;
+        // The prefix tokens of sampled probes, each with all the sampled sets that it meets.
+        let mut entries: Vec<(SetId, u32)> = Vec::new();
+        let mut met = Vec::new();
+        let mut probes = 0u64;
+        for set in every(&self.tile.probes, effort.sets, &mut random) {
+            let reach = &self.reaches[probe.class_of(set) as usize];
+            for (position, &token) in (0..).zip(&probe.set(set)[..reach.prefix as usize]) {
+                if token >= lonely {
+                    let list = &lists[(token - lonely) as usize];
+                    // A set does not meet itself.
+                    let itself = order == Order::Before && list.set == set;
+                    if list.count > u32::from(itself) {
+                        entries.push((set, position));
+                        met.push(u64::from(list.count) - u64::from(itself));
+                    }
+                }
+            }
+            probes += 1;
+        }
+        let total: u64 = met.iter().sum();
+        if total == 0 {
+            return;
+        }
         let kernels = (Kernels::<1>::best(), Kernels::<2>::best(), Kernels::<4>::best());
-        let entries = |reach: &Reach| reach.probes.len() as u64 * u64::from(reach.prefix);
-        let pick = Pick::new(self.reaches.iter().map(entries));
-        let (mut met, mut survived, mut placed) = (0.0, [0.0; 3], 0.0);
+        let pick = Pick::new(met.into_iter());
+        let (mut reached, mut survived, mut placed) = (0u32, [0u32; 3], 0u32);
         for _ in 0..effort.pairs {
-            let reach = &self.reaches[pick.one(&mut random)];
-            let r = reach.probes.start + random.below(reach.probes.len() as u64) as SetId;
-            let i = random.below(u64::from(reach.prefix)) as usize;
-            let token = probe.set(r)[i];
-            if token < lonely {
+            let (r, i) = entries[pick.one(&mut random)];
+            let token = probe.set(r)[i as usize];
+            let List { set: s, position: j, .. } = lists[(token - lonely) as usize];
+            let reach = &self.reaches[probe.class_of(r) as usize];
+            if !reach.of(order, r).contains(&s) {
                 continue;
             }
-            let (count, s, j) = lists[(token - lonely) as usize];
-            if count == 0 || !reach.of(order, r).contains(&s) {
-                continue;
-            }
-            let weight = f64::from(count) * scale;
-            met += weight;
+            reached += 1;
             let (r, s) = (probe.set(r), build.set(s));
+            let (i, j) = (i as usize, j as usize);
             let required = bounds.required_overlap(r.len() as u32, s.len() as u32) as usize;
-            if r.len() - i >= required && s.len() - j as usize >= required {
-                placed += weight;
-            }
-            let budget = bounds.budget(r.len() as u32, s.len() as u32) - i as i64 - i64::from(j);
-            let (r, s) = (&r[i..], &s[j as usize..]);
+            placed += u32::from(r.len() - i >= required && s.len() - j >= required);
+            let budget = bounds.budget(r.len() as u32, s.len() as u32) - (i + j) as i64;
+            let (r, s) = (&r[i..], &s[j..]);
             let distances = [
                 kernels.0.distance(&kernels.0.signature(r, top), &kernels.0.signature(s, top)),
                 kernels.1.distance(&kernels.1.signature(r, top), &kernels.1.signature(s, top)),
                 kernels.2.distance(&kernels.2.signature(r, top), &kernels.2.signature(s, top)),
             ];
             for (survived, distance) in survived.iter_mut().zip(distances) {
-                if distance as i64 <= budget {
-                    *survived += weight;
-                }
+                *survived += u32::from(distance as i64 <= budget);
             }
         }
-        self.list_pairs = self.probe_entries as f64 * met / effort.pairs as f64;
-        if met > 0.0 {
-            self.list_survival = survived.map(|weight| weight / met);
-            self.list_position = placed / met;
-        }
+        let scale = |range: &Range<SetId>, taken: u64| range.len() as f64 / taken.max(1) as f64;
+        let all =
+            total as f64 * scale(&self.tile.builds, builds) * scale(&self.tile.probes, probes);
+        self.list_pairs = all * f64::from(reached) / effort.pairs as f64;
+        let part = |count: u32| f64::from(count) / f64::from(reached.max(1));
+        self.list_survival = survived.map(part);
+        self.list_position = part(placed);
     }
+}
+
+/// What the sampled build sets show of the list of a token.
+#[derive(Clone, Copy, Default)]
+struct List {
+    count: u32,
+    /// One of its sets, each as likely as the others, and where the token stands in it.
+    set: SetId,
+    position: u32,
+}
+
+/// About so many sets of a range, in order, at random distances.
+fn every<'r>(
+    range: &Range<SetId>,
+    count: usize,
+    random: &mut Random,
+) -> impl Iterator<Item = SetId> + 'r {
+    let step = (range.len() / count.max(1)).max(1) as u64;
+    let mut random = Random(random.below(u64::MAX));
+    let end = u64::from(range.end);
+    let mut at = u64::from(range.start) + random.below(step);
+    std::iter::from_fn(move || {
+        let set = at;
+        at += if step == 1 { 1 } else { 1 + random.below(2 * step - 1) };
+        (set < end).then_some(set as SetId)
+    })
 }
 
 /// Picks a number with a probability that follows its weight.

@@ -68,15 +68,12 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// In a self-join, the pairs of rows that hold the same set, as far as the set satisfies the
-/// bounds with itself. Techniques compare distinct sets only.
-pub(crate) fn repeats(left: &SetCollection, right: Option<&SetCollection>, bounds: Bounds) -> u64 {
-    if right.is_some() {
-        return 0;
-    }
-    repeated_sets(left, bounds)
+/// The pairs of rows of one collection that hold the same set, as far as the set satisfies the
+/// bounds with itself: what a self-join adds, because techniques compare distinct sets only.
+pub(crate) fn repeats(sets: &SetCollection, bounds: Bounds) -> u64 {
+    repeated_sets(sets, bounds)
         .map(|set| {
-            let rows = u64::from(left.weight(set));
+            let rows = u64::from(sets.weight(set));
             rows * (rows - 1) / 2
         })
         .sum()

@@ -5,8 +5,8 @@
 
 use crate::join::{Engine, Report, StepPlan, StepReport};
 use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
-use simjoin_core::{Bounds, Error, PairSink, Result, SetCollection, SetId, SetPair};
-use simjoin_plan::{Choice, Join, Means, Room, Technique, Units, choose};
+use simjoin_core::{Error, PairSink, Result, SetCollection, SetId, SetPair};
+use simjoin_plan::{Choice, Join, Means, Part, Room, Technique, Units, choose};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -80,7 +80,6 @@ pub(crate) struct Limits {
 /// Techniques to choose from, and threads to run them.
 pub(crate) struct Plan {
     offered: Vec<Box<dyn Technique>>,
-    bounds: Bounds,
     limits: Limits,
     units: Units,
     explain: bool,
@@ -91,7 +90,7 @@ pub(crate) struct Plan {
 /// A part of the join, and what is to be done with it.
 struct Step<'a> {
     join: Join<'a>,
-    swapped: bool,
+    part: Part,
     choice: Choice,
 }
 
@@ -104,7 +103,6 @@ pub(crate) struct Ran {
 impl Plan {
     pub(crate) fn new(
         offered: Vec<Box<dyn Technique>>,
-        bounds: Bounds,
         limits: Limits,
         explain: bool,
     ) -> Result<Self> {
@@ -115,7 +113,7 @@ impl Plan {
                     |error| Error::Unavailable(format!("cannot start threads: {error}")),
                 )?),
             };
-        Ok(Plan { offered, bounds, limits, units: crate::units::units(), explain, pool })
+        Ok(Plan { offered, limits, units: crate::units::units(), explain, pool })
     }
 
     pub(crate) fn report(&self, pairs: u64, ran: Ran) -> Report {
@@ -164,11 +162,7 @@ impl Plan {
     }
 
     /// What is to be done.
-    fn steps<'a>(
-        &self,
-        left: &'a SetCollection,
-        right: Option<&'a SetCollection>,
-    ) -> Result<Vec<Step<'a>>> {
+    fn steps<'a>(&self, parts: Vec<(Join<'a>, Part)>) -> Result<Vec<Step<'a>>> {
         let offered: Vec<&dyn Technique> = self.offered.iter().map(|offer| &**offer).collect();
         let means = Means {
             units: &self.units,
@@ -177,20 +171,16 @@ impl Plan {
             explain: self.explain,
         };
         let mut steps = Vec::new();
-        for (join, swapped) in Join::parts(left, right, self.bounds) {
+        for (join, part) in parts {
             let choices = choose(&join, &offered, &means)?;
-            steps.extend(choices.into_iter().map(|choice| Step { join, swapped, choice }));
+            steps.extend(choices.into_iter().map(|choice| Step { join, part, choice }));
         }
         Ok(steps)
     }
 
     /// What would be done, and what else was considered.
-    pub(crate) fn explain(
-        &self,
-        left: &SetCollection,
-        right: Option<&SetCollection>,
-    ) -> Result<Vec<StepPlan>> {
-        let steps = self.install(|| self.steps(left, right))?;
+    pub(crate) fn explain(&self, parts: Vec<(Join<'_>, Part)>) -> Result<Vec<StepPlan>> {
+        let steps = self.install(|| self.steps(parts))?;
         let describe = |step: Step<'_>| {
             let Choice { tile, technique, considered, pairs } = step.choice;
             let label = |at: usize| (self.offered[at].name(), self.offered[at].variant());
@@ -208,16 +198,14 @@ impl Plan {
         Ok(steps.into_iter().map(describe).collect())
     }
 
-    /// Runs every step. `sink` makes the sink of one thread for one part of the join; its second
-    /// argument says whether the probe is the right side.
+    /// Runs every step of every part. `sink` makes the sink of one thread for one part.
     pub(crate) fn run<'a, S: TileSink>(
         &self,
-        left: &'a SetCollection,
-        right: Option<&'a SetCollection>,
+        parts: Vec<(Join<'a>, Part)>,
         control: &Control,
-        sink: impl Fn(&Join<'a>, bool) -> S + Sync,
+        sink: impl Fn(&Join<'a>, Part) -> S + Sync,
     ) -> Result<Ran> {
-        let steps = self.install(|| self.steps(left, right))?;
+        let steps = self.install(|| self.steps(parts))?;
         // Progress is counted in probes, over all steps.
         let total = steps.iter().map(|step| step.choice.tile.probes.len() as u64).sum();
         control.done.store(0, Ordering::Relaxed);
@@ -231,7 +219,7 @@ impl Plan {
             bytes: self.limits.memory,
             threads: self.threads(),
         };
-        for Step { join, swapped, choice } in steps {
+        for Step { join, part, choice } in steps {
             if control.stopped() || enough.load(Ordering::Relaxed) {
                 break;
             }
@@ -244,7 +232,7 @@ impl Plan {
             let finished = AtomicUsize::new(0);
             self.broadcast(|| {
                 let mut worker = prepared.worker();
-                let mut sink = sink(&join, swapped);
+                let mut sink = sink(&join, part);
                 while !control.stopped() && !enough.load(Ordering::Relaxed) {
                     let piece = next.fetch_add(1, Ordering::Relaxed);
                     if piece >= pieces {

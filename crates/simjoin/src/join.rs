@@ -4,8 +4,8 @@ use crate::count::Counter;
 use crate::driver::{Control, Limits, Plan};
 use crate::groups::Components;
 use crate::ordered::{Ordered, Room};
-use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection};
-use simjoin_plan::Technique;
+use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection, Side};
+use simjoin_plan::{Part, Technique};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
@@ -140,6 +140,7 @@ pub struct Join {
     engine: Engine,
     limits: Limits,
     explain: bool,
+    with_itself: bool,
 }
 
 /// Probe tokens in a tile: large enough that handing it out costs nothing beside doing it, small
@@ -154,6 +155,7 @@ impl Join {
             technique: "auto".into(),
             engine: Engine::Auto,
             explain: false,
+            with_itself: false,
             limits: Limits { threads: 0, memory: u64::MAX, tile_tokens: TILE_TOKENS },
         }
     }
@@ -204,7 +206,7 @@ impl Join {
         left: &SetCollection,
         right: Option<&SetCollection>,
     ) -> Result<Vec<StepPlan>> {
-        self.clone().estimates(true).plan()?.explain(left, right)
+        self.clone().estimates(true).plan()?.explain(self.parts(left, right))
     }
 
     /// Estimates the number of pairs that [`count`](Self::count) would find, from a sample of the
@@ -214,10 +216,18 @@ impl Join {
         left: &SetCollection,
         right: Option<&SetCollection>,
     ) -> Result<f64> {
-        let bounds = self.bounds();
-        let parts = simjoin_plan::Join::parts(left, right, bounds);
-        let found: f64 = parts.iter().map(|(join, ..)| simjoin_cpu::estimate_rows(join, 500)).sum();
-        Ok(found + crate::count::repeats(left, right, bounds) as f64)
+        let parts = self.parts(left, right);
+        let found: f64 = parts.iter().map(|(join, _)| simjoin_cpu::estimate_rows(join, 500)).sum();
+        Ok(found + self.repeats(left, right) as f64)
+    }
+
+    /// In a join of two collections, also joins the right one with itself: new records with the old
+    /// ones and with each other, while old records never meet old ones.
+    /// [`RowPair::left_input`] tells the two kinds of pairs apart. A single collection is joined
+    /// with itself in any case.
+    pub fn with_itself(mut self, also: bool) -> Self {
+        self.with_itself = also;
+        self
     }
 
     /// Says what is wrong with the choice of engine and technique, before any work is done.
@@ -234,9 +244,9 @@ impl Join {
     ) -> Result<Report> {
         let plan = self.plan()?;
         let counter = Counter::default();
-        let ran = plan.run(left, right, control, |join, _| counter.worker(join))?;
-        let repeats = crate::count::repeats(left, right, self.bounds());
-        Ok(plan.report(counter.total() + repeats, ran))
+        let parts = self.parts(left, right);
+        let ran = plan.run(parts, control, |join, _| counter.worker(join))?;
+        Ok(plan.report(counter.total() + self.repeats(left, right), ran))
     }
 
     /// Hands every pair of rows to `take`, in batches. The order does not depend on the number of
@@ -250,11 +260,11 @@ impl Join {
         take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
     ) -> Result<Report> {
         let plan = self.plan()?;
-        let ordered =
-            Ordered::new(self.predicate.measure(), right.is_none(), Room::default(), take);
-        let ran = plan.run(left, right, control, |join, swapped| ordered.worker(join, swapped))?;
-        if right.is_none() {
-            ordered.repeats(left, self.bounds(), control);
+        let ordered = Ordered::new(self.predicate.measure(), Room::default(), take);
+        let parts = self.parts(left, right);
+        let ran = plan.run(parts, control, |join, part| ordered.worker(join, part))?;
+        if let Some(side) = self.itself(left, right) {
+            ordered.repeats(side, self.bounds(), control);
         }
         Ok(plan.report(ordered.pairs(), ran))
     }
@@ -264,9 +274,8 @@ impl Join {
     pub fn groups(&self, sets: &SetCollection, control: &Control) -> Result<(Vec<u32>, Report)> {
         let plan = self.plan()?;
         let components = Components::new(sets.len());
-        let ran = plan.run(sets, None, control, |join, _| components.worker(join))?;
-        let repeats = crate::count::repeats(sets, None, self.bounds());
-        let pairs = components.pairs() + repeats;
+        let ran = plan.run(self.parts(sets, None), control, |join, _| components.worker(join))?;
+        let pairs = components.pairs() + self.repeats(sets, None);
         Ok((components.labels(sets, self.bounds()), plan.report(pairs, ran)))
     }
 
@@ -274,8 +283,34 @@ impl Join {
         Bounds::new(self.predicate)
     }
 
+    fn parts<'a>(
+        &self,
+        left: &'a SetCollection,
+        right: Option<&'a SetCollection>,
+    ) -> Vec<(simjoin_plan::Join<'a>, Part)> {
+        simjoin_plan::Join::parts(left, right, self.with_itself, self.bounds())
+    }
+
+    /// The collection that is joined with itself, if there is one.
+    fn itself<'a>(
+        &self,
+        left: &'a SetCollection,
+        right: Option<&'a SetCollection>,
+    ) -> Option<(&'a SetCollection, Side)> {
+        match right {
+            None => Some((left, Side::Left)),
+            Some(right) => self.with_itself.then_some((right, Side::Right)),
+        }
+    }
+
+    /// Pairs of rows that hold the same set.
+    fn repeats(&self, left: &SetCollection, right: Option<&SetCollection>) -> u64 {
+        let itself = self.itself(left, right);
+        itself.map_or(0, |(sets, _)| crate::count::repeats(sets, self.bounds()))
+    }
+
     fn plan(&self) -> Result<Plan> {
-        Plan::new(self.offered()?, self.bounds(), self.limits, self.explain)
+        Plan::new(self.offered()?, self.limits, self.explain)
     }
 
     /// The techniques to choose from.

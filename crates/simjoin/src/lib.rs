@@ -26,7 +26,7 @@
 //!
 //! [`Join::count`] only counts, [`Join::groups`] finds connected components, [`Join::pairs`]
 //! streams every pair, in an order that does not depend on the number of threads as long as one pass
-//! fits the memory.
+//! fits the memory. [`Join::with_itself`] is for new records against old ones.
 
 #![forbid(unsafe_code)]
 
@@ -40,5 +40,6 @@ mod units;
 pub use driver::Control;
 pub use join::{Engine, Join, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS};
 pub use simjoin_core::{
-    Bounds, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Threshold, prepare,
+    Bounds, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side, Threshold,
+    prepare,
 };

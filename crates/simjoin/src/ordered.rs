@@ -17,8 +17,8 @@
 
 use crate::count::repeated_sets;
 use crate::driver::{Control, TileSink};
-use simjoin_core::{Bounds, Measure, PairSink, RowPair, SetCollection, SetPair};
-use simjoin_plan::Join;
+use simjoin_core::{Bounds, Measure, PairSink, RowPair, SetCollection, SetPair, Side};
+use simjoin_plan::{Join, Part};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -40,7 +40,6 @@ impl Default for Room {
 
 pub(crate) struct Ordered<F> {
     measure: Measure,
-    self_join: bool,
     room: Room,
     state: Mutex<State<F>>,
     turn: Condvar,
@@ -67,7 +66,7 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()>> State<F> {
 }
 
 impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
-    pub(crate) fn new(measure: Measure, self_join: bool, room: Room, take: F) -> Self {
+    pub(crate) fn new(measure: Measure, room: Room, take: F) -> Self {
         let state = State {
             take,
             flow: ControlFlow::Continue(()),
@@ -76,19 +75,24 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
             early: BTreeMap::new(),
             early_rows: 0,
         };
-        Ordered { measure, self_join, room, state: Mutex::new(state), turn: Condvar::new() }
+        Ordered { measure, room, state: Mutex::new(state), turn: Condvar::new() }
     }
 
-    pub(crate) fn worker<'a>(&'a self, join: &Join<'a>, swapped: bool) -> OrderedSink<'a, F> {
-        OrderedSink { ordered: self, join: *join, swapped, tile: 0, rows: Vec::new() }
+    pub(crate) fn worker<'a>(&'a self, join: &Join<'a>, part: Part) -> OrderedSink<'a, F> {
+        OrderedSink { ordered: self, join: *join, part, tile: 0, rows: Vec::new() }
     }
 
     pub(crate) fn pairs(&self) -> u64 {
         self.lock().pairs
     }
 
-    /// Passes on the pairs of rows that hold the same set.
-    pub(crate) fn repeats(&self, sets: &SetCollection, bounds: Bounds, control: &Control) {
+    /// Passes on the pairs of rows of one side that hold the same set.
+    pub(crate) fn repeats(
+        &self,
+        (sets, left_input): (&SetCollection, Side),
+        bounds: Bounds,
+        control: &Control,
+    ) {
         let mut state = self.lock();
         let mut rows = Vec::new();
         for set in repeated_sets(sets, bounds) {
@@ -96,7 +100,7 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
             let similarity = self.measure.similarity(size, size, size);
             for (at, &left) in sets.rows(set).iter().enumerate() {
                 for &right in &sets.rows(set)[at + 1..] {
-                    rows.push(RowPair { left, right, overlap: size, similarity });
+                    rows.push(RowPair { left, right, overlap: size, similarity, left_input });
                     if rows.len() >= self.room.buffer {
                         state.pass_on(&rows);
                         rows.clear();
@@ -141,7 +145,7 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
 pub(crate) struct OrderedSink<'a, F> {
     ordered: &'a Ordered<F>,
     join: Join<'a>,
-    swapped: bool,
+    part: Part,
     tile: usize,
     rows: Vec<RowPair>,
 }
@@ -165,14 +169,19 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> PairSink for OrderedSink<'_
 
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
         let Join { probe: probes, build: builds, .. } = self.join;
+        let left_input = if self.part == Part::RightItself { Side::Right } else { Side::Left };
         for &SetPair { probe, build, overlap } in pairs {
             let similarity =
                 self.ordered.measure.similarity(probes.size(probe), builds.size(build), overlap);
             for &a in probes.rows(probe) {
                 for &b in builds.rows(build) {
-                    let exchange = if self.ordered.self_join { b < a } else { self.swapped };
+                    let exchange = match self.part {
+                        Part::LeftItself | Part::RightItself => b < a,
+                        Part::LeftProbes => false,
+                        Part::RightProbes => true,
+                    };
                     let (left, right) = if exchange { (b, a) } else { (a, b) };
-                    self.rows.push(RowPair { left, right, overlap, similarity });
+                    self.rows.push(RowPair { left, right, overlap, similarity, left_input });
                     if self.rows.len() >= self.ordered.room.buffer {
                         self.pass_on()?;
                     }
@@ -242,10 +251,10 @@ mod tests {
     fn run(room: Room, take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send) -> u64 {
         let sets = collection();
         let join = join(&sets);
-        let ordered = Ordered::new(Measure::Jaccard, false, room, take);
+        let ordered = Ordered::new(Measure::Jaccard, room, take);
         std::thread::scope(|scope| {
             for tile in (0..8).rev() {
-                let mut sink = ordered.worker(&join, false);
+                let mut sink = ordered.worker(&join, Part::LeftProbes);
                 scope.spawn(move || {
                     sink.begin(tile as usize);
                     let pairs: Vec<SetPair> = (0..tile).map(|build| pair(tile, build)).collect();
@@ -293,19 +302,17 @@ mod tests {
     fn a_panic_ends_the_waiting() {
         let sets = collection();
         let join = join(&sets);
-        let ordered = Ordered::new(
-            Measure::Jaccard,
-            false,
-            Room { buffer: 1, early: 0 },
-            |_: &[RowPair]| ControlFlow::Continue(()),
-        );
+        let ordered =
+            Ordered::new(Measure::Jaccard, Room { buffer: 1, early: 0 }, |_: &[RowPair]| {
+                ControlFlow::Continue(())
+            });
         let (first, second) = std::thread::scope(|scope| {
-            let mut waiting = ordered.worker(&join, false);
+            let mut waiting = ordered.worker(&join, Part::LeftProbes);
             let second = scope.spawn(move || {
                 waiting.begin(1);
                 waiting.push(&[pair(1, 0)])
             });
-            let mut failing = ordered.worker(&join, false);
+            let mut failing = ordered.worker(&join, Part::LeftProbes);
             let first = scope.spawn(move || {
                 failing.begin(0);
                 panic!("on purpose");

@@ -5,10 +5,9 @@
 //! each batch as it is.
 
 use super::target::Target;
-use super::{Layout, OutputFormat};
-use crate::ids::Ids;
+use super::{Key, Layout, OutputFormat};
 use arrow_array::builder::StringBuilder;
-use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
@@ -16,7 +15,7 @@ use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
-use simjoin_core::RowPair;
+use simjoin_core::{RowPair, Side};
 use std::io::{self, BufWriter, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -66,16 +65,16 @@ impl<'a> ColumnWriter<'a> {
         layout: Layout<'a>,
     ) -> io::Result<Self> {
         let mut fields: Vec<Field> = Vec::new();
-        for (name, ids) in layout.keys {
-            let kind = match ids {
-                Some(ids) if !ids.are_integers() => DataType::Utf8,
-                _ => DataType::Int64,
-            };
-            fields.push(Field::new(name, kind, false));
+        for key in &layout.keys {
+            let kind = if key.is_integers() { DataType::Int64 } else { DataType::Utf8 };
+            fields.push(Field::new(key.name, kind, false));
         }
         if layout.measures {
             fields.push(Field::new("overlap", DataType::Int64, false));
             fields.push(Field::new("similarity", DataType::Float64, false));
+        }
+        if layout.inputs {
+            fields.push(Field::new("left_input", DataType::Utf8, false));
         }
         let schema = Arc::new(Schema::new(fields));
         let format = match format {
@@ -107,14 +106,18 @@ impl<'a> ColumnWriter<'a> {
     fn write_batch(&mut self) -> io::Result<()> {
         let rows = &self.rows;
         let mut columns: Vec<ArrayRef> = vec![
-            key_column(self.layout.keys[0].1, rows.iter().map(|row| row.left))?,
-            key_column(self.layout.keys[1].1, rows.iter().map(|row| row.right))?,
+            key_column(&self.layout.keys[0], rows.iter().map(|row| (row.left_input, row.left)))?,
+            key_column(&self.layout.keys[1], rows.iter().map(|row| (Side::Right, row.right)))?,
         ];
         if self.layout.measures {
             let overlaps = rows.iter().map(|row| i64::from(row.overlap));
             columns.push(Arc::new(Int64Array::from_iter_values(overlaps)));
             let similarities = rows.iter().map(|row| row.similarity);
             columns.push(Arc::new(Float64Array::from_iter_values(similarities)));
+        }
+        if self.layout.inputs {
+            let inputs = rows.iter().map(|row| row.left_input.name());
+            columns.push(Arc::new(StringArray::from_iter_values(inputs)));
         }
         let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(arrow_error)?;
         self.rows.clear();
@@ -146,16 +149,19 @@ impl<'a> ColumnWriter<'a> {
     }
 }
 
-fn key_column(ids: Option<&Ids>, rows: impl Iterator<Item = u32>) -> io::Result<ArrayRef> {
-    Ok(match ids {
-        None => Arc::new(Int64Array::from_iter_values(rows.map(i64::from))),
-        Some(ids) if ids.are_integers() => {
-            let numbers = rows.map(|row| ids.get(row as usize).parse().unwrap_or_default());
+fn key_column(key: &Key<'_>, rows: impl Iterator<Item = (Side, u32)>) -> io::Result<ArrayRef> {
+    Ok(match key.ids {
+        [Some(left), Some(right)] if key.is_integers() => {
+            let numbers = rows.map(|(input, row)| {
+                let ids = if input == Side::Left { left } else { right };
+                ids.get(row as usize).parse().unwrap_or_default()
+            });
             Arc::new(Int64Array::from_iter_values(numbers))
         }
-        Some(ids) => {
+        [Some(left), Some(right)] => {
             let mut strings = StringBuilder::new();
-            for row in rows {
+            for (input, row) in rows {
+                let ids = if input == Side::Left { left } else { right };
                 let id = ids.get(row as usize);
                 // The builder counts bytes in 31 bits and panics beyond.
                 if strings.values_slice().len() + id.len() > i32::MAX as usize {
@@ -165,6 +171,7 @@ fn key_column(ids: Option<&Ids>, rows: impl Iterator<Item = u32>) -> io::Result<
             }
             Arc::new(strings.finish())
         }
+        _ => Arc::new(Int64Array::from_iter_values(rows.map(|(_, row)| i64::from(row)))),
     })
 }
 

@@ -10,6 +10,9 @@
 //! | JSONL | number | string, or number when all ids were integers | number | number |
 //! | Parquet, Arrow | Int64 | Utf8, or Int64 when all ids were integers | Int64 | Float64 |
 //!
+//! [`PairWriter::create_with_itself`] adds a column `left_input`, text in every format: the input
+//! that the row in `left` belongs to, `left` or `right`.
+//!
 //! No value is ever null. Memory stays at about a buffer of text, or a row group of columns.
 
 mod columnar;
@@ -18,7 +21,7 @@ mod text;
 
 use crate::ids::Ids;
 use columnar::ColumnWriter;
-use simjoin_core::{Error, Result, RowPair};
+use simjoin_core::{Error, Result, RowPair, Side};
 use std::io::Write;
 use target::{Packing, Target};
 use text::TextWriter;
@@ -136,10 +139,31 @@ impl LinesWriter {
 
 /// What the columns of an output are.
 pub(crate) struct Layout<'a> {
-    /// The two columns that name rows, and the ids to name them by.
-    keys: [(&'static str, Option<&'a Ids>); 2],
+    /// The two columns that name rows.
+    keys: [Key<'a>; 2],
     /// Whether overlap and similarity follow.
     measures: bool,
+    /// Whether the input of the left row follows.
+    inputs: bool,
+}
+
+/// A column that names rows.
+struct Key<'a> {
+    name: &'static str,
+    /// The ids to name rows by, for rows of the left input and of the right one: the first column
+    /// may hold both.
+    ids: [Option<&'a Ids>; 2],
+}
+
+impl<'a> Key<'a> {
+    fn new(name: &'static str, ids: Option<&'a Ids>) -> Self {
+        Key { name, ids: [ids; 2] }
+    }
+
+    /// Whether the column is of integers.
+    fn is_integers(&self) -> bool {
+        self.ids.into_iter().flatten().all(Ids::are_integers)
+    }
 }
 
 /// Writes pairs. Without [`finish`](Self::finish) no file appears.
@@ -157,7 +181,23 @@ impl<'a> PairWriter<'a> {
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<Self> {
-        let layout = Layout { keys: [("left", left), ("right", right)], measures: true };
+        let keys = [Key::new("left", left), Key::new("right", right)];
+        let layout = Layout { keys, measures: true, inputs: false };
+        Ok(PairWriter(RowWriter::create(path, layout)?))
+    }
+
+    /// Starts an output of pairs between two inputs and pairs within the right one, as
+    /// [`create`](Self::create) does. Either both inputs have ids or neither.
+    pub fn create_with_itself(
+        path: Option<&str>,
+        left: Option<&'a Ids>,
+        right: Option<&'a Ids>,
+    ) -> Result<Self> {
+        if left.is_some() != right.is_some() {
+            return Err(Error::Config("one input has ids and the other has none".into()));
+        }
+        let keys = [Key { name: "left", ids: [left, right] }, Key::new("right", right)];
+        let layout = Layout { keys, measures: true, inputs: true };
         Ok(PairWriter(RowWriter::create(path, layout)?))
     }
 
@@ -182,7 +222,8 @@ pub struct GroupWriter<'a> {
 impl<'a> GroupWriter<'a> {
     /// Starts an output, as [`PairWriter::create`] does.
     pub fn create(path: Option<&str>, ids: Option<&'a Ids>) -> Result<Self> {
-        let layout = Layout { keys: [("row", ids), ("group", ids)], measures: false };
+        let keys = [Key::new("row", ids), Key::new("group", ids)];
+        let layout = Layout { keys, measures: false, inputs: false };
         Ok(GroupWriter { rows: RowWriter::create(path, layout)?, next: 0, buffer: Vec::new() })
     }
 
@@ -195,6 +236,7 @@ impl<'a> GroupWriter<'a> {
                 right,
                 overlap: 0,
                 similarity: 0.0,
+                left_input: Side::Left,
             }));
             self.next += chunk.len() as u32;
             self.rows.write(&self.buffer)?;

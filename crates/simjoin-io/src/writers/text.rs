@@ -16,9 +16,12 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub(super) struct TextWriter<'a> {
     target: Target,
     buffer: Vec<u8>,
-    keys: [Key<'a>; 2],
+    /// How the left row is called, by its input.
+    left: [Key<'a>; 2],
+    right: Key<'a>,
     style: Style,
     measures: bool,
+    inputs: bool,
     numbers: Numbers,
 }
 
@@ -26,7 +29,7 @@ enum Style {
     /// Values between this byte.
     Delimited(u8),
     /// What stands before each value, and at the end of a row.
-    Json([Vec<u8>; 4], &'static [u8]),
+    Json([Vec<u8>; 5], &'static [u8]),
 }
 
 /// How a row is called.
@@ -43,26 +46,32 @@ enum Key<'a> {
 impl<'a> TextWriter<'a> {
     /// Prepares the header; it goes out with the first rows.
     pub(super) fn new(target: Target, format: OutputFormat, layout: &Layout<'a>) -> Self {
-        let names = [layout.keys[0].0, layout.keys[1].0, "overlap", "similarity"];
+        let [left, right] = &layout.keys;
+        let names = [left.name, right.name, "overlap", "similarity", "left_input"];
         let mut buffer = Vec::with_capacity(BUFFER_BYTES + (64 << 10));
         let style = match format {
             OutputFormat::Jsonl => {
                 let before = |at: usize| {
                     format!("{}\"{}\":", if at == 0 { '{' } else { ',' }, names[at]).into_bytes()
                 };
-                Style::Json([0, 1, 2, 3].map(before), b"}\n")
+                Style::Json([0, 1, 2, 3, 4].map(before), b"}\n")
             }
             _ => {
                 let delimiter = if format == OutputFormat::Csv { "," } else { "\t" };
-                let names = &names[..if layout.measures { 4 } else { 2 }];
+                let columns = match (layout.measures, layout.inputs) {
+                    (false, _) => 2,
+                    (true, false) => 4,
+                    (true, true) => 5,
+                };
+                let names = &names[..columns];
                 buffer.extend_from_slice(names.join(delimiter).as_bytes());
                 buffer.push(b'\n');
                 Style::Delimited(delimiter.as_bytes()[0])
             }
         };
-        let keys = layout.keys.map(|(_, ids)| match (ids, &style) {
+        let key = |ids: Option<&'a Ids>, integers: bool| match (ids, &style) {
             (None, _) => Key::Number,
-            (Some(ids), Style::Json(..)) if ids.are_integers() => Key::Plain(ids),
+            (Some(ids), Style::Json(..)) if integers => Key::Plain(ids),
             (Some(ids), Style::Json(..)) => Key::Json(ids),
             (Some(ids), Style::Delimited(delimiter)) => {
                 if needs_quotes(ids.text().as_bytes(), *delimiter) {
@@ -71,37 +80,53 @@ impl<'a> TextWriter<'a> {
                     Key::Plain(ids)
                 }
             }
-        });
-        let measures = layout.measures;
-        TextWriter { target, buffer, keys, style, measures, numbers: Numbers::new() }
+        };
+        let (left, right) = (
+            left.ids.map(|ids| key(ids, left.is_integers())),
+            key(right.ids[0], right.is_integers()),
+        );
+        let Layout { measures, inputs, .. } = *layout;
+        let numbers = Numbers::new();
+        TextWriter { target, buffer, left, right, style, measures, inputs, numbers }
     }
 
     pub(super) fn write(&mut self, rows: &[RowPair]) -> io::Result<()> {
-        let TextWriter { target, buffer, keys, style, measures, numbers } = self;
+        let TextWriter { target, buffer, left, right, style, measures, inputs, numbers } = self;
         for row in rows {
+            let left = &left[row.left_input as usize];
             match style {
                 Style::Delimited(delimiter) => {
-                    push_key(buffer, &keys[0], row.left, *delimiter);
+                    push_key(buffer, left, row.left, *delimiter);
                     buffer.push(*delimiter);
-                    push_key(buffer, &keys[1], row.right, *delimiter);
+                    push_key(buffer, right, row.right, *delimiter);
                     if *measures {
                         buffer.push(*delimiter);
                         push_number(buffer, row.overlap);
                         buffer.push(*delimiter);
                         numbers.push(buffer, row.similarity);
                     }
+                    if *inputs {
+                        buffer.push(*delimiter);
+                        buffer.extend_from_slice(row.left_input.name().as_bytes());
+                    }
                     buffer.push(b'\n');
                 }
                 Style::Json(before, end) => {
                     buffer.extend_from_slice(&before[0]);
-                    push_key(buffer, &keys[0], row.left, 0);
+                    push_key(buffer, left, row.left, 0);
                     buffer.extend_from_slice(&before[1]);
-                    push_key(buffer, &keys[1], row.right, 0);
+                    push_key(buffer, right, row.right, 0);
                     if *measures {
                         buffer.extend_from_slice(&before[2]);
                         push_number(buffer, row.overlap);
                         buffer.extend_from_slice(&before[3]);
                         numbers.push(buffer, row.similarity);
+                    }
+                    if *inputs {
+                        buffer.extend_from_slice(&before[4]);
+                        buffer.push(b'"');
+                        buffer.extend_from_slice(row.left_input.name().as_bytes());
+                        buffer.push(b'"');
                     }
                     buffer.extend_from_slice(end);
                 }

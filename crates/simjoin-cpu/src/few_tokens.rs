@@ -1,0 +1,122 @@
+//! Which tokens can matter at all, when one side of a join is much smaller than the other?
+//!
+//! A pair meets at a token that both prefixes hold. So of the larger side only the prefix tokens
+//! that the smaller side has as well need be indexed, or looked up. One bit a token says so, and the
+//! bits of a million tokens stay in the cache where lists and cursors would not.
+//!
+//! # Memory
+//!
+//! One bit a token of the universe.
+
+use crate::demands::index_prefixes;
+use simjoin_core::{SetCollection, SetId, TokenId};
+use simjoin_plan::{Join, Order, Tile};
+
+/// A side is small when the other has this many times its sets. With titles as words, Jaccard 0.8,
+/// 399,000 old ones, ppjoin: 100 new ones in 7 instead of 17 ms, 1,000 in 12 instead of 17 ms;
+/// with 6,000 nothing is gained, with 20,000 a tenth lost. (2026-11-15, 2-core AMD EPYC, one thread)
+const TIMES: usize = 100;
+
+/// Which side is much smaller than the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Few {
+    Neither,
+    Probes,
+    Builds,
+}
+
+impl Few {
+    pub(crate) fn of(join: &Join<'_>, tile: &Tile) -> Self {
+        let (probes, builds) = (tile.probes.len(), tile.builds.len());
+        if join.order == Order::Before {
+            Few::Neither
+        } else if probes * TIMES <= builds {
+            Few::Probes
+        } else if builds * TIMES <= probes {
+            Few::Builds
+        } else {
+            Few::Neither
+        }
+    }
+}
+
+/// The prefix tokens of the smaller side.
+pub(crate) struct FewTokens {
+    bits: Vec<u64>,
+}
+
+impl FewTokens {
+    /// The tokens in the prefixes of a tile's probes.
+    pub(crate) fn of_probes(join: &Join<'_>, tile: &Tile) -> Self {
+        let lengths: Vec<u32> =
+            join.probe.classes().iter().map(|class| join.bounds.probe_prefix(class.size)).collect();
+        Self::new(join.probe, tile.probes.clone(), &lengths)
+    }
+
+    /// The tokens in the prefixes of a tile's build sets.
+    pub(crate) fn of_builds(join: &Join<'_>, tile: &Tile) -> Self {
+        Self::new(join.build, tile.builds.clone(), &index_prefixes(join))
+    }
+
+    fn new(sets: &SetCollection, range: std::ops::Range<SetId>, lengths: &[u32]) -> Self {
+        let mut bits = vec![0; sets.universe() as usize / 64 + 1];
+        for id in range {
+            let length = lengths[sets.class_of(id) as usize] as usize;
+            for &token in &sets.set(id)[..length] {
+                bits[token as usize / 64] |= 1 << (token % 64);
+            }
+        }
+        FewTokens { bits }
+    }
+
+    #[inline(always)]
+    pub(crate) fn contain(&self, token: TokenId) -> bool {
+        self.bits[token as usize / 64] >> (token % 64) & 1 == 1
+    }
+
+    /// Whether one of these tokens is among them.
+    #[inline(always)]
+    pub(crate) fn contain_any(&self, tokens: &[TokenId]) -> bool {
+        tokens.iter().any(|&token| self.contain(token))
+    }
+
+    pub(crate) fn memory_bytes(join: &Join<'_>) -> u64 {
+        8 * (u64::from(join.build.universe()) / 64 + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use simjoin_core::{Bounds, Measure, Predicate, RawSets, prepare};
+
+    #[test]
+    fn the_tokens_of_the_prefixes_and_no_others() {
+        let (mut many, mut few) = (RawSets::default(), RawSets::default());
+        (0..128).for_each(|row| many.push(&[row, row + 1, row + 2, row + 3, 150]));
+        few.push(&[7, 8, 9, 150]);
+        let (many, few) = prepare(many, Some(few), 151).unwrap();
+        let few = few.unwrap();
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
+        for (probe, build, side) in
+            [(&few, &many, Few::Probes), (&many, &few, Few::Builds), (&many, &many, Few::Neither)]
+        {
+            let join = Join { probe, build, bounds, order: Order::NotLarger };
+            let tile = Tile::whole(&join);
+            assert_eq!(Few::of(&join, &tile), side);
+            let (tokens, prefix) = match side {
+                Few::Probes => (FewTokens::of_probes(&join, &tile), bounds.probe_prefix(4)),
+                _ => (FewTokens::of_builds(&join, &tile), bounds.index_prefix(4)),
+            };
+            if side != Few::Neither {
+                let prefix = &few.set(0)[..prefix as usize];
+                for token in 0..151 {
+                    assert_eq!(tokens.contain(token), prefix.contains(&token));
+                }
+                assert!(tokens.contain_any(few.set(0)) && !tokens.contain_any(&[]));
+            }
+        }
+        let itself = Join { probe: &many, build: &many, bounds, order: Order::Before };
+        assert_eq!(Few::of(&itself, &Tile { probes: 0..1, builds: 0..128 }), Few::Neither);
+    }
+}
