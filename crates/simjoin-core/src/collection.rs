@@ -72,6 +72,7 @@ pub struct SetCollection {
     tokens: Vec<TokenId>,
     classes: Vec<SizeClass>,
     class_of: Vec<u32>,
+    repeats: Vec<u64>,
     row_offsets: Vec<u32>,
     rows: Vec<u32>,
     records: usize,
@@ -146,6 +147,11 @@ impl SetCollection {
         &self.classes
     }
 
+    /// For each size class, how many pairs of rows hold the same set.
+    pub fn repeats(&self) -> &[u64] {
+        &self.repeats
+    }
+
     /// The position of a set's size in [`classes`](Self::classes).
     #[inline(always)]
     pub fn class_of(&self, id: SetId) -> u32 {
@@ -209,6 +215,12 @@ impl SetCollection {
                 }
             }
             next = class.end;
+        }
+        let repeated = self.rows.len() > sets;
+        if self.repeats.len() != self.classes.len()
+            || repeated != self.repeats.iter().any(|&pairs| pairs > 0)
+        {
+            return broken("pairs of equal rows are not those of the size classes".into());
         }
         if next as usize != sets {
             return broken("the size classes do not span the sets".into());
@@ -368,6 +380,7 @@ fn arrange(raw: &RawSets, numbers: Numbers) -> Result<SetCollection> {
         tokens: Vec::new(),
         classes: Vec::new(),
         class_of: Vec::with_capacity(sets),
+        repeats: Vec::new(),
         row_offsets: Vec::with_capacity(sets + 1),
         rows: order.iter().map(|&(_, _, row)| row).collect(),
         records,
@@ -392,6 +405,14 @@ fn arrange(raw: &RawSets, numbers: Numbers) -> Result<SetCollection> {
     collection.offsets.push(end);
     collection.row_offsets.push(order.len() as u32);
     drop((order, first));
+    let repeats = |class: &SizeClass| {
+        let pairs = |set: SetId| {
+            let rows = u64::from(collection.weight(set));
+            rows * (rows - 1) / 2
+        };
+        (class.start..class.end).map(pairs).sum()
+    };
+    collection.repeats = collection.classes.iter().map(repeats).collect();
 
     // Copy the tokens of each distinct set from its first row.
     let mut tokens = vec![0; end];

@@ -36,8 +36,8 @@ impl Technique for AllPairs {
     }
 
     fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
-        // Sets met again under another token count once; about two thirds are met first.
-        Some(set_join::cost(survey, units, 0.65))
+        // Sets met again under another token count once.
+        Some(set_join::cost(survey, units, 0.2))
     }
 
     fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {

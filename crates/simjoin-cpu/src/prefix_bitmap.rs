@@ -87,12 +87,14 @@ impl Technique for PrefixBitmap {
             Order::Before => survey.probe_entries,
             _ => survey.probe_entries + survey.build_entries,
         };
+        let live = entries as f64 * survey.live;
         let wider = 1.0 + 0.15 * place as f64;
         let survivors = survey.list_pairs * survey.list_survival[place];
         Some(Cost {
-            serial: units.start + entries as f64 * units.index / 4.0,
+            serial: units.start + entries as f64 * units.pass,
             shared: survey.sets as f64 * units.pass
-                + entries as f64 * units.entry * wider
+                + entries as f64 * units.pass
+                + live * units.entry * wider
                 + survey.list_pairs * units.list[place]
                 + survivors * units.survivor,
         })

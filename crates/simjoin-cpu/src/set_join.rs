@@ -58,8 +58,8 @@ pub(crate) fn prepare<'a, F: Filter>(
 pub(crate) fn cost(survey: &Survey<'_>, units: &Units, candidates: f64) -> Cost {
     let merge = 10.0 * units.merge_token + survey.mean_size * units.merge_token;
     Cost {
-        serial: units.start + survey.build_entries as f64 * units.index,
-        shared: survey.probe_entries as f64 * units.lookup
+        serial: units.start + survey.build_entries as f64 * survey.live * units.index,
+        shared: survey.probe_entries as f64 * survey.live * units.lookup
             + survey.sets as f64 * units.pass
             + survey.list_pairs * (units.walk + candidates * merge),
     }

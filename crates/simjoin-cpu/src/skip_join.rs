@@ -111,7 +111,7 @@ impl Technique for SkipJoin {
         // As ppjoin, but only the sets met in time are walked, through blocks.
         let cost = set_join::cost(survey, units, 0.35 * survey.list_position);
         let skipped = survey.list_pairs * (1.0 - survey.list_position) * units.walk;
-        let blocks = survey.probe_entries as f64 * units.lookup;
+        let blocks = survey.probe_entries as f64 * survey.live * units.lookup;
         Some(Cost { serial: 1.4 * cost.serial, shared: cost.shared + blocks - skipped })
     }
 

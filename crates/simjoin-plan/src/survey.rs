@@ -38,6 +38,8 @@ pub struct Survey<'a> {
     pub probe_entries: u64,
     /// Tokens in the prefixes of build sets.
     pub build_entries: u64,
+    /// The part of the prefix tokens that stand in more than one row.
+    pub live: f64,
     /// Pairs of sets under a common prefix token; a pair counts once for each.
     pub list_pairs: f64,
     /// The part of the pairs whose signatures of [`WIDTHS`] words are close enough.
@@ -73,6 +75,7 @@ impl<'a> Survey<'a> {
             tokens: 0,
             probe_entries: 0,
             build_entries: 0,
+            live: 1.0,
             list_pairs: 0.0,
             survival: [1.0; 4],
             list_survival: [1.0; 3],
@@ -167,11 +170,13 @@ impl<'a> Survey<'a> {
         // The prefix tokens of sampled probes, each with all the sampled sets that it meets.
         let mut entries: Vec<(SetId, u32)> = Vec::new();
         let mut met = Vec::new();
-        let mut probes = 0u64;
+        let (mut probes, mut prefix_tokens, mut live) = (0u64, 0u64, 0u64);
         for set in every(&self.tile.probes, effort.sets, &mut random) {
             let reach = &self.reaches[probe.class_of(set) as usize];
+            prefix_tokens += u64::from(reach.prefix);
             for (position, &token) in (0..).zip(&probe.set(set)[..reach.prefix as usize]) {
                 if token >= lonely {
+                    live += 1;
                     let list = &lists[(token - lonely) as usize];
                     // A set does not meet itself.
                     let itself = order == Order::Before && list.set == set;
@@ -183,6 +188,7 @@ impl<'a> Survey<'a> {
             }
             probes += 1;
         }
+        self.live = live as f64 / prefix_tokens.max(1) as f64;
         let total: u64 = met.iter().sum();
         if total == 0 {
             return;

@@ -47,17 +47,17 @@ impl Default for Units {
             list: [0.16e-9, 0.25e-9, 0.38e-9],
             entry: 28e-9,
             pass: 1.5e-9,
-            call: 25e-9,
+            call: 90e-9,
             survivor: 9e-9,
             second: 3e-9,
             verify: 12e-9,
             verify_token: 0.35e-9,
             sign_token: 0.25e-9,
-            index: 6e-9,
-            lookup: 14e-9,
-            walk: 3.2e-9,
-            merge_token: 1.1e-9,
-            start: 20e-6,
+            index: 9e-9,
+            lookup: 21e-9,
+            walk: 4.8e-9,
+            merge_token: 1.6e-9,
+            start: 30e-6,
         }
     }
 }

@@ -71,11 +71,10 @@ impl<'a> Weights<'a> {
 /// The pairs of rows of one collection that hold the same set, as far as the set satisfies the
 /// bounds with itself: what a self-join adds, because techniques compare distinct sets only.
 pub(crate) fn repeats(sets: &SetCollection, bounds: Bounds) -> u64 {
-    repeated_sets(sets, bounds)
-        .map(|set| {
-            let rows = u64::from(sets.weight(set));
-            rows * (rows - 1) / 2
-        })
+    let classes = sets.classes().iter().zip(sets.repeats());
+    classes
+        .filter(|(class, _)| bounds.accepts(class.size, class.size, class.size))
+        .map(|(_, pairs)| pairs)
         .sum()
 }
 
