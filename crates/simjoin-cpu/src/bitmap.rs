@@ -58,6 +58,9 @@ const WIDE: usize = 8;
 /// Signature pairs in a piece, about: a few milliseconds.
 const PIECE_PAIRS: u64 = 16_000_000;
 
+/// Signature pairs that are worth a piece.
+const LEAST_PAIRS: u64 = 50_000;
+
 /// Build sets in a block: with their signatures it stays in the second-level cache.
 const BLOCK: usize = 4096;
 
@@ -92,7 +95,12 @@ impl Technique for Bitmap {
             let second =
                 if self.words < WIDE { pairs * survival(place) * units.second } else { 0.0 };
             let verified = pairs * survival(place.max(3));
-            second + verified * (units.verify + 2.0 * survey.mean_size * units.verify_token)
+            let each = |size: f64| units.verify + 2.0 * size * units.verify_token;
+            second
+                + verified * each(survey.mean_size)
+                + crowded(survey, self.words.max(WIDE))
+                    .map(|(pairs, n)| pairs * each(n))
+                    .sum::<f64>()
         };
         Some(Cost {
             serial: units.start,
@@ -128,8 +136,22 @@ impl Technique for Bitmap {
     }
 }
 
+/// Pairs of sets so large that their signatures are full and tell nothing, and their size. They may
+/// be too few to be sampled and yet cost the most.
+fn crowded<'s>(survey: &'s Survey<'_>, words: usize) -> impl Iterator<Item = (f64, f64)> + 's {
+    let classes = survey.join.probe.classes().iter().zip(&survey.reaches);
+    classes.filter(|(_, reach)| reach.pairs > 0).filter_map(move |(class, reach)| {
+        // Half of the bits of two full signatures differ.
+        let full = survey.join.bounds.budget(class.size, class.size) >= 28 * words as i64;
+        full.then_some((reach.pairs as f64, f64::from(class.size)))
+    })
+}
+
 /// How often probes are compared with a run: where sizes vary much, runs are short.
 fn calls(survey: &Survey<'_>) -> u64 {
+    if survey.pairs < 100_000 {
+        return survey.pairs / 64 + 1;
+    }
     let runs = runs(survey.join.build, survey.tile.builds.clone());
     let calls = |reach: &Reach| {
         let first = runs.partition_point(|run| run.builds.end <= reach.builds.start);
@@ -361,10 +383,12 @@ impl<'a, const W: usize> Signed<'a, W> {
 /// Cuts probes into pieces of about equal numbers of pairs, by rising probe.
 fn cut(reaches: &[Reach], order: Order) -> Vec<Range<SetId>> {
     let mut pieces: Vec<Range<SetId>> = Vec::new();
+    let all: u64 = reaches.iter().map(|reach| reach.pairs).sum();
+    let goal = (all / 16).clamp(LEAST_PAIRS, PIECE_PAIRS);
     let mut pairs = u64::MAX;
     for reach in reaches.iter().filter(|reach| reach.pairs > 0) {
         for probe in reach.probes.clone() {
-            if pairs >= PIECE_PAIRS {
+            if pairs >= goal {
                 pieces.push(probe..probe);
                 pairs = 0;
             }

@@ -63,14 +63,11 @@ impl PrefixBitmap {
     pub const WORDS: [usize; 3] = [1, 2, 4];
 }
 
-/// Pairs of signatures that a piece compares, about: a millisecond of work.
-const PIECE_WORK: u64 = 4_000_000;
-
 /// What one list entry costs to make, in signature comparisons.
 const ENTRY_WORK: u64 = 64;
 
 /// What finding out that a set has nothing to do with a piece costs, in signature comparisons.
-const PASS_WORK: u64 = 8;
+const PASS_WORK: u64 = 80;
 
 impl Technique for PrefixBitmap {
     fn name(&self) -> &'static str {
@@ -88,10 +85,12 @@ impl Technique for PrefixBitmap {
             _ => survey.probe_entries + survey.build_entries,
         };
         let live = entries as f64 * survey.live;
+        let build = survey.join.build;
+        let tokens = f64::from(build.universe() - build.lonely_tokens());
         let wider = 1.0 + 0.15 * place as f64;
         let survivors = survey.list_pairs * survey.list_survival[place];
         Some(Cost {
-            serial: units.start + entries as f64 * units.pass,
+            serial: units.start + entries as f64 * units.pass + tokens * units.pass,
             shared: survey.sets as f64 * units.pass
                 + entries as f64 * units.pass
                 + live * units.entry * wider
@@ -233,7 +232,7 @@ impl<'a, const W: usize> Lists<'a, W> {
         let mut lists = Self::counted(join, tile);
         let workers = room.bytes.saturating_sub(lists.shared_bytes()) / room.threads.max(1) as u64;
         let entry = 24 + 16 * W as u64 + WINDOW_BYTES + 4;
-        lists.pieces = lists.cut(workers / entry);
+        lists.pieces = lists.cut(workers / entry, room.threads as u64);
         lists
     }
 
@@ -355,53 +354,55 @@ impl<'a, const W: usize> Lists<'a, W> {
     }
 
     /// Pieces of about equal work, none with more entries than `room` unless a single list has.
-    fn cut(&self, room: u64) -> Vec<Piece> {
+    ///
+    /// Pieces are ranges of rising tokens, and of a single token ranges of rising probes, so the
+    /// order of all pairs does not depend on where the cuts are.
+    fn cut(&self, room: u64, threads: u64) -> Vec<Piece> {
         let universe = self.counts[0].len();
         let lonely = self.join.build.lonely_tokens();
         let sets: u64 = self.sources.iter().map(|source| source.range.len() as u64).sum();
-        let (mut entries, mut pairs) = (0, 0);
+        // Work and entries of all tokens up to each.
+        let mut sums: Vec<(u64, u64)> = Vec::with_capacity(universe + 1);
+        let (mut work, mut entries) = (0, 0);
         for token in 0..universe {
+            sums.push((work, entries));
             let (e, p) = self.work(token);
+            work += e * ENTRY_WORK + p;
             entries += e;
-            pairs += p;
         }
+        sums.push((work, entries));
         if entries == 0 {
             return Vec::new();
         }
-        let total = entries * ENTRY_WORK + pairs;
-        // Every piece passes over all sets: not more pieces than make that a small part.
-        let count = (total / (10 * PASS_WORK * sets)).min(total / (PIECE_WORK / 8)).clamp(2, 256);
-        let goal = total / count + 1;
+        // Every piece passes over all sets: as many pieces as threads, and more only if that is a
+        // small part of the work.
+        let per_thread = work / (10 * PASS_WORK * sets * threads).max(1);
+        let goal = work / (threads * per_thread.clamp(1, 8)) + 1;
         let mut pieces: Vec<Piece> = Vec::new();
-        let (mut start, mut sum, mut held) = (0, 0, 0);
         let mut add = |tokens: Range<usize>, parts: u32| {
             let tokens = lonely + tokens.start as u32..lonely + tokens.end as u32;
             for part in 0..parts {
                 pieces.push(Piece { tokens: tokens.clone(), part, parts });
             }
         };
-        for token in 0..universe {
-            let (e, p) = self.work(token);
-            let work = e * ENTRY_WORK + p;
-            let large = work > goal + goal / 2;
-            if sum > 0 && (large || held + e > room) {
-                add(start..token, 1);
-                (start, sum, held) = (token, 0, 0);
+        let mut start = 0;
+        while start < universe && sums[start].0 < work {
+            // Up to the token with which the piece has its work, or as many as there is room for.
+            let (done, held) = sums[start];
+            let full = sums.partition_point(|&(sum, _)| sum < done + goal);
+            let room = sums.partition_point(|&(_, sum)| sum <= held + room) - 1;
+            let end = full.min(room).clamp(start + 1, universe);
+            let last = sums[end].0 - sums[end - 1].0;
+            if end == start + 1 && last > goal + goal / 2 {
+                add(start..end, (last / goal) as u32 + 1);
+            } else if last > goal + goal / 2 {
+                // A token with more work than a piece should have becomes pieces of its own.
+                add(start..end - 1, 1);
+                add(end - 1..end, (last / goal) as u32 + 1);
+            } else {
+                add(start..end, 1);
             }
-            if large {
-                add(token..token + 1, (work / goal) as u32 + 1);
-                start = token + 1;
-                continue;
-            }
-            sum += work;
-            held += e;
-            if sum >= goal {
-                add(start..token + 1, 1);
-                (start, sum, held) = (token + 1, 0, 0);
-            }
-        }
-        if sum > 0 {
-            add(start..universe, 1);
+            start = end;
         }
         pieces
     }

@@ -58,7 +58,10 @@ pub(crate) fn prepare<'a, F: Filter>(
 pub(crate) fn cost(survey: &Survey<'_>, units: &Units, candidates: f64) -> Cost {
     let merge = 10.0 * units.merge_token + survey.mean_size * units.merge_token;
     Cost {
-        serial: units.start + survey.build_entries as f64 * survey.live * units.index,
+        // The index has a place for every token, and so have the cursors.
+        serial: units.start
+            + 2.0 * f64::from(survey.join.build.universe()) * units.pass
+            + survey.build_entries as f64 * survey.live * units.index,
         shared: survey.probe_entries as f64 * survey.live * units.lookup
             + survey.sets as f64 * units.pass
             + survey.list_pairs * (units.walk + candidates * merge),

@@ -73,6 +73,9 @@ pub fn choose(
         considered: vec![None; offered.len()],
         pairs: survey.pairs,
     };
+    if coarse.pairs == 0 {
+        return Ok(Vec::new());
+    }
     if offered.len() == 1 && !means.explain {
         return in_passes(join, vec![known(0, &coarse)], offered, means);
     }

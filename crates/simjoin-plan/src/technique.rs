@@ -27,8 +27,8 @@ pub trait Technique: Send + Sync {
     /// they are given no more.
     fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64;
 
-    /// Prepares a tile for probing, in the room given. Runs on the current rayon pool; the pieces
-    /// do not depend on its size.
+    /// Prepares a tile for probing, in the room given. Runs on the current rayon pool. The order of
+    /// the pairs of all pieces together does not depend on the number of threads.
     fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a>;
 }
 
