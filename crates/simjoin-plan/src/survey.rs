@@ -57,7 +57,7 @@ pub struct Survey<'a> {
 pub struct Effort {
     /// Build sets.
     pub sets: usize,
-    /// List pairs, and as many pairs.
+    /// List pairs, and four times as many pairs.
     pub pairs: usize,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Survey<'a> {
         }
         survey.mean_size = size_pairs / (survey.pairs.max(1)) as f64;
         if survey.pairs > 0 && effort.pairs > 0 {
-            survey.sample_pairs(effort.pairs);
+            survey.sample_pairs(4 * effort.pairs);
             survey.sample_lists(&prefixes, effort);
         }
         survey
@@ -143,7 +143,8 @@ impl<'a> Survey<'a> {
                 *survived += u32::from(distance as i64 <= budget);
             }
         }
-        self.survival = survived.map(|count| f64::from(count) / f64::from(taken.max(1)));
+        // Half a pair more: what was not seen may still be there.
+        self.survival = survived.map(|count| (f64::from(count) + 0.5) / f64::from(taken + 1));
     }
 
     fn sample_lists(&mut self, prefixes: &[u32], effort: Effort) {

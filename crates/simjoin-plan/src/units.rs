@@ -43,8 +43,8 @@ pub struct Units {
 impl Default for Units {
     fn default() -> Self {
         Units {
-            scan: [0.085e-9, 0.125e-9, 0.235e-9, 0.48e-9, 1.3e-9, 3.0e-9],
-            list: [0.16e-9, 0.25e-9, 0.38e-9],
+            scan: [0.077e-9, 0.112e-9, 0.21e-9, 0.43e-9, 1.2e-9, 2.8e-9],
+            list: [0.32e-9, 0.42e-9, 0.6e-9],
             entry: 28e-9,
             pass: 1.5e-9,
             call: 90e-9,
