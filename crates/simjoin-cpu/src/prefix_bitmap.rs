@@ -42,6 +42,7 @@
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
 use crate::verify::Emitter;
+use rayon::prelude::*;
 use simjoin_core::{Bounds, PairSink, SetCollection, SetId, SizeClass, TokenId};
 use simjoin_kernels::bitmap::{Kernels, SLACK, WEIGHT_UNIT, toggle};
 use simjoin_kernels::overlap::Verify;
@@ -324,14 +325,52 @@ impl<'a, const W: usize> Lists<'a, W> {
     /// How many entries each token will have.
     fn count(source: &Source<'_>, stretches: &[Stretch]) -> Vec<u32> {
         let lonely = source.sets.lonely_tokens();
-        let mut counts = vec![0u32; (source.sets.universe() - lonely) as usize];
-        for Stretch { sets, probe, build, .. } in stretches {
-            for set in sets.clone() {
-                for &token in &source.sets.set(set)[..*probe.max(build) as usize] {
-                    if token >= lonely {
-                        counts[(token - lonely) as usize] += 1;
+        let universe = (source.sets.universe() - lonely) as usize;
+        let histogram = |parts: &[(&Stretch, Range<SetId>)]| {
+            let mut counts = vec![0u32; universe];
+            for (Stretch { probe, build, .. }, sets) in parts {
+                let prefix = *probe.max(build) as usize;
+                for set in sets.clone() {
+                    for &token in &source.sets.set(set)[..prefix] {
+                        if token >= lonely {
+                            counts[(token - lonely) as usize] += 1;
+                        }
                     }
                 }
+            }
+            counts
+        };
+        // One histogram a thread, but never more histogram than tokens.
+        let tokens = |part: &Stretch| part.sets.len() * part.probe.max(part.build) as usize;
+        let total: usize = stretches.iter().map(tokens).sum();
+        let threads = rayon::current_num_threads().min(total / (4 * universe).max(10_000)).max(1);
+        if threads == 1 {
+            let all: Vec<_> = stretches.iter().map(|part| (part, part.sets.clone())).collect();
+            return histogram(&all);
+        }
+        let mut parts: Vec<Vec<(&Stretch, Range<SetId>)>> = vec![Vec::new()];
+        let mut room = total / threads + 1;
+        for stretch in stretches {
+            let prefix = stretch.probe.max(stretch.build) as usize;
+            let mut start = stretch.sets.start;
+            while start < stretch.sets.end {
+                let end = stretch.sets.end.min(start + (room / prefix + 1) as SetId);
+                if let Some(part) = parts.last_mut() {
+                    part.push((stretch, start..end));
+                }
+                room = room.saturating_sub((end - start) as usize * prefix);
+                if room == 0 {
+                    parts.push(Vec::new());
+                    room = total / threads + 1;
+                }
+                start = end;
+            }
+        }
+        let mut histograms: Vec<Vec<u32>> = parts.par_iter().map(|part| histogram(part)).collect();
+        let mut counts = histograms.pop().unwrap_or_default();
+        for histogram in histograms {
+            for (sum, more) in counts.iter_mut().zip(histogram) {
+                *sum += more;
             }
         }
         counts

@@ -113,6 +113,26 @@ impl Lanes for Ymm {
     }
 
     #[inline(always)]
+    unsafe fn load_ranks_part(from: *const u32, top: u32, count: usize) -> Self {
+        let mut lanes = [0u32; 4];
+        // SAFETY: the caller's; `count` is below 4.
+        unsafe {
+            std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr(), count);
+            Self::load_ranks(lanes.as_ptr(), top)
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn first(self, count: usize) -> Self {
+        // SAFETY: the caller's.
+        unsafe {
+            let lanes = _mm256_setr_epi64x(0, 1, 2, 3);
+            let keep = _mm256_cmpgt_epi64(_mm256_set1_epi64x(count as i64), lanes);
+            Ymm(_mm256_and_si256(self.0, keep))
+        }
+    }
+
+    #[inline(always)]
     unsafe fn bits(self, word: usize, words: usize) -> Self {
         // SAFETY: the caller's.
         unsafe {

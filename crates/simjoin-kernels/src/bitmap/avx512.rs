@@ -91,6 +91,21 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
+    unsafe fn load_ranks_part(from: *const u32, top: u32, count: usize) -> Self {
+        // SAFETY: the caller's; lanes outside the mask are not read.
+        unsafe {
+            let tokens = _mm256_maskz_loadu_epi32(((1u32 << count) - 1) as __mmask8, from.cast());
+            Zmm(_mm512_cvtepu32_epi64(_mm256_sub_epi32(_mm256_set1_epi32(top as i32), tokens)))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn first(self, count: usize) -> Self {
+        // SAFETY: the caller's.
+        Zmm(unsafe { _mm512_maskz_mov_epi64(((1u32 << count) - 1) as __mmask8, self.0) })
+    }
+
+    #[inline(always)]
     unsafe fn bits(self, word: usize, words: usize) -> Self {
         // SAFETY: the caller's.
         unsafe {

@@ -174,6 +174,10 @@ trait Lanes: Copy {
     /// For each lane, `1 << (lane mod 64)` if `lane / 64` is `word` modulo `words`, a power of two;
     /// 0 otherwise.
     unsafe fn bits(self, word: usize, words: usize) -> Self;
+    /// The ranks of the first `count` tokens, below `LANES`; other lanes are anything.
+    unsafe fn load_ranks_part(from: *const u32, top: u32, count: usize) -> Self;
+    /// The first `count` lanes, below `LANES`, and 0 in the others.
+    unsafe fn first(self, count: usize) -> Self;
     /// Exclusive or of all lanes.
     unsafe fn fold(self) -> u64;
     /// Sum of all lanes.
@@ -190,25 +194,27 @@ pub fn toggle<const W: usize>(signature: &mut [u64; W], rank: u32) {
 #[inline(always)]
 unsafe fn fold<V: Lanes, const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
     let mut signature = [0; W];
-    let mut at = 0;
-    if tokens.len() >= V::LANES {
-        // SAFETY: the loads stay within the tokens.
-        unsafe {
-            let mut words = [V::splat(0); W];
-            while at + V::LANES <= tokens.len() {
-                let ranks = V::load_ranks(tokens.as_ptr().add(at), top);
-                for w in 0..W {
-                    words[w] = words[w].xor(ranks.bits(w, W));
-                }
-                at += V::LANES;
-            }
+    // SAFETY: the loads stay within the tokens.
+    unsafe {
+        let mut words = [V::splat(0); W];
+        let mut at = 0;
+        while at + V::LANES <= tokens.len() {
+            let ranks = V::load_ranks(tokens.as_ptr().add(at), top);
             for w in 0..W {
-                signature[w] = words[w].fold();
+                words[w] = words[w].xor(ranks.bits(w, W));
+            }
+            at += V::LANES;
+        }
+        let rest = tokens.len() - at;
+        if rest > 0 {
+            let ranks = V::load_ranks_part(tokens.as_ptr().add(at), top, rest);
+            for w in 0..W {
+                words[w] = words[w].xor(ranks.bits(w, W).first(rest));
             }
         }
-    }
-    for &token in &tokens[at..] {
-        toggle(&mut signature, top.wrapping_sub(token));
+        for w in 0..W {
+            signature[w] = words[w].fold();
+        }
     }
     signature
 }

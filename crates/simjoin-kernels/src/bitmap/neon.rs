@@ -94,6 +94,18 @@ impl Lanes for Quad {
     }
 
     #[inline(always)]
+    unsafe fn load_ranks_part(from: *const u32, top: u32, _: usize) -> Self {
+        // SAFETY: the caller's; a part is one lane.
+        Quad(unsafe { vmovl_u32(vsub_u32(vdup_n_u32(top), vdup_n_u32(*from))) })
+    }
+
+    #[inline(always)]
+    unsafe fn first(self, _: usize) -> Self {
+        // SAFETY: the caller's; a part is one lane.
+        Quad(unsafe { vsetq_lane_u64::<1>(0, self.0) })
+    }
+
+    #[inline(always)]
     unsafe fn bits(self, word: usize, words: usize) -> Self {
         // SAFETY: the caller's.
         unsafe {

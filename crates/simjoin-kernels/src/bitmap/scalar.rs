@@ -73,6 +73,16 @@ impl Lanes for Word {
     }
 
     #[inline(always)]
+    unsafe fn load_ranks_part(_: *const u32, _: u32, _: usize) -> Self {
+        Word(0)
+    }
+
+    #[inline(always)]
+    unsafe fn first(self, _: usize) -> Self {
+        Word(0)
+    }
+
+    #[inline(always)]
     unsafe fn bits(self, word: usize, words: usize) -> Self {
         let here = (self.0 / 64) as usize % words == word;
         Word(u64::from(here) << (self.0 % 64))
