@@ -142,6 +142,10 @@ pub struct JoinFlags {
     #[arg(long, conflicts_with = "right", help_heading = "Output")]
     pub groups: bool,
 
+    /// Show the plan and its estimates before the join, and what became of them after it
+    #[arg(long, help_heading = "Output")]
+    pub explain: bool,
+
     /// Write what was read, found and how long it took as JSON to FILE
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub stats: Option<String>,
@@ -181,7 +185,7 @@ pub struct JoinFlags {
     #[arg(long, value_name = "N", help_heading = "How")]
     pub threads: Option<String>,
 
-    /// Memory for the join's index and working space beside the input, such as 512M or 4G
+    /// Memory for the join beside the input, such as 512M or 4G [default: as much as is of use]
     #[arg(long, value_name = "SIZE", help_heading = "How")]
     pub memory: Option<String>,
 }
@@ -263,7 +267,7 @@ pub struct BenchFlags {
     #[arg(long, value_name = "NS", help_heading = "How")]
     pub threads: Option<String>,
 
-    /// Memory for the join's index and working space beside the input, such as 512M or 4G
+    /// Memory for the join beside the input, such as 512M or 4G [default: as much as is of use]
     #[arg(long, value_name = "SIZE", help_heading = "How")]
     pub memory: Option<String>,
 

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod explain;
 mod flags;
 mod generate;
 mod progress;

@@ -2,6 +2,7 @@
 //!
 //! read → prepare → join → write, each phase timed and shown.
 
+use crate::explain;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::settings::{Answer, Settings};
 use crate::stats::{self, Seconds};
@@ -45,6 +46,10 @@ pub fn run(settings: &Settings) -> Result<()> {
     )?;
     seconds.prepare = phase.elapsed();
 
+    let promise = settings
+        .explain
+        .then(|| pool.install(|| explain::before(settings, &left, right.as_ref())))
+        .transpose()?;
     let phase = Instant::now();
     let sides = Sides { left: &left, right: right.as_ref(), left_ids, right_ids };
     interrupt.joining.store(true, Ordering::Relaxed);
@@ -67,6 +72,9 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     seconds.total = begin.elapsed();
+    if let Some(promise) = promise {
+        explain::after(&promise, &report, seconds.join);
+    }
 
     if let Some(file) = stats {
         let document = stats::document(&left, right.as_ref(), tokens, &report, &seconds);

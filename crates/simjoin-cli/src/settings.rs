@@ -31,6 +31,7 @@ pub struct Settings {
     /// `None` is standard output.
     pub output: Option<String>,
     pub stats: Option<String>,
+    pub explain: bool,
     pub quiet: bool,
 }
 
@@ -59,7 +60,8 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
     let mut join = Join::new(predicate)
         .engine(engine)
         .technique(&flags.technique)
-        .with_itself(flags.with_itself);
+        .with_itself(flags.with_itself)
+        .estimates(flags.explain);
     if let Some(text) = &flags.memory {
         join = join.memory(bytes(text)?);
     }
@@ -93,6 +95,7 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
         answer,
         output,
         stats: flags.stats,
+        explain: flags.explain,
         quiet: flags.quiet,
     })
 }

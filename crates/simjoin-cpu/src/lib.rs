@@ -21,6 +21,7 @@
 mod all_pairs;
 mod bitmap;
 mod block_index;
+mod calibrate;
 mod demands;
 mod few_tokens;
 mod group_join;
@@ -34,6 +35,7 @@ mod verify;
 
 pub use all_pairs::AllPairs;
 pub use bitmap::{Bitmap, Dense, estimate_rows};
+pub use calibrate::calibrate;
 pub use group_join::GroupJoin;
 pub use naive::Naive;
 pub use ppjoin::PpJoin;

@@ -4,12 +4,17 @@
 //! makes a worker and a sink and takes the next tile until none is left.
 
 use crate::join::{Engine, Report, StepPlan, StepReport};
+use crate::units;
 use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Error, PairSink, Result, SetCollection, SetId, SetPair};
 use simjoin_plan::{Choice, Join, Means, Part, Room, Technique, Units, choose};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
+
+/// Joins estimated to take longer than this many seconds are worth measuring the machine for, which
+/// takes a fiftieth of that.
+const CALIBRATE: f64 = 0.6;
 
 /// Lets another thread watch a join and end it.
 #[derive(Debug, Default)]
@@ -81,7 +86,6 @@ pub(crate) struct Limits {
 pub(crate) struct Plan {
     offered: Vec<Box<dyn Technique>>,
     limits: Limits,
-    units: Units,
     explain: bool,
     /// `None`: the pool that the caller is in.
     pool: Option<ThreadPool>,
@@ -113,7 +117,7 @@ impl Plan {
                     |error| Error::Unavailable(format!("cannot start threads: {error}")),
                 )?),
             };
-        Ok(Plan { offered, limits, units: crate::units::units(), explain, pool })
+        Ok(Plan { offered, limits, explain, pool })
     }
 
     pub(crate) fn report(&self, pairs: u64, ran: Ran) -> Report {
@@ -162,16 +166,28 @@ impl Plan {
     }
 
     /// What is to be done.
-    fn steps<'a>(&self, parts: Vec<(Join<'a>, Part)>) -> Result<Vec<Step<'a>>> {
+    fn steps<'a>(&self, parts: &[(Join<'a>, Part)]) -> Result<Vec<Step<'a>>> {
+        let (units, measured) = units::units();
+        let steps = self.choose(parts, &units)?;
+        // Where a choice matters, it is made with the units of this machine.
+        let estimated: f64 = steps.iter().filter_map(|step| step.choice.seconds()).sum();
+        let worth_it = self.explain || (self.offered.len() > 1 && estimated > CALIBRATE);
+        if measured || !worth_it {
+            return Ok(steps);
+        }
+        self.choose(parts, &units::calibrated())
+    }
+
+    fn choose<'a>(&self, parts: &[(Join<'a>, Part)], units: &Units) -> Result<Vec<Step<'a>>> {
         let offered: Vec<&dyn Technique> = self.offered.iter().map(|offer| &**offer).collect();
         let means = Means {
-            units: &self.units,
+            units,
             threads: self.threads(),
             memory: self.limits.memory,
             explain: self.explain,
         };
         let mut steps = Vec::new();
-        for (join, part) in parts {
+        for &(join, part) in parts {
             let choices = choose(&join, &offered, &means)?;
             steps.extend(choices.into_iter().map(|choice| Step { join, part, choice }));
         }
@@ -180,7 +196,7 @@ impl Plan {
 
     /// What would be done, and what else was considered.
     pub(crate) fn explain(&self, parts: Vec<(Join<'_>, Part)>) -> Result<Vec<StepPlan>> {
-        let steps = self.install(|| self.steps(parts))?;
+        let steps = self.install(|| self.steps(&parts))?;
         let describe = |step: Step<'_>| {
             let Choice { tile, technique, considered, pairs } = step.choice;
             let label = |at: usize| (self.offered[at].name(), self.offered[at].variant());
@@ -205,7 +221,7 @@ impl Plan {
         control: &Control,
         sink: impl Fn(&Join<'a>, Part) -> S + Sync,
     ) -> Result<Ran> {
-        let steps = self.install(|| self.steps(parts))?;
+        let steps = self.install(|| self.steps(&parts))?;
         // Progress is counted in probes, over all steps.
         let total = steps.iter().map(|step| step.choice.tile.probes.len() as u64).sum();
         control.done.store(0, Ordering::Relaxed);

@@ -21,6 +21,11 @@ impl Components {
         Components { parents: Mutex::new((0..sets as SetId).collect()), pairs: AtomicU64::new(0) }
     }
 
+    /// Bytes for the components and the labels of a collection.
+    pub(crate) fn memory_bytes(sets: &SetCollection) -> u64 {
+        8 * sets.len() as u64 + 4 * sets.records() as u64
+    }
+
     pub(crate) fn worker<'a>(&'a self, join: &Join<'a>) -> GroupSink<'a> {
         GroupSink { weights: Weights::new(join), components: self }
     }

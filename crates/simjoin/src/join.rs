@@ -5,6 +5,7 @@ use crate::driver::{Control, Limits, Plan};
 use crate::groups::Components;
 use crate::ordered::{Ordered, Room};
 use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection, Side};
+use simjoin_kernels::tier::Tier;
 use simjoin_plan::{Part, Technique};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -179,8 +180,8 @@ impl Join {
         self
     }
 
-    /// Bounds the memory, in bytes, that the technique takes beside the collections: its index and
-    /// its working space. What does not fit at once is indexed in several passes.
+    /// Bounds the memory, in bytes, that the join takes beside the collections: indexes, signatures,
+    /// working space, and rows on their way out. What does not fit at once is done in several passes.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.limits.memory = bytes;
         self
@@ -232,6 +233,7 @@ impl Join {
 
     /// Says what is wrong with the choice of engine and technique, before any work is done.
     pub fn check(&self) -> Result<()> {
+        Tier::asked_for().map_err(Error::Config)?;
         self.offered().map(drop)
     }
 
@@ -259,8 +261,10 @@ impl Join {
         control: &Control,
         take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
     ) -> Result<Report> {
-        let plan = self.plan()?;
-        let ordered = Ordered::new(self.predicate.measure(), Room::default(), take);
+        // An eighth of the memory is for rows on their way out.
+        let plan = self.plan_beside(self.limits.memory / 8)?;
+        let room = Room::within(self.limits.memory / 8, plan.threads());
+        let ordered = Ordered::new(self.predicate.measure(), room, take);
         let parts = self.parts(left, right);
         let ran = plan.run(parts, control, |join, part| ordered.worker(join, part))?;
         if let Some(side) = self.itself(left, right) {
@@ -272,7 +276,7 @@ impl Join {
     /// The connected components of the rows of a self-join: for each row, the smallest row number
     /// of its component. A row without a partner is a component by itself.
     pub fn groups(&self, sets: &SetCollection, control: &Control) -> Result<(Vec<u32>, Report)> {
-        let plan = self.plan()?;
+        let plan = self.plan_beside(Components::memory_bytes(sets))?;
         let components = Components::new(sets.len());
         let ran = plan.run(self.parts(sets, None), control, |join, _| components.worker(join))?;
         let pairs = components.pairs() + self.repeats(sets, None);
@@ -307,6 +311,15 @@ impl Join {
     fn repeats(&self, left: &SetCollection, right: Option<&SetCollection>) -> u64 {
         let itself = self.itself(left, right);
         itself.map_or(0, |(sets, _)| crate::count::repeats(sets, self.bounds()))
+    }
+
+    /// A plan within the memory that is left beside what a sink takes.
+    fn plan_beside(&self, sink: u64) -> Result<Plan> {
+        if self.limits.memory == u64::MAX {
+            return self.plan();
+        }
+        let memory = self.limits.memory.saturating_sub(sink);
+        Plan::new(self.offered()?, Limits { memory, ..self.limits }, self.explain)
     }
 
     fn plan(&self) -> Result<Plan> {

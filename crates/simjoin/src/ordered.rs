@@ -32,9 +32,12 @@ pub(crate) struct Room {
     early: usize,
 }
 
-impl Default for Room {
-    fn default() -> Self {
-        Room { buffer: 1 << 15, early: 1 << 20 }
+impl Room {
+    /// As much as is of use, within so many bytes: half for buffers, half for early tiles.
+    pub(crate) fn within(bytes: u64, threads: usize) -> Self {
+        let rows = bytes / 2 / size_of::<RowPair>() as u64;
+        let each = rows / threads.max(1) as u64;
+        Room { buffer: each.clamp(64, 1 << 15) as usize, early: rows.min(1 << 20) as usize }
     }
 }
 

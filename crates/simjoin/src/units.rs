@@ -1,8 +1,120 @@
 //! What do steps cost on this machine?
+//!
+//! The machine is measured once, for a few milliseconds, when a join is first planned that is worth
+//! it; the result is kept in the user's cache folder (`simjoin/calibration` under
+//! `$XDG_CACHE_HOME` or `~/.cache`). Until then, and where there is no such folder, the units of the
+//! machine that they were measured on serve. Units decide how a join is done, never what it finds.
 
-use simjoin_plan::Units;
+use simjoin_kernels::tier::Tier;
+use simjoin_plan::{Ratios, Units};
+use std::path::PathBuf;
+use std::sync::RwLock;
 
-/// The units of this machine.
-pub(crate) fn units() -> Units {
-    Units::default()
+/// What is known of this machine: nothing has been looked up, looked up and not found, or measured.
+static RATIOS: RwLock<Known> = RwLock::new(Known::Nothing);
+
+#[derive(Clone, Copy)]
+enum Known {
+    Nothing,
+    Missing,
+    Measured(Ratios),
+}
+
+/// The units of this machine, as far as they are known, and whether they have been measured.
+pub(crate) fn units() -> (Units, bool) {
+    let known = *RATIOS.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let known = match known {
+        Known::Nothing => remember(load().map_or(Known::Missing, Known::Measured)),
+        known => known,
+    };
+    match known {
+        Known::Measured(ratios) => (Units::default().scaled(ratios), true),
+        _ => (Units::default(), false),
+    }
+}
+
+/// Measures this machine, keeps the result, and returns its units.
+pub(crate) fn calibrated() -> Units {
+    let ratios = simjoin_cpu::calibrate();
+    store(ratios);
+    remember(Known::Measured(ratios));
+    Units::default().scaled(ratios)
+}
+
+fn remember(known: Known) -> Known {
+    *RATIOS.write().unwrap_or_else(std::sync::PoisonError::into_inner) = known;
+    known
+}
+
+fn file() -> Option<PathBuf> {
+    let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
+    let cache = folder("XDG_CACHE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| folder("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+    Some(cache.join("simjoin").join("calibration"))
+}
+
+fn load() -> Option<Ratios> {
+    parse(&std::fs::read_to_string(file()?).ok()?)
+}
+
+/// A calibration that cannot be kept is made again next time; that is no error.
+fn store(ratios: Ratios) {
+    let Some(file) = file() else { return };
+    let Some(folder) = file.parent() else { return };
+    let part = folder.join(format!("calibration.{}", std::process::id()));
+    let kept = std::fs::create_dir_all(folder)
+        .and_then(|()| std::fs::write(&part, format(ratios)))
+        .and_then(|()| std::fs::rename(&part, &file));
+    if kept.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+}
+
+/// What calibrations of other versions and other instructions begin with is different.
+fn header() -> String {
+    format!("simjoin {} {}", env!("CARGO_PKG_VERSION"), Tier::best())
+}
+
+fn format(ratios: Ratios) -> String {
+    let Ratios { vector, scalar, memory } = ratios;
+    format!("{}\nvector {vector:.4}\nscalar {scalar:.4}\nmemory {memory:.4}\n", header())
+}
+
+fn parse(text: &str) -> Option<Ratios> {
+    let mut lines = text.lines();
+    if lines.next()? != header() {
+        return None;
+    }
+    let mut ratio = |name: &str| -> Option<f64> {
+        let value: f64 = lines.next()?.strip_prefix(name)?.trim().parse().ok()?;
+        (0.01..=1000.0).contains(&value).then_some(value)
+    };
+    Some(Ratios { vector: ratio("vector ")?, scalar: ratio("scalar ")?, memory: ratio("memory ")? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let ratios = Ratios { vector: 1.25, scalar: 0.5, memory: 3.0 };
+        assert_eq!(parse(&format(ratios)), Some(ratios));
+    }
+
+    #[test]
+    fn anything_else_is_not_a_calibration() {
+        let good = format(Ratios { vector: 1.0, scalar: 1.0, memory: 1.0 });
+        for bad in [
+            String::new(),
+            good.replace("simjoin", "other"),
+            good.replace("scalar 1.0", "scalar x"),
+            good.replace("memory 1.0000", "memory -1"),
+            good.replace("vector 1.0000", "vector NaN"),
+            good.lines().take(3).collect::<Vec<_>>().join("\n"),
+        ] {
+            assert_eq!(parse(&bad), None, "{bad:?}");
+        }
+    }
 }
