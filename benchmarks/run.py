@@ -5,6 +5,7 @@
     python3 benchmarks/run.py reference          beside the reference C++ code
     python3 benchmarks/run.py expected --quick   counts beside the exact ones
     python3 benchmarks/run.py techniques         every technique beside the choice of auto
+    python3 benchmarks/run.py sparse             millions of short sets: time and memory
     python3 benchmarks/run.py reading            reading text records
     python3 benchmarks/run.py data               only unpack the data
 
@@ -20,13 +21,14 @@ import sys
 from harness import data, record, simjoin
 from harness.cells import comma_list
 from harness.context import Context
-from harness.jobs import expected, peers, reading, reference, techniques
+from harness.jobs import expected, peers, reading, reference, sparse, techniques
 
 JOBS = {
     "peers": (peers, "simjoin's techniques beside the peers (the default)"),
     "reference": (reference, "join seconds beside the reference C++ code's"),
     "expected": (expected, "check the counts of expected.tsv; status 1 where one is wrong"),
     "techniques": (techniques, "every technique on every set file beside the choice of auto"),
+    "sparse": (sparse, "millions of short sets: time beside the published techniques, and memory"),
     "reading": (reading, "seconds of reading and preparing text records"),
 }
 

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,9 @@ from .cells import Cell
 from .paths import REPOSITORY, SCRATCH
 
 AUTO = "auto"
+TIER_VARIABLE = "SIMJOIN_SIMD"
+DEFAULT_TIER = "default"
+TIERS = ("scalar", "avx2", "avx512", "neon")
 
 
 class Unavailable(Exception):
@@ -26,7 +29,8 @@ class Unavailable(Exception):
 @dataclass(frozen=True)
 class Outcome:
     """One run. ``wall`` is the whole process; ``phases`` are the seconds of its
-    own --stats. ``state`` is ok, timeout or error."""
+    own --stats. ``state`` is ok, timeout or error. ``peak`` is resident memory
+    in bytes, where it was asked for."""
 
     state: str
     wall: float | None = None
@@ -34,6 +38,7 @@ class Outcome:
     phases: dict[str, float] = field(default_factory=dict)
     stats: dict[str, Any] = field(default_factory=dict)
     note: str = ""
+    peak: int | None = None
 
     @property
     def ok(self) -> bool:
@@ -91,16 +96,28 @@ def read_outcome(finished: process.Finished, stats_text: str) -> Outcome:
         phases = {name: float(value) for name, value in stats["seconds"].items()}
     except (ValueError, KeyError, TypeError, AttributeError):
         return Outcome("error", note="--stats wrote no JSON with a seconds object")
-    return Outcome("ok", finished.wall, pairs, phases, stats)
+    return Outcome("ok", finished.wall, pairs, phases, stats, peak=finished.peak)
 
 
-def run(binary: Path, arguments: Sequence[str | Path], limit: float) -> Outcome:
-    """Runs simjoin with --count, --quiet and --stats added."""
+def environment(tier: str) -> dict[str, str] | None:
+    """The environment that asks for a tier; None, the driver's own, for the default."""
+    return None if tier == DEFAULT_TIER else {**os.environ, TIER_VARIABLE: tier}
+
+
+def run(
+    binary: Path,
+    arguments: Sequence[str | Path],
+    limit: float,
+    tier: str = DEFAULT_TIER,
+    peak: bool = False,
+) -> Outcome:
+    """Runs simjoin with --count, --quiet and --stats added; ``peak`` also takes its memory."""
+    start = process.run_with_peak if peak else process.run
     SCRATCH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
         stats = Path(folder) / "stats.json"
         command = [binary, *arguments, "--count", "--quiet", "--stats", stats]
-        finished = process.run(command, limit)
+        finished = start(command, limit, environment(tier))
         return read_outcome(finished, stats.read_text() if stats.is_file() else "")
 
 
@@ -113,7 +130,20 @@ def set_arguments(path: Path, cell: Cell, technique: str, threads: int) -> list[
 
 
 def join_sets(
-    binary: Path, path: Path, cell: Cell, technique: str, threads: int, limit: float
+    binary: Path, path: Path, cell: Cell, technique: str, threads: int, limit: float,
+    tier: str = DEFAULT_TIER,
 ) -> Outcome:
     """Runs one self-join over a set file."""
-    return run(binary, set_arguments(path, cell, technique, threads), limit)
+    return run(binary, set_arguments(path, cell, technique, threads), limit, tier)
+
+
+def refusals(binary: Path, tiers: Iterable[str] = TIERS) -> dict[str, str]:
+    """The tiers that simjoin does not run with here, each with what it says: found by
+    trying each on a file of two sets."""
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
+        path = Path(folder) / "two.txt"
+        path.write_text("1 2 3\n1 2 3\n")
+        arguments = set_arguments(path, Cell("two", "jaccard", "0.5"), AUTO, 1)
+        tried = {tier: run(binary, arguments, 30, tier) for tier in tiers}
+    return {tier: outcome.note for tier, outcome in tried.items() if not outcome.ok}

@@ -1,5 +1,6 @@
 """The decisions the jobs make on outcomes."""
 
+import argparse
 import unittest
 
 import run
@@ -67,6 +68,37 @@ class Expected(unittest.TestCase):
         self.assertEqual(
             order, ["jaccard 0.9", "jaccard 0.5", "overlap 10", "overlap 5", "jaccard 0.5"]
         )
+
+    def test_the_default_ways(self) -> None:
+        options = run.make_parser().parse_args(["expected"])
+        self.assertEqual((options.techniques, options.threads, options.tiers), (None,) * 3)
+        ways = expected.all_ways(expected.TECHNIQUES, expected.THREADS, ["default"])
+        self.assertEqual([str(one) for one in ways[:3]], ["auto ×1", "auto ×2", "prefix-bitmap ×1"])
+        self.assertEqual(len(ways), 16)
+
+    def test_tiers(self) -> None:
+        self.assertEqual(expected.tier_list("default, scalar,scalar"), ["default", "scalar"])
+        for bad in ("", "sse2", "scalar,AVX2"):
+            with self.subTest(bad), self.assertRaises(argparse.ArgumentTypeError):
+                expected.tier_list(bad)
+        ways = expected.all_ways(["bitmap"], [2], ["default", "avx2"])
+        self.assertEqual([str(one) for one in ways], ["bitmap ×2", "bitmap ×2 avx2"])
+        self.assertEqual(expected.lower_tiers(["neon"]), ["scalar", "avx2"])
+        self.assertEqual(expected.lower_tiers(["avx2", "avx512"]), ["scalar"])
+        self.assertEqual(expected.lower_tiers(["scalar", "avx2", "avx512", "neon"]), [])
+        self.assertIn("simjoin picked", expected.default_tier_words(None))
+        self.assertIn("SIMJOIN_SIMD=avx2", expected.default_tier_words("avx2"))
+
+    def test_the_ways_of_quick(self) -> None:
+        small = expected.smallest({"a": 30, "b": 10, "c": 20, "d": 40}, 3)
+        self.assertEqual(small, ["b", "c", "a"])
+        ways = expected.quick_ways(["scalar"], small)
+        self.assertEqual([str(one) for one in ways if one.threads == 1], ["auto ×1"])
+        lower = [one for one in ways if one.tier != "default"]
+        self.assertEqual([str(one) for one in lower], ["auto ×2 scalar", "bitmap ×2 scalar"])
+        self.assertTrue(lower[0].covers("a") and not lower[0].covers("d"))
+        self.assertTrue(all(one.covers("d") for one in ways if one.tier == "default"))
+        self.assertEqual({one.technique for one in ways}, set(expected.TECHNIQUES))
 
 
 class Reference(unittest.TestCase):

@@ -1,5 +1,7 @@
 """Command lines and answers of simjoin."""
 
+import os
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -23,12 +25,32 @@ class Arguments(unittest.TestCase):
         self.assertNotIn("--technique", said)
 
 
+class Tiers(unittest.TestCase):
+    def test_the_default_leaves_the_environment_alone(self) -> None:
+        self.assertIsNone(simjoin.environment(simjoin.DEFAULT_TIER))
+        asked = simjoin.environment("avx2")
+        self.assertEqual(asked, {**os.environ, "SIMJOIN_SIMD": "avx2"})
+
+    def test_tiers_that_the_program_refuses(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder, "simjoin")
+            program.write_text(
+                "#!/bin/sh\n"
+                'if [ "$SIMJOIN_SIMD" = neon ]; then echo no neon >&2; exit 2; fi\n'
+                f"for last; do :; done; echo '{STATS}' > \"$last\"; echo 5\n"
+            )
+            program.chmod(0o755)
+            self.assertEqual(simjoin.refusals(program), {"neon": "no neon"})
+
+
 class Outcomes(unittest.TestCase):
     def test_an_answer(self) -> None:
         outcome = simjoin.read_outcome(Finished(0, 0.6, "5\n", ""), STATS)
         self.assertTrue(outcome.ok)
         self.assertEqual((outcome.pairs, outcome.wall, outcome.phase("join")), (5, 0.6, 0.25))
         self.assertIsNone(outcome.phase("write"))
+        self.assertIsNone(outcome.peak)
+        self.assertEqual(simjoin.read_outcome(Finished(0, 0.6, "5\n", "", 9), STATS).peak, 9)
 
     def test_out_of_time(self) -> None:
         self.assertEqual(simjoin.read_outcome(Finished(None, 9, "", ""), "").state, "timeout")

@@ -3,34 +3,68 @@
 from __future__ import annotations
 
 import argparse
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
-from .. import data, table
+from .. import data, simjoin, table
 from ..cells import Cell, comma_list, select
 from ..context import Context, Report, files, say
-from ..simjoin import Outcome
+from ..simjoin import AUTO, DEFAULT_TIER, TIERS, Outcome
 
 QUICK_PAIRS = 3_000_000
 SMALL_FILE = 5 << 20
 NAIVE_ROWS = 40_000
 QUICK_NAIVE_ROWS = 20_000
+TECHNIQUES = (
+    AUTO, "prefix-bitmap", "bitmap", "skip-join", "ppjoin", "all-pairs", "group-join", "naive"
+)
+THREADS = (1, 2)
+# What --quick runs under the tiers below the widest, and on how many of the smallest files.
+QUICK_TIER_TECHNIQUES = (AUTO, "bitmap")
+QUICK_TIER_FILES = 3
+
+
+@dataclass(frozen=True)
+class Way:
+    """One column: how simjoin is run, and on which files (None: on all)."""
+
+    technique: str
+    threads: int
+    tier: str = DEFAULT_TIER
+    datasets: frozenset[str] | None = None
+
+    def covers(self, dataset: str) -> bool:
+        """Whether this way is run on a file."""
+        return self.datasets is None or dataset in self.datasets
+
+    def __str__(self) -> str:
+        tier = "" if self.tier == DEFAULT_TIER else f" {self.tier}"
+        return f"{self.technique} ×{self.threads}{tier}"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this job."""
     parser.add_argument(
-        "--techniques", type=comma_list, default=["ppjoin", "all-pairs", "group-join", "naive"],
-        metavar="LIST",
-        help="comma-separated; auto is simjoin's own choice "
-        "(default: ppjoin,all-pairs,group-join,naive)",
+        "--techniques", type=comma_list, default=None, metavar="LIST",
+        help=f"comma-separated; auto is simjoin's own choice (default: {','.join(TECHNIQUES)})",
     )
     parser.add_argument(
-        "--threads", type=thread_list, default=[1, 2], metavar="LIST",
+        "--threads", type=thread_list, default=None, metavar="LIST",
         help="numbers of threads, comma-separated (default: 1,2)",
     )
     parser.add_argument(
+        "--tiers", type=tier_list, default=None, metavar="LIST",
+        help=f"SIMD tiers, comma-separated: {', '.join(TIERS)}, or default for the one that "
+        "simjoin picks (default: default)",
+    )
+    parser.add_argument(
         "--quick", action="store_true",
-        help="only cells with fewer than 3 million pairs from files below 5 MiB",
+        help="only cells with fewer than 3 million pairs from files below 5 MiB; and, where no "
+        "techniques, threads and tiers are named, each technique on 2 threads, auto on 1, and "
+        f"{' and '.join(QUICK_TIER_TECHNIQUES)} under the lower tiers on the "
+        f"{QUICK_TIER_FILES} smallest files",
     )
     parser.add_argument(
         "--naive-rows", type=int, default=None, metavar="N",
@@ -45,6 +79,44 @@ def thread_list(text: str) -> list[int]:
     if not numbers or min(numbers) < 1:
         raise argparse.ArgumentTypeError("numbers of threads are 1 or more")
     return numbers
+
+
+def tier_list(text: str) -> list[str]:
+    """Reads ``default,scalar``."""
+    names = list(dict.fromkeys(comma_list(text)))
+    unknown = [name for name in names if name not in (DEFAULT_TIER, *TIERS)]
+    if unknown or not names:
+        raise argparse.ArgumentTypeError(f"tiers are {', '.join((DEFAULT_TIER, *TIERS))}")
+    return names
+
+
+def all_ways(
+    techniques: Iterable[str], threads: Iterable[int], tiers: Iterable[str]
+) -> list[Way]:
+    """Every technique with every number of threads under every tier."""
+    numbers, names = list(threads), list(tiers)
+    return [Way(name, n, tier) for name in techniques for n in numbers for tier in names]
+
+
+def quick_ways(lower: Iterable[str], small: Iterable[str]) -> list[Way]:
+    """The ways of --quick: most of them on 2 threads, and few under the lower tiers."""
+    files_of_tiers = frozenset(small)
+    return [
+        Way(AUTO, 1),
+        *all_ways(TECHNIQUES, [2], [DEFAULT_TIER]),
+        *(Way(name, 2, tier, files_of_tiers) for tier in lower for name in QUICK_TIER_TECHNIQUES),
+    ]
+
+
+def lower_tiers(refused: Iterable[str]) -> list[str]:
+    """The tiers that the processor has, without the widest, which is the default."""
+    absent = set(refused)
+    return [tier for tier in TIERS if tier not in absent][:-1]
+
+
+def smallest(sizes: dict[str, int], number: int) -> list[str]:
+    """The smallest files."""
+    return sorted(sizes, key=lambda dataset: (sizes[dataset], dataset))[:number]
 
 
 def is_quick(pairs: int, size: int) -> bool:
@@ -81,49 +153,64 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
     cells = hardest_last(select(list(expected), context.datasets, context.thresholds))
     paths = files(context, cells)
     cells = [cell for cell in cells if cell.dataset in paths]
+    sizes = {dataset: path.stat().st_size for dataset, path in paths.items()}
     if arguments.quick:
-        sizes = {dataset: path.stat().st_size for dataset, path in paths.items()}
         cells = [cell for cell in cells if is_quick(expected[cell], sizes[cell.dataset])]
     naive_rows = arguments.naive_rows
     if naive_rows is None:
         naive_rows = QUICK_NAIVE_ROWS if arguments.quick else NAIVE_ROWS
     lengths = {dataset: data.count_rows(path) for dataset, path in paths.items()}
 
-    ways = [(name, threads) for name in arguments.techniques for threads in arguments.threads]
+    named = (arguments.techniques, arguments.threads, arguments.tiers)
+    asked = [tier for tier in arguments.tiers or () if tier != DEFAULT_TIER]
+    refused: dict[str, str] = {}
+    if arguments.quick and not any(named):
+        in_use = {dataset: sizes[dataset] for dataset in dict.fromkeys(c.dataset for c in cells)}
+        lower = lower_tiers(simjoin.refusals(context.binary))
+        ways = quick_ways(lower, smallest(in_use, QUICK_TIER_FILES))
+    else:
+        refused = simjoin.refusals(context.binary, asked) if asked else {}
+        tiers = [tier for tier in arguments.tiers or [DEFAULT_TIER] if tier not in refused]
+        ways = all_ways(arguments.techniques or TECHNIQUES, arguments.threads or THREADS, tiers)
     result = table.Table(
         "simjoin's counts beside the exact ones",
-        ["dataset", "measure", "T", "exact pairs", *(f"{name} ×{n}" for name, n in ways)],
+        ["dataset", "measure", "T", "exact pairs", *map(str, ways)],
         frozenset({"dataset", "measure"}),
         notes=[
             "Seconds of the whole process where the count is exact; WRONG and the difference "
             f"where it is not; >{context.limit:g} where the time limit struck; – where a run was "
             "left out (naive on a file with more than "
-            f"{naive_rows:,} rows, or a higher threshold already ran out of time).",
+            f"{naive_rows:,} rows, a lower SIMD tier on another than the smallest files of --quick, "
+            "or a higher threshold already ran out of time).",
+            "×N: threads. A column that names no SIMD tier ran with "
+            + default_tier_words(os.environ.get(simjoin.TIER_VARIABLE)) + ".",
         ],
     )
     tally = {"agree": 0, "disagree": 0, "error": 0, "out of time": 0, "left out": 0}
-    details: list[str] = []
-    slow: set[tuple[str, str, str, int]] = set()
+    tally["error"] += len(refused)
+    details = [f"tier {tier}, not run: {note}" for tier, note in refused.items()]
+    slow: set[tuple[str, str, Way]] = set()
     for cell in cells:
         words = []
-        for name, threads in ways:
-            way = (cell.dataset, cell.measure, name, threads)
-            if way in slow or (name == "naive" and lengths[cell.dataset] > naive_rows):
+        for way in ways:
+            group = (cell.dataset, cell.measure, way)
+            too_large = way.technique == "naive" and lengths[cell.dataset] > naive_rows
+            if group in slow or too_large or not way.covers(cell.dataset):
                 words.append("–")
                 tally["left out"] += 1
                 continue
-            outcome = one_run(context, paths[cell.dataset], cell, name, threads)
+            outcome = one_run(context, paths[cell.dataset], cell, way)
             words.append(judge(outcome, expected[cell], context.limit))
             if outcome.state == "timeout":
-                slow.add(way)
+                slow.add(group)
                 tally["out of time"] += 1
             elif not outcome.ok:
                 tally["error"] += 1
-                details.append(f"{cell} {name} ×{threads}: {outcome.note}")
+                details.append(f"{cell} {way}: {outcome.note}")
             elif outcome.pairs != expected[cell]:
                 tally["disagree"] += 1
                 details.append(
-                    f"{cell} {name} ×{threads}: {table.count(outcome.pairs)} pairs "
+                    f"{cell} {way}: {table.count(outcome.pairs)} pairs "
                     f"instead of {table.count(expected[cell])}"
                 )
             else:
@@ -138,7 +225,16 @@ def status(tally: dict[str, int]) -> int:
     return 1 if tally["disagree"] or tally["error"] or not tally["agree"] else 0
 
 
-def one_run(context: Context, path: Path, cell: Cell, name: str, threads: int) -> Outcome:
+def default_tier_words(variable: str | None) -> str:
+    """What the default tier is: simjoin's choice, unless the environment of the driver asks."""
+    if variable is None:
+        return "the tier that simjoin picked"
+    return f"{simjoin.TIER_VARIABLE}={variable}, from the environment"
+
+
+def one_run(context: Context, path: Path, cell: Cell, way: Way) -> Outcome:
     """One run, announced."""
-    say(f"{cell}: {name}, threads {threads}")
-    return context.join(path, cell, name, threads)
+    say(f"{cell}: {way}")
+    return simjoin.join_sets(
+        context.binary, path, cell, way.technique, way.threads, context.limit, way.tier
+    )

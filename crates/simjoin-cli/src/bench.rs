@@ -365,9 +365,10 @@ mod tests {
         let report = |pairs| Report {
             pairs,
             candidates: 9,
-            technique: "ppjoin",
+            technique: "ppjoin".into(),
             engine: Engine::Cpu,
             threads: 2,
+            steps: Vec::new(),
         };
         let mut agreement = Agreement::default();
         agreement.check(predicate, "auto", &report(7)).unwrap();

@@ -130,7 +130,9 @@ fn text_columns_and_memory() {
     assert_eq!(pairs("--tokens qgrams:2"), 0);
     assert_eq!(pairs(""), 0);
     assert_eq!(pairs("--tokens words --memory 1M"), 1);
-    bench("--memory 10").fails(1, &["memory", "limit is 10"]);
+    folder
+        .run("bench t.csv --column t --tokens words --jaccard 0.2 --threads 1 --json --memory 10")
+        .fails(1, &["memory", "limit is 10"]);
 }
 
 #[test]

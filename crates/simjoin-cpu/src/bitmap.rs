@@ -113,13 +113,14 @@ impl Technique for Bitmap {
     }
 
     fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        let sets = match join.order {
-            Order::Before => tile.probes.end.max(tile.builds.end),
-            _ => (tile.probes.len() + tile.builds.len()) as u32,
-        };
+        // The signatures of a self-join are one array, but it need not span what lies between
+        // probes and build sets that are far apart.
+        let sets = (tile.probes.len() + tile.builds.len()) as u64;
+        let sets =
+            if join.order == Order::Before { sets.min(join.build.len() as u64) } else { sets };
         // While planes are made from signatures there are two of them.
         let wide = if self.words < WIDE { 8 * WIDE as u64 } else { 0 };
-        u64::from(sets) * (16 * self.words as u64 + wide)
+        sets * (16 * self.words as u64 + wide)
             + 24 * (join.build.len() / RUN as usize + join.build.classes().len()) as u64
             + threads as u64 * 4 * (PROBES * BLOCK + SLACK) as u64
     }
@@ -201,8 +202,8 @@ pub fn estimate_rows(join: &Join<'_>, samples: usize) -> f64 {
                 let mut sink = RowSum { join: *join, rows: 0 };
                 let mut emitter = Emitter::new(&mut sink);
                 let first = signed.runs.partition_point(|run| run.builds.end <= reach.builds.start);
-                for run in first..signed.runs.len() {
-                    if signed.runs[run].builds.start >= reach.builds.end {
+                for run in &signed.runs[first..] {
+                    if run.builds.start >= reach.builds.end {
                         break;
                     }
                     worker.scan(probes.clone(), run, reach, &mut emitter);
@@ -348,16 +349,17 @@ impl<'a, const W: usize> Signed<'a, W> {
     fn new(join: &Join<'a>, tile: &Tile) -> Self {
         let reaches = reaches(join, tile);
         let met = reaches.iter().filter(|reach| reach.pairs > 0);
-        let span = |ranges: &mut dyn Iterator<Item = &Range<SetId>>| {
+        let all = |ranges: &mut dyn Iterator<Item = &Range<SetId>>| {
             let first = ranges.next().cloned().unwrap_or(0..0);
             ranges.fold(first, |span, range| span.start.min(range.start)..span.end.max(range.end))
         };
-        let probes = span(&mut met.clone().map(|reach| &reach.probes));
-        let builds = span(&mut met.clone().map(|reach| &reach.builds));
+        let probes = all(&mut met.clone().map(|reach| &reach.probes));
+        let builds = all(&mut met.clone().map(|reach| &reach.builds));
         let exact = is_exact(join, W);
-        let (probe_signatures, build_signatures) = if join.order == Order::Before {
-            let range = probes.start.min(builds.start)..probes.end.max(builds.end);
-            (None, Signatures::new(join.build, range, exact))
+        let span = probes.start.min(builds.start)..probes.end.max(builds.end);
+        let together = span.len() <= probes.len() + builds.len();
+        let (probe_signatures, build_signatures) = if join.order == Order::Before && together {
+            (None, Signatures::new(join.build, span, exact))
         } else {
             let probes = Signatures::new(join.probe, probes, exact);
             (Some(probes), Signatures::new(join.build, builds.clone(), exact))
@@ -459,9 +461,8 @@ struct SignedWorker<'a, const W: usize> {
 
 impl<const W: usize> SignedWorker<'_, W> {
     /// Compares up to [`PROBES`] probes of one size with a run.
-    fn scan(&mut self, probes: Range<SetId>, run: usize, reach: &Reach, emitter: &mut Emitter<'_>) {
-        let Signed { join, builds, exact, runs, .. } = self.signed;
-        let run = &runs[run];
+    fn scan(&mut self, probes: Range<SetId>, run: &Run, reach: &Reach, emitter: &mut Emitter<'_>) {
+        let Signed { join, builds, exact, .. } = self.signed;
         let n = join.probe.size(probes.start);
         let last = reach.of(join.order, probes.end - 1);
         let range = run.builds.start.max(last.start)..run.builds.end.min(last.end);
@@ -544,17 +545,15 @@ impl<const W: usize> Worker for SignedWorker<'_, W> {
         }
         let first = groups.iter().map(|(_, class)| reaches[*class].builds.start).min();
         let first = runs.partition_point(|run| run.builds.end <= first.unwrap_or(0));
-        for run in first..runs.len() {
+        for run in &runs[first..] {
             for (probes, class) in &groups {
                 let reach = &reaches[*class];
-                if reach.builds.start < runs[run].builds.end
-                    && runs[run].builds.start < reach.builds.end
-                {
+                if reach.builds.start < run.builds.end && run.builds.start < reach.builds.end {
                     self.scan(probes.clone(), run, reach, &mut emitter);
                 }
             }
             emitter.flow()?;
-            if runs[run].builds.start >= piece.end && join.order == Order::Before {
+            if run.builds.start >= piece.end && join.order == Order::Before {
                 break;
             }
         }

@@ -1,6 +1,6 @@
 //! How are tiles joined on CPU cores?
 //!
-//! One file per technique, each named after the published algorithm:
+//! One file per technique; a published algorithm's file bears its name:
 //!
 //! | technique | filter | file |
 //! | --- | --- | --- |
@@ -8,7 +8,9 @@
 //! | `all-pairs` | prefix, length | `all_pairs.rs` |
 //! | `ppjoin` | prefix, length, position | `ppjoin.rs` |
 //! | `group-join` | the same over groups of sets with one prefix | `group_join.rs` |
-//! | `skip-join` | the same, skipping parts of lists and whole probes | `skip_join.rs` |
+//! | `skip-join` | the same, skipping blocks of lists and whole probes | `skip_join.rs` |
+//! | `bitmap`, `dense` | signatures of all pairs | `bitmap.rs` |
+//! | `prefix-bitmap` | signatures of the pairs in prefix lists | `prefix_bitmap.rs` |
 //!
 //! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
 //! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to

@@ -7,7 +7,7 @@
 //! Planning must cost little beside joining: how many ranges and samples there are follows a first
 //! estimate from exact counts alone, and where that is under a millisecond nothing is sampled.
 
-use crate::{Cost, Effort, Join, Survey, Technique, Tile, Units, WIDTHS, passes};
+use crate::{Cost, Effort, Join, Survey, Technique, Tile, Units, WIDTHS, passes, reaches};
 use simjoin_core::{Error, Result};
 
 /// What plans are made with.
@@ -174,7 +174,8 @@ fn ranges(survey: &Survey<'_>, count: usize) -> Vec<Tile> {
     tiles
 }
 
-/// Cuts the build sets of each choice into as many passes as the memory asks for.
+/// Cuts each choice into as many tiles as the memory asks for: into ranges of build sets, and if that
+/// does not help, of probes as well.
 fn in_passes(
     join: &Join<'_>,
     choices: Vec<Choice>,
@@ -184,41 +185,67 @@ fn in_passes(
     let mut all = Vec::new();
     for choice in choices {
         let technique = offered[choice.technique];
-        let mut tokens = join.build.total_tokens().clamp(1, MAX_INDEX_TOKENS);
-        loop {
-            let tiles: Vec<Tile> = passes(join.build, &choice.tile.builds, tokens)
-                .into_iter()
-                .map(|builds| Tile { probes: choice.tile.probes.clone(), builds })
-                .collect();
-            let needs = |tile: &Tile| technique.memory_bytes(join, tile, means.threads);
-            let limited = means.memory != u64::MAX;
-            let needed = if limited { tiles.iter().map(needs).max().unwrap_or(0) } else { 0 };
-            if needed <= means.memory {
-                let parts = tiles.len() as f64;
-                all.extend(tiles.into_iter().map(|tile| {
-                    Choice {
-                        tile,
-                        technique: choice.technique,
-                        considered: choice
-                            .considered
-                            .iter()
-                            .map(|seconds| seconds.map(|seconds| seconds / parts))
-                            .collect(),
-                        pairs: choice.pairs / parts as u64,
-                    }
-                }));
-                break;
+        let tiles = match tiles_within(join, &choice.tile, technique, means, false) {
+            Err(Error::Memory { .. }) => tiles_within(join, &choice.tile, technique, means, true)?,
+            tiles => tiles?,
+        };
+        let parts = tiles.len();
+        all.extend(tiles.into_iter().map(|tile| {
+            Choice {
+                tile,
+                technique: choice.technique,
+                considered: choice
+                    .considered
+                    .iter()
+                    .map(|seconds| seconds.map(|seconds| seconds / parts as f64))
+                    .collect(),
+                pairs: choice.pairs / parts as u64,
             }
-            // Each pass walks all probes: with passes this small the join would not end.
-            if tiles.len() > MAX_PASSES || tiles.len() == choice.tile.builds.len() {
-                return Err(Error::Memory {
-                    what: format!("{} in {} passes", technique.name(), tiles.len()),
-                    needed,
-                    limit: means.memory,
-                });
-            }
-            tokens /= 2;
-        }
+        }));
     }
     Ok(all)
+}
+
+fn tiles_within(
+    join: &Join<'_>,
+    tile: &Tile,
+    technique: &dyn Technique,
+    means: &Means<'_>,
+    cut_probes: bool,
+) -> Result<Vec<Tile>> {
+    let tokens = join.build.total_tokens().max(join.probe.total_tokens());
+    if means.memory == u64::MAX && tokens <= MAX_INDEX_TOKENS {
+        return Ok(vec![tile.clone()]);
+    }
+    let mut tokens = tokens.clamp(1, MAX_INDEX_TOKENS);
+    loop {
+        let builds = passes(join.build, &tile.builds, tokens);
+        let probes = if cut_probes {
+            passes(join.probe, &tile.probes, tokens)
+        } else {
+            vec![tile.probes.clone()]
+        };
+        let tiles: Vec<Tile> = probes
+            .iter()
+            .flat_map(|probes| {
+                builds.iter().map(|builds| Tile { probes: probes.clone(), builds: builds.clone() })
+            })
+            .filter(|tile| reaches(join, tile).iter().any(|reach| reach.pairs > 0))
+            .collect();
+        let needs = |tile: &Tile| technique.memory_bytes(join, tile, means.threads);
+        let limited = means.memory != u64::MAX;
+        let needed = if limited { tiles.iter().map(needs).max().unwrap_or(0) } else { 0 };
+        if needed <= means.memory {
+            return Ok(tiles);
+        }
+        // Each pass walks all probes: with passes this small the join would not end.
+        if tiles.len() > MAX_PASSES || builds.len() == tile.builds.len() || tokens == 1 {
+            return Err(Error::Memory {
+                what: format!("{} in {} passes", technique.name(), tiles.len()),
+                needed,
+                limit: means.memory,
+            });
+        }
+        tokens /= 2;
+    }
 }

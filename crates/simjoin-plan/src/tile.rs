@@ -76,6 +76,7 @@ pub fn passes(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Part;
     use simjoin_core::{Bounds, Measure, Predicate, RawSets, prepare};
 
     fn collection(sizes: &[u32]) -> SetCollection {
@@ -124,9 +125,10 @@ mod tests {
         let right = collection(&[1, 1, 2, 3, 3, 4, 8, 10]);
         let bounds = jaccard("0.5");
         let mut met = std::collections::HashMap::new();
-        for (join, swapped) in Join::parts(&left, Some(&right), false, bounds) {
+        for (join, part) in Join::parts(&left, Some(&right), false, bounds) {
             for probe in 0..join.probe.len() as SetId {
                 for build in join.partners(probe) {
+                    let swapped = part == Part::RightProbes;
                     let pair = if swapped { (build, probe) } else { (probe, build) };
                     *met.entry(pair).or_insert(0) += 1;
                 }

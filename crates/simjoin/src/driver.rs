@@ -78,8 +78,16 @@ pub(crate) struct Limits {
     pub(crate) threads: usize,
     /// Bytes for everything beside the collections.
     pub(crate) memory: u64,
+    /// Bytes of that for the sink.
+    pub(crate) sink: u64,
     /// Probe tokens in a piece.
     pub(crate) tile_tokens: usize,
+}
+
+impl Limits {
+    fn for_technique(&self) -> u64 {
+        if self.memory == u64::MAX { u64::MAX } else { self.memory.saturating_sub(self.sink) }
+    }
 }
 
 /// Techniques to choose from, and threads to run them.
@@ -129,7 +137,9 @@ impl Plan {
         }
         if names.is_empty() {
             // Nothing could meet, so nothing was run.
-            names.push(self.offered[0].name());
+            let first = self.offered[0].name();
+            let alone = self.offered.iter().all(|technique| technique.name() == first);
+            names.push(if alone { first } else { "auto" });
         }
         Report {
             pairs,
@@ -183,20 +193,30 @@ impl Plan {
         let means = Means {
             units,
             threads: self.threads(),
-            memory: self.limits.memory,
+            memory: self.limits.for_technique(),
             explain: self.explain,
         };
         let mut steps = Vec::new();
         for &(join, part) in parts {
-            let choices = choose(&join, &offered, &means)?;
+            let choices = choose(&join, &offered, &means).map_err(|error| self.with_sink(error))?;
             steps.extend(choices.into_iter().map(|choice| Step { join, part, choice }));
         }
         Ok(steps)
     }
 
+    /// An error about memory speaks of all of it.
+    fn with_sink(&self, error: Error) -> Error {
+        match error {
+            Error::Memory { what, needed, .. } => {
+                Error::Memory { what, needed: needed + self.limits.sink, limit: self.limits.memory }
+            }
+            other => other,
+        }
+    }
+
     /// What would be done, and what else was considered.
-    pub(crate) fn explain(&self, parts: Vec<(Join<'_>, Part)>) -> Result<Vec<StepPlan>> {
-        let steps = self.install(|| self.steps(&parts))?;
+    pub(crate) fn explain(&self, parts: &[(Join<'_>, Part)]) -> Result<Vec<StepPlan>> {
+        let steps = self.install(|| self.steps(parts))?;
         let describe = |step: Step<'_>| {
             let Choice { tile, technique, considered, pairs } = step.choice;
             let label = |at: usize| (self.offered[at].name(), self.offered[at].variant());
@@ -217,11 +237,11 @@ impl Plan {
     /// Runs every step of every part. `sink` makes the sink of one thread for one part.
     pub(crate) fn run<'a, S: TileSink>(
         &self,
-        parts: Vec<(Join<'a>, Part)>,
+        parts: &[(Join<'a>, Part)],
         control: &Control,
         sink: impl Fn(&Join<'a>, Part) -> S + Sync,
     ) -> Result<Ran> {
-        let steps = self.install(|| self.steps(&parts))?;
+        let steps = self.install(|| self.steps(parts))?;
         // Progress is counted in probes, over all steps.
         let total = steps.iter().map(|step| step.choice.tile.probes.len() as u64).sum();
         control.done.store(0, Ordering::Relaxed);
@@ -232,7 +252,7 @@ impl Plan {
         let mut reports = Vec::new();
         let room = Room {
             piece_tokens: self.limits.tile_tokens,
-            bytes: self.limits.memory,
+            bytes: self.limits.for_technique(),
             threads: self.threads(),
         };
         for Step { join, part, choice } in steps {

@@ -157,7 +157,7 @@ impl Join {
             engine: Engine::Auto,
             explain: false,
             with_itself: false,
-            limits: Limits { threads: 0, memory: u64::MAX, tile_tokens: TILE_TOKENS },
+            limits: Limits { threads: 0, memory: u64::MAX, sink: 0, tile_tokens: TILE_TOKENS },
         }
     }
 
@@ -207,7 +207,7 @@ impl Join {
         left: &SetCollection,
         right: Option<&SetCollection>,
     ) -> Result<Vec<StepPlan>> {
-        self.clone().estimates(true).plan()?.explain(self.parts(left, right))
+        self.clone().estimates(true).plan()?.explain(&self.parts(left, right))
     }
 
     /// Estimates the number of pairs that [`count`](Self::count) would find, from a sample of the
@@ -247,13 +247,13 @@ impl Join {
         let plan = self.plan()?;
         let counter = Counter::default();
         let parts = self.parts(left, right);
-        let ran = plan.run(parts, control, |join, _| counter.worker(join))?;
+        let ran = plan.run(&parts, control, |join, _| counter.worker(join))?;
         Ok(plan.report(counter.total() + self.repeats(left, right), ran))
     }
 
-    /// Hands every pair of rows to `take`, in batches. The order does not depend on the number of
-    /// threads, as long as the memory suffices for one pass. `take` may answer `Break` to end the
-    /// join early.
+    /// Hands every pair of rows to `take`, in batches. The order is that of the technique and does not
+    /// depend on the number of threads, as long as the memory suffices for one pass. `take` may
+    /// answer `Break` to end the join early.
     pub fn pairs(
         &self,
         left: &SetCollection,
@@ -266,7 +266,7 @@ impl Join {
         let room = Room::within(self.limits.memory / 8, plan.threads());
         let ordered = Ordered::new(self.predicate.measure(), room, take);
         let parts = self.parts(left, right);
-        let ran = plan.run(parts, control, |join, part| ordered.worker(join, part))?;
+        let ran = plan.run(&parts, control, |join, part| ordered.worker(join, part))?;
         if let Some(side) = self.itself(left, right) {
             ordered.repeats(side, self.bounds(), control);
         }
@@ -278,7 +278,7 @@ impl Join {
     pub fn groups(&self, sets: &SetCollection, control: &Control) -> Result<(Vec<u32>, Report)> {
         let plan = self.plan_beside(Components::memory_bytes(sets))?;
         let components = Components::new(sets.len());
-        let ran = plan.run(self.parts(sets, None), control, |join, _| components.worker(join))?;
+        let ran = plan.run(&self.parts(sets, None), control, |join, _| components.worker(join))?;
         let pairs = components.pairs() + self.repeats(sets, None);
         Ok((components.labels(sets, self.bounds()), plan.report(pairs, ran)))
     }
@@ -313,13 +313,9 @@ impl Join {
         itself.map_or(0, |(sets, _)| crate::count::repeats(sets, self.bounds()))
     }
 
-    /// A plan within the memory that is left beside what a sink takes.
+    /// A plan beside a sink that takes so many bytes.
     fn plan_beside(&self, sink: u64) -> Result<Plan> {
-        if self.limits.memory == u64::MAX {
-            return self.plan();
-        }
-        let memory = self.limits.memory.saturating_sub(sink);
-        Plan::new(self.offered()?, Limits { memory, ..self.limits }, self.explain)
+        Plan::new(self.offered()?, Limits { sink, ..self.limits }, self.explain)
     }
 
     fn plan(&self) -> Result<Plan> {
@@ -343,10 +339,10 @@ impl Join {
         } else {
             let (name, bits) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
             let variant = format!("{bits} bits");
-            let wanted = |technique: &Box<dyn Technique>| {
+            let wanted = |technique: &dyn Technique| {
                 technique.name() == name && (bits.is_empty() || technique.variant() == variant)
             };
-            all.filter(wanted).collect()
+            all.filter(|technique| wanted(&**technique)).collect()
         };
         if offered.is_empty() {
             return Err(Error::Config(format!(

@@ -25,8 +25,9 @@
 //! ```
 //!
 //! [`Join::count`] only counts, [`Join::groups`] finds connected components, [`Join::pairs`]
-//! streams every pair, in an order that does not depend on the number of threads as long as one pass
-//! fits the memory. [`Join::with_itself`] is for new records against old ones.
+//! streams every pair. The order of pairs is that of the technique, whatever the number of threads.
+//! Which technique runs is chosen for the data and the machine; [`Join::explain`] tells what was
+//! considered. [`Join::with_itself`] is for new records against old ones.
 
 #![forbid(unsafe_code)]
 

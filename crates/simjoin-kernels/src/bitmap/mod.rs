@@ -200,16 +200,16 @@ unsafe fn fold<V: Lanes, const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
         let mut at = 0;
         while at + V::LANES <= tokens.len() {
             let ranks = V::load_ranks(tokens.as_ptr().add(at), top);
-            for w in 0..W {
-                words[w] = words[w].xor(ranks.bits(w, W));
+            for (w, word) in words.iter_mut().enumerate() {
+                *word = word.xor(ranks.bits(w, W));
             }
             at += V::LANES;
         }
         let rest = tokens.len() - at;
         if rest > 0 {
             let ranks = V::load_ranks_part(tokens.as_ptr().add(at), top, rest);
-            for w in 0..W {
-                words[w] = words[w].xor(ranks.bits(w, W).first(rest));
+            for (w, word) in words.iter_mut().enumerate() {
+                *word = word.xor(ranks.bits(w, W).first(rest));
             }
         }
         for w in 0..W {
@@ -314,9 +314,9 @@ unsafe fn run<V: Lanes, const W: usize>(
                 masks[p] = distances::<V, W>(&words, &probe[p]).at_most(limit[p]) & valid;
             }
             if masks[0] | masks[1] | masks[2] | masks[3] != 0 {
-                for p in 0..PROBES {
-                    V::store_places(masks[p], (p as u32) << 16 | at as u32, out.add(found));
-                    found += masks[p].count_ones() as usize;
+                for (p, &mask) in masks.iter().enumerate() {
+                    V::store_places(mask, (p as u32) << 16 | at as u32, out.add(found));
+                    found += mask.count_ones() as usize;
                 }
             }
             at += V::LANES;

@@ -63,11 +63,11 @@ pub(super) unsafe fn verify<B: Block>(
                 (B::load_part(long.as_ptr().add(start), rest), long[long.len() - 1])
             }
         };
-        // SAFETY: as many tokens are left in `short`, and in `long` if they are all equal.
-        if rest >= B::TOKENS
-            && short.len() - at >= B::TOKENS
-            && unsafe { block.equals(B::load(short.as_ptr().add(at))) }
-        {
+        let equal = rest >= B::TOKENS && short.len() - at >= B::TOKENS && {
+            // SAFETY: as many tokens are left in `short`.
+            unsafe { block.equals(B::load(short.as_ptr().add(at))) }
+        };
+        if equal {
             count += B::TOKENS as u32;
             at += B::TOKENS;
         }

@@ -1,0 +1,380 @@
+"""Many short sets of rare tokens: time beside the published techniques, and memory."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .. import bench, data, process, simjoin, statistics, table
+from ..bench import Timing
+from ..cells import Cell
+from ..context import Context, Report, say
+from ..paths import CACHE
+from ..simjoin import AUTO, Outcome
+from .techniques import PUBLISHED, Measured, goal
+
+DATASET = "zipf"
+UNIVERSE, SIZE, SEED = 500_000, 10, 1
+GENERATED = CACHE / "generated"
+SETS = "5M"
+THRESHOLDS = ("0.9", "0.8", "0.7")
+TECHNIQUES = (AUTO, "prefix-bitmap", "ppjoin", "all-pairs", "group-join", "skip-join")
+THREADS = (1, 2)
+MEMORY_THREADS = 2
+MEMORY, MEMORY_BYTES = "256M", 256 << 20
+DENSE = Cell("acl_2grams", "jaccard", "0.5")
+SUFFIXES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
+
+# The goals.
+AUTO_BESIDE_PUBLISHED = 1.0
+BYTES_PER_SET = 1024
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this job."""
+    parser.set_defaults(limit=600.0)
+    parser.add_argument(
+        "--sets", type=number, default=number(SETS), metavar="N",
+        help=f"number of sets; may end with K, M or G (default: {SETS})",
+    )
+
+
+def number(text: str) -> int:
+    """Reads ``5M`` or ``50000``."""
+    digits = text.strip().upper()
+    suffix = digits[-1:] if digits[-1:] in SUFFIXES else ""
+    digits = digits.removesuffix(suffix)
+    if not (digits.isascii() and digits.isdigit()) or int(digits) < 1:
+        raise argparse.ArgumentTypeError("must be a whole number from 1, such as 50K or 5M")
+    return int(digits) * SUFFIXES[suffix]
+
+
+@dataclass
+class Tables(table.Table):
+    """A table with others below it."""
+
+    below: list[table.Table] = field(default_factory=list)
+
+    def text(self) -> str:
+        """The tables for a terminal."""
+        return "\n".join([super().text(), *(one.text() for one in self.below)])
+
+    def markdown(self) -> str:
+        """The tables as Markdown; titles of the others are one level lower."""
+        return "\n".join([super().markdown(), *("#" + one.markdown() for one in self.below)])
+
+
+def collection_path(sets: int) -> Path:
+    """Where the collection lies; its name says how it was made."""
+    return GENERATED / f"zipf-{sets}-{UNIVERSE}-{SIZE}-seed{SEED}.txt"
+
+
+def generate_arguments(sets: int, path: Path) -> list[str | Path]:
+    """The arguments that make the collection."""
+    return ["generate", "zipf", "--sets", str(sets), "--universe", str(UNIVERSE),
+            "--size", str(SIZE), "--seed", str(SEED), "-o", path]
+
+
+def make_collection(binary: Path, sets: int, path: Path) -> str | None:
+    """Makes the collection unless it is there; returns what went wrong, if anything."""
+    if path.is_file():
+        return None
+    say(f"making {path.name}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The ending stays .txt, because it names the format.
+    unfinished = path.with_name(f"unfinished-{path.name}")
+    finished = process.run([binary, *generate_arguments(sets, unfinished)])
+    if finished.code != 0:
+        unfinished.unlink(missing_ok=True)
+        return f"simjoin generate: {finished.complaint}"
+    os.replace(unfinished, path)
+    return None
+
+
+def input_bytes(stats: Mapping[str, Any]) -> int | None:
+    """What a self-join's input takes in memory, from --stats: 4 bytes a token, 20 a distinct
+    set and 8 for its offset, 4 a row. None where the statistics lack a number."""
+    try:
+        return (
+            4 * int(stats["tokens"]) + 28 * int(stats["distinct"]["left"])
+            + 4 * int(stats["records"]["left"])
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+@dataclass(frozen=True)
+class MemoryRun:
+    """One run whose memory was taken; ``limit`` is that of --memory in bytes."""
+
+    cell: Cell
+    limit: int | None
+    outcome: Outcome
+
+    @property
+    def rows(self) -> int | None:
+        """Number of sets, where the statistics say."""
+        records = self.outcome.stats.get("records")
+        left = records.get("left") if isinstance(records, dict) else None
+        return left if isinstance(left, int) else None
+
+    @property
+    def per_set(self) -> float | None:
+        """Bytes of peak memory per set."""
+        return statistics.ratio(self.outcome.peak, self.rows)
+
+    @property
+    def bound(self) -> int | None:
+        """Bytes that a run with a limit may take: the limit and the input."""
+        held = input_bytes(self.outcome.stats)
+        return None if self.limit is None or held is None else self.limit + held
+
+    @property
+    def within(self) -> bool | None:
+        """Whether it kept to that; None where there is no limit or no answer."""
+        if self.bound is None or self.outcome.peak is None:
+            return None
+        return self.outcome.peak <= self.bound
+
+    def __str__(self) -> str:
+        return f"{self.cell}" + ("" if self.limit is None else f" --memory {MEMORY}")
+
+
+def run(context: Context, arguments: argparse.Namespace) -> Report:
+    """Makes the collection, runs the joins and makes the tables."""
+    thresholds = context.thresholds or list(THRESHOLDS)
+    wanted = [Cell(DATASET, "jaccard", threshold) for threshold in thresholds]
+    cells: dict[Any, Measured] = {}
+    paths: dict[str, Path] = {}
+    problems: list[str] = []
+
+    if is_asked(context, DATASET):
+        path = collection_path(arguments.sets)
+        wrong = make_collection(context.binary, arguments.sets, path)
+        if wrong:
+            problems.append(wrong)
+        else:
+            paths[DATASET] = path
+            cells = {cell.key: Measured(cell) for cell in wanted}
+            problems += time_techniques(context, path, thresholds, cells)
+    if is_asked(context, DENSE.dataset):
+        dense = data.set_file(context.folder, DENSE.dataset)
+        if dense is None:
+            say(f"{DENSE.dataset}: not in the data folder, left out")
+        else:
+            paths[DENSE.dataset] = dense
+
+    runs = [
+        memory_run(context, paths[cell.dataset], cell, limit)
+        for cell in [*wanted, DENSE] if cell.dataset in paths
+        for limit in (None, MEMORY_BYTES)
+    ]
+    measured = [one for one in cells.values() if one.timings]
+    exact = data.by_question(data.load_expected(context.folder))
+    problems += failures(runs, context.limit) + disagreements(measured, runs, exact)
+    result = time_table(measured, context.limit, arguments.sets)
+    result.below.append(memory_table(runs))
+    result.below[-1].summary += problems
+    return Report(result, 1 if problems or not (measured or runs) else 0)
+
+
+def is_asked(context: Context, dataset: str) -> bool:
+    """Whether --datasets leaves a collection in."""
+    return context.datasets is None or dataset in context.datasets
+
+
+def bench_arguments(
+    path: Path, thresholds: list[str], threads: int, runs: int, limit: float
+) -> list[str]:
+    """The arguments that time the techniques of this job."""
+    return [*bench.arguments(path, thresholds, threads, runs, limit),
+            "--technique", ",".join(TECHNIQUES)]
+
+
+def time_techniques(
+    context: Context, path: Path, thresholds: list[str], cells: Mapping[Any, Measured]
+) -> list[str]:
+    """Times the joins into the cells; returns what went wrong."""
+    limit = context.limit
+
+    def take(timing: Timing) -> None:
+        say(f"{timing.cell}: {timing.technique} ×{timing.threads} {seconds_cell(timing, limit)} s")
+        cells[timing.cell.key].add(timing)
+
+    problems = []
+    for threads in THREADS:
+        words = bench_arguments(path, thresholds, threads, context.runs, limit)
+        wrong = bench.run(context.binary, words, DATASET, take)
+        if wrong:
+            problems.append(f"{DATASET} ×{threads}: {wrong}")
+    return problems
+
+
+def memory_run(context: Context, path: Path, cell: Cell, limit: int | None) -> MemoryRun:
+    """One run with its memory, announced."""
+    words = simjoin.set_arguments(path, cell, AUTO, MEMORY_THREADS)
+    if limit is not None:
+        words += ["--memory", MEMORY]
+    outcome = simjoin.run(context.binary, words, context.limit, peak=True)
+    one = MemoryRun(cell, limit, outcome)
+    say(f"{one}: {table.seconds(outcome.wall)} s, {mebibytes(outcome.peak)} MiB")
+    return one
+
+
+def failures(runs: list[MemoryRun], limit: float) -> list[str]:
+    """The runs that gave no answer: without one, nothing is known to agree."""
+    return [
+        f"{one}: " + (f"not finished within {limit:g} s" if one.outcome.state == "timeout"
+                      else one.outcome.note)
+        for one in runs if not one.outcome.ok
+    ]
+
+
+def disagreements(
+    measured: list[Measured], runs: list[MemoryRun], exact: Mapping[Any, int]
+) -> list[str]:
+    """The cells whose counts are not all the same, and the exact one where that is known."""
+    counts: dict[Cell, dict[str, int]] = {}
+    for one in measured:
+        for timing in one.timings.values():
+            if timing.pairs is not None:
+                way = f"{timing.technique} ×{timing.threads}"
+                counts.setdefault(one.cell, {})[way] = timing.pairs
+    for join in runs:
+        if join.outcome.pairs is not None:
+            way = "no limit" if join.limit is None else f"--memory {MEMORY}"
+            counts.setdefault(join.cell, {})[way] = join.outcome.pairs
+    lines = []
+    for cell, found in counts.items():
+        if cell.key in exact:
+            found = {"exact": exact[cell.key], **found}
+        if len(set(found.values())) > 1:
+            said = ", ".join(f"{way} {pairs:,}" for way, pairs in found.items())
+            lines.append(f"{cell}: the counts DISAGREE: {said}")
+    return lines
+
+
+def beside_published(one: Measured, threads: int) -> float | None:
+    """Auto over the best published technique, on equally many threads."""
+    best = one.best(PUBLISHED, threads)
+    return statistics.ratio(one.join(AUTO, threads), best.join if best else None)
+
+
+def time_table(measured: list[Measured], limit: float, sets: int) -> Tables:
+    """One row per threshold and number of threads."""
+    result = Tables(
+        "Many short sets of rare tokens",
+        ["T", "threads", "pairs", *TECHNIQUES, "chose", "best published", "auto/best"],
+        frozenset({"chose", "best published"}),
+        notes=[
+            f"{sets:,} sets of {SIZE} tokens on average, of {UNIVERSE:,} that follow Zipf's law: "
+            f"simjoin generate zipf --sets {sets} --universe {UNIVERSE} --size {SIZE} "
+            f"--seed {SEED}.",
+            "Seconds of the join alone, from simjoin bench; Jaccard.",
+            f"auto/best: auto over the fastest of the published techniques ({', '.join(PUBLISHED)}) "
+            "on equally many threads.",
+            ">N: ended by the time limit; –: left out after that, or not known.",
+        ],
+    )
+    for one in measured:
+        pairs = [timing.pairs for timing in one.timings.values() if timing.pairs is not None]
+        for threads in THREADS:
+            auto, best = one.timings.get((AUTO, threads)), one.best(PUBLISHED, threads)
+            result.add(
+                one.cell.threshold, str(threads), table.count(pairs[0] if pairs else None),
+                *(seconds_cell(one.timings.get((name, threads)), limit) for name in TECHNIQUES),
+                (auto.ran if auto else None) or "–", best.technique if best else "–",
+                table.factor(beside_published(one, threads)),
+            )
+    result.summary = time_lines(measured)
+    return result
+
+
+def seconds_cell(timing: Timing | None, limit: float) -> str:
+    """Seconds of the join or why there are none."""
+    if timing is not None and timing.join is None and timing.runs:
+        return f">{limit:g}"
+    return table.seconds(timing.join if timing else None)
+
+
+def time_lines(measured: list[Measured]) -> list[str]:
+    """Whether auto is at least as fast as the published techniques."""
+    places = [
+        (one, threads, beside_published(one, threads))
+        for one in measured for threads in THREADS if one.best(PUBLISHED, threads)
+    ]
+    known = [(value, one, threads) for one, threads, value in places if value is not None]
+    if not known:
+        return ["auto beside the published techniques: nothing to compare"] if measured else []
+    near, _ = statistics.share_within([value for value, _, _ in known], AUTO_BESIDE_PUBLISHED)
+    worst, where, threads = max(known, key=lambda entry: entry[0])
+    lost = len(places) - len(known)
+    return [
+        f"auto is as fast as the best published technique or faster in "
+        f"{table.percent(near, len(places))} of the rows; worst {table.factor(worst)} at "
+        f"{where.cell.threshold} ×{threads}, "
+        + goal(f"≤ {AUTO_BESIDE_PUBLISHED:g}×", near == len(places))
+        + (f"; {table.plural(lost, 'row')} where auto did not finish" if lost else "")
+    ]
+
+
+def memory_table(runs: list[MemoryRun]) -> table.Table:
+    """One row per run."""
+    result = table.Table(
+        "Memory",
+        ["dataset", "T", "--memory", "ran", "pairs", "wall", "peak MiB", "bytes/set", "input MiB",
+         "limit + input", "within"],
+        frozenset({"dataset", "ran", "within"}),
+        notes=[
+            f"simjoin sets --count on {MEMORY_THREADS} threads; wall is the seconds of the whole "
+            "process, once. peak: the most memory that was resident, as the system counts it.",
+            "input: 4 bytes a token, 28 a distinct set and 4 a row, by the numbers of --stats; "
+            "tokens are those of all rows, identical sets included.",
+            "within: whether the peak is at most the limit and the input.",
+        ],
+    )
+    for one in runs:
+        held = input_bytes(one.outcome.stats)
+        result.add(
+            one.cell.dataset, one.cell.threshold, "–" if one.limit is None else MEMORY,
+            str(one.outcome.stats.get("technique", "–")), table.count(one.outcome.pairs),
+            table.seconds(one.outcome.wall), mebibytes(one.outcome.peak),
+            "–" if one.per_set is None else f"{one.per_set:,.0f}", mebibytes(held),
+            mebibytes(one.bound), {None: "–", True: "yes", False: "NO"}[one.within],
+        )
+    result.summary = memory_lines(runs)
+    return result
+
+
+def memory_lines(runs: list[MemoryRun]) -> list[str]:
+    """The figures that have goals."""
+    lines = []
+    free = [
+        (one.per_set, one) for one in runs
+        if one.limit is None and one.cell.dataset == DATASET and one.per_set is not None
+    ]
+    if free:
+        most, where = max(free, key=lambda entry: entry[0])
+        lines.append(
+            f"{DATASET} without a limit: at most {most:,.0f} bytes per set (at "
+            f"{where.cell.threshold}), "
+            + goal(f"≤ {BYTES_PER_SET:,}", most <= BYTES_PER_SET)
+        )
+    limited = [one for one in runs if one.limit is not None]
+    if limited:
+        over = [f"{one.cell.dataset} {one.cell.threshold}" for one in limited if not one.within]
+        lines.append(
+            f"--memory {MEMORY}: the peak is at most the limit and the input in "
+            f"{table.percent(len(limited) - len(over), len(limited))} of the runs, "
+            + goal("all", not over) + (f" in {', '.join(over)}" if over else "")
+        )
+    return lines
+
+
+def mebibytes(value: int | None) -> str:
+    """Bytes as MiB."""
+    return "–" if value is None else f"{value / (1 << 20):,.0f}"
