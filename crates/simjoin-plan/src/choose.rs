@@ -50,6 +50,10 @@ const MAX_INDEX_TOKENS: usize = 1 << 30;
 /// A tile is done in at most about this many passes.
 const MAX_PASSES: usize = 1000;
 
+/// Techniques are judged by their time on this many threads, whatever the number there is, so that
+/// the choice, and with it the order of the pairs, does not depend on it.
+const JUDGED_ON: usize = 4;
+
 /// Seconds below which nothing is sampled.
 const SMALL: f64 = 0.5e-3;
 
@@ -88,7 +92,7 @@ pub fn choose(
         // Signatures in lists, or of all pairs where these are few.
         let cheapest = (0..offered.len()).filter_map(|at| {
             let cost = offered[at].cost(&guess(&coarse), units)?;
-            fits(join, &whole, offered[at], means).then_some((cost.seconds(means.threads), at))
+            fits(join, &whole, offered[at], means).then_some((cost.seconds(JUDGED_ON), at))
         });
         if let Some((_, at)) = cheapest.min_by(|a, b| a.0.total_cmp(&b.0)) {
             return in_passes(join, vec![known(at, &coarse)], offered, means);
@@ -108,12 +112,14 @@ pub fn choose(
         }
         let consider = |technique: &&dyn Technique| {
             let cost: Cost = technique.cost(&survey, units)?;
-            fits(join, &tile, *technique, means).then(|| cost.seconds(means.threads))
+            fits(join, &tile, *technique, means).then_some(cost)
         };
-        let considered: Vec<Option<f64>> = offered.iter().map(consider).collect();
+        let costs: Vec<Option<Cost>> = offered.iter().map(consider).collect();
         let cheapest = (0..offered.len())
-            .filter_map(|at| Some((considered[at]?, at)))
+            .filter_map(|at| Some((costs[at]?.seconds(JUDGED_ON), at)))
             .min_by(|a, b| a.0.total_cmp(&b.0));
+        let considered = costs.iter().map(|cost| cost.map(|cost| cost.seconds(means.threads)));
+        let considered = considered.collect();
         // When none fits at once, the first that can be done in passes is.
         let technique = cheapest.map_or(0, |(_, at)| at);
         let pairs = survey.pairs;
