@@ -52,7 +52,9 @@ fn every_cell_is_a_json_object_with_the_promised_fields() {
         assert_eq!(row["pairs"].to_string(), count.trim());
     }
     assert_eq!(rows[1]["ran"], "naive");
-    assert_ne!(rows[0]["ran"], "auto");
+    // At 0.9 sets of at most 8 tokens have no partner but an equal one, so nothing is run.
+    assert_eq!(rows[0]["ran"], "auto");
+    assert_ne!(rows[2]["ran"], "auto");
 }
 
 #[test]

@@ -36,8 +36,8 @@
 //!
 //! # Memory
 //!
-//! 8 bytes a token of the universe, and for each worker its piece: `16 + 8·W` bytes per set and
-//! prefix token, with signatures of `W` words.
+//! 20 bytes a token that is in more than one row and 8 more for each worker; and for each worker its
+//! piece, `24 + 8·W` bytes per set and prefix token, with signatures of `W` words.
 //!
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
@@ -105,7 +105,7 @@ impl Technique for PrefixBitmap {
         let lists = Lists::<1>::counted(join, tile);
         let longest = (0..lists.counts[0].len()).map(|token| lists.work(token).0).max();
         let entry = self.entry_bytes() + WINDOW_BYTES + 8 * self.words as u64;
-        lists.shared_bytes() + threads as u64 * longest.unwrap_or(0) * entry
+        lists.fixed_bytes(threads) + threads as u64 * longest.unwrap_or(0) * entry
     }
 
     fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
@@ -231,17 +231,21 @@ struct Piece {
 impl<'a, const W: usize> Lists<'a, W> {
     fn new(join: &Join<'a>, tile: &Tile, room: &Room) -> Self {
         let mut lists = Self::counted(join, tile);
-        let workers = room.bytes.saturating_sub(lists.shared_bytes()) / room.threads.max(1) as u64;
+        let workers =
+            room.bytes.saturating_sub(lists.fixed_bytes(room.threads)) / room.threads.max(1) as u64;
         let entry = 24 + 16 * W as u64 + WINDOW_BYTES + 4;
         lists.pieces = lists.cut(workers / entry, room.threads as u64);
         lists
     }
 
-    /// Bytes that all workers share.
-    fn shared_bytes(&self) -> u64 {
+    /// Bytes beside the entries: for each token its counts, the sums by which pieces are cut (or the
+    /// histograms of the threads, before), and where its list begins, for each worker.
+    fn fixed_bytes(&self, threads: usize) -> u64 {
         let tokens: usize = self.counts.iter().map(Vec::len).sum();
         let classes = self.reaches.len() + self.builds.len();
-        4 * tokens as u64 + 64 * classes as u64 + 256 * 16 + 4 * u64::from(Required::SIZES).pow(2)
+        (20 + 8 * threads as u64) * tokens as u64
+            + 100 * classes as u64
+            + 4 * u64::from(Required::SIZES).pow(2)
     }
 
     /// The lists of a tile, known but for their pieces.
