@@ -96,7 +96,8 @@ impl Technique for PrefixBitmap {
                 + entries as f64 * units.pass
                 + live * units.entry * wider
                 + survey.list_pairs * units.list[place]
-                + survivors * units.survivor,
+                + survivors * units.survivor
+                + survey.list_pairs * survey.list_before * units.merge_token,
         })
     }
 

@@ -46,6 +46,9 @@ pub struct Survey<'a> {
     pub survival: [f64; 4],
     /// The part of the list pairs whose signatures of the first three [`WIDTHS`] are close enough.
     pub list_survival: [f64; 3],
+    /// Tokens that come before the common one in a list pair with close signatures, unless the token
+    /// just before is common as well: what must be looked at to know whether the pair has met before.
+    pub list_before: f64,
     /// The part of the list pairs that the position filter leaves.
     pub list_position: f64,
     /// The mean size of the sets of a pair.
@@ -79,6 +82,7 @@ impl<'a> Survey<'a> {
             list_pairs: 0.0,
             survival: [1.0; 4],
             list_survival: [1.0; 3],
+            list_before: 0.0,
             list_position: 1.0,
             mean_size: 0.0,
         };
@@ -197,6 +201,7 @@ impl<'a> Survey<'a> {
         let kernels = (Kernels::<1>::best(), Kernels::<2>::best(), Kernels::<4>::best());
         let pick = Pick::new(met.into_iter());
         let (mut reached, mut survived, mut placed) = (0u32, [0u32; 3], 0u32);
+        let mut before = 0u64;
         for _ in 0..effort.pairs {
             let (r, i) = entries[pick.one(&mut random)];
             let token = probe.set(r)[i as usize];
@@ -211,12 +216,16 @@ impl<'a> Survey<'a> {
             let required = bounds.required_overlap(r.len() as u32, s.len() as u32) as usize;
             placed += u32::from(r.len() - i >= required && s.len() - j >= required);
             let budget = bounds.budget(r.len() as u32, s.len() as u32) - (i + j) as i64;
+            let first = i == 0 || j == 0 || r[i - 1] != s[j - 1];
             let (r, s) = (&r[i..], &s[j..]);
             let distances = [
                 kernels.0.distance(&kernels.0.signature(r, top), &kernels.0.signature(s, top)),
                 kernels.1.distance(&kernels.1.signature(r, top), &kernels.1.signature(s, top)),
                 kernels.2.distance(&kernels.2.signature(r, top), &kernels.2.signature(s, top)),
             ];
+            if first && distances[0] as i64 <= budget {
+                before += (i + j) as u64;
+            }
             for (survived, distance) in survived.iter_mut().zip(distances) {
                 *survived += u32::from(distance as i64 <= budget);
             }
@@ -228,6 +237,7 @@ impl<'a> Survey<'a> {
         let part = |count: u32| f64::from(count) / f64::from(reached.max(1));
         self.list_survival = survived.map(part);
         self.list_position = part(placed);
+        self.list_before = before as f64 / f64::from(reached.max(1));
     }
 }
 
