@@ -105,8 +105,7 @@ impl Technique for PrefixBitmap {
         // The counts, and for each worker at least the longest list.
         let lists = Lists::<1>::counted(join, tile);
         let longest = (0..lists.counts[0].len()).map(|token| lists.work(token).0).max();
-        let entry = self.entry_bytes() + WINDOW_BYTES + 8 * self.words as u64;
-        lists.fixed_bytes(threads) + threads as u64 * longest.unwrap_or(0) * entry
+        lists.fixed_bytes(threads) + threads as u64 * longest.unwrap_or(0) * entry_bytes(self.words)
     }
 
     fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
@@ -118,14 +117,10 @@ impl Technique for PrefixBitmap {
     }
 }
 
-impl PrefixBitmap {
-    fn entry_bytes(&self) -> u64 {
-        24 + 8 * self.words as u64
-    }
+/// Bytes of a list entry: itself, its signature and weight in the window, its place among survivors.
+fn entry_bytes(words: usize) -> u64 {
+    24 + 16 * words as u64 + 16
 }
-
-/// Bytes of a window for each entry beside the signature, survivors included.
-const WINDOW_BYTES: u64 = 16;
 
 /// What the filter needs to know of the build sets of one size.
 #[derive(Clone, Copy, Default)]
@@ -234,8 +229,7 @@ impl<'a, const W: usize> Lists<'a, W> {
         let mut lists = Self::counted(join, tile);
         let workers =
             room.bytes.saturating_sub(lists.fixed_bytes(room.threads)) / room.threads.max(1) as u64;
-        let entry = 24 + 16 * W as u64 + WINDOW_BYTES + 4;
-        lists.pieces = lists.cut(workers / entry, room.threads as u64);
+        lists.pieces = lists.cut(workers / entry_bytes(W), room.threads as u64);
         lists
     }
 

@@ -114,17 +114,8 @@ fn pairs(reach: &Reach, order: Order) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use simjoin_core::{Bounds, Measure, Predicate, RawSets, SetCollection, prepare};
-
-    fn collection(sizes: &[u32]) -> SetCollection {
-        let mut raw = RawSets::default();
-        let mut next = 0;
-        for &size in sizes {
-            raw.push(&(next..next + size).collect::<Vec<_>>());
-            next += size;
-        }
-        prepare(raw, None, next as usize).unwrap().0
-    }
+    use crate::tile::tests::collection;
+    use simjoin_core::{Bounds, Measure, Predicate};
 
     #[test]
     fn a_reach_holds_every_possible_partner_and_counts_its_pairs() {

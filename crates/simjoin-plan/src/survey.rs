@@ -12,7 +12,7 @@
 //! The samples depend on the sets alone, so the same join is planned the same way every time.
 
 use crate::{Join, Order, Reach, Tile, build_prefixes, reaches};
-use simjoin_core::SetId;
+use simjoin_core::{SetId, TokenId};
 use simjoin_kernels::bitmap::Kernels;
 use std::ops::Range;
 
@@ -116,12 +116,6 @@ impl<'a> Survey<'a> {
     fn sample_pairs(&mut self, count: usize) {
         let Join { probe, build, bounds, order } = self.join;
         let top = build.universe().saturating_sub(1);
-        let kernels = (
-            Kernels::<1>::best(),
-            Kernels::<2>::best(),
-            Kernels::<4>::best(),
-            Kernels::<8>::best(),
-        );
         let pick = Pick::new(self.reaches.iter().map(|reach| reach.pairs));
         let mut random = Random::default();
         let mut survived = [0u32; 4];
@@ -137,10 +131,10 @@ impl<'a> Survey<'a> {
             let (r, s) = (probe.set(r), build.set(s));
             let budget = bounds.budget(r.len() as u32, s.len() as u32);
             let distances = [
-                kernels.0.distance(&kernels.0.signature(r, top), &kernels.0.signature(s, top)),
-                kernels.1.distance(&kernels.1.signature(r, top), &kernels.1.signature(s, top)),
-                kernels.2.distance(&kernels.2.signature(r, top), &kernels.2.signature(s, top)),
-                kernels.3.distance(&kernels.3.signature(r, top), &kernels.3.signature(s, top)),
+                distance::<1>(r, s, top),
+                distance::<2>(r, s, top),
+                distance::<4>(r, s, top),
+                distance::<8>(r, s, top),
             ];
             taken += 1;
             for (survived, distance) in survived.iter_mut().zip(distances) {
@@ -198,7 +192,6 @@ impl<'a> Survey<'a> {
         if total == 0 {
             return;
         }
-        let kernels = (Kernels::<1>::best(), Kernels::<2>::best(), Kernels::<4>::best());
         let pick = Pick::new(met.into_iter());
         let (mut reached, mut survived, mut placed) = (0u32, [0u32; 3], 0u32);
         let mut before = 0u64;
@@ -218,11 +211,8 @@ impl<'a> Survey<'a> {
             let budget = bounds.budget(r.len() as u32, s.len() as u32) - (i + j) as i64;
             let first = i == 0 || j == 0 || r[i - 1] != s[j - 1];
             let (r, s) = (&r[i..], &s[j..]);
-            let distances = [
-                kernels.0.distance(&kernels.0.signature(r, top), &kernels.0.signature(s, top)),
-                kernels.1.distance(&kernels.1.signature(r, top), &kernels.1.signature(s, top)),
-                kernels.2.distance(&kernels.2.signature(r, top), &kernels.2.signature(s, top)),
-            ];
+            let distances =
+                [distance::<1>(r, s, top), distance::<2>(r, s, top), distance::<4>(r, s, top)];
             if first && distances[0] as i64 <= budget {
                 before += (i + j) as u64;
             }
@@ -239,6 +229,12 @@ impl<'a> Survey<'a> {
         self.list_position = part(placed);
         self.list_before = before as f64 / f64::from(reached.max(1));
     }
+}
+
+/// In how many bits the signatures of two sets differ.
+fn distance<const W: usize>(r: &[TokenId], s: &[TokenId], top: TokenId) -> u64 {
+    let kernels = Kernels::<W>::best();
+    kernels.distance(&kernels.signature(r, top), &kernels.signature(s, top))
 }
 
 /// What the sampled build sets show of the list of a token.

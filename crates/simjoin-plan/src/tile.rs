@@ -74,12 +74,13 @@ pub fn passes(
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::Part;
     use simjoin_core::{Bounds, Measure, Predicate, RawSets, prepare};
 
-    fn collection(sizes: &[u32]) -> SetCollection {
+    /// Sets of these sizes without a common token.
+    pub(crate) fn collection(sizes: &[u32]) -> SetCollection {
         let mut raw = RawSets::default();
         let mut next = 0;
         for &size in sizes {

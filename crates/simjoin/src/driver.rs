@@ -1,7 +1,7 @@
 //! How do threads work through the tiles of a join?
 //!
-//! For each part of the join and each range of build sets that is indexed at once, every thread
-//! makes a worker and a sink and takes the next tile until none is left.
+//! The planner cuts each part of the join into tiles and names a technique for each. For one tile after
+//! the other, every thread makes a worker and a sink and takes the next piece until none is left.
 
 use crate::join::{Engine, Report, StepPlan, StepReport};
 use crate::units;

@@ -1,6 +1,6 @@
 //! Four pairs at a time: bits are counted by a table of 16 nibbles (Muła, Kurz, Lemire 2018).
 
-use super::{Lanes, PROBES};
+use super::Lanes;
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -170,49 +170,4 @@ impl Lanes for Ymm {
     }
 }
 
-/// # Safety
-///
-/// As [`super::run`], with the tier's instructions.
-#[target_feature(enable = "avx2,popcnt")]
-pub(super) unsafe fn run<const W: usize>(
-    planes: &[&[u64]; W],
-    probes: &[[u64; W]; PROBES],
-    limits: &[u64; PROBES],
-    out: &mut [u32],
-) -> usize {
-    // SAFETY: the caller's.
-    unsafe { super::run::<Ymm, W>(planes, probes, limits, out) }
-}
-
-/// # Safety
-///
-/// As [`super::list`], with the tier's instructions.
-#[target_feature(enable = "avx2,popcnt")]
-pub(super) unsafe fn list<const W: usize>(
-    planes: &[&[u64]; W],
-    weights: &[i32],
-    probe: &[u64; W],
-    limit: i32,
-    out: &mut [u32],
-) -> usize {
-    // SAFETY: the caller's.
-    unsafe { super::list::<Ymm, W>(planes, weights, probe, limit, out) }
-}
-
-/// # Safety
-///
-/// As [`super::fold`], with the tier's instructions.
-#[target_feature(enable = "avx2,popcnt")]
-pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
-    // SAFETY: the caller's.
-    unsafe { super::fold::<Ymm, W>(tokens, top) }
-}
-
-/// # Safety
-///
-/// As [`super::distance`], with the tier's instructions.
-#[target_feature(enable = "avx2,popcnt")]
-pub(super) unsafe fn distance<const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
-    // SAFETY: the caller's.
-    unsafe { super::distance::<Ymm, W>(a, b) }
-}
+entry_points!(Ymm, "avx2,popcnt");

@@ -1,6 +1,6 @@
 //! Eight pairs at a time: `vpopcntq` counts all lanes in one instruction.
 
-use super::{Lanes, PROBES};
+use super::Lanes;
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]
@@ -143,49 +143,4 @@ impl Lanes for Zmm {
     }
 }
 
-/// # Safety
-///
-/// As [`super::run`], with the tier's instructions.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt,avx2")]
-pub(super) unsafe fn run<const W: usize>(
-    planes: &[&[u64]; W],
-    probes: &[[u64; W]; PROBES],
-    limits: &[u64; PROBES],
-    out: &mut [u32],
-) -> usize {
-    // SAFETY: the caller's.
-    unsafe { super::run::<Zmm, W>(planes, probes, limits, out) }
-}
-
-/// # Safety
-///
-/// As [`super::list`], with the tier's instructions.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt,avx2")]
-pub(super) unsafe fn list<const W: usize>(
-    planes: &[&[u64]; W],
-    weights: &[i32],
-    probe: &[u64; W],
-    limit: i32,
-    out: &mut [u32],
-) -> usize {
-    // SAFETY: the caller's.
-    unsafe { super::list::<Zmm, W>(planes, weights, probe, limit, out) }
-}
-
-/// # Safety
-///
-/// As [`super::fold`], with the tier's instructions.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt,avx2")]
-pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
-    // SAFETY: the caller's.
-    unsafe { super::fold::<Zmm, W>(tokens, top) }
-}
-
-/// # Safety
-///
-/// As [`super::distance`], with the tier's instructions.
-#[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt,avx2")]
-pub(super) unsafe fn distance<const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
-    // SAFETY: the caller's.
-    unsafe { super::distance::<Zmm, W>(a, b) }
-}
+entry_points!(Zmm, "avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt,avx2");

@@ -11,6 +11,58 @@
 //! * [`Kernels::scan_run`]: several probes, each with one limit for all sets (of one size, say);
 //! * [`Kernels::scan_list`]: one probe, and a weight per set that is added to its distance.
 
+/// The entry points of a tier: the generic loops, compiled with its instructions.
+macro_rules! entry_points {
+    ($lanes:ident $(, $features:tt)?) => {
+        /// # Safety
+        ///
+        /// As [`super::run`], with the tier's instructions.
+        $(#[target_feature(enable = $features)])?
+        pub(super) unsafe fn run<const W: usize>(
+            planes: &[&[u64]; W],
+            probes: &[[u64; W]; super::PROBES],
+            limits: &[u64; super::PROBES],
+            out: &mut [u32],
+        ) -> usize {
+            // SAFETY: the caller's.
+            unsafe { super::run::<$lanes, W>(planes, probes, limits, out) }
+        }
+
+        /// # Safety
+        ///
+        /// As [`super::list`], with the tier's instructions.
+        $(#[target_feature(enable = $features)])?
+        pub(super) unsafe fn list<const W: usize>(
+            planes: &[&[u64]; W],
+            weights: &[i32],
+            probe: &[u64; W],
+            limit: i32,
+            out: &mut [u32],
+        ) -> usize {
+            // SAFETY: the caller's.
+            unsafe { super::list::<$lanes, W>(planes, weights, probe, limit, out) }
+        }
+
+        /// # Safety
+        ///
+        /// As [`super::fold`], with the tier's instructions.
+        $(#[target_feature(enable = $features)])?
+        pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
+            // SAFETY: the caller's.
+            unsafe { super::fold::<$lanes, W>(tokens, top) }
+        }
+
+        /// # Safety
+        ///
+        /// As [`super::distance`], with the tier's instructions.
+        $(#[target_feature(enable = $features)])?
+        pub(super) unsafe fn distance<const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
+            // SAFETY: the caller's.
+            unsafe { super::distance::<$lanes, W>(a, b) }
+        }
+    };
+}
+
 mod scalar;
 
 #[cfg(target_arch = "x86_64")]

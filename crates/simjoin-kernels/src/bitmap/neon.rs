@@ -1,6 +1,6 @@
 //! Two pairs at a time: `cnt` counts bytes, pairwise additions widen the sums.
 
-use super::{Lanes, PROBES};
+use super::Lanes;
 use std::arch::aarch64::*;
 
 #[derive(Clone, Copy)]
@@ -131,49 +131,4 @@ impl Lanes for Quad {
     }
 }
 
-/// # Safety
-///
-/// As [`super::run`].
-#[target_feature(enable = "neon")]
-pub(super) unsafe fn run<const W: usize>(
-    planes: &[&[u64]; W],
-    probes: &[[u64; W]; PROBES],
-    limits: &[u64; PROBES],
-    out: &mut [u32],
-) -> usize {
-    // SAFETY: the caller's.
-    unsafe { super::run::<Quad, W>(planes, probes, limits, out) }
-}
-
-/// # Safety
-///
-/// As [`super::list`].
-#[target_feature(enable = "neon")]
-pub(super) unsafe fn list<const W: usize>(
-    planes: &[&[u64]; W],
-    weights: &[i32],
-    probe: &[u64; W],
-    limit: i32,
-    out: &mut [u32],
-) -> usize {
-    // SAFETY: the caller's.
-    unsafe { super::list::<Quad, W>(planes, weights, probe, limit, out) }
-}
-
-/// # Safety
-///
-/// As [`super::fold`].
-#[target_feature(enable = "neon")]
-pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
-    // SAFETY: the caller's.
-    unsafe { super::fold::<Quad, W>(tokens, top) }
-}
-
-/// # Safety
-///
-/// As [`super::distance`].
-#[target_feature(enable = "neon")]
-pub(super) unsafe fn distance<const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
-    // SAFETY: the caller's.
-    unsafe { super::distance::<Quad, W>(a, b) }
-}
+entry_points!(Quad, "neon");

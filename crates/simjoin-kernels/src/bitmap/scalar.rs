@@ -1,6 +1,6 @@
 //! One pair at a time.
 
-use super::{Lanes, PROBES, WEIGHT_UNIT};
+use super::{Lanes, WEIGHT_UNIT};
 
 #[derive(Clone, Copy)]
 struct Word(u64);
@@ -99,45 +99,4 @@ impl Lanes for Word {
     }
 }
 
-/// # Safety
-///
-/// As [`super::run`].
-pub(super) unsafe fn run<const W: usize>(
-    planes: &[&[u64]; W],
-    probes: &[[u64; W]; PROBES],
-    limits: &[u64; PROBES],
-    out: &mut [u32],
-) -> usize {
-    // SAFETY: the caller's.
-    unsafe { super::run::<Word, W>(planes, probes, limits, out) }
-}
-
-/// # Safety
-///
-/// As [`super::list`].
-pub(super) unsafe fn list<const W: usize>(
-    planes: &[&[u64]; W],
-    weights: &[i32],
-    probe: &[u64; W],
-    limit: i32,
-    out: &mut [u32],
-) -> usize {
-    // SAFETY: the caller's.
-    unsafe { super::list::<Word, W>(planes, weights, probe, limit, out) }
-}
-
-/// # Safety
-///
-/// As [`super::fold`].
-pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
-    // SAFETY: the caller's.
-    unsafe { super::fold::<Word, W>(tokens, top) }
-}
-
-/// # Safety
-///
-/// As [`super::distance`].
-pub(super) unsafe fn distance<const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
-    // SAFETY: the caller's.
-    unsafe { super::distance::<Word, W>(a, b) }
-}
+entry_points!(Word);
