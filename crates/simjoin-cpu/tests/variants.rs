@@ -34,10 +34,13 @@ impl PairSink for Collect {
 /// The pairs of a tile as they come, the pieces dealt to `workers` workers in turn.
 fn run(technique: &dyn Technique, join: &Join<'_>, tile: &Tile, room: &Room) -> Vec<SetPair> {
     let mut sink = Collect { exact: true, pairs: Vec::new() };
-    let prepared = technique.prepare(join, tile, room);
-    let mut workers: Vec<_> = (0..room.threads).map(|_| prepared.worker()).collect();
-    for piece in 0..prepared.pieces() {
-        assert!(workers[piece % room.threads].run(piece, &mut sink).is_continue());
+    let mut prepared = technique.prepare(join, tile, room);
+    for round in 0..prepared.rounds() {
+        prepared.begin(round);
+        let mut workers: Vec<_> = (0..room.threads).map(|_| prepared.worker()).collect();
+        for piece in 0..prepared.pieces() {
+            assert!(workers[piece % room.threads].run(piece, &mut sink).is_continue());
+        }
     }
     sink.pairs
 }

@@ -4,15 +4,19 @@
 //! each tier and width. Signatures are random, so nothing survives: this is the speed of the filter
 //! itself, from a run of 2,048 sets that stays in the cache.
 
-use simjoin_kernels::bitmap::{Kernels, PROBES, SLACK};
+use simjoin_kernels::bitmap::{Kernels, PROBES, Probes, SLACK, Survivors};
 use simjoin_kernels::tier::Tier;
 use std::hint::black_box;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 const SETS: usize = 2048;
 
 fn main() {
-    println!("{:8} {:>5} {:>14} {:>14}", "tier", "bits", "run pairs/s", "list pairs/s");
+    println!(
+        "{:8} {:>5} {:>14} {:>14} {:>14}",
+        "tier", "bits", "run pairs/s", "lists pairs/s", "lists of 8"
+    );
     for tier in Tier::available() {
         measure::<1>(tier);
         measure::<2>(tier);
@@ -35,23 +39,31 @@ fn measure<const W: usize>(tier: Tier) {
     let owned: Vec<Vec<u64>> = (0..W).map(|_| (0..SETS).map(|_| random()).collect()).collect();
     let planes: [&[u64]; W] = std::array::from_fn(|w| owned[w].as_slice());
     let probes: [[u64; W]; PROBES] = std::array::from_fn(|_| std::array::from_fn(|_| random()));
-    let weights = vec![0; SETS];
     let limit = 4 * W as u64;
     let mut out = vec![0; PROBES * SETS + SLACK];
     let kernels = Kernels::<W>::of(tier);
     let run = pairs_per_second(PROBES * SETS, || {
         kernels.scan_run(black_box(&planes), black_box(&probes), &[limit; PROBES], &mut out)
     });
-    let list = pairs_per_second(SETS, || {
-        kernels.scan_list(
-            black_box(&planes),
-            &weights,
-            black_box(&probes[0]),
-            16 * limit as i32,
-            &mut out,
-        )
-    });
-    println!("{:8} {:>5} {run:>14.3e} {list:>14.3e}", tier.name(), 64 * W);
+    let weights = vec![0; SETS];
+    let mut survivors = Survivors::default();
+    survivors.reserve(SETS);
+    let probes = PROBES * SETS / 8;
+    let mut lists = |ranges: Vec<Range<u32>>| {
+        let pairs = ranges.iter().map(ExactSizeIterator::len).sum();
+        let probes = Probes {
+            planes: std::array::from_fn(|w| &planes[w][..ranges.len()]),
+            ranges: &ranges,
+            limits: &vec![16 * limit as i32; ranges.len()],
+        };
+        pairs_per_second(pairs, || {
+            kernels.scan_lists(black_box(&planes), &weights, black_box(&probes), 0, &mut survivors)
+        })
+    };
+    let sets = (SETS - SLACK) as u32;
+    let long = lists((0..16).map(|probe| probe + 1..sets).collect());
+    let short = lists((0..probes as u32).map(|at| at % 200 * 8..at % 200 * 8 + 8).collect());
+    println!("{:8} {:>5} {run:>14.3e} {long:>14.3e} {short:>14.3e}", tier.name(), 64 * W);
 }
 
 /// The best of ten rounds of 20 ms each.

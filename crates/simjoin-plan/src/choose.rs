@@ -98,10 +98,12 @@ pub fn choose(
             return in_passes(join, vec![known(at, &coarse)], offered, means);
         }
     }
-    // A sample costs about half a microsecond; let them cost a fiftieth of the join.
-    let samples = (least / 50.0 / 0.5e-6) as usize;
-    let effort =
-        Effort { sets: (8 * samples).clamp(2_000, 50_000), pairs: samples.clamp(128, 4_000) };
+    // A sample costs about two microseconds with all that belongs to it; let them cost a fiftieth of
+    // the join, or what it takes to explain it well.
+    let samples = (least / 50.0 / 2e-6) as usize;
+    let few = if means.explain { 256 } else { 48 };
+    let samples = samples.clamp(few, 4_000);
+    let effort = Effort { sets: 8 * samples, pairs: samples };
     let count = (least / RANGE).clamp(1.0, MAX_RANGES) as usize;
     let mut choices: Vec<Choice> = Vec::new();
     for tile in ranges(&coarse, count) {

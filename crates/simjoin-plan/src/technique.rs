@@ -2,8 +2,9 @@
 //!
 //! A [`Technique`] prepares a tile once (a [`Prepared`], shared by all threads: an inverted index,
 //! say) and cuts it into pieces; each thread makes a [`Worker`] and takes pieces, in rising order,
-//! until none is left. Whatever happens inside, the pieces together push every pair of the tile
-//! that satisfies the bounds, once, and no other.
+//! until none is left. Where not everything fits the memory at once, that happens in rounds. Whatever
+//! happens inside, the pieces together push every pair of the tile that satisfies the bounds, once,
+//! and no other.
 
 use crate::{Join, Survey, Tile, Units};
 use simjoin_core::PairSink;
@@ -62,7 +63,15 @@ impl Cost {
 
 /// A tile prepared for probing.
 pub trait Prepared: Send + Sync {
-    /// How many pieces there are.
+    /// How many times pieces are to be made and run, where not all can be at once.
+    fn rounds(&self) -> usize {
+        1
+    }
+
+    /// Makes what the pieces of a round need. Called before each round, on the current rayon pool.
+    fn begin(&mut self, _round: usize) {}
+
+    /// How many pieces the round has.
     fn pieces(&self) -> usize;
 
     /// A worker for one thread.

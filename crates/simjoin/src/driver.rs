@@ -262,32 +262,37 @@ impl Plan {
             let begin = Instant::now();
             let tile = &choice.tile;
             let technique = &self.offered[choice.technique];
-            let prepared = self.install(|| technique.prepare(&join, tile, &room));
-            let pieces = prepared.pieces();
-            let next = AtomicUsize::new(0);
-            let finished = AtomicUsize::new(0);
-            self.broadcast(|| {
-                let mut worker = prepared.worker();
-                let mut sink = sink(&join, part);
-                while !control.stopped() && !enough.load(Ordering::Relaxed) {
-                    let piece = next.fetch_add(1, Ordering::Relaxed);
-                    if piece >= pieces {
-                        break;
+            let mut prepared = self.install(|| technique.prepare(&join, tile, &room));
+            let rounds = prepared.rounds();
+            for round in 0..rounds {
+                self.install(|| prepared.begin(round));
+                let pieces = prepared.pieces();
+                let next = AtomicUsize::new(0);
+                let finished = AtomicUsize::new(0);
+                self.broadcast(|| {
+                    let mut worker = prepared.worker();
+                    let mut sink = sink(&join, part);
+                    while !control.stopped() && !enough.load(Ordering::Relaxed) {
+                        let piece = next.fetch_add(1, Ordering::Relaxed);
+                        if piece >= pieces {
+                            break;
+                        }
+                        sink.begin(first_piece + piece);
+                        let mut watched = Watched { sink: &mut sink, control, enough: &enough };
+                        // A piece that was begun is ended, whatever happens: others may wait for it.
+                        let ran = worker.run(piece, &mut watched);
+                        if sink.end().is_break() || ran.is_break() {
+                            enough.store(true, Ordering::Relaxed);
+                        }
+                        let done = 1 + finished.fetch_add(1, Ordering::Relaxed);
+                        let done = (round as f64 + done as f64 / pieces as f64) / rounds as f64;
+                        let probes = (tile.probes.len() as f64 * done) as u64;
+                        control.done.fetch_max(probes_done + probes, Ordering::Relaxed);
                     }
-                    sink.begin(first_piece + piece);
-                    let mut watched = Watched { sink: &mut sink, control, enough: &enough };
-                    // A piece that was begun is ended, whatever happens: others may wait for it.
-                    let ran = worker.run(piece, &mut watched);
-                    if sink.end().is_break() || ran.is_break() {
-                        enough.store(true, Ordering::Relaxed);
-                    }
-                    let done = 1 + finished.fetch_add(1, Ordering::Relaxed) as u64;
-                    let probes = tile.probes.len() as u64 * done / pieces as u64;
-                    control.done.fetch_max(probes_done + probes, Ordering::Relaxed);
-                }
-                candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
-            });
-            first_piece += pieces;
+                    candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
+                });
+                first_piece += pieces;
+            }
             probes_done += tile.probes.len() as u64;
             control.done.store(probes_done, Ordering::Relaxed);
             reports.push(StepReport {

@@ -38,16 +38,6 @@ impl Lanes for Ymm {
     }
 
     #[inline(always)]
-    unsafe fn load_weights_part(from: *const i32, count: usize) -> Self {
-        let mut lanes = [0i32; 4];
-        // SAFETY: the caller's; `count` is below 4.
-        unsafe {
-            std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr(), count);
-            Self::load_weights(lanes.as_ptr())
-        }
-    }
-
-    #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
         // SAFETY: the caller's.
         Ymm(unsafe { _mm256_xor_si256(self.0, other.0) })

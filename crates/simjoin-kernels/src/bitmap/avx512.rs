@@ -34,13 +34,6 @@ impl Lanes for Zmm {
     }
 
     #[inline(always)]
-    unsafe fn load_weights_part(from: *const i32, count: usize) -> Self {
-        let mask = ((1u32 << count) - 1) as __mmask8;
-        // SAFETY: the caller's; lanes outside the mask are not read.
-        Zmm(unsafe { _mm512_cvtepi32_epi64(_mm256_maskz_loadu_epi32(mask, from)) })
-    }
-
-    #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
         // SAFETY: the caller's.
         Zmm(unsafe { _mm512_xor_si512(self.0, other.0) })

@@ -9,7 +9,8 @@
 //! compare a probe with many sets at once and write down the survivors:
 //!
 //! * [`Kernels::scan_run`]: several probes, each with one limit for all sets (of one size, say);
-//! * [`Kernels::scan_list`]: one probe, and a weight per set that is added to its distance.
+//! * [`Kernels::scan_lists`]: many probes, each with a range of the sets, and a weight per set that is
+//!   added to its distance.
 
 /// The entry points of a tier: the generic loops, compiled with its instructions.
 macro_rules! entry_points {
@@ -30,17 +31,17 @@ macro_rules! entry_points {
 
         /// # Safety
         ///
-        /// As [`super::list`], with the tier's instructions.
+        /// As [`super::lists`], with the tier's instructions.
         $(#[target_feature(enable = $features)])?
-        pub(super) unsafe fn list<const W: usize>(
+        pub(super) unsafe fn lists<const W: usize>(
             planes: &[&[u64]; W],
             weights: &[i32],
-            probe: &[u64; W],
-            limit: i32,
-            out: &mut [u32],
+            probes: &super::Probes<'_, W>,
+            first: usize,
+            out: &mut super::Survivors,
         ) -> usize {
             // SAFETY: the caller's.
-            unsafe { super::list::<$lanes, W>(planes, weights, probe, limit, out) }
+            unsafe { super::lists::<$lanes, W>(planes, weights, probes, first, out) }
         }
 
         /// # Safety
@@ -73,11 +74,12 @@ mod avx512;
 mod neon;
 
 use crate::tier::Tier;
+use std::ops::Range;
 
 /// How many probes [`Kernels::scan_run`] takes at a time.
 pub const PROBES: usize = 4;
 
-/// Weights and limits of [`Kernels::scan_list`] are in units of `1 / WEIGHT_UNIT` bits.
+/// Weights and limits of [`Kernels::scan_lists`] are in units of `1 / WEIGHT_UNIT` bits.
 pub const WEIGHT_UNIT: i32 = 16;
 
 /// The kernels of one tier for signatures of `W` words.
@@ -85,7 +87,7 @@ pub const WEIGHT_UNIT: i32 = 16;
 pub struct Kernels<const W: usize> {
     tier: Tier,
     run: Run<W>,
-    list: List<W>,
+    lists: Lists<W>,
     fold: Fold<W>,
     distance: Distance<W>,
 }
@@ -94,7 +96,54 @@ type Distance<const W: usize> = unsafe fn(&[u64; W], &[u64; W]) -> u64;
 type Fold<const W: usize> = unsafe fn(&[u32], u32) -> [u64; W];
 type Run<const W: usize> =
     unsafe fn(&[&[u64]; W], &[[u64; W]; PROBES], &[u64; PROBES], &mut [u32]) -> usize;
-type List<const W: usize> = unsafe fn(&[&[u64]; W], &[i32], &[u64; W], i32, &mut [u32]) -> usize;
+type Lists<const W: usize> =
+    unsafe fn(&[&[u64]; W], &[i32], &Probes<'_, W>, usize, &mut Survivors) -> usize;
+
+/// The probes of [`Kernels::scan_lists`], as structure of arrays.
+#[derive(Clone, Copy, Debug)]
+pub struct Probes<'p, const W: usize> {
+    /// Word `w` of probe `i` is `planes[w][i]`.
+    pub planes: [&'p [u64]; W],
+    /// The places of the sets that each probe is compared with.
+    pub ranges: &'p [Range<u32>],
+    /// What `WEIGHT_UNIT · distance + weight` may come to.
+    pub limits: &'p [i32],
+}
+
+/// What [`Kernels::scan_lists`] has found.
+#[derive(Debug, Default)]
+pub struct Survivors {
+    places: Vec<u32>,
+    hits: Vec<(u32, u32)>,
+    found: usize,
+}
+
+impl Survivors {
+    /// How many survivors there is room for at least.
+    const ROOM: usize = 1024;
+
+    /// Bytes that they take at least.
+    pub const BYTES: u64 = 4 * Self::ROOM as u64;
+
+    /// Makes room for the survivors of one probe with so many sets, and for those of several probes
+    /// if they are few.
+    pub fn reserve(&mut self, sets: usize) {
+        let room = (sets + SLACK).max(Self::ROOM);
+        if self.places.len() < room {
+            self.places.resize(room, 0);
+        }
+    }
+
+    /// Calls `each` with every probe that has survivors, and with the places of these.
+    #[inline(always)]
+    pub fn for_each(&mut self, mut each: impl FnMut(u32, &mut [u32])) {
+        let mut start = 0;
+        for &(probe, end) in &self.hits[..self.found] {
+            each(probe, &mut self.places[start..end as usize]);
+            start = end as usize;
+        }
+    }
+}
 
 impl<const W: usize> Kernels<W> {
     /// The kernels of the best tier.
@@ -105,24 +154,24 @@ impl<const W: usize> Kernels<W> {
     /// The kernels of a tier; those without vector instructions if the processor lacks it.
     pub fn of(tier: Tier) -> Self {
         const { assert!(W.is_power_of_two() && W <= 32) };
-        type All<const W: usize> = (Run<W>, List<W>, Fold<W>, Distance<W>);
-        let (run, list, fold, distance): All<W> = match tier {
+        type All<const W: usize> = (Run<W>, Lists<W>, Fold<W>, Distance<W>);
+        let (run, lists, fold, distance): All<W> = match tier {
             #[cfg(target_arch = "x86_64")]
             Tier::Avx512 if tier.is_available() => {
-                (avx512::run, avx512::list, avx512::fold, avx512::distance)
+                (avx512::run, avx512::lists, avx512::fold, avx512::distance)
             }
             #[cfg(target_arch = "x86_64")]
             Tier::Avx2 if tier.is_available() => {
-                (avx2::run, avx2::list, avx2::fold, avx2::distance)
+                (avx2::run, avx2::lists, avx2::fold, avx2::distance)
             }
             #[cfg(target_arch = "aarch64")]
             Tier::Neon if tier.is_available() => {
-                (neon::run, neon::list, neon::fold, neon::distance)
+                (neon::run, neon::lists, neon::fold, neon::distance)
             }
-            _ => (scalar::run, scalar::list, scalar::fold, scalar::distance),
+            _ => (scalar::run, scalar::lists, scalar::fold, scalar::distance),
         };
         let tier = if tier.is_available() { tier } else { Tier::Scalar };
-        Kernels { tier, run, list, fold, distance }
+        Kernels { tier, run, lists, fold, distance }
     }
 
     /// The tier that runs.
@@ -170,26 +219,32 @@ impl<const W: usize> Kernels<W> {
         unsafe { (self.run)(planes, probes, limits, out) }
     }
 
-    /// Compares a probe with every set of a list. `out` receives the place of each set with
-    /// `WEIGHT_UNIT · distance + weight ≤ limit`, rising; the result is how many.
+    /// Compares each probe from `first` on with the sets of its range, and keeps those with
+    /// `WEIGHT_UNIT · distance + weight ≤ limit`, rising. Ends where the survivors of the next probe
+    /// might not find room; the result is that probe, or the number of all.
     ///
     /// # Panics
     ///
-    /// If planes and weights differ in length, or `out` is shorter than the list plus 16.
+    /// If the planes and weights differ in length, a range ends less than [`SLACK`] before their
+    /// end, or `out` has no room for the survivors of a single probe.
     #[inline]
-    pub fn scan_list(
+    pub fn scan_lists(
         &self,
         planes: &[&[u64]; W],
         weights: &[i32],
-        probe: &[u64; W],
-        limit: i32,
-        out: &mut [u32],
+        probes: &Probes<'_, W>,
+        first: usize,
+        out: &mut Survivors,
     ) -> usize {
-        let sets = weights.len();
+        let (sets, count) = (weights.len(), probes.limits.len());
         assert!(planes.iter().all(|plane| plane.len() == sets));
-        assert!(out.len() >= sets + SLACK);
-        // SAFETY: as above.
-        unsafe { (self.list)(planes, weights, probe, limit, out) }
+        assert!(probes.planes.iter().all(|plane| plane.len() == count));
+        assert!(probes.ranges.len() == count);
+        if out.hits.len() < count {
+            out.hits.resize(count, (0, 0));
+        }
+        // SAFETY: the tier is available, lengths agree, and there is a hit for every probe.
+        unsafe { (self.lists)(planes, weights, probes, first, out) }
     }
 }
 
@@ -201,8 +256,8 @@ pub const SLACK: usize = 16;
 /// # Safety
 ///
 /// The methods may only be called where the tier's instructions are available; loads need `LANES`
-/// readable elements, `load_part` and `load_weights_part` need `count < LANES`; `store_places`
-/// needs room for `LANES` elements.
+/// readable elements, `load_part` needs `count < LANES`; `store_places` needs room for `LANES`
+/// elements.
 #[allow(clippy::missing_safety_doc)]
 trait Lanes: Copy {
     const LANES: usize;
@@ -211,7 +266,6 @@ trait Lanes: Copy {
     unsafe fn load_part(from: *const u64, count: usize) -> Self;
     /// 32-bit numbers, their signs extended.
     unsafe fn load_weights(from: *const i32) -> Self;
-    unsafe fn load_weights_part(from: *const i32, count: usize) -> Self;
     unsafe fn xor(self, other: Self) -> Self;
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn popcount(self) -> Self;
@@ -377,42 +431,63 @@ unsafe fn run<V: Lanes, const W: usize>(
     }
 }
 
-/// See [`Kernels::scan_list`].
+/// See [`Kernels::scan_lists`].
 #[inline(always)]
-unsafe fn list<V: Lanes, const W: usize>(
+unsafe fn lists<V: Lanes, const W: usize>(
     planes: &[&[u64]; W],
     weights: &[i32],
-    probe: &[u64; W],
-    limit: i32,
-    out: &mut [u32],
+    probes: &Probes<'_, W>,
+    first: usize,
+    out: &mut Survivors,
 ) -> usize {
-    // SAFETY: as in `run`.
-    unsafe {
-        let sets = weights.len();
-        let out = out.as_mut_ptr();
-        let mut found = 0;
-        let probe = splat::<V, W>(probe);
-        let limit = V::splat(i64::from(limit) as u64);
-        let mut at = 0;
-        while at < sets {
-            let rest = sets - at;
-            let words = load::<V, W>(planes, at, rest);
-            let from = weights.as_ptr().add(at);
-            let (weights, valid) = if rest >= V::LANES {
-                (V::load_weights(from), u32::MAX)
-            } else {
-                (V::load_weights_part(from, rest), (1 << rest) - 1)
-            };
-            let distance = distances::<V, W>(&words, &probe);
-            let mask = distance.times_unit().add(weights).at_most(limit) & valid;
-            if mask != 0 {
-                V::store_places(mask, at as u32, out.add(found));
-                found += mask.count_ones() as usize;
-            }
-            at += V::LANES;
+    let count = probes.limits.len();
+    let room = out.places.len();
+    let mut found = 0;
+    let mut at_hit = 0;
+    let mut at_probe = first;
+    while at_probe < count {
+        let Range { start, end } = probes.ranges[at_probe];
+        if start >= end {
+            at_probe += 1;
+            continue;
         }
-        found
+        let (mut at, end) = (start as usize, end as usize);
+        if found + (end - at) + SLACK > room {
+            assert!(found > 0, "no room for the survivors of one probe");
+            break;
+        }
+        assert!(end + SLACK <= weights.len());
+        let before = found;
+        // SAFETY: the arrays have one length each; what is loaded beyond a range is within the slack
+        // of the arrays, and what is written beyond the survivors within that of the output.
+        unsafe {
+            let mut probe = [V::splat(0); W];
+            for w in 0..W {
+                probe[w] = V::splat(*probes.planes[w].get_unchecked(at_probe));
+            }
+            let limit = V::splat(i64::from(*probes.limits.get_unchecked(at_probe)) as u64);
+            while at < end {
+                let words = load::<V, W>(planes, at, V::LANES);
+                let weights = V::load_weights(weights.as_ptr().add(at));
+                let distance = distances::<V, W>(&words, &probe);
+                let rest = end - at;
+                let valid = if rest >= V::LANES { u32::MAX } else { (1 << rest) - 1 };
+                let mask = distance.times_unit().add(weights).at_most(limit) & valid;
+                if mask != 0 {
+                    V::store_places(mask, at as u32, out.places.as_mut_ptr().add(found));
+                    found += mask.count_ones() as usize;
+                }
+                at += V::LANES;
+            }
+            if found > before {
+                *out.hits.get_unchecked_mut(at_hit) = (at_probe as u32, found as u32);
+                at_hit += 1;
+            }
+        }
+        at_probe += 1;
     }
+    out.found = at_hit;
+    at_probe
 }
 
 #[cfg(test)]
@@ -439,13 +514,26 @@ mod tests {
             }
         }
         wanted.sort_unstable();
+        // Lists: every set is a probe that meets those before it, from a third of the way on.
         let list_limit = (limit as i32) * WEIGHT_UNIT;
-        let listed: Vec<u32> = (0..words.len() as u32)
-            .filter(|&set| {
-                let distance = distance(&signature(set as usize), &probes[0]) as i32;
-                distance * WEIGHT_UNIT + weights[set as usize] <= list_limit
-            })
-            .collect();
+        let ranges: Vec<Range<u32>> = (0..words.len() as u32).map(|i| i / 3..i).collect();
+        let list_limits: Vec<i32> = (0..words.len() as i32).map(|i| list_limit - i).collect();
+        let mut listed: Vec<(u32, u32)> = Vec::new();
+        for (probe, range) in ranges.iter().enumerate() {
+            for set in range.clone() {
+                let distance = distance(&signature(set as usize), &signature(probe)) as i32;
+                if distance * WEIGHT_UNIT + weights[set as usize] <= list_limits[probe] {
+                    listed.push((probe as u32, set));
+                }
+            }
+        }
+        let slack = std::iter::repeat_n(u64::MAX, SLACK);
+        let padded: [Vec<u64>; W] =
+            std::array::from_fn(|w| planes[w].iter().copied().chain(slack.clone()).collect());
+        let padded: [&[u64]; W] = std::array::from_fn(|w| padded[w].as_slice());
+        let mut padded_weights = weights.to_vec();
+        padded_weights.extend([i32::MIN; SLACK]);
+        let all = Probes { planes, ranges: &ranges, limits: &list_limits };
         for tier in Tier::available() {
             let kernels = Kernels::<W>::of(tier);
             assert_eq!(kernels.tier(), tier);
@@ -456,8 +544,18 @@ mod tests {
             let mut run = out[..found].to_vec();
             run.sort_unstable();
             assert_eq!(run, wanted, "{tier}, {W} words");
-            let found = kernels.scan_list(&planes, weights, &probes[0], list_limit, &mut out);
-            assert_eq!(&out[..found], listed, "{tier}, {W} words");
+            // With room for one probe at least, and with room for all.
+            for room in [words.len() + SLACK, words.len() * words.len() + SLACK] {
+                let mut survivors = Survivors { places: vec![0; room], ..Survivors::default() };
+                let (mut next, mut found) = (0, Vec::new());
+                while next < words.len() {
+                    next = kernels.scan_lists(&padded, &padded_weights, &all, next, &mut survivors);
+                    survivors.for_each(|probe, places| {
+                        found.extend(places.iter().map(|&place| (probe, place)));
+                    });
+                }
+                assert_eq!(found, listed, "{tier}, {W} words");
+            }
         }
     }
 

@@ -34,12 +34,6 @@ impl Lanes for Quad {
     }
 
     #[inline(always)]
-    unsafe fn load_weights_part(from: *const i32, _: usize) -> Self {
-        // SAFETY: the caller's; a part is one lane.
-        Quad(unsafe { vreinterpretq_u64_s64(vmovl_s32(vdup_n_s32(*from))) })
-    }
-
-    #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
         // SAFETY: the caller's.
         Quad(unsafe { veorq_u64(self.0, other.0) })

@@ -31,11 +31,6 @@ impl Lanes for Word {
     }
 
     #[inline(always)]
-    unsafe fn load_weights_part(_: *const i32, _: usize) -> Self {
-        Word(0)
-    }
-
-    #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
         Word(self.0 ^ other.0)
     }

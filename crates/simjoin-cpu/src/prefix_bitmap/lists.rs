@@ -1,0 +1,388 @@
+//! How do prefix tokens become lists?
+//!
+//! Two passes over the prefixes, each shared by all threads. The first counts how often each token
+//! stands in a prefix, a part of the sets at a time, which says where in its list each part begins
+//! to write; the second writes. Tokens under which no pair meets get no list. Whatever the parts, a
+//! list has its sets in rising order.
+
+use super::{BuildClass, NONE, weigh};
+use rayon::prelude::*;
+use simjoin_core::{SetCollection, SetId, TokenId};
+use simjoin_kernels::bitmap::{Kernels, toggle};
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Marks in [`Entry::class`].
+pub(super) const PROBE: u32 = 1 << 31;
+/// Every token from the position on has a bit of its own.
+pub(super) const EXACT: u32 = 1 << 29;
+
+/// A set in the list of a token.
+#[derive(Clone, Copy)]
+pub(super) struct Entry<const W: usize> {
+    /// Of the tokens from `position` on.
+    pub(super) signature: [u64; W],
+    pub(super) set: SetId,
+    /// The set's size class, and marks.
+    pub(super) class: u32,
+    /// Where the token stands in the set.
+    pub(super) position: u32,
+    /// What is added to the distance of a pair with this build set: its position less its share of
+    /// the budget. So large that no pair passes if it is no build set.
+    pub(super) weight: i32,
+    /// The token before it, or [`NONE`].
+    pub(super) previous: TokenId,
+    /// A bit for each token before it, many tokens to a bit.
+    pub(super) before: u32,
+}
+
+impl<const W: usize> Entry<W> {
+    #[inline(always)]
+    pub(super) fn class(&self) -> usize {
+        class_of(self.class)
+    }
+
+    #[inline(always)]
+    pub(super) fn distance(&self, other: &Self) -> u32 {
+        let bits = |w: usize| (self.signature[w] ^ other.signature[w]).count_ones();
+        (0..W).map(bits).sum()
+    }
+}
+
+/// The class without its marks.
+#[inline(always)]
+pub(super) fn class_of(marked: u32) -> usize {
+    (marked & (EXACT - 1)) as usize
+}
+
+/// Where an entry lies. Several threads write to one list, each to places of its own; atomic numbers
+/// say so to the compiler, and cost nothing.
+pub(super) struct Slot<const W: usize> {
+    signature: [AtomicU64; W],
+    /// The set, and above it its class and marks.
+    set: AtomicU64,
+    /// The position, and above it the weight.
+    position: AtomicU64,
+    /// The token before, and above it the bits of all before.
+    previous: AtomicU64,
+}
+
+#[inline(always)]
+fn pack(low: u32, high: u32) -> u64 {
+    u64::from(low) | u64::from(high) << 32
+}
+
+#[inline(always)]
+fn unpack(both: &AtomicU64) -> (u32, u32) {
+    let both = both.load(Ordering::Relaxed);
+    (both as u32, (both >> 32) as u32)
+}
+
+impl<const W: usize> Slot<W> {
+    pub(super) const BYTES: u64 = size_of::<Self>() as u64;
+
+    fn blank() -> Self {
+        Slot {
+            signature: [const { AtomicU64::new(0) }; W],
+            set: AtomicU64::new(0),
+            position: AtomicU64::new(0),
+            previous: AtomicU64::new(0),
+        }
+    }
+
+    #[inline(always)]
+    fn write(&self, entry: &Entry<W>) {
+        for w in 0..W {
+            self.signature[w].store(entry.signature[w], Ordering::Relaxed);
+        }
+        self.set.store(pack(entry.set, entry.class), Ordering::Relaxed);
+        self.position.store(pack(entry.position, entry.weight as u32), Ordering::Relaxed);
+        self.previous.store(pack(entry.previous, entry.before), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    pub(super) fn read(&self) -> Entry<W> {
+        let (set, class) = self.set();
+        let (position, weight) = self.position();
+        let (previous, before) = unpack(&self.previous);
+        let signature = std::array::from_fn(|w| self.word(w));
+        Entry { signature, set, class, position, weight, previous, before }
+    }
+
+    #[inline(always)]
+    pub(super) fn word(&self, w: usize) -> u64 {
+        self.signature[w].load(Ordering::Relaxed)
+    }
+
+    /// The set, and its class with marks.
+    #[inline(always)]
+    pub(super) fn set(&self) -> (SetId, u32) {
+        unpack(&self.set)
+    }
+
+    /// The position and the weight.
+    #[inline(always)]
+    pub(super) fn position(&self) -> (u32, i32) {
+        let (position, weight) = unpack(&self.position);
+        (position, weight as i32)
+    }
+}
+
+/// Sets of one class whose first tokens go into lists.
+#[derive(Clone)]
+pub(super) struct Stretch {
+    pub(super) class: u32,
+    pub(super) sets: Range<SetId>,
+    /// How many tokens as a probe.
+    pub(super) probe: u32,
+    /// How many tokens as a build set.
+    pub(super) build: u32,
+}
+
+impl Stretch {
+    fn prefix(&self) -> usize {
+        self.probe.max(self.build) as usize
+    }
+}
+
+/// Sets that one thread puts into lists.
+struct Part {
+    stretches: Vec<Stretch>,
+    /// For each token from the first that is not lonely, how often it stands in a prefix; later,
+    /// where its next entry goes among those of all tokens, or `DEAD`.
+    cursors: Vec<u32>,
+}
+
+const DEAD: u32 = u32::MAX;
+
+/// The lists of a collection.
+pub(super) struct Side<'a, const W: usize> {
+    sets: &'a SetCollection,
+    parts: Vec<Part>,
+    /// Where the list of each token with pairs begins among the entries of all, and the end of the
+    /// last.
+    starts: Vec<u32>,
+    /// The entries of the round.
+    pub(super) slots: Vec<Slot<W>>,
+}
+
+impl<'a, const W: usize> Side<'a, W> {
+    /// Counts the prefix tokens of some sets, in one part for each thread; but counts never take
+    /// more room than tokens do.
+    pub(super) fn counted(sets: &'a SetCollection, stretches: Vec<Stretch>, threads: usize) -> Self {
+        let universe = (sets.universe() - sets.lonely_tokens()) as usize;
+        let total: usize = stretches.iter().map(|part| part.sets.len() * part.prefix()).sum();
+        let count = threads.min(total / (universe / 4).max(5_000)).max(1);
+        let stretches = cut(stretches, total / count + 1);
+        let part = |stretches| Part { stretches, cursors: vec![0; universe] };
+        let mut parts: Vec<Part> = stretches.into_iter().map(part).collect();
+        in_parallel(&mut parts, |part| part.count(sets));
+        Side { sets, parts, starts: Vec::new(), slots: Vec::new() }
+    }
+
+    /// Bytes for counts and starts.
+    pub(super) fn bytes(&self) -> u64 {
+        let tokens: usize = self.parts.iter().map(|part| part.cursors.len()).sum();
+        4 * (tokens + self.starts.len()) as u64
+    }
+
+    /// How often each token stands in a prefix.
+    fn counts(&self) -> Vec<u32> {
+        let mut counts = self.parts[0].cursors.clone();
+        for part in &self.parts[1..] {
+            for (sum, &more) in counts.iter_mut().zip(&part.cursors) {
+                *sum += more;
+            }
+        }
+        counts
+    }
+
+    /// Gives some tokens lists, one after the other, and tells each part where its entries go.
+    fn open(&mut self, tokens: &[TokenId], counts: Vec<u32>) {
+        let lonely = self.sets.lonely_tokens();
+        // Where the next entry of each token goes.
+        let mut next = vec![DEAD; counts.len()];
+        let mut end = 0;
+        self.starts = Vec::with_capacity(tokens.len() + 1);
+        for &token in tokens {
+            let at = (token - lonely) as usize;
+            self.starts.push(end);
+            next[at] = end;
+            end += counts[at];
+        }
+        self.starts.push(end);
+        for part in &mut self.parts {
+            for (cursor, next) in part.cursors.iter_mut().zip(&mut next) {
+                let count = *cursor;
+                *cursor = *next;
+                *next = if *next == DEAD { DEAD } else { *next + count };
+            }
+        }
+    }
+
+    /// How many entries the lists have.
+    pub(super) fn entries(&self, lists: Range<usize>) -> usize {
+        (self.starts[lists.end] - self.starts[lists.start]) as usize
+    }
+
+    /// Where the entries of lists lie in a round that begins with the list `first`.
+    #[inline(always)]
+    pub(super) fn places(&self, lists: Range<usize>, first: usize) -> Range<usize> {
+        let base = self.starts[first];
+        (self.starts[lists.start] - base) as usize..(self.starts[lists.end] - base) as usize
+    }
+
+    /// Makes the lists of some tokens, which are those of the range of tokens.
+    pub(super) fn gather(
+        &mut self,
+        lists: Range<usize>,
+        tokens: &Range<TokenId>,
+        builds: &[BuildClass],
+    ) {
+        let (first, entries) = (self.starts[lists.start], self.entries(lists));
+        if self.slots.len() < entries {
+            self.slots.clear();
+            self.slots.resize_with(entries, Slot::blank);
+        }
+        let (sets, slots) = (self.sets, &self.slots);
+        in_parallel(&mut self.parts, |part| part.gather(sets, slots, first, tokens, builds));
+    }
+}
+
+/// Gives each token with pairs a list on every side, and tells each part where its entries go; the
+/// result are these tokens.
+pub(super) fn open_lists<const W: usize>(sides: &mut [Side<'_, W>]) -> Vec<TokenId> {
+    let lonely = sides[0].sets.lonely_tokens();
+    let counts: Vec<Vec<u32>> = sides.iter().map(Side::counts).collect();
+    let tokens: Vec<TokenId> = match counts.as_slice() {
+        [both] => (lonely..).zip(both).filter(|&(_, &count)| count > 1).map(|of| of.0).collect(),
+        [left, right] => (lonely..)
+            .zip(left.iter().zip(right))
+            .filter(|&(_, (&left, &right))| left > 0 && right > 0)
+            .map(|of| of.0)
+            .collect(),
+        _ => Vec::new(),
+    };
+    for (side, counts) in sides.iter_mut().zip(counts) {
+        side.open(&tokens, counts);
+    }
+    tokens
+}
+
+/// Cuts stretches into parts with about so many tokens each; one part at least.
+fn cut(stretches: Vec<Stretch>, goal: usize) -> Vec<Vec<Stretch>> {
+    let mut parts = vec![Vec::new()];
+    let mut room = goal;
+    for stretch in stretches {
+        let prefix = stretch.prefix();
+        let mut start = stretch.sets.start;
+        while start < stretch.sets.end {
+            if room == 0 {
+                parts.push(Vec::new());
+                room = goal;
+            }
+            let end = stretch.sets.end.min(start + room.div_ceil(prefix) as SetId);
+            if let Some(part) = parts.last_mut() {
+                part.push(Stretch { sets: start..end, ..stretch.clone() });
+            }
+            room = room.saturating_sub((end - start) as usize * prefix);
+            start = end;
+        }
+    }
+    parts
+}
+
+/// Runs `work` on all items, on several threads if there are several items.
+fn in_parallel<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync + Send) {
+    match items {
+        [item] => work(item),
+        items => items.par_iter_mut().for_each(work),
+    }
+}
+
+impl Part {
+    fn count(&mut self, sets: &SetCollection) {
+        let lonely = sets.lonely_tokens();
+        for stretch in &self.stretches {
+            let prefix = stretch.prefix();
+            for set in stretch.sets.clone() {
+                for &token in &sets.set(set)[..prefix] {
+                    if token >= lonely {
+                        self.cursors[(token - lonely) as usize] += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    fn gather<const W: usize>(
+        &mut self,
+        sets: &SetCollection,
+        slots: &[Slot<W>],
+        first_slot: u32,
+        wanted: &Range<TokenId>,
+        builds: &[BuildClass],
+    ) {
+        let kernels = Kernels::<W>::best();
+        let top = sets.universe() - 1;
+        let lonely = sets.lonely_tokens();
+        for stretch in &self.stretches {
+            let &Stretch { class, probe, build, .. } = stretch;
+            let prefix = stretch.prefix();
+            let share = if build > 0 { builds[class as usize].share } else { 0 };
+            for set in stretch.sets.clone() {
+                let tokens = sets.set(set);
+                let first = first_from(&tokens[..prefix], wanted.start);
+                if first == prefix || tokens[first] >= wanted.end {
+                    continue;
+                }
+                // Of all tokens from `first` on; each step takes one away.
+                let mut signature = kernels.signature(&tokens[first..], top);
+                let mut before = tokens[..first].iter().fold(0, |bits, &t| bits | bit_of(t));
+                let mut previous = if first == 0 { NONE } else { tokens[first - 1] };
+                for (position, &token) in (first as u32..).zip(&tokens[first..prefix]) {
+                    if token >= wanted.end {
+                        break;
+                    }
+                    let cursor = &mut self.cursors[(token - lonely) as usize];
+                    if *cursor != DEAD {
+                        let mut class = class;
+                        if position < probe {
+                            class |= PROBE;
+                        }
+                        if top - token < 64 * W as u32 {
+                            class |= EXACT;
+                        }
+                        let weight = if position < build {
+                            weigh(position, share, tokens.len())
+                        } else {
+                            i32::MAX
+                        };
+                        let entry =
+                            Entry { signature, set, class, position, weight, previous, before };
+                        slots[(*cursor - first_slot) as usize].write(&entry);
+                        *cursor += 1;
+                    }
+                    toggle(&mut signature, top - token);
+                    before |= bit_of(token);
+                    previous = token;
+                }
+            }
+        }
+    }
+}
+
+/// The first token of an ascending slice that is not below a limit.
+#[inline(always)]
+fn first_from(tokens: &[TokenId], limit: TokenId) -> usize {
+    if tokens.len() > 16 {
+        return tokens.partition_point(|&token| token < limit);
+    }
+    tokens.iter().position(|&token| token >= limit).unwrap_or(tokens.len())
+}
+
+/// One of 32 bits for a token.
+#[inline(always)]
+fn bit_of(token: TokenId) -> u32 {
+    1 << (token.wrapping_mul(0x9e37_79b1) >> 27)
+}

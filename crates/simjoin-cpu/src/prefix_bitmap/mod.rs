@@ -1,0 +1,567 @@
+//! `prefix-bitmap`: which sets under one rare token have signatures that are close?
+//!
+//! The published prefix techniques take one probe at a time and count, candidate by candidate, how
+//! often its prefix tokens meet each set. This one takes one *token* at a time. All sets with that
+//! token in their prefix stand next to each other, each with a small signature of what follows the
+//! token, and every probe among them is compared with every build set among them by vector
+//! instructions: no counters, no jumps through memory. Few pairs survive, and they are verified.
+//!
+//! # Flow
+//!
+//! ```text
+//! prefixes ─► lists by token ─► signatures of a list, probe by probe ─► survivors ─► verify ─► sink
+//!             (a piece: a       (length filter, distance + position)      (first common token,
+//!              range of tokens)                                            overlap of the rests)
+//! ```
+//!
+//! Lists are made by all threads together, each from a part of the sets, so a token's list lies in as
+//! many stretches as there are parts. Then the threads take pieces: ranges of tokens, and of a token
+//! with very many pairs ranges of probes. Where the lists of all tokens do not fit the memory, they
+//! are made and compared in rounds, a range of tokens at a time.
+//!
+//! # Exactness
+//!
+//! *Prefix.* Let the pair `r, s` be in the result, its first common token at `i` in `r` and `j` in
+//! `s`. All common tokens stand there or later, so `|r|-i` and `|s|-j` reach the required overlap:
+//! the token is in both prefixes and the pair meets in its list. It may meet again in the list of a
+//! later common token; it is reported only where nothing before is common, hence once.
+//!
+//! *Signature.* At the first common token, `i` tokens of `r` and `j` of `s` come before it and have
+//! no partner; the signatures of the rests differ in at most as many bits as the rests have tokens
+//! without a partner. So `i + j + distance ≤ |r| + |s| - 2·required`, the pair's budget. The kernel
+//! compares with the budget's two shares ([`Bounds::probe_share`]), which are never too small.
+//!
+//! *Distinct sets.* The sets of a collection differ, so two of one size `n` share at most `n - 1`
+//! tokens. In a self-join, sizes for which more is required with their own and every smaller size
+//! are left out, and prefixes are as long as the sizes that remain make them.
+//!
+//! # Memory
+//!
+//! For each part 8 bytes a token that is in more than one row; `24 + 8·W` bytes per set and prefix
+//! token of a round, with signatures of `W` words; and for each worker `32 + 16·W` bytes per entry of
+//! the longest list.
+//!
+//! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
+
+mod check;
+mod lists;
+
+use self::check::{Check, NONE, Required};
+use self::lists::{PROBE, Side, Slot, Stretch, class_of, open_lists};
+use crate::verify::Emitter;
+use simjoin_core::{PairSink, SetCollection, SetId, SizeClass, TokenId};
+use simjoin_kernels::bitmap::{Kernels, Probes, SLACK, Survivors, WEIGHT_UNIT};
+use simjoin_kernels::overlap::Verify;
+use simjoin_plan::{
+    Cost, Join, Order, Prepared, Reach, Room, Survey, Technique, Tile, Units, Worker,
+    build_prefixes, reaches,
+};
+use std::ops::{ControlFlow, Range};
+
+/// Prefix lists by token, compared by signatures of so many words.
+pub struct PrefixBitmap {
+    /// 1, 2 or 4.
+    pub words: usize,
+}
+
+impl PrefixBitmap {
+    /// The widths of a signature, in words.
+    pub const WORDS: [usize; 3] = [1, 2, 4];
+}
+
+/// What an entry costs to be compared at all, in signature comparisons.
+const ENTRY_WORK: u64 = 32;
+
+/// The work of a piece, in signature comparisons, that is worth taking it up.
+const PIECE_WORK: u64 = 50_000;
+
+/// Pieces per thread, if there is enough work.
+const PIECES: u64 = 8;
+
+impl Technique for PrefixBitmap {
+    fn name(&self) -> &'static str {
+        "prefix-bitmap"
+    }
+
+    fn variant(&self) -> String {
+        format!("{} bits", 64 * self.words)
+    }
+
+    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+        let place = self.words.ilog2() as usize;
+        let entries = match survey.join.order {
+            Order::Before => survey.probe_entries,
+            _ => survey.probe_entries + survey.build_entries,
+        };
+        let live = entries as f64 * survey.live;
+        let build = survey.join.build;
+        let tokens = f64::from(build.universe() - build.lonely_tokens());
+        let wider = 1.0 + 0.15 * place as f64;
+        let survivors = survey.list_pairs * survey.list_survival[place];
+        Some(Cost {
+            serial: units.start + entries as f64 * units.pass + tokens * units.pass,
+            shared: survey.sets as f64 * units.pass
+                + entries as f64 * units.pass
+                + live * units.entry * wider
+                + survey.list_pairs * units.list[place]
+                + survivors * units.survivor
+                + survey.list_pairs * survey.list_before * units.merge_token,
+        })
+    }
+
+    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        fn least<const W: usize>(join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+            let lists = Lists::<W>::counted(join, tile, threads);
+            // A round has at least the longest list.
+            lists.fixed_bytes(threads) + lists.longest() * Slot::<W>::BYTES
+        }
+        match self.words {
+            1 => least::<1>(join, tile, threads),
+            2 => least::<2>(join, tile, threads),
+            _ => least::<4>(join, tile, threads),
+        }
+    }
+
+    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
+        match self.words {
+            1 => Box::new(Lists::<1>::new(join, tile, room)),
+            2 => Box::new(Lists::<2>::new(join, tile, room)),
+            _ => Box::new(Lists::<4>::new(join, tile, room)),
+        }
+    }
+}
+
+/// What the filter needs to know of the probes of one size.
+#[derive(Clone, Copy)]
+struct ProbeClass {
+    size: u32,
+    /// The first build set that is large enough.
+    first: SetId,
+    /// Its share of the budget; very large for [`MAX_WEIGHTED`].
+    share: i64,
+}
+
+/// What the filter needs to know of the build sets of one size.
+#[derive(Clone, Copy, Default)]
+struct BuildClass {
+    prefix: u32,
+    share: i64,
+}
+
+/// Sets above this size pass the signature filter always: their weights would not fit.
+const MAX_WEIGHTED: u32 = 1 << 26;
+
+struct Lists<'a, const W: usize> {
+    join: Join<'a>,
+    reaches: Vec<Reach>,
+    probes: Vec<ProbeClass>,
+    builds: Vec<BuildClass>,
+    /// One side for a self-join; probes and build sets for a join of two.
+    sides: Vec<Side<'a, W>>,
+    /// The token of each list, from here on known by its place.
+    tokens: Vec<TokenId>,
+    rounds: Vec<Range<usize>>,
+    /// The round at hand, and its pieces.
+    round: Range<usize>,
+    pieces: Vec<Piece>,
+    threads: u64,
+}
+
+/// Lists, and of a single list possibly only a part of the probes.
+#[derive(Clone, Debug)]
+struct Piece {
+    lists: Range<usize>,
+    part: u32,
+    parts: u32,
+}
+
+impl<'a, const W: usize> Lists<'a, W> {
+    fn new(join: &Join<'a>, tile: &Tile, room: &Room) -> Self {
+        let mut lists = Self::counted(join, tile, room.threads);
+        let left = room.bytes.saturating_sub(lists.fixed_bytes(room.threads));
+        lists.rounds = lists.rounds(left / Slot::<W>::BYTES);
+        lists
+    }
+
+    /// Bytes beside the entries: counts and starts; for each worker its window and survivors.
+    fn fixed_bytes(&self, threads: usize) -> u64 {
+        let classes = self.reaches.len() + self.builds.len();
+        let window = (self.longest() + WINDOW as u64) * (32 + 16 * W as u64) + Survivors::BYTES;
+        self.sides.iter().map(Side::bytes).sum::<u64>()
+            + 4 * self.tokens.len() as u64
+            + 100 * classes as u64
+            + threads as u64 * (window + Required::BYTES)
+    }
+
+    /// Entries of the longest list.
+    fn longest(&self) -> u64 {
+        (0..self.tokens.len()).map(|list| self.entries(list)).max().unwrap_or(0)
+    }
+
+    /// The lists of a tile, known but for their rounds.
+    fn counted(join: &Join<'a>, tile: &Tile, threads: usize) -> Self {
+        let reaches = reaches(join, tile);
+        let probe = |(class, reach): (&SizeClass, &Reach)| ProbeClass {
+            size: class.size,
+            first: reach.builds.start,
+            share: if class.size > MAX_WEIGHTED {
+                i64::MAX / 2
+            } else {
+                join.bounds.probe_share(class.size, WEIGHT_UNIT)
+            },
+        };
+        let probes = join.probe.classes().iter().zip(&reaches).map(probe).collect();
+        let build = |(prefix, class): (u32, &SizeClass)| BuildClass {
+            prefix,
+            share: join.bounds.build_share(class.size, WEIGHT_UNIT),
+        };
+        let prefixes = build_prefixes(join, tile, &reaches).into_iter();
+        let builds: Vec<BuildClass> = prefixes.zip(join.build.classes()).map(build).collect();
+        let side = |sets: &'a SetCollection, as_probes: bool, as_builds: bool| {
+            let prefixes = |class: usize, sets: &Range<SetId>| {
+                let within = |range: &Range<SetId>| range.start <= sets.start && sets.end <= range.end;
+                let probe = as_probes && within(&tile.probes);
+                let build = as_builds && within(&tile.builds);
+                (
+                    if probe { reaches[class].prefix } else { 0 },
+                    if build { builds[class].prefix } else { 0 },
+                )
+            };
+            Side::counted(sets, stretches(sets, tile, prefixes), threads)
+        };
+        let mut sides = if join.order == Order::Before {
+            vec![side(join.probe, true, true)]
+        } else {
+            vec![side(join.probe, true, false), side(join.build, false, true)]
+        };
+        let tokens = open_lists(&mut sides);
+        Lists {
+            join: *join,
+            reaches,
+            probes,
+            builds,
+            sides,
+            tokens,
+            rounds: Vec::new(),
+            round: 0..0,
+            pieces: Vec::new(),
+            threads: threads as u64,
+        }
+    }
+
+    /// Entries of a list, on all sides.
+    #[inline(always)]
+    fn entries(&self, list: usize) -> u64 {
+        self.sides.iter().map(|side| side.entries(list..list + 1) as u64).sum()
+    }
+
+    /// The work of a list, in signature comparisons.
+    #[inline(always)]
+    fn work(&self, list: usize) -> u64 {
+        let entries = |side: &Side<'_, W>| side.entries(list..list + 1) as u64;
+        match self.sides.as_slice() {
+            [both] => entries(both) * ENTRY_WORK + entries(both) * (entries(both) - 1) / 2,
+            sides => {
+                let (probes, builds) = (entries(&sides[0]), entries(&sides[1]));
+                (probes + builds) * ENTRY_WORK + probes * builds
+            }
+        }
+    }
+
+    /// Ranges of lists with no more entries than there is room for, unless a single list has.
+    fn rounds(&self, room: u64) -> Vec<Range<usize>> {
+        let count = self.tokens.len();
+        let mut rounds = Vec::new();
+        let (mut start, mut held) = (0, 0);
+        for list in 0..count {
+            let entries = self.entries(list);
+            if held > 0 && held + entries > room {
+                rounds.push(start..list);
+                (start, held) = (list, 0);
+            }
+            held += entries;
+        }
+        if start < count {
+            rounds.push(start..count);
+        }
+        rounds
+    }
+
+    /// Cuts the lists of a round into pieces of about equal work.
+    ///
+    /// Pieces are ranges of rising tokens, and of a single token ranges of rising probes, so the
+    /// order of all pairs does not depend on where the cuts are.
+    fn cut(&self, round: &Range<usize>) -> Vec<Piece> {
+        let all: u64 = round.clone().map(|list| self.work(list)).sum();
+        let goal = (all / (self.threads * PIECES)).max(PIECE_WORK);
+        let mut pieces: Vec<Piece> = Vec::new();
+        let (mut start, mut done) = (round.start, 0);
+        for list in round.clone() {
+            let work = self.work(list);
+            if work > goal + goal / 2 {
+                // More work than a piece should have becomes pieces of its own.
+                if start < list {
+                    pieces.push(Piece { lists: start..list, part: 0, parts: 1 });
+                }
+                let parts = (work / goal) as u32 + 1;
+                let piece = |part| Piece { lists: list..list + 1, part, parts };
+                pieces.extend((0..parts).map(piece));
+                (start, done) = (list + 1, 0);
+            } else {
+                done += work;
+                if done >= goal {
+                    pieces.push(Piece { lists: start..list + 1, part: 0, parts: 1 });
+                    (start, done) = (list + 1, 0);
+                }
+            }
+        }
+        if start < round.end {
+            pieces.push(Piece { lists: start..round.end, part: 0, parts: 1 });
+        }
+        pieces
+    }
+}
+
+/// The ranges of sets, each of one class and in one role throughout, that have tokens to go into
+/// lists; `prefixes` tells how many as a probe and how many as a build set.
+fn stretches(
+    sets: &SetCollection,
+    tile: &Tile,
+    prefixes: impl Fn(usize, &Range<SetId>) -> (u32, u32),
+) -> Vec<Stretch> {
+    let mut stretches = Vec::new();
+    let ends = [tile.probes.start, tile.probes.end, tile.builds.start, tile.builds.end];
+    for (class, bounds) in (0..).zip(sets.classes()) {
+        let mut start = bounds.start;
+        while start < bounds.end {
+            let next = ends.into_iter().filter(|&cut| start < cut).fold(bounds.end, SetId::min);
+            let (probe, build) = prefixes(class as usize, &(start..next));
+            if probe.max(build) > 0 {
+                stretches.push(Stretch { class, sets: start..next, probe, build });
+            }
+            start = next;
+        }
+    }
+    stretches
+}
+
+impl<const W: usize> Prepared for Lists<'_, W> {
+    fn rounds(&self) -> usize {
+        self.rounds.len()
+    }
+
+    fn begin(&mut self, round: usize) {
+        self.round = self.rounds[round].clone();
+        let Range { start, end } = self.round;
+        let tokens = self.tokens[start]..self.tokens[end - 1] + 1;
+        for side in &mut self.sides {
+            side.gather(start..end, &tokens, &self.builds);
+        }
+        self.pieces = self.cut(&self.round);
+    }
+
+    fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
+        Box::new(ListWorker::<W> {
+            lists: self,
+            kernels: Kernels::best(),
+            verify: Verify::best(),
+            required: Required::new(),
+            builds: Columns::default(),
+            probes: Columns::default(),
+            ranges: Vec::new(),
+            limits: Vec::new(),
+            survivors: Survivors::default(),
+            verified: 0,
+        })
+    }
+}
+
+/// Lists are compared in windows of at least so many entries.
+const WINDOW: usize = 256;
+
+/// Lists in which all pairs are compared, whatever their sizes.
+const SHORT: usize = 24;
+
+/// Entries as structure of arrays.
+struct Columns<const W: usize> {
+    planes: [Vec<u64>; W],
+    weights: Vec<i32>,
+}
+
+impl<const W: usize> Default for Columns<W> {
+    fn default() -> Self {
+        Columns { planes: std::array::from_fn(|_| Vec::new()), weights: Vec::new() }
+    }
+}
+
+impl<const W: usize> Columns<W> {
+    /// Holds these entries, and some that are never close to any.
+    #[inline(always)]
+    fn fill(&mut self, slots: &[Slot<W>]) {
+        for (w, plane) in self.planes.iter_mut().enumerate() {
+            plane.clear();
+            plane.extend(slots.iter().map(|slot| slot.word(w)));
+            plane.extend([0; SLACK]);
+        }
+        self.weights.clear();
+        self.weights.extend(slots.iter().map(|slot| slot.position().1));
+        self.weights.extend([i32::MAX; SLACK]);
+    }
+
+    fn planes(&self, range: Range<usize>) -> [&[u64]; W] {
+        std::array::from_fn(|w| &self.planes[w][range.clone()])
+    }
+}
+
+/// A thread with a window: the lists at hand, as structure of arrays.
+struct ListWorker<'a, const W: usize> {
+    lists: &'a Lists<'a, W>,
+    kernels: Kernels<W>,
+    verify: Verify,
+    required: Required,
+    builds: Columns<W>,
+    /// Only in a join of two; in a self-join probes are among the build sets.
+    probes: Columns<W>,
+    /// For each probe the places of the build sets that it meets.
+    ranges: Vec<Range<u32>>,
+    limits: Vec<i32>,
+    survivors: Survivors,
+    verified: u64,
+}
+
+impl<const W: usize> ListWorker<'_, W> {
+    /// Compares the probes of some lists, or a part of the probes of one, with the build sets.
+    #[inline(never)]
+    fn compare(&mut self, window: Range<usize>, piece: &Piece, emitter: &mut Emitter<'_>) {
+        let lists = self.lists;
+        let first = lists.round.start;
+        let last = lists.sides.len() - 1;
+        let (probe_side, build_side) = (&lists.sides[0], &lists.sides[last]);
+        let all_probes = probe_side.places(window.clone(), first);
+        let all_builds = build_side.places(window.clone(), first);
+        let part = part_of(all_probes.len(), piece, lists.join.order);
+        let probe_slots = &probe_side.slots[all_probes.clone()][part.clone()];
+        let build_slots = &build_side.slots[all_builds.clone()];
+        self.ranges.resize(part.len(), 0..0);
+        self.limits.resize(part.len(), 0);
+        let mut widest = 0;
+        if lists.join.order == Order::Before {
+            self.builds.fill(&build_slots[..part.end]);
+        } else {
+            self.builds.fill(build_slots);
+            self.probes.fill(probe_slots);
+        }
+        for list in window {
+            let here = probe_side.places(list..list + 1, first);
+            let begin = (here.start - all_probes.start).max(part.start);
+            let end = (here.end - all_probes.start).min(part.end);
+            let met = build_side.places(list..list + 1, first);
+            let met = met.start - all_builds.start..met.end - all_builds.start;
+            let (mut low, mut high) = (met.start, met.start);
+            let taken = begin - part.start..end - part.start;
+            let filters = self.ranges[taken.clone()].iter_mut().zip(&mut self.limits[taken.clone()]);
+            let filters = filters.zip(&probe_slots[taken]);
+            for (place, ((range, limit), slot)) in (begin..end).zip(filters) {
+                let class = slot.set().1;
+                let probe = &lists.probes[class_of(class)];
+                if lists.join.order == Order::Before {
+                    // Those before it in the list are the sets before it.
+                    high = if class & PROBE == 0 { low } else { place };
+                } else {
+                    let end = lists.reaches[class_of(class)].builds.end;
+                    while high < met.end && build_slots[high].set().0 < end {
+                        high += 1;
+                    }
+                }
+                // Sets that are too small are passed over where there may be many; elsewhere they
+                // fail later.
+                if met.len() > SHORT {
+                    while low < high && build_slots[low].set().0 < probe.first {
+                        low += 1;
+                    }
+                }
+                widest = widest.max(high - low);
+                *range = low as u32..high as u32;
+                *limit = probe.limit(slot.position().0);
+            }
+        }
+        if widest == 0 {
+            return;
+        }
+        let ListWorker { kernels, builds, probes, ranges, limits, survivors, .. } = self;
+        survivors.reserve(widest);
+        let planes = builds.planes(0..builds.weights.len());
+        let probes = Probes {
+            planes: if last == 0 { builds.planes(part.clone()) } else { probes.planes(0..part.len()) },
+            ranges,
+            limits,
+        };
+        let verify = self.verify;
+        let (required, verified) = (&mut self.required, &mut self.verified);
+        let mut check = Check { lists, verify, required, verified, emitter };
+        let mut next = 0;
+        while next < part.len() {
+            next = kernels.scan_lists(&planes, &builds.weights, &probes, next, survivors);
+            survivors.for_each(|probe, places| {
+                check.survivors(&probe_slots[probe as usize].read(), build_slots, places);
+            });
+        }
+    }
+}
+
+impl ProbeClass {
+    /// What distance and weight of a pair with this probe may come to.
+    #[inline(always)]
+    fn limit(&self, position: u32) -> i32 {
+        let limit = self.share - i64::from(WEIGHT_UNIT) * i64::from(position);
+        limit.clamp(i32::MIN.into(), (i32::MAX - 1).into()) as i32
+    }
+}
+
+/// What is added to the distance of a pair.
+#[inline(always)]
+fn weigh(position: u32, share: i64, size: usize) -> i32 {
+    if size > MAX_WEIGHTED as usize {
+        return i32::MIN;
+    }
+    let weight = i64::from(WEIGHT_UNIT) * i64::from(position) - share;
+    weight.clamp(i32::MIN.into(), (i32::MAX - 1).into()) as i32
+}
+
+impl<const W: usize> Worker for ListWorker<'_, W> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+        let lists = self.lists;
+        let piece = &lists.pieces[piece];
+        let mut emitter = Emitter::new(sink);
+        let mut start = piece.lists.start;
+        let mut held = 0;
+        for list in piece.lists.clone() {
+            held += lists.entries(list);
+            if held >= WINDOW as u64 || list + 1 == piece.lists.end {
+                self.compare(start..list + 1, piece, &mut emitter);
+                emitter.flow()?;
+                (start, held) = (list + 1, 0);
+            }
+        }
+        emitter.finish()
+    }
+
+    fn candidates(&self) -> u64 {
+        self.verified
+    }
+}
+
+/// The probes of a piece among those of its token: parts of about equal numbers of pairs.
+fn part_of(probes: usize, piece: &Piece, order: Order) -> Range<usize> {
+    let at = |part: u32| {
+        let share = f64::from(part) / f64::from(piece.parts);
+        // In a self-join a probe meets those before it: the pairs grow with the square.
+        let share = if order == Order::Before { share.sqrt() } else { share };
+        (share * probes as f64).round() as usize
+    };
+    if piece.parts == 1 { 0..probes } else { at(piece.part)..at(piece.part + 1) }
+}
