@@ -103,7 +103,8 @@ impl Technique for Bitmap {
                     .sum::<f64>()
         };
         Some(Cost {
-            serial: units.start,
+            // Signatures are made in several steps, for which threads must be woken.
+            serial: if survey.sets > 2_000 { 4.0 * units.start } else { units.start },
             shared: survey.tokens as f64 * 2.0 * units.sign_token
                 + survey.sets as f64 * units.pass * (2 + self.words) as f64
                 + calls(survey) as f64 * units.call

@@ -56,7 +56,8 @@ pub(crate) fn prepare<'a, F: Filter>(
 
 /// An index over single sets, of whose list entries a part becomes candidates.
 pub(crate) fn cost(survey: &Survey<'_>, units: &Units, candidates: f64) -> Cost {
-    let merge = 10.0 * units.merge_token + survey.mean_size * units.merge_token;
+    // Long sets are merged from where their prefixes end.
+    let merge = (10.0 + survey.mean_size.min(100.0)) * units.merge_token;
     Cost {
         // The index has a place for every token, and so have the cursors.
         serial: units.start

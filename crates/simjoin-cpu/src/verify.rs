@@ -6,29 +6,43 @@
 //! `found` tokens be common to the two prefixes. If `u < v`, every common token up to `u` lies in
 //! both prefixes and is counted: what is left are the probe's tokens after its prefix and the
 //! candidate's tokens above `u`, of which the first stands at position `found` or later. If `v ≤
-//! u`, the same holds with the roles exchanged. So the merge may start there.
+//! u`, the same holds with the roles exchanged. So the merge may start there, or with the first token
+//! above `u` if that is looked for.
 
-use simjoin_core::{PairSink, SetId, SetPair};
+use simjoin_core::{PairSink, SetId, SetPair, TokenId};
 use simjoin_kernels::overlap;
 use std::ops::ControlFlow;
 
 /// The overlap of probe and candidate if it reaches `required`; see [`overlap::verify`].
 #[inline(always)]
 pub(crate) fn verify<const EXACT: bool>(
-    probe: &[u32],
+    probe: &[TokenId],
     probe_prefix: usize,
-    candidate: &[u32],
+    candidate: &[TokenId],
     index_prefix: usize,
     found: u32,
     required: u32,
 ) -> Option<u32> {
     let compared = found as usize;
-    let (a, b) = if probe[probe_prefix - 1] < candidate[index_prefix - 1] {
-        (&probe[probe_prefix..], &candidate[compared..])
+    let (u, v) = (probe[probe_prefix - 1], candidate[index_prefix - 1]);
+    let (a, b) = if u < v {
+        (&probe[probe_prefix..], above(&candidate[compared..], u))
     } else {
-        (&probe[compared..], &candidate[index_prefix..])
+        (above(&probe[compared..], v), &candidate[index_prefix..])
     };
     overlap::verify::<EXACT>(a, b, found, required)
+}
+
+/// Slices up to this length are not searched for where to begin.
+const SHORT: usize = 64;
+
+/// The tokens above `token` and, of a short slice, those below it as well.
+#[inline(always)]
+fn above(tokens: &[TokenId], token: TokenId) -> &[TokenId] {
+    if tokens.len() <= SHORT {
+        return tokens;
+    }
+    &tokens[tokens.partition_point(|&other| other <= token)..]
 }
 
 /// How many candidates ahead of the one being verified tokens are asked for.

@@ -137,8 +137,9 @@ pub fn choose(
 /// What may be assumed of a join without looking at its sets.
 fn guess<'a>(coarse: &Survey<'a>) -> Survey<'a> {
     let mut survey = coarse.clone();
-    survey.list_pairs = 8.0 * coarse.probe_entries as f64;
-    survey.list_survival = [0.1, 0.07, 0.05];
+    survey.list_pairs = 4.0 * coarse.probe_entries as f64;
+    survey.list_survival = [0.05, 0.04, 0.03];
+    survey.list_open = 0.01;
     survey.survival = [0.02, 0.01, 0.005, 0.002];
     survey.list_position = 0.5;
     const { assert!(WIDTHS.len() == 4) };

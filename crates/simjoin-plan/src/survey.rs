@@ -46,6 +46,9 @@ pub struct Survey<'a> {
     pub survival: [f64; 4],
     /// The part of the list pairs whose signatures of the first three [`WIDTHS`] are close enough.
     pub list_survival: [f64; 3],
+    /// The part of the list pairs with close signatures of 64 bits whose tokens just before the common
+    /// one differ, so that they are looked at more closely.
+    pub list_open: f64,
     /// Tokens that come before the common one in a list pair with close signatures, unless the token
     /// just before is common as well: what must be looked at to know whether the pair has met before.
     pub list_before: f64,
@@ -82,6 +85,7 @@ impl<'a> Survey<'a> {
             list_pairs: 0.0,
             survival: [1.0; 4],
             list_survival: [1.0; 3],
+            list_open: 1.0,
             list_before: 0.0,
             list_position: 1.0,
             mean_size: 0.0,
@@ -194,7 +198,7 @@ impl<'a> Survey<'a> {
         }
         let pick = Pick::new(met.into_iter());
         let (mut reached, mut survived, mut placed) = (0u32, [0u32; 3], 0u32);
-        let mut before = 0u64;
+        let (mut open, mut before) = (0u32, 0u64);
         for _ in 0..effort.pairs {
             let (r, i) = entries[pick.one(&mut random)];
             let token = probe.set(r)[i as usize];
@@ -214,6 +218,7 @@ impl<'a> Survey<'a> {
             let distances =
                 [distance::<1>(r, s, top), distance::<2>(r, s, top), distance::<4>(r, s, top)];
             if first && distances[0] as i64 <= budget {
+                open += 1;
                 before += (i + j) as u64;
             }
             for (survived, distance) in survived.iter_mut().zip(distances) {
@@ -227,6 +232,7 @@ impl<'a> Survey<'a> {
         let part = |count: u32| f64::from(count) / f64::from(reached.max(1));
         self.list_survival = survived.map(part);
         self.list_position = part(placed);
+        self.list_open = part(open);
         self.list_before = before as f64 / f64::from(reached.max(1));
     }
 }

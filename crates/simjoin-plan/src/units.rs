@@ -44,11 +44,11 @@ impl Default for Units {
     fn default() -> Self {
         Units {
             scan: [0.077e-9, 0.112e-9, 0.21e-9, 0.43e-9, 1.2e-9, 2.8e-9],
-            list: [0.32e-9, 0.42e-9, 0.6e-9],
-            entry: 28e-9,
+            list: [0.2e-9, 0.28e-9, 0.42e-9],
+            entry: 20e-9,
             pass: 1.5e-9,
             call: 90e-9,
-            survivor: 9e-9,
+            survivor: 3e-9,
             second: 3e-9,
             verify: 12e-9,
             verify_token: 0.35e-9,
@@ -57,7 +57,7 @@ impl Default for Units {
             lookup: 21e-9,
             walk: 4.8e-9,
             merge_token: 1.6e-9,
-            start: 30e-6,
+            start: 15e-6,
         }
     }
 }

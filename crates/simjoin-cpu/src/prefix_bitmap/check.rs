@@ -27,12 +27,7 @@ pub(super) struct Check<'c, 'a, 's, const W: usize> {
 impl<const W: usize> Check<'_, '_, '_, W> {
     /// Checks a probe with those entries of a list whose places survived.
     #[inline]
-    pub(super) fn survivors(
-        &mut self,
-        probe: &Entry<W>,
-        list: &[Slot<W>],
-        survivors: &mut [u32],
-    ) {
+    pub(super) fn survivors(&mut self, probe: &Entry<W>, list: &[Slot<W>], survivors: &mut [u32]) {
         let Lists { join, probes, .. } = self.lists;
         let classes = join.build.classes();
         let size = probes[probe.class()].size;

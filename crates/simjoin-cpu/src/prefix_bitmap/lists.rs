@@ -169,7 +169,11 @@ pub(super) struct Side<'a, const W: usize> {
 impl<'a, const W: usize> Side<'a, W> {
     /// Counts the prefix tokens of some sets, in one part for each thread; but counts never take
     /// more room than tokens do.
-    pub(super) fn counted(sets: &'a SetCollection, stretches: Vec<Stretch>, threads: usize) -> Self {
+    pub(super) fn counted(
+        sets: &'a SetCollection,
+        stretches: Vec<Stretch>,
+        threads: usize,
+    ) -> Self {
         let universe = (sets.universe() - sets.lonely_tokens()) as usize;
         let total: usize = stretches.iter().map(|part| part.sets.len() * part.prefix()).sum();
         let count = threads.min(total / (universe / 4).max(5_000)).max(1);
@@ -198,7 +202,7 @@ impl<'a, const W: usize> Side<'a, W> {
     }
 
     /// Gives some tokens lists, one after the other, and tells each part where its entries go.
-    fn open(&mut self, tokens: &[TokenId], counts: Vec<u32>) {
+    fn open(&mut self, tokens: &[TokenId], counts: &[u32]) {
         let lonely = self.sets.lonely_tokens();
         // Where the next entry of each token goes.
         let mut next = vec![DEAD; counts.len()];
@@ -264,7 +268,7 @@ pub(super) fn open_lists<const W: usize>(sides: &mut [Side<'_, W>]) -> Vec<Token
         _ => Vec::new(),
     };
     for (side, counts) in sides.iter_mut().zip(counts) {
-        side.open(&tokens, counts);
+        side.open(&tokens, &counts);
     }
     tokens
 }

@@ -97,15 +97,19 @@ impl Technique for PrefixBitmap {
         let build = survey.join.build;
         let tokens = f64::from(build.universe() - build.lonely_tokens());
         let wider = 1.0 + 0.15 * place as f64;
-        let survivors = survey.list_pairs * survey.list_survival[place];
+        let survival = survey.list_survival[place];
+        // Those of them that are looked at more closely: merged, and what comes before in half.
+        let closely = survey.list_open * survey.mean_size + 0.5 * survey.list_before;
+        let narrow = survey.list_survival[0].max(f64::MIN_POSITIVE);
+        let pair = units.list[place]
+            + survival * units.survivor
+            + closely * survival / narrow * units.merge_token;
         Some(Cost {
-            serial: units.start + entries as f64 * units.pass + tokens * units.pass,
+            serial: if survey.sets > 2_000 { 2.0 * units.start } else { units.start }
+                + tokens * units.pass,
             shared: survey.sets as f64 * units.pass
-                + entries as f64 * units.pass
                 + live * units.entry * wider
-                + survey.list_pairs * units.list[place]
-                + survivors * units.survivor
-                + survey.list_pairs * survey.list_before * units.merge_token,
+                + survey.list_pairs * pair,
         })
     }
 
@@ -219,7 +223,8 @@ impl<'a, const W: usize> Lists<'a, W> {
         let builds: Vec<BuildClass> = prefixes.zip(join.build.classes()).map(build).collect();
         let side = |sets: &'a SetCollection, as_probes: bool, as_builds: bool| {
             let prefixes = |class: usize, sets: &Range<SetId>| {
-                let within = |range: &Range<SetId>| range.start <= sets.start && sets.end <= range.end;
+                let within =
+                    |range: &Range<SetId>| range.start <= sets.start && sets.end <= range.end;
                 let probe = as_probes && within(&tile.probes);
                 let build = as_builds && within(&tile.builds);
                 (
@@ -463,7 +468,8 @@ impl<const W: usize> ListWorker<'_, W> {
             let met = met.start - all_builds.start..met.end - all_builds.start;
             let (mut low, mut high) = (met.start, met.start);
             let taken = begin - part.start..end - part.start;
-            let filters = self.ranges[taken.clone()].iter_mut().zip(&mut self.limits[taken.clone()]);
+            let filters =
+                self.ranges[taken.clone()].iter_mut().zip(&mut self.limits[taken.clone()]);
             let filters = filters.zip(&probe_slots[taken]);
             for (place, ((range, limit), slot)) in (begin..end).zip(filters) {
                 let class = slot.set().1;
@@ -496,7 +502,11 @@ impl<const W: usize> ListWorker<'_, W> {
         survivors.reserve(widest);
         let planes = builds.planes(0..builds.weights.len());
         let probes = Probes {
-            planes: if last == 0 { builds.planes(part.clone()) } else { probes.planes(0..part.len()) },
+            planes: if last == 0 {
+                builds.planes(part.clone())
+            } else {
+                probes.planes(0..part.len())
+            },
             ranges,
             limits,
         };

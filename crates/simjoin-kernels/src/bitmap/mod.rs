@@ -462,8 +462,8 @@ unsafe fn lists<V: Lanes, const W: usize>(
         // of the arrays, and what is written beyond the survivors within that of the output.
         unsafe {
             let mut probe = [V::splat(0); W];
-            for w in 0..W {
-                probe[w] = V::splat(*probes.planes[w].get_unchecked(at_probe));
+            for (word, plane) in probe.iter_mut().zip(&probes.planes) {
+                *word = V::splat(*plane.get_unchecked(at_probe));
             }
             let limit = V::splat(i64::from(*probes.limits.get_unchecked(at_probe)) as u64);
             while at < end {
