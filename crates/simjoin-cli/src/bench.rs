@@ -133,8 +133,8 @@ impl<'a> Trial<'a> {
             let steps = self.join.explain(&loaded.sets, None)?;
             let seconds = steps.iter().map(|step| step.seconds).sum();
             let auto = self.technique == "auto";
-            let pairs = auto.then(|| self.join.estimate_pairs(&loaded.sets, None)).transpose()?;
-            Ok((seconds, pairs))
+            let pairs = || self.join.estimate_pairs(&loaded.sets, None);
+            Ok((seconds, auto.then(pairs).flatten()))
         })
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// What was promised before the join.
 pub struct Promise {
-    pairs: f64,
+    pairs: Option<f64>,
     seconds: Option<f64>,
 }
 
@@ -21,7 +21,7 @@ pub fn before(
     right: Option<&SetCollection>,
 ) -> Result<Promise> {
     let steps = settings.join.explain(left, right)?;
-    let pairs = settings.join.estimate_pairs(left, right)?;
+    let pairs = settings.join.estimate_pairs(left, right);
     let seconds: Option<f64> = steps.iter().map(|step| step.seconds).sum();
     let promise = Promise { pairs, seconds };
     eprint!("{}", plan_text(settings, left, right, &steps, &promise));
@@ -82,8 +82,11 @@ fn plan_text(
     let seconds = promise.seconds.map_or_else(|| "-".into(), duration);
     let _ = writeln!(
         text,
-        "expected: about {} pairs, {seconds} on {} {}",
-        grouped(promise.pairs as u64),
+        "expected: {}, {seconds} on {} {}",
+        promise.pairs.map_or_else(
+            || "pairs not estimated within --memory".into(),
+            |pairs| format!("about {} pairs", grouped(pairs as u64))
+        ),
         settings.threads,
         if settings.threads == 1 { "thread" } else { "threads" },
     );
@@ -108,7 +111,7 @@ pub fn after(promise: &Promise, report: &Report, join: Duration) {
         text,
         "found: {} pairs (estimated {}), {} verified, {} (estimated {})",
         grouped(report.pairs),
-        grouped(promise.pairs as u64),
+        promise.pairs.map_or_else(|| "-".into(), |pairs| grouped(pairs as u64)),
         grouped(report.candidates),
         duration(join.as_secs_f64()),
         promise.seconds.map_or_else(|| "-".into(), duration),

@@ -165,9 +165,13 @@ fn calls(survey: &Survey<'_>) -> u64 {
 
 /// Estimates how many pairs of rows a join has, pairs of equal sets left out, from `samples` groups
 /// of probes: each group of neighbours is joined for certain. Groups are drawn in proportion to the
-/// rows that they stand for.
-pub fn estimate_rows(join: &Join<'_>, samples: usize) -> f64 {
-    let signed = Signed::<2>::new(join, &Tile::whole(join));
+/// rows that they stand for. `None` where that takes more than `memory` bytes.
+pub fn estimate_rows(join: &Join<'_>, samples: usize, memory: u64) -> Option<f64> {
+    let whole = Tile::whole(join);
+    if (Bitmap { words: 2 }).memory_bytes(join, &whole, rayon::current_num_threads()) > memory {
+        return None;
+    }
+    let signed = Signed::<2>::new(join, &whole);
     let mut groups = Vec::new();
     let mut total = 0u64;
     for (class, reach) in signed.reaches.iter().enumerate().filter(|(_, reach)| reach.pairs > 0) {
@@ -180,7 +184,7 @@ pub fn estimate_rows(join: &Join<'_>, samples: usize) -> f64 {
         }
     }
     if groups.is_empty() {
-        return 0.0;
+        return Some(0.0);
     }
     let exhaustive = groups.len() <= samples;
     let chosen: Vec<usize> = if exhaustive {
@@ -216,7 +220,7 @@ pub fn estimate_rows(join: &Join<'_>, samples: usize) -> f64 {
         )
         .collect();
     let sum: f64 = estimates.iter().sum();
-    if exhaustive { sum } else { sum * total as f64 / samples as f64 }
+    Some(if exhaustive { sum } else { sum * total as f64 / samples as f64 })
 }
 
 /// Adds up the pairs of rows that pairs of sets stand for.

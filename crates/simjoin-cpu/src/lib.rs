@@ -33,6 +33,8 @@ mod prefix_bitmap;
 mod prefix_index;
 mod set_join;
 mod skip_join;
+#[cfg(test)]
+mod testing;
 mod verify;
 
 pub use all_pairs::AllPairs;

@@ -602,59 +602,25 @@ fn differences(
 mod tests {
     use super::*;
     use crate::Naive;
+    use crate::testing::{Rows, collections, run};
     use proptest::prelude::*;
-    use simjoin_core::{Bounds, Measure, Predicate, RawSets, SetCollection, SetPair, prepare};
+    use simjoin_core::{Bounds, Measure, Predicate, SetPair};
     use simjoin_plan::passes;
     use std::collections::BTreeSet;
 
-    type Rows = Vec<BTreeSet<u32>>;
-
-    struct Collect {
-        exact: bool,
-        pairs: Vec<SetPair>,
-    }
-
-    impl PairSink for Collect {
-        fn wants_overlap(&self) -> bool {
-            self.exact
-        }
-
-        fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
-            self.pairs.extend_from_slice(pairs);
-            ControlFlow::Continue(())
-        }
-    }
-
     /// All pairs, and how many were verified; the tiles of each pass dealt to two workers in turn.
     fn answer(technique: &dyn Technique, join: &Join<'_>, exact: bool) -> (Vec<SetPair>, u64) {
-        let mut sink = Collect { exact, pairs: Vec::new() };
-        let mut verified = 0;
+        let (mut pairs, mut verified) = (Vec::new(), 0);
         let whole = Tile::whole(join);
         let room = Room { piece_tokens: 60, bytes: u64::MAX, threads: 2 };
         for builds in passes(join.build, &whole.builds, join.build.total_tokens() * 2 / 3 + 1) {
             let tile = Tile { builds, ..whole.clone() };
-            let prepared = technique.prepare(join, &tile, &room);
-            let mut workers = [prepared.worker(), prepared.worker()];
-            for piece in 0..prepared.pieces() {
-                assert!(workers[piece % 2].run(piece, &mut sink).is_continue());
-            }
-            verified += workers.iter().map(|worker| worker.candidates()).sum::<u64>();
+            let more = run(technique, join, &tile, &room, exact);
+            pairs.extend(more.0);
+            verified += more.1;
         }
-        sink.pairs.sort_unstable();
-        (sink.pairs, verified)
-    }
-
-    fn collections(left: &Rows, right: Option<&Rows>) -> (SetCollection, Option<SetCollection>) {
-        let raw = |rows: &Rows| {
-            let mut raw = RawSets::default();
-            for row in rows {
-                raw.push(&row.iter().copied().collect::<Vec<_>>());
-            }
-            raw
-        };
-        let tokens = left.iter().chain(right.into_iter().flatten()).flatten();
-        let universe = tokens.max().map_or(0, |&token| token as usize + 1);
-        prepare(raw(left), right.map(raw), universe).unwrap()
+        pairs.sort_unstable();
+        (pairs, verified)
     }
 
     fn check(predicate: Predicate, left: &Rows, right: Option<&Rows>) {

@@ -5,57 +5,16 @@
 //! with little room and with much, dealt to several workers.
 
 use proptest::prelude::*;
-use simjoin_core::{
-    Bounds, Measure, PairSink, Predicate, RawSets, SetCollection, SetPair, prepare,
-};
+use simjoin_core::{Bounds, Measure, Predicate, SetPair};
 use simjoin_cpu::{Naive, estimate_rows, techniques};
 use simjoin_plan::{Effort, Join, Room, Survey, Technique, Tile, Units};
-use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
-type Rows = Vec<BTreeSet<u32>>;
+#[path = "../src/testing.rs"]
+mod testing;
+use testing::{Rows, collections};
 
-struct Collect {
-    exact: bool,
-    pairs: Vec<SetPair>,
-}
-
-impl PairSink for Collect {
-    fn wants_overlap(&self) -> bool {
-        self.exact
-    }
-
-    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
-        self.pairs.extend_from_slice(pairs);
-        ControlFlow::Continue(())
-    }
-}
-
-/// The pairs of a tile as they come, the pieces dealt to `workers` workers in turn.
 fn run(technique: &dyn Technique, join: &Join<'_>, tile: &Tile, room: &Room) -> Vec<SetPair> {
-    let mut sink = Collect { exact: true, pairs: Vec::new() };
-    let mut prepared = technique.prepare(join, tile, room);
-    for round in 0..prepared.rounds() {
-        prepared.begin(round);
-        let mut workers: Vec<_> = (0..room.threads).map(|_| prepared.worker()).collect();
-        for piece in 0..prepared.pieces() {
-            assert!(workers[piece % room.threads].run(piece, &mut sink).is_continue());
-        }
-    }
-    sink.pairs
-}
-
-fn collections(left: &Rows, right: Option<&Rows>) -> (SetCollection, Option<SetCollection>) {
-    let raw = |rows: &Rows| {
-        let mut raw = RawSets::default();
-        for row in rows {
-            raw.push(&row.iter().copied().collect::<Vec<_>>());
-        }
-        raw
-    };
-    let tokens = left.iter().chain(right.into_iter().flatten()).flatten();
-    let universe = tokens.max().map_or(0, |&token| token as usize + 1);
-    prepare(raw(left), right.map(raw), universe).unwrap()
+    testing::run(technique, join, tile, room, true).0
 }
 
 /// Sets of which many are near-duplicates of others, from a small or a large universe.
@@ -158,7 +117,50 @@ proptest! {
                     u64::from(join.probe.weight(pair.probe)) * u64::from(join.build.weight(pair.build))
                 })
                 .sum();
-            prop_assert_eq!(estimate_rows(&join, 10_000), rows as f64);
+            prop_assert_eq!(estimate_rows(&join, 10_000, u64::MAX), Some(rows as f64));
+            prop_assert_eq!(estimate_rows(&join, 10_000, 1_000), None);
+        }
+    }
+}
+
+/// Enough sets for lists that several threads make together, and in several rounds.
+#[test]
+fn lists_made_by_many_threads_in_many_rounds_are_the_same_lists() {
+    // Near-duplicates of 300 seeds, of sizes 3 to 40, over tokens of very different frequencies.
+    let token = |seed: u32, at: u32| (seed.wrapping_mul(2_654_435_761) >> 7) % (7 + at * at * 3);
+    let rows = |from: u32| -> Rows {
+        (from..from + 2500)
+            .map(|row| {
+                let seed = row % 300;
+                (0..3 + seed % 38).map(|at| token(seed + u32::from(at == row / 300), at)).collect()
+            })
+            .collect()
+    };
+    let (left, right) = (rows(0), rows(1000));
+    for (measure, text) in [(Measure::Jaccard, "0.6"), (Measure::Overlap, "4")] {
+        let predicate = Predicate::parse(measure, text).unwrap();
+        for right in [None, Some(&right)] {
+            let (left, right) = collections(&left, right);
+            for (join, _) in Join::parts(&left, right.as_ref(), false, Bounds::new(predicate)) {
+                let whole = Tile::whole(&join);
+                let room = Room { piece_tokens: 1000, bytes: u64::MAX, threads: 1 };
+                let mut expected = run(&Naive, &join, &whole, &room);
+                expected.sort_unstable();
+                assert!(expected.len() > 500);
+                for technique in techniques().iter().filter(|t| t.name() == "prefix-bitmap") {
+                    let one = run(&**technique, &join, &whole, &room);
+                    let mut sorted = one.clone();
+                    sorted.sort_unstable();
+                    assert_eq!(sorted, expected);
+                    for threads in [2, 5] {
+                        let least = technique.memory_bytes(&join, &whole, threads);
+                        for bytes in [least, least + 100_000, u64::MAX] {
+                            let room = Room { piece_tokens: 1000, bytes, threads };
+                            assert_eq!(run(&**technique, &join, &whole, &room), one);
+                        }
+                    }
+                }
+            }
         }
     }
 }

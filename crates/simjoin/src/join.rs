@@ -211,15 +211,17 @@ impl Join {
     }
 
     /// Estimates the number of pairs that [`count`](Self::count) would find, from a sample of the
-    /// sets; pairs of rows that hold the same set are counted exactly.
+    /// sets; pairs of rows that hold the same set are counted exactly. `None` where the signatures
+    /// for it do not fit the memory.
     pub fn estimate_pairs(
         &self,
         left: &SetCollection,
         right: Option<&SetCollection>,
-    ) -> Result<f64> {
+    ) -> Option<f64> {
+        let estimate = |join| simjoin_cpu::estimate_rows(join, 500, self.limits.memory);
         let parts = self.parts(left, right);
-        let found: f64 = parts.iter().map(|(join, _)| simjoin_cpu::estimate_rows(join, 500)).sum();
-        Ok(found + self.repeats(left, right) as f64)
+        let found: Option<f64> = parts.iter().map(|(join, _)| estimate(join)).sum();
+        Some(found? + self.repeats(left, right) as f64)
     }
 
     /// In a join of two collections, also joins the right one with itself: new records with the old

@@ -3,12 +3,18 @@
 //! The machine is measured once, for a few milliseconds, when a join is first planned that is worth
 //! it; the result is kept in the user's cache folder (`simjoin/calibration` under
 //! `$XDG_CACHE_HOME` or `~/.cache`). Until then, and where there is no such folder, the units of the
-//! machine that they were measured on serve. Units decide how a join is done, never what it finds.
+//! machine that they were measured on serve. A busy machine seems slow and never fast, so a
+//! measurement that is more than a day old is made again, and the better one is kept. Units decide
+//! how a join is done, never what it finds.
 
 use simjoin_kernels::tier::Tier;
 use simjoin_plan::{Ratios, Units};
 use std::path::PathBuf;
 use std::sync::RwLock;
+use std::time::Duration;
+
+/// How long a measurement serves before it is made again.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What is known of this machine: nothing has been looked up, looked up and not found, or measured.
 static RATIOS: RwLock<Known> = RwLock::new(Known::Nothing);
@@ -17,28 +23,42 @@ static RATIOS: RwLock<Known> = RwLock::new(Known::Nothing);
 enum Known {
     Nothing,
     Missing,
-    Measured(Ratios),
+    Measured { ratios: Ratios, lately: bool },
 }
 
-/// The units of this machine, as far as they are known, and whether they have been measured.
-pub(crate) fn units() -> (Units, bool) {
+fn known() -> Known {
     let known = *RATIOS.read().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let known = match known {
-        Known::Nothing => remember(load().map_or(Known::Missing, Known::Measured)),
-        known => known,
-    };
     match known {
-        Known::Measured(ratios) => (Units::default().scaled(ratios), true),
+        Known::Nothing => remember(load().unwrap_or(Known::Missing)),
+        known => known,
+    }
+}
+
+/// The units of this machine, as far as they are known, and whether they were measured lately.
+pub(crate) fn units() -> (Units, bool) {
+    match known() {
+        Known::Measured { ratios, lately } => (Units::default().scaled(ratios), lately),
         _ => (Units::default(), false),
     }
 }
 
 /// Measures this machine, keeps the result, and returns its units.
 pub(crate) fn calibrated() -> Units {
-    let ratios = simjoin_cpu::calibrate();
+    let mut ratios = simjoin_cpu::calibrate();
+    if let Known::Measured { ratios: before, .. } = known() {
+        ratios = better(ratios, before);
+    }
     store(ratios);
-    remember(Known::Measured(ratios));
+    remember(Known::Measured { ratios, lately: true });
     Units::default().scaled(ratios)
+}
+
+fn better(a: Ratios, b: Ratios) -> Ratios {
+    Ratios {
+        vector: a.vector.min(b.vector),
+        scalar: a.scalar.min(b.scalar),
+        memory: a.memory.min(b.memory),
+    }
 }
 
 fn remember(known: Known) -> Known {
@@ -54,8 +74,12 @@ fn file() -> Option<PathBuf> {
     Some(cache.join("simjoin").join("calibration"))
 }
 
-fn load() -> Option<Ratios> {
-    parse(&std::fs::read_to_string(file()?).ok()?)
+fn load() -> Option<Known> {
+    let file = file()?;
+    let ratios = parse(&std::fs::read_to_string(&file).ok()?)?;
+    let written = std::fs::metadata(&file).and_then(|data| data.modified()).ok();
+    let age = written.and_then(|written| written.elapsed().ok());
+    Some(Known::Measured { ratios, lately: age.is_none_or(|age| age < DAY) })
 }
 
 /// A calibration that cannot be kept is made again next time; that is no error.
@@ -101,6 +125,15 @@ mod tests {
     fn what_is_written_is_read() {
         let ratios = Ratios { vector: 1.25, scalar: 0.5, memory: 3.0 };
         assert_eq!(parse(&format(ratios)), Some(ratios));
+    }
+
+    #[test]
+    fn of_two_measurements_the_faster_counts() {
+        let busy = Ratios { vector: 2.0, scalar: 1.9, memory: 1.0 };
+        let quiet = Ratios { vector: 1.0, scalar: 1.0, memory: 1.1 };
+        let both = Ratios { vector: 1.0, scalar: 1.0, memory: 1.0 };
+        assert_eq!(better(busy, quiet), both);
+        assert_eq!(better(quiet, busy), both);
     }
 
     #[test]

@@ -176,7 +176,7 @@ impl<'a, const W: usize> Side<'a, W> {
     ) -> Self {
         let universe = (sets.universe() - sets.lonely_tokens()) as usize;
         let total: usize = stretches.iter().map(|part| part.sets.len() * part.prefix()).sum();
-        let count = threads.min(total / (universe / 4).max(5_000)).max(1);
+        let count = threads.min(total / (universe / 4).max(2_000)).max(1);
         let stretches = cut(stretches, total / count + 1);
         let part = |stretches| Part { stretches, cursors: vec![0; universe] };
         let mut parts: Vec<Part> = stretches.into_iter().map(part).collect();

@@ -98,12 +98,12 @@ impl Technique for PrefixBitmap {
         let tokens = f64::from(build.universe() - build.lonely_tokens());
         let wider = 1.0 + 0.15 * place as f64;
         let survival = survey.list_survival[place];
-        // Those of them that are looked at more closely: merged, and what comes before in half.
-        let closely = survey.list_open * survey.mean_size + 0.5 * survey.list_before;
+        // Some of them are looked at more closely: merged, and half of what comes before.
+        let closely = survey.list_open
+            * (units.verify + 2.0 * survey.mean_size * units.verify_token)
+            + 0.5 * survey.list_before * units.merge_token;
         let narrow = survey.list_survival[0].max(f64::MIN_POSITIVE);
-        let pair = units.list[place]
-            + survival * units.survivor
-            + closely * survival / narrow * units.merge_token;
+        let pair = units.list[place] + survival * units.survivor + closely * survival / narrow;
         Some(Cost {
             serial: if survey.sets > 2_000 { 2.0 * units.start } else { units.start }
                 + tokens * units.pass,

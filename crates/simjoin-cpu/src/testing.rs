@@ -1,0 +1,63 @@
+//! What tests of techniques share.
+
+use simjoin_core::{PairSink, RawSets, SetCollection, SetPair, prepare};
+use simjoin_plan::{Join, Room, Technique, Tile};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+pub(crate) type Rows = Vec<BTreeSet<u32>>;
+
+struct Collect {
+    exact: bool,
+    pairs: Vec<SetPair>,
+}
+
+impl PairSink for Collect {
+    fn wants_overlap(&self) -> bool {
+        self.exact
+    }
+
+    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
+        self.pairs.extend_from_slice(pairs);
+        ControlFlow::Continue(())
+    }
+}
+
+/// The pairs of a tile as they come, and how many were verified; pieces are dealt to as many workers
+/// as there are threads, in turn.
+pub(crate) fn run(
+    technique: &dyn Technique,
+    join: &Join<'_>,
+    tile: &Tile,
+    room: &Room,
+    exact: bool,
+) -> (Vec<SetPair>, u64) {
+    let mut sink = Collect { exact, pairs: Vec::new() };
+    let mut verified = 0;
+    let mut prepared = technique.prepare(join, tile, room);
+    for round in 0..prepared.rounds() {
+        prepared.begin(round);
+        let mut workers: Vec<_> = (0..room.threads).map(|_| prepared.worker()).collect();
+        for piece in 0..prepared.pieces() {
+            assert!(workers[piece % room.threads].run(piece, &mut sink).is_continue());
+        }
+        verified += workers.iter().map(|worker| worker.candidates()).sum::<u64>();
+    }
+    (sink.pairs, verified)
+}
+
+pub(crate) fn collections(
+    left: &Rows,
+    right: Option<&Rows>,
+) -> (SetCollection, Option<SetCollection>) {
+    let raw = |rows: &Rows| {
+        let mut raw = RawSets::default();
+        for row in rows {
+            raw.push(&row.iter().copied().collect::<Vec<_>>());
+        }
+        raw
+    };
+    let tokens = left.iter().chain(right.into_iter().flatten()).flatten();
+    let universe = tokens.max().map_or(0, |&token| token as usize + 1);
+    prepare(raw(left), right.map(raw), universe).unwrap()
+}
