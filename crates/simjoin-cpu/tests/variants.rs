@@ -99,7 +99,7 @@ proptest! {
         let (left, right) = collections(&left, right.as_ref());
         for (join, _) in Join::parts(&left, right.as_ref(), false, Bounds::new(predicate)) {
             let tile = Tile::whole(&join);
-            let survey = Survey::new(&join, &tile, Effort { sets: 10_000, pairs: 200 });
+            let survey = Survey::new(&join, &tile).sample(Effort { sets: 10_000, pairs: 200 });
             prop_assert!(survey.list_pairs >= 0.0 && survey.list_pairs.is_finite());
             for part in survey.survival.into_iter().chain(survey.list_survival) {
                 prop_assert!((0.0..=1.0).contains(&part));

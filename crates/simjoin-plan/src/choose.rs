@@ -70,7 +70,7 @@ pub fn choose(
     means: &Means<'_>,
 ) -> Result<Vec<Choice>> {
     let whole = Tile::whole(join);
-    let coarse = Survey::new(join, &whole, Effort { sets: 0, pairs: 0 });
+    let coarse = Survey::new(join, &whole);
     let known = |technique: usize, survey: &Survey<'_>| Choice {
         tile: whole.clone(),
         technique,
@@ -108,7 +108,12 @@ pub fn choose(
     let mut choices: Vec<Choice> = Vec::new();
     for tile in ranges(&coarse, count) {
         let effort = Effort { sets: effort.sets / count + 1, pairs: effort.pairs / count + 1 };
-        let survey = Survey::new(join, &tile, effort);
+        let survey = if count == 1 {
+            Survey { tile: tile.clone(), ..coarse.clone() }
+        } else {
+            Survey::new(join, &tile)
+        };
+        let survey = survey.sample(effort);
         if survey.pairs == 0 {
             continue;
         }

@@ -28,6 +28,8 @@ pub struct Survey<'a> {
     pub tile: Tile,
     /// What each probe class reaches.
     pub reaches: Vec<Reach>,
+    /// How many tokens a build set of each class has in its prefix.
+    pub(crate) prefixes: Vec<u32>,
     /// Pairs that the length filter leaves.
     pub pairs: u64,
     /// Sets that are in such a pair, as far as their size tells.
@@ -68,8 +70,8 @@ pub struct Effort {
 }
 
 impl<'a> Survey<'a> {
-    /// Surveys a tile.
-    pub fn new(join: &Join<'a>, tile: &Tile, effort: Effort) -> Self {
+    /// What a tile shows without a look at its sets.
+    pub fn new(join: &Join<'a>, tile: &Tile) -> Self {
         let reaches = reaches(join, tile);
         let prefixes = build_prefixes(join, tile, &reaches);
         let mut survey = Survey {
@@ -77,6 +79,7 @@ impl<'a> Survey<'a> {
             tile: tile.clone(),
             pairs: reaches.iter().map(|reach| reach.pairs).sum(),
             reaches,
+            prefixes,
             sets: 0,
             tokens: 0,
             probe_entries: 0,
@@ -100,7 +103,7 @@ impl<'a> Survey<'a> {
                 size_pairs += reach.pairs as f64 * f64::from(class.size);
             }
         }
-        for (class, &prefix) in join.build.classes().iter().zip(&prefixes) {
+        for (class, &prefix) in join.build.classes().iter().zip(&survey.prefixes) {
             let start = class.start.max(tile.builds.start);
             let builds = u64::from(class.end.min(tile.builds.end).saturating_sub(start));
             survey.build_entries += builds * u64::from(prefix);
@@ -110,11 +113,16 @@ impl<'a> Survey<'a> {
             }
         }
         survey.mean_size = size_pairs / (survey.pairs.max(1)) as f64;
-        if survey.pairs > 0 && effort.pairs > 0 {
-            survey.sample_pairs(4 * effort.pairs);
-            survey.sample_lists(&prefixes, effort);
-        }
         survey
+    }
+
+    /// Looks at some of the sets.
+    pub fn sample(mut self, effort: Effort) -> Self {
+        if self.pairs > 0 {
+            self.sample_pairs(4 * effort.pairs);
+            self.sample_lists(effort);
+        }
+        self
     }
 
     fn sample_pairs(&mut self, count: usize) {
@@ -149,7 +157,8 @@ impl<'a> Survey<'a> {
         self.survival = survived.map(|count| (f64::from(count) + 0.5) / f64::from(taken + 1));
     }
 
-    fn sample_lists(&mut self, prefixes: &[u32], effort: Effort) {
+    fn sample_lists(&mut self, effort: Effort) {
+        let prefixes = &self.prefixes;
         let Join { probe, build, bounds, order } = self.join;
         let lonely = build.lonely_tokens();
         let top = build.universe().saturating_sub(1);

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)]
 
-use std::io::Write;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
@@ -25,6 +25,25 @@ impl Folder {
     pub fn file(&self, name: &str, content: impl AsRef<[u8]>) -> &Self {
         std::fs::write(self.join(name), content).unwrap();
         self
+    }
+
+    /// Runs the program in the folder, reads one line of what it prints and goes away; the program
+    /// must notice and say so. Returns the line.
+    pub fn leave_after_a_line(&self, arguments: &str) -> String {
+        let mut child = Command::new(program())
+            .args(arguments.split_whitespace())
+            .current_dir(self.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut err = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(1));
+        assert_eq!(err, "simjoin: standard output: Broken pipe (os error 32)\n");
+        line
     }
 
     /// Runs the program in the folder.
