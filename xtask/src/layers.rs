@@ -7,13 +7,14 @@ use crate::{Check, root};
 use serde_json::Value;
 use std::process::Command;
 
-const ORDER: [&str; 8] = [
+const ORDER: [&str; 9] = [
     "simjoin-core",
     "simjoin-kernels",
     "simjoin-io",
     "simjoin-generate",
     "simjoin-plan",
     "simjoin-cpu",
+    "simjoin-gpu",
     "simjoin",
     "simjoin-cli",
 ];

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod gpu;
 mod layers;
 mod licences;
 
@@ -24,6 +25,8 @@ cargo xtask COMMAND
   docs               documentation, warnings denied
   layers             every dependency between our crates points to an earlier one
   licences           every dependency's licence is one that we accept
+  gpu-record         the record of the last run on a GPU is of these very sources
+  gpu-kernels        every GPU kernel compiles (NVRTC is installed in target/nvrtc)
   fuzz-build         the fuzz targets build
   benchmarks         the tests of the benchmark driver
   expected           a quick subset of the published exact counts (--all for every one)
@@ -31,10 +34,12 @@ cargo xtask COMMAND
 
 type Step = (&'static str, fn() -> Check);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 11] = [
     ("format", format),
     ("layers", layers::check),
     ("licences", licences::check),
+    ("gpu-record", gpu::record),
+    ("gpu-kernels", gpu::kernels),
     ("lint", lint),
     ("unit", unit),
     ("docs", docs),

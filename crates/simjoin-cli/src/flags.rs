@@ -57,6 +57,13 @@ pub enum Command {
             simjoin text shop_a.csv shop_b.csv --column title --tokens qgrams:2 --dice 0.9 -o links.parquet"
     )]
     Text(TextFlags),
+    /// List the GPUs that joins can run on
+    #[command(
+        long_about = "Lists the GPUs that joins can run on, with memory, compute capability \
+            and the techniques that each can run. Where there is none, says what is missing and how \
+            to get it."
+    )]
+    Devices,
     /// Time joins of a file with itself, by every technique, in one process
     #[command(
         long_about = "Times the counting of similar pairs, by several techniques and numbers of \
@@ -253,6 +260,16 @@ pub struct BenchFlags {
     #[arg(long, value_name = "T", help_heading = "Tokens")]
     pub tokens: Option<String>,
 
+    /// Where to run
+    #[arg(
+        long,
+        value_name = "E",
+        default_value = "auto",
+        value_parser = ["auto", "cpu", "gpu"],
+        help_heading = "How"
+    )]
+    pub engine: String,
+
     /// Techniques, comma-separated [default: all but naive]
     #[arg(
         long,
@@ -433,6 +450,7 @@ pub struct GenerateOutput {
 /// The names of techniques; those with a fixed width are accepted and not listed.
 fn technique_names() -> PossibleValuesParser {
     let names = simjoin::TECHNIQUES.into_iter().map(PossibleValue::new);
+    let names = names.chain(simjoin::GPU_TECHNIQUES.into_iter().map(PossibleValue::new));
     let variants = simjoin::VARIANTS.into_iter().map(|name| PossibleValue::new(name).hide(true));
     PossibleValuesParser::new(names.chain(variants))
 }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod devices;
 mod explain;
 mod flags;
 mod generate;
@@ -32,6 +33,7 @@ fn main() -> ExitCode {
     let result = match flags.command {
         Command::Sets(flags) => Settings::of_sets(flags).and_then(|settings| run::run(&settings)),
         Command::Text(flags) => Settings::of_text(flags).and_then(|settings| run::run(&settings)),
+        Command::Devices => devices::run(),
         Command::Bench(flags) => {
             BenchSettings::of_bench(flags).and_then(|settings| bench::run(&settings))
         }

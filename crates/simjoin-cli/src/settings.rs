@@ -108,6 +108,7 @@ pub struct BenchSettings {
     pub read: ReadOptions,
     /// The highest threshold first, each once.
     pub predicates: Vec<Predicate>,
+    pub engine: Engine,
     pub techniques: Vec<String>,
     pub threads: Vec<usize>,
     pub memory: Option<u64>,
@@ -116,6 +117,12 @@ pub struct BenchSettings {
 }
 
 impl BenchSettings {
+    /// The join for one of the predicates, but for its technique.
+    pub fn join(&self, predicate: Predicate) -> Join {
+        let join = Join::new(predicate).engine(self.engine);
+        self.memory.map_or(join.clone(), |bytes| join.memory(bytes))
+    }
+
     pub fn of_bench(flags: BenchFlags) -> Result<Self> {
         if flags.file == "-" {
             return Err(Error::Config(
@@ -132,17 +139,18 @@ impl BenchSettings {
             None => vec![1, cores()],
             Some(text) => list(text, number_of_threads)?,
         };
+        let engine: Engine = flags.engine.parse()?;
         let techniques = if flags.technique.is_empty() {
-            simjoin::TECHNIQUES
-                .into_iter()
-                .filter(|&name| name != "naive")
-                .map(Into::into)
-                .collect()
+            let names: &[&str] = match engine {
+                Engine::Gpu => &simjoin::GPU_TECHNIQUES,
+                _ => &simjoin::TECHNIQUES,
+            };
+            names.iter().copied().filter(|&name| name != "naive").map(Into::into).collect()
         } else {
             distinct(flags.technique)
         };
         for technique in &techniques {
-            Join::new(predicates[0]).technique(technique).check()?;
+            Join::new(predicates[0]).technique(technique).engine(engine).check()?;
         }
         let repeat = flags.repeat.parse().ok().filter(|&times| times >= 1).ok_or_else(|| {
             Error::Config(format!(
@@ -167,6 +175,7 @@ impl BenchSettings {
             file: flags.file,
             read,
             predicates,
+            engine,
             techniques,
             threads,
             memory: flags.memory.as_deref().map(bytes).transpose()?,

@@ -293,10 +293,14 @@ fn wrong_usage_is_one_line_and_status_2() {
 fn engines_that_are_not_there_and_memory_that_is_too_small() {
     let folder = Folder::new();
     folder.file("a.txt", GOOD);
-    for engine in ["gpu", "hybrid"] {
-        folder
-            .run(&format!("sets a.txt --jaccard 0.5 --engine {engine}"))
-            .fails(1, &["this build of simjoin has no GPU support"]);
+    folder.run("sets a.txt --jaccard 0.5 --engine hybrid").fails(1, &["engine hybrid"]);
+    // Where there is a GPU, this works.
+    let gpu = folder.run("sets a.txt --jaccard 0.5 --engine gpu --count");
+    if !folder.run("devices").err.is_empty() {
+        gpu.fails(1, &["NVIDIA driver"]);
     }
+    folder
+        .run("sets a.txt --jaccard 0.5 --engine cpu --technique gpu-bitmap")
+        .fails(2, &["gpu-bitmap", "--engine gpu"]);
     folder.run("sets a.txt --jaccard 0.5 --memory 10").fails(1, &["memory", "limit is 10"]);
 }

@@ -49,6 +49,11 @@ impl Bounds {
         }
     }
 
+    /// The measure, and the threshold as numerator and denominator, both below 2⁶⁰.
+    pub fn parts(&self) -> (Measure, u64, u64) {
+        (self.measure, self.p, self.q)
+    }
+
     /// Whether two non-empty sets of these sizes with this overlap are in the result.
     pub fn accepts(&self, a: u32, b: u32, overlap: u32) -> bool {
         let (p, q) = (u128::from(self.p), u128::from(self.q));

@@ -112,6 +112,16 @@ impl SetCollection {
         self.lonely
     }
 
+    /// Where the tokens of each set begin among those of all, and one more for the end.
+    pub fn offsets(&self) -> &[usize] {
+        &self.offsets
+    }
+
+    /// The tokens of all sets, one set after the other.
+    pub fn tokens(&self) -> &[TokenId] {
+        &self.tokens
+    }
+
     /// The tokens of a set, ascending.
     #[inline(always)]
     pub fn set(&self, id: SetId) -> &[TokenId] {

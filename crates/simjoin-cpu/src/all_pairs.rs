@@ -23,7 +23,7 @@
 //! The index, and 8 bytes per build set and worker, whatever the number of candidates.
 
 use crate::set_join::{self, Filter, Space};
-use simjoin_core::SetId;
+use simjoin_core::{Result, SetId};
 use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Units};
 use std::ops::Range;
 
@@ -44,8 +44,13 @@ impl Technique for AllPairs {
         set_join::memory_bytes(join, tile, threads, Self::POSITIONS)
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
-        set_join::prepare::<Self>(join, tile, room.piece_tokens)
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        Ok(set_join::prepare::<Self>(join, tile, room.piece_tokens))
     }
 }
 

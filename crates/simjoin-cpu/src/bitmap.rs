@@ -33,7 +33,7 @@
 
 use crate::verify::Emitter;
 use rayon::prelude::*;
-use simjoin_core::{PairSink, SetCollection, SetId, SetPair};
+use simjoin_core::{PairSink, Result, SetCollection, SetId, SetPair};
 use simjoin_kernels::bitmap::{Kernels, PROBES, SLACK};
 use simjoin_kernels::overlap::Verify;
 use simjoin_kernels::prefetch::prefetch;
@@ -126,15 +126,20 @@ impl Technique for Bitmap {
             + threads as u64 * 4 * (PROBES * BLOCK + SLACK) as u64
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, _: &Room) -> Box<dyn Prepared + 'a> {
-        match self.words {
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        _: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        Ok(match self.words {
             1 => Box::new(Signed::<1>::new(join, tile)),
             2 => Box::new(Signed::<2>::new(join, tile)),
             4 => Box::new(Signed::<4>::new(join, tile)),
             8 => Box::new(Signed::<8>::new(join, tile)),
             16 => Box::new(Signed::<16>::new(join, tile)),
             _ => Box::new(Signed::<32>::new(join, tile)),
-        }
+        })
     }
 }
 
@@ -268,7 +273,12 @@ impl Technique for Dense {
         Bitmap { words }.memory_bytes(join, tile, threads)
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
         // Where the universe is too large, the widest signatures do, with verification.
         let words = Self::words(join).unwrap_or(32);
         Bitmap { words }.prepare(join, tile, room)
@@ -437,8 +447,8 @@ impl<const W: usize> Prepared for Signed<'_, W> {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
-        Box::new(self.signed_worker())
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        Ok(Box::new(self.signed_worker()))
     }
 }
 
@@ -529,8 +539,8 @@ impl<const W: usize> SignedWorker<'_, W> {
     }
 }
 
-impl<const W: usize> Worker for SignedWorker<'_, W> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+impl<const W: usize> SignedWorker<'_, W> {
+    fn join(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
         let signed = self.signed;
         let Signed { join, reaches, runs, pieces, .. } = signed;
         let piece = pieces[piece].clone();
@@ -563,6 +573,12 @@ impl<const W: usize> Worker for SignedWorker<'_, W> {
             }
         }
         emitter.finish()
+    }
+}
+
+impl<const W: usize> Worker for SignedWorker<'_, W> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        Ok(self.join(piece, sink))
     }
 
     fn candidates(&self) -> u64 {

@@ -29,7 +29,7 @@ use crate::demands::{Demands, index_prefixes};
 use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::set_join;
 use crate::verify::{AHEAD, Emitter, verify};
-use simjoin_core::{PairSink, SetId};
+use simjoin_core::{PairSink, Result, SetId};
 use simjoin_kernels::prefetch::prefetch;
 use simjoin_plan::{
     Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker, cut,
@@ -54,7 +54,12 @@ impl Technique for GroupJoin {
         set_join::memory_bytes(join, tile, threads, true) + 4 * tile.builds.len() as u64
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
         let builds = tile.builds.clone();
         let build = join.build;
         let lengths = index_prefixes(join);
@@ -77,7 +82,7 @@ impl Technique for GroupJoin {
             .collect();
         starts.push(builds.end);
         let pieces = cut(join, tile, room.piece_tokens);
-        Box::new(PreparedGroups { join: *join, builds, starts, class_ends, index, pieces })
+        Ok(Box::new(PreparedGroups { join: *join, builds, starts, class_ends, index, pieces }))
     }
 }
 
@@ -97,9 +102,9 @@ impl Prepared for PreparedGroups<'_> {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
         let groups = self.starts.len() - 1;
-        Box::new(GroupJoinWorker {
+        Ok(Box::new(GroupJoinWorker {
             prepared: self,
             demands: Demands::new(&self.join, self.builds.clone()),
             cursors: self.index.cursors(),
@@ -108,7 +113,7 @@ impl Prepared for PreparedGroups<'_> {
             found: vec![0; groups],
             candidates: vec![0; groups + 1],
             verified: 0,
-        })
+        }))
     }
 }
 
@@ -240,12 +245,12 @@ impl GroupJoinWorker<'_> {
 }
 
 impl Worker for GroupJoinWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
-        if sink.wants_overlap() {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        Ok(if sink.wants_overlap() {
             self.join::<true>(piece, sink)
         } else {
             self.join::<false>(piece, sink)
-        }
+        })
     }
 
     fn candidates(&self) -> u64 {

@@ -10,7 +10,7 @@
 //! None beyond the collections.
 
 use crate::verify::Emitter;
-use simjoin_core::{PairSink, SetId};
+use simjoin_core::{PairSink, Result, SetId};
 use simjoin_kernels::overlap::overlap;
 use simjoin_plan::{
     Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker, cut,
@@ -35,9 +35,14 @@ impl Technique for Naive {
         0
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
         let pieces = cut(join, tile, room.piece_tokens);
-        Box::new(PreparedNaive { join: *join, builds: tile.builds.clone(), pieces })
+        Ok(Box::new(PreparedNaive { join: *join, builds: tile.builds.clone(), pieces }))
     }
 }
 
@@ -52,8 +57,8 @@ impl Prepared for PreparedNaive<'_> {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
-        Box::new(NaiveWorker { prepared: self, candidates: 0 })
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        Ok(Box::new(NaiveWorker { prepared: self, candidates: 0 }))
     }
 }
 
@@ -62,8 +67,8 @@ struct NaiveWorker<'a> {
     candidates: u64,
 }
 
-impl Worker for NaiveWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+impl NaiveWorker<'_> {
+    fn join(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
         let Join { probe, build, bounds, order } = self.prepared.join;
         let mut emitter = Emitter::new(sink);
         for p in self.prepared.pieces[piece].probes.clone() {
@@ -87,6 +92,12 @@ impl Worker for NaiveWorker<'_> {
             emitter.flow()?;
         }
         emitter.finish()
+    }
+}
+
+impl Worker for NaiveWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        Ok(self.join(piece, sink))
     }
 
     fn candidates(&self) -> u64 {

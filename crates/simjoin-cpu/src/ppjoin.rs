@@ -26,7 +26,7 @@
 //! The index with positions, and 8 bytes per build set and worker.
 
 use crate::set_join::{self, Filter, Index, Space};
-use simjoin_core::SetId;
+use simjoin_core::{Result, SetId};
 use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Units};
 use std::ops::Range;
 
@@ -47,8 +47,13 @@ impl Technique for PpJoin {
         set_join::memory_bytes(join, tile, threads, Self::POSITIONS)
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
-        set_join::prepare::<Self>(join, tile, room.piece_tokens)
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        Ok(set_join::prepare::<Self>(join, tile, room.piece_tokens))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::demands::{Demands, index_prefixes};
 use crate::few_tokens::{Few, FewTokens};
 use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::verify::{AHEAD, Emitter, verify};
-use simjoin_core::{PairSink, SetId};
+use simjoin_core::{PairSink, Result, SetId};
 use simjoin_kernels::prefetch::prefetch;
 use simjoin_plan::{Cost, Join, Prepared, Survey, Tile, Units, Worker, cut};
 use std::marker::PhantomData;
@@ -110,7 +110,7 @@ impl<F: Filter> Prepared for PreparedSets<'_, F> {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
         let Index { join, builds, index, .. } = &self.index;
         let space = Space {
             index: &self.index,
@@ -119,7 +119,8 @@ impl<F: Filter> Prepared for PreparedSets<'_, F> {
             found: vec![0; builds.len()],
             candidates: vec![0; builds.len() + 1],
         };
-        Box::new(SetWorker::<F> { space, pieces: &self.pieces, verified: 0, filter: PhantomData })
+        let pieces = &self.pieces;
+        Ok(Box::new(SetWorker::<F> { space, pieces, verified: 0, filter: PhantomData }))
     }
 }
 
@@ -193,12 +194,12 @@ impl<F: Filter> SetWorker<'_, F> {
 }
 
 impl<F: Filter> Worker for SetWorker<'_, F> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
-        if sink.wants_overlap() {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        Ok(if sink.wants_overlap() {
             self.join::<true>(piece, sink)
         } else {
             self.join::<false>(piece, sink)
-        }
+        })
     }
 
     fn candidates(&self) -> u64 {

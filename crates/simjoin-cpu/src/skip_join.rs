@@ -59,7 +59,7 @@ use crate::block_index::{BlockIndex, Fronts};
 use crate::demands::{Demands, index_prefixes};
 use crate::set_join;
 use crate::verify::{AHEAD, Emitter};
-use simjoin_core::{PairSink, SetId, TokenId};
+use simjoin_core::{PairSink, Result, SetId, TokenId};
 use simjoin_kernels::overlap;
 use simjoin_kernels::prefetch::prefetch;
 use simjoin_plan::{
@@ -125,11 +125,16 @@ impl Technique for SkipJoin {
             + threads as u64 * (8 * builds.len() as u64 + 4 * largest)
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
         let builds = tile.builds.clone();
         let index = BlockIndex::new(join.build, &builds, &index_prefixes(join));
         let pieces = cut(join, tile, room.piece_tokens);
-        Box::new(PreparedSkip { join: *join, builds, index, answers: self.answers, pieces })
+        Ok(Box::new(PreparedSkip { join: *join, builds, index, answers: self.answers, pieces }))
     }
 }
 
@@ -147,8 +152,8 @@ impl Prepared for PreparedSkip<'_> {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
-        Box::new(self.skip_worker())
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        Ok(Box::new(self.skip_worker()))
     }
 }
 
@@ -539,12 +544,12 @@ impl SkipWorker<'_> {
 }
 
 impl Worker for SkipWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
-        if sink.wants_overlap() {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        Ok(if sink.wants_overlap() {
             self.join::<true>(piece, sink)
         } else {
             self.join::<false>(piece, sink)
-        }
+        })
     }
 
     fn candidates(&self) -> u64 {

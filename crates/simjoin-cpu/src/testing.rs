@@ -34,12 +34,12 @@ pub(crate) fn run(
 ) -> (Vec<SetPair>, u64) {
     let mut sink = Collect { exact, pairs: Vec::new() };
     let mut verified = 0;
-    let mut prepared = technique.prepare(join, tile, room);
+    let mut prepared = technique.prepare(join, tile, room).unwrap();
     for round in 0..prepared.rounds() {
-        prepared.begin(round);
-        let mut workers: Vec<_> = (0..room.threads).map(|_| prepared.worker()).collect();
+        prepared.begin(round).unwrap();
+        let mut workers: Vec<_> = (0..room.threads).map(|_| prepared.worker().unwrap()).collect();
         for piece in 0..prepared.pieces() {
-            assert!(workers[piece % room.threads].run(piece, &mut sink).is_continue());
+            assert!(workers[piece % room.threads].run(piece, &mut sink).unwrap().is_continue());
         }
         verified += workers.iter().map(|worker| worker.candidates()).sum::<u64>();
     }

@@ -90,8 +90,9 @@ pub fn choose(
     let least = by_lists.min(by_scan);
     if least < SMALL && !means.explain {
         // Signatures in lists, or of all pairs where these are few.
+        let guessed = guess(&coarse);
         let cheapest = (0..offered.len()).filter_map(|at| {
-            let cost = offered[at].cost(&guess(&coarse), units)?;
+            let cost = offered[at].cost(&guessed, units)?;
             fits(join, &whole, offered[at], means).then_some((cost.seconds(JUDGED_ON), at))
         });
         if let Some((_, at)) = cheapest.min_by(|a, b| a.0.total_cmp(&b.0)) {

@@ -153,8 +153,8 @@ impl<'a> Survey<'a> {
                 *survived += u32::from(distance as i64 <= budget);
             }
         }
-        // Half a pair more: what was not seen may still be there.
-        self.survival = survived.map(|count| (f64::from(count) + 0.5) / f64::from(taken + 1));
+        // A tenth of a pair more: what was not seen may still be there.
+        self.survival = survived.map(|count| (f64::from(count) + 0.1) / f64::from(taken + 1));
     }
 
     fn sample_lists(&mut self, effort: Effort) {

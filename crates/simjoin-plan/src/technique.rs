@@ -7,7 +7,7 @@
 //! and no other.
 
 use crate::{Join, Survey, Tile, Units};
-use simjoin_core::PairSink;
+use simjoin_core::{PairSink, Result};
 use std::ops::ControlFlow;
 
 /// A way to join tiles.
@@ -30,7 +30,12 @@ pub trait Technique: Send + Sync {
 
     /// Prepares a tile for probing, in the room given. Runs on the current rayon pool. The order of
     /// the pairs of all pieces together does not depend on the number of threads.
-    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a>;
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>>;
 }
 
 /// How large things may become.
@@ -69,19 +74,26 @@ pub trait Prepared: Send + Sync {
     }
 
     /// Makes what the pieces of a round need. Called before each round, on the current rayon pool.
-    fn begin(&mut self, _round: usize) {}
+    fn begin(&mut self, _round: usize) -> Result<()> {
+        Ok(())
+    }
 
     /// How many pieces the round has.
     fn pieces(&self) -> usize;
 
+    /// How many workers are of use at most.
+    fn workers(&self) -> usize {
+        usize::MAX
+    }
+
     /// A worker for one thread.
-    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a>;
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>>;
 }
 
 /// One thread's working space. Pieces must come in rising order.
 pub trait Worker {
     /// Pushes every pair of the piece that satisfies the bounds. `Break` when the sink had enough.
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()>;
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>>;
 
     /// How many candidate pairs this worker has verified so far.
     fn candidates(&self) -> u64;

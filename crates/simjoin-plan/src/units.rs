@@ -44,7 +44,7 @@ impl Default for Units {
     fn default() -> Self {
         Units {
             scan: [0.077e-9, 0.112e-9, 0.21e-9, 0.43e-9, 1.2e-9, 2.8e-9],
-            list: [0.2e-9, 0.28e-9, 0.42e-9],
+            list: [0.33e-9, 0.43e-9, 0.6e-9],
             entry: 20e-9,
             pass: 1.5e-9,
             call: 90e-9,

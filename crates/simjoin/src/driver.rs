@@ -10,6 +10,7 @@ use simjoin_core::{Error, PairSink, Result, SetCollection, SetId, SetPair};
 use simjoin_plan::{Choice, Join, Means, Part, Room, Technique, Units, choose};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Joins estimated to take longer than this many seconds are worth measuring the machine for, which
@@ -145,7 +146,11 @@ impl Plan {
             pairs,
             candidates: ran.candidates,
             technique: names.join("+"),
-            engine: Engine::Cpu,
+            engine: if self.offered.iter().all(|offer| offer.name().starts_with("gpu-")) {
+                Engine::Gpu
+            } else {
+                Engine::Cpu
+            },
             threads: self.threads(),
             steps: ran.steps,
         }
@@ -248,6 +253,7 @@ impl Plan {
         control.total.store(total, Ordering::Relaxed);
         let candidates = AtomicU64::new(0);
         let enough = AtomicBool::new(false);
+        let failure = Failure::default();
         let (mut first_piece, mut probes_done) = (0, 0);
         let mut reports = Vec::new();
         let room = Room {
@@ -262,15 +268,22 @@ impl Plan {
             let begin = Instant::now();
             let tile = &choice.tile;
             let technique = &self.offered[choice.technique];
-            let mut prepared = self.install(|| technique.prepare(&join, tile, &room));
+            let mut prepared = self.install(|| technique.prepare(&join, tile, &room))?;
             let rounds = prepared.rounds();
             for round in 0..rounds {
-                self.install(|| prepared.begin(round));
+                self.install(|| prepared.begin(round))?;
                 let pieces = prepared.pieces();
                 let next = AtomicUsize::new(0);
                 let finished = AtomicUsize::new(0);
+                let workers = AtomicUsize::new(0);
                 self.broadcast(|| {
-                    let mut worker = prepared.worker();
+                    if workers.fetch_add(1, Ordering::Relaxed) >= prepared.workers() {
+                        return;
+                    }
+                    let mut worker = match prepared.worker() {
+                        Ok(worker) => worker,
+                        Err(error) => return failure.set(error, &enough),
+                    };
                     let mut sink = sink(&join, part);
                     while !control.stopped() && !enough.load(Ordering::Relaxed) {
                         let piece = next.fetch_add(1, Ordering::Relaxed);
@@ -281,8 +294,13 @@ impl Plan {
                         let mut watched = Watched { sink: &mut sink, control, enough: &enough };
                         // A piece that was begun is ended, whatever happens: others may wait for it.
                         let ran = worker.run(piece, &mut watched);
-                        if sink.end().is_break() || ran.is_break() {
+                        if sink.end().is_break() {
                             enough.store(true, Ordering::Relaxed);
+                        }
+                        match ran {
+                            Ok(ControlFlow::Continue(())) => {}
+                            Ok(ControlFlow::Break(())) => enough.store(true, Ordering::Relaxed),
+                            Err(error) => failure.set(error, &enough),
                         }
                         let done = 1 + finished.fetch_add(1, Ordering::Relaxed);
                         let done = (round as f64 + done as f64 / pieces as f64) / rounds as f64;
@@ -291,6 +309,7 @@ impl Plan {
                     }
                     candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
                 });
+                failure.check()?;
                 first_piece += pieces;
             }
             probes_done += tile.probes.len() as u64;
@@ -304,6 +323,24 @@ impl Plan {
             });
         }
         Ok(Ran { candidates: candidates.into_inner(), steps: reports })
+    }
+}
+
+/// The first thing that went wrong in any thread.
+#[derive(Default)]
+struct Failure(Mutex<Option<Error>>);
+
+impl Failure {
+    /// Remembers an error, and tells the other threads that it is enough.
+    fn set(&self, error: Error, enough: &AtomicBool) {
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(error);
+        enough.store(true, Ordering::Relaxed);
+    }
+
+    fn check(&self) -> Result<()> {
+        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        first.map_or(Ok(()), Err)
     }
 }
 

@@ -24,6 +24,9 @@ pub const TECHNIQUES: [&str; 9] = [
     "naive",
 ];
 
+/// The names of the techniques that run on a GPU.
+pub const GPU_TECHNIQUES: [&str; 1] = ["gpu-bitmap"];
+
 /// Techniques with a fixed signature width, in bits.
 pub const VARIANTS: [&str; 9] = [
     "prefix-bitmap:64",
@@ -326,31 +329,43 @@ impl Join {
 
     /// The techniques to choose from.
     fn offered(&self) -> Result<Vec<Box<dyn Technique>>> {
-        match self.engine {
-            Engine::Auto | Engine::Cpu => {}
-            Engine::Gpu | Engine::Hybrid => {
-                return Err(Error::Unavailable(format!(
-                    "engine {}: this build of simjoin has no GPU support; use --engine cpu",
-                    self.engine
+        let (name, bits) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
+        let on_gpu = GPU_TECHNIQUES.contains(&name);
+        let all = match self.engine {
+            Engine::Hybrid => {
+                return Err(Error::Unavailable(
+                    "engine hybrid: not built yet; use --engine cpu or --engine gpu".into(),
+                ));
+            }
+            Engine::Cpu if on_gpu => {
+                return Err(Error::Config(format!(
+                    "technique {name} runs on a GPU; use --engine gpu"
                 )));
             }
-        }
-        let all = simjoin_cpu::techniques().into_iter();
+            Engine::Gpu => simjoin_gpu::techniques()?,
+            Engine::Auto if on_gpu => simjoin_gpu::techniques()?,
+            Engine::Auto | Engine::Cpu => simjoin_cpu::techniques(),
+        };
+        let all = all.into_iter();
         let offered: Vec<_> = if self.technique == "auto" {
             all.filter(|technique| technique.name() != "naive").collect()
         } else {
-            let (name, bits) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
             let variant = format!("{bits} bits");
             let wanted = |technique: &dyn Technique| {
-                technique.name() == name && (bits.is_empty() || technique.variant() == variant)
+                let own = technique.name().strip_prefix("gpu-");
+                let named = technique.name() == name || own == Some(name);
+                named && (bits.is_empty() || technique.variant() == variant)
             };
             all.filter(|technique| wanted(&**technique)).collect()
         };
         if offered.is_empty() {
+            let (names, engine) = match self.engine {
+                Engine::Gpu => (GPU_TECHNIQUES.join(", "), " on a GPU"),
+                _ => (TECHNIQUES.join(", "), ""),
+            };
             return Err(Error::Config(format!(
-                "unknown technique {:?}; expected one of {}",
-                self.technique,
-                TECHNIQUES.join(", ")
+                "unknown technique {:?}{engine}; expected one of {names}",
+                self.technique
             )));
         }
         Ok(offered)

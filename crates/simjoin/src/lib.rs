@@ -39,8 +39,9 @@ mod ordered;
 mod units;
 
 pub use driver::Control;
-pub use join::{Engine, Join, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS};
+pub use join::{Engine, GPU_TECHNIQUES, Join, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS};
 pub use simjoin_core::{
     Bounds, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side, Threshold,
     prepare,
 };
+pub use simjoin_gpu::{Device, DeviceInfo, devices};

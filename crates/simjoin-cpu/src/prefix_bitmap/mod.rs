@@ -49,7 +49,7 @@ mod lists;
 use self::check::{Check, NONE, Required};
 use self::lists::{PROBE, Side, Slot, Stretch, class_of, open_lists};
 use crate::verify::Emitter;
-use simjoin_core::{PairSink, SetCollection, SetId, SizeClass, TokenId};
+use simjoin_core::{PairSink, Result, SetCollection, SetId, SizeClass, TokenId};
 use simjoin_kernels::bitmap::{Kernels, Probes, SLACK, Survivors, WEIGHT_UNIT};
 use simjoin_kernels::overlap::Verify;
 use simjoin_plan::{
@@ -126,12 +126,17 @@ impl Technique for PrefixBitmap {
         }
     }
 
-    fn prepare<'a>(&self, join: &Join<'a>, tile: &Tile, room: &Room) -> Box<dyn Prepared + 'a> {
-        match self.words {
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        Ok(match self.words {
             1 => Box::new(Lists::<1>::new(join, tile, room)),
             2 => Box::new(Lists::<2>::new(join, tile, room)),
             _ => Box::new(Lists::<4>::new(join, tile, room)),
-        }
+        })
     }
 }
 
@@ -355,7 +360,7 @@ impl<const W: usize> Prepared for Lists<'_, W> {
         self.rounds.len()
     }
 
-    fn begin(&mut self, round: usize) {
+    fn begin(&mut self, round: usize) -> Result<()> {
         self.round = self.rounds[round].clone();
         let Range { start, end } = self.round;
         let tokens = self.tokens[start]..self.tokens[end - 1] + 1;
@@ -363,14 +368,15 @@ impl<const W: usize> Prepared for Lists<'_, W> {
             side.gather(start..end, &tokens, &self.builds);
         }
         self.pieces = self.cut(&self.round);
+        Ok(())
     }
 
     fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Box<dyn Worker + 'a> {
-        Box::new(ListWorker::<W> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        Ok(Box::new(ListWorker::<W> {
             lists: self,
             kernels: Kernels::best(),
             verify: Verify::best(),
@@ -381,7 +387,7 @@ impl<const W: usize> Prepared for Lists<'_, W> {
             limits: Vec::new(),
             survivors: Survivors::default(),
             verified: 0,
-        })
+        }))
     }
 }
 
@@ -542,8 +548,8 @@ fn weigh(position: u32, share: i64, size: usize) -> i32 {
     weight.clamp(i32::MIN.into(), (i32::MAX - 1).into()) as i32
 }
 
-impl<const W: usize> Worker for ListWorker<'_, W> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+impl<const W: usize> ListWorker<'_, W> {
+    fn join(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
         let lists = self.lists;
         let piece = &lists.pieces[piece];
         let mut emitter = Emitter::new(sink);
@@ -558,6 +564,12 @@ impl<const W: usize> Worker for ListWorker<'_, W> {
             }
         }
         emitter.finish()
+    }
+}
+
+impl<const W: usize> Worker for ListWorker<'_, W> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        Ok(self.join(piece, sink))
     }
 
     fn candidates(&self) -> u64 {

@@ -1,0 +1,25 @@
+//! Which GPUs are there?
+
+use simjoin::{Error, Result};
+use std::io::Write;
+
+/// Lists the devices on standard output.
+pub fn run() -> Result<()> {
+    let mut text = String::from("device\tname\tmemory\tcapability\tdriver\ttechniques\n");
+    for device in simjoin::devices()? {
+        let info = &device.info;
+        let gib = info.memory as f64 / (1u64 << 30) as f64;
+        text += &format!(
+            "{}\t{}\t{gib:.1} GiB\t{}.{}\tCUDA {}.{}\t{}\n",
+            info.ordinal,
+            info.name,
+            info.capability.0,
+            info.capability.1,
+            info.driver.0,
+            info.driver.1,
+            if info.multiplies_bits() { simjoin::GPU_TECHNIQUES.join(", ") } else { "none".into() },
+        );
+    }
+    let out = std::io::stdout().write_all(text.as_bytes());
+    out.map_err(|error| Error::io("standard output", error))
+}

@@ -1,0 +1,142 @@
+//! Which devices are there, and how is work given to one?
+
+use crate::nvrtc::Nvrtc;
+use cudarc::driver::sys;
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, DriverError};
+use cudarc::nvrtc::Ptx;
+use simjoin_core::{Error, Result};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What is known of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Its number.
+    pub ordinal: usize,
+    /// Its name.
+    pub name: String,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Compute capability, such as (9, 0).
+    pub capability: (i32, i32),
+    /// How many multiprocessors it has.
+    pub multiprocessors: u32,
+    /// The driver's CUDA version, such as (13, 0).
+    pub driver: (i32, i32),
+}
+
+impl DeviceInfo {
+    /// The name of its architecture, for the compiler.
+    pub fn architecture(&self) -> String {
+        format!("sm_{}{}", self.capability.0, self.capability.1)
+    }
+
+    /// Whether its tensor cores multiply bits.
+    pub fn multiplies_bits(&self) -> bool {
+        (80..100).contains(&(10 * self.capability.0 + self.capability.1))
+    }
+}
+
+/// A device, ready for work.
+#[derive(Debug)]
+pub struct Device {
+    /// What is known of it.
+    pub info: DeviceInfo,
+    pub(crate) context: Arc<CudaContext>,
+    modules: Mutex<HashMap<ModuleKey, Arc<CudaModule>>>,
+}
+
+type ModuleKey = (&'static str, Vec<(&'static str, u32)>);
+
+/// All devices of this machine, found once; why there are none, otherwise.
+pub fn devices() -> Result<&'static [Arc<Device>]> {
+    static FOUND: OnceLock<std::result::Result<Vec<Arc<Device>>, String>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| find().map_err(|error| error.to_string()));
+    found.as_deref().map_err(|why| Error::Unavailable(why.clone()))
+}
+
+fn find() -> Result<Vec<Arc<Device>>> {
+    // SAFETY: this only tries to open the driver's library.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(Error::Unavailable(
+            "no NVIDIA driver was found (libcuda.so); install the driver of your GPU".into(),
+        ));
+    }
+    let count = CudaContext::device_count().map_err(failed("looking for devices"))?;
+    if count == 0 {
+        return Err(Error::Unavailable("the NVIDIA driver knows no device".into()));
+    }
+    (0..count as usize).map(|ordinal| Device::open(ordinal).map(Arc::new)).collect()
+}
+
+impl Device {
+    fn open(ordinal: usize) -> Result<Self> {
+        let at = failed("opening the device");
+        let context = CudaContext::new(ordinal).map_err(&at)?;
+        let mut version = 0;
+        // SAFETY: the pointer is to a number that lives through the call.
+        unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(&at)?;
+        let multiprocessors = context
+            .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
+            .map_err(&at)?;
+        let info = DeviceInfo {
+            ordinal,
+            name: context.name().map_err(&at)?,
+            memory: context.total_mem().map_err(&at)? as u64,
+            capability: context.compute_capability().map_err(&at)?,
+            multiprocessors: multiprocessors as u32,
+            driver: (version / 1000, version % 1000 / 10),
+        };
+        // Buffers are used by the stream of the worker that owns them, or are complete before any
+        // worker begins, so nothing needs to be tracked.
+        // SAFETY: as said.
+        unsafe { context.disable_event_tracking() };
+        Ok(Device { info, context, modules: Mutex::default() })
+    }
+
+    /// Bytes of memory that are free now.
+    pub fn free_memory(&self) -> Result<u64> {
+        let (free, _) = self.context.mem_get_info().map_err(failed("asking for free memory"))?;
+        Ok(free as u64)
+    }
+
+    /// A function of a kernel source, compiled for this device with these definitions.
+    pub(crate) fn function(
+        &self,
+        source: &'static str,
+        defines: &[(&'static str, u32)],
+        name: &str,
+    ) -> Result<CudaFunction> {
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (source, defines.to_vec());
+        let module = match modules.get(&key) {
+            Some(module) => module.clone(),
+            None => {
+                let code = Nvrtc::get()?.compile(source, &self.info.architecture(), defines)?;
+                let module = self
+                    .context
+                    .load_module(Ptx::from_binary(code))
+                    .map_err(failed("loading a kernel"))?;
+                modules.insert(key, module.clone());
+                module
+            }
+        };
+        module.load_function(name).map_err(failed("finding a kernel"))
+    }
+}
+
+/// What a failure of the driver means for a person.
+pub(crate) fn failed(doing: &str) -> impl Fn(DriverError) -> Error + use<> {
+    let doing = doing.to_string();
+    move |error| {
+        if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            return Error::Unavailable(format!(
+                "the GPU has too little free memory ({doing}); give it less with --device-memory"
+            ));
+        }
+        let text = error
+            .error_string()
+            .map_or_else(|_| format!("{error:?}"), |text| text.to_string_lossy().into_owned());
+        Error::Unavailable(format!("the GPU failed ({doing}): {text}"))
+    }
+}

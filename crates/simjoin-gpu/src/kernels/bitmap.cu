@@ -1,0 +1,304 @@
+// Which signatures are close? All pairs of a tile, by binary tensor cores.
+//
+// A signature has BITS bits; every token of a set toggles one. With ham the number of bits in which
+// two signatures differ, |r n s| <= (|r| + |s| - ham) / 2, and ham = pop(r) + pop(s) - 2 pop(r & s).
+// A pair in the answer has ham <= probe_share(r) + build_share(s) (see Bounds), hence
+//
+//     32 pop(r & s) + room(r) + room(s) >= 0    with    room(x) = 16 share(x) - 16 pop(x)
+//
+// in units of 1/16 bit. pop(r & s) of a whole tile is a product of bit matrices. The sums begin with
+// floor(room(r) / 32) + ceil(room(s) / 32), so a survivor's is not negative; others that are not are
+// found by `verify`, which looks at the signatures again in full precision.
+//
+// A block takes ROWS probes, an eighth for each warp, which keeps them in registers, and goes through
+// ranges of COLUMNS build sets that all warps share, in steps of STEP. Survivors are written to a buffer; where they do
+// not fit, each warp notes the range at which it stopped, and is begun again from there when the
+// buffer has been emptied.
+
+#define WORDS (BITS / 32)
+#define CHUNKS (BITS / 256)
+#define THREADS 256
+#define WARP_ROWS (ROWS / 8)
+#define STEP 64
+#define STAGES 2
+#define NEVER (-(1 << 30))
+#define DONE 0xfffffffeu
+
+#define BEFORE 0
+#define NOT_LARGER 1
+#define SMALLER 2
+
+struct Item {
+    // The first probe; build ranges from, to in units of COLUMNS.
+    u32 row;
+    u32 from;
+    u32 to;
+};
+
+// The signature of each set, one warp a set, and its room as a probe and as a build set.
+extern "C" __global__ void sign(
+    const u64* offsets, const u32* tokens, u64 base, u32 sets, u32 padded, u32 top,
+    const int* probe_shares, const int* build_shares,
+    u32* signatures, int* probe_rooms, int* build_rooms, int* rough_rooms
+) {
+    __shared__ u32 shared[8][WORDS];
+    u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    u32 set = blockIdx.x * 8 + warp;
+    if (set >= padded) return;
+    u32* bits = shared[warp];
+    for (u32 w = lane; w < WORDS; w += 32) bits[w] = 0;
+    __syncwarp();
+    if (set < sets) {
+        u64 end = offsets[set + 1];
+        for (u64 at = offsets[set] + lane; at < end; at += 32) {
+            u32 bit = (top - tokens[at - base]) % BITS;
+            atomicXor(&bits[bit / 32], 1u << (bit % 32));
+        }
+    }
+    __syncwarp();
+    int pop = 0;
+    for (u32 w = lane; w < WORDS; w += 32) {
+        u32 word = bits[w];
+        signatures[(u64)set * WORDS + w] = word;
+        pop += __popc(word);
+    }
+    for (int step = 16; step > 0; step /= 2) pop += __shfl_xor_sync(~0u, pop, step);
+    if (lane == 0) {
+        bool real = set < sets;
+        int room = real ? build_shares[set] - 16 * pop : NEVER;
+        probe_rooms[set] = real ? probe_shares[set] - 16 * pop : NEVER;
+        build_rooms[set] = room;
+        rough_rooms[set] = -(-room >> 5);
+    }
+}
+
+__device__ __forceinline__ u32 shared_address(const void* pointer) {
+    return (u32)__cvta_generic_to_shared(pointer);
+}
+
+__device__ __forceinline__ void copy_16(u32 to, const void* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+__device__ __forceinline__ void load_matrices(u32 at, u32 (&into)[4]) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3])
+                 : "r"(at));
+}
+
+// Adds the common bits of 16 rows and 8 columns.
+__device__ __forceinline__ void multiply(int (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
+        "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+// Where the 16 bytes `piece` of a row lie in shared memory. A row has 2 * CHUNKS pieces; they are
+// permuted so that eight consecutive rows of one piece lie in different banks.
+__device__ __forceinline__ u32 place(u32 row, u32 piece) {
+    const u32 pieces = 2 * CHUNKS;
+    // Rows that share their banks: 8 / pieces rows fill all 32 banks.
+    u32 turn = pieces >= 8 ? row % 8 : (row / (8 / pieces)) % pieces;
+    return (row * pieces + (piece ^ turn)) * 16;
+}
+
+// Copies `rows` signatures to shared memory, without waiting.
+template <u32 ROWS_TO_COPY>
+__device__ __forceinline__ void fetch(u32 to, const u32* signatures, u64 first) {
+    const u32 pieces = 2 * CHUNKS;
+    const char* from = (const char*)(signatures + first * WORDS);
+    for (u32 at = threadIdx.x; at < ROWS_TO_COPY * pieces; at += THREADS) {
+        copy_16(to + place(at / pieces, at % pieces), from + (u64)at * 16);
+    }
+}
+
+// Starts copying the range's signatures and rooms to a stage.
+__device__ __forceinline__ void fetch_range(
+    u32 to, const u32* builds, const int* rough_rooms, u32 range
+) {
+    fetch<COLUMNS>(to, builds, (u64)range * COLUMNS);
+    if (threadIdx.x < COLUMNS / 4) {
+        u32 rooms = to + COLUMNS * (BITS / 8);
+        copy_16(rooms + threadIdx.x * 16, rough_rooms + range * COLUMNS + threadIdx.x * 4);
+    }
+}
+
+#define STAGE_BYTES (COLUMNS * (BITS / 8) + COLUMNS * 4)
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
+    const u32* probes, const int* probe_rooms,
+    const u32* builds, const int* rough_rooms,
+    const Item* items, u32* progress, u32 order, u32 row_end, u32 column_begin, u32 column_end,
+    u64* survivors, u32 capacity, u32* state
+) {
+    extern __shared__ __align__(128) char memory[];
+    // Blocks reach beyond the sets that are asked for; in a self-join only those before the probe are.
+    auto wanted = [=](u32 row, u32 column) {
+        bool inside = row < row_end && column >= column_begin && column < column_end;
+        return inside && (order != BEFORE || column < row);
+    };
+    const u32 TALL = WARP_ROWS / 16, BROAD = STEP / 8;
+    u32 stages_at = shared_address(memory);
+    Item item = items[blockIdx.x];
+    u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    u32 group = lane / 4, quad = lane % 4;
+    u32 warp_row = warp * WARP_ROWS;
+    u32* mine = &progress[blockIdx.x * 8 + warp];
+    u32 resume = *mine;
+    bool stopped = false;
+    // The first step that a warp of this block still has to do.
+    u32 first = DONE;
+    for (u32 w = 0; w < 8; w++) first = min(first, progress[blockIdx.x * 8 + w]);
+    u32 from = max(item.from, first / (COLUMNS / STEP));
+    if (from >= item.to) return;
+
+    // The probes come through the memory of the ranges.
+    fetch<ROWS>(stages_at, probes, item.row);
+    asm volatile("cp.async.commit_group;");
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+    u32 a[CHUNKS][TALL][4];
+    #pragma unroll
+    for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
+        #pragma unroll
+        for (u32 i = 0; i < TALL; i++) {
+            // Rows 0-7 and 8-15 of the first half of the chunk, then of the second.
+            u32 row = warp_row + i * 16 + lane % 16;
+            load_matrices(stages_at + place(row, 2 * chunk + lane / 16), a[chunk][i]);
+        }
+    }
+    int row_room[2 * TALL];
+    #pragma unroll
+    for (u32 i = 0; i < 2 * TALL; i++) {
+        row_room[i] = probe_rooms[item.row + warp_row + i * 8 + group] >> 5;
+    }
+    __syncthreads();
+
+    for (u32 ahead = 0; ahead < STAGES - 1; ahead++) {
+        if (from + ahead < item.to) {
+            fetch_range(stages_at + ahead * STAGE_BYTES, builds, rough_rooms, from + ahead);
+        }
+        asm volatile("cp.async.commit_group;");
+    }
+    for (u32 range = from; range < item.to; range++) {
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+        // All warps learn at once that one of them found no room.
+        if (__syncthreads_or(stopped)) {
+            u32 here = range * (COLUMNS / STEP);
+            if (lane == 0 && resume < here) *mine = here;
+            asm volatile("cp.async.wait_all;" ::: "memory");
+            return;
+        }
+        u32 next = range + STAGES - 1;
+        if (next < item.to) {
+            fetch_range(stages_at + (next - from) % STAGES * STAGE_BYTES, builds, rough_rooms, next);
+        }
+        asm volatile("cp.async.commit_group;");
+
+        u32 stage = (range - from) % STAGES * STAGE_BYTES;
+        u32 columns = stages_at + stage;
+        const int* rooms = (const int*)(memory + stage + COLUMNS * (BITS / 8));
+        for (u32 step = 0; step < COLUMNS; step += STEP) {
+            int sums[TALL][BROAD][4];
+            #pragma unroll
+            for (u32 j = 0; j < BROAD; j++) {
+                int2 room = *(const int2*)&rooms[step + j * 8 + quad * 2];
+                #pragma unroll
+                for (u32 i = 0; i < TALL; i++) {
+                    sums[i][j][0] = row_room[2 * i] + room.x;
+                    sums[i][j][1] = row_room[2 * i] + room.y;
+                    sums[i][j][2] = row_room[2 * i + 1] + room.x;
+                    sums[i][j][3] = row_room[2 * i + 1] + room.y;
+                }
+            }
+            #pragma unroll
+            for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
+                #pragma unroll
+                for (u32 j = 0; j < BROAD; j += 2) {
+                    // Both halves of eight columns, then of the next eight.
+                    u32 b[4];
+                    u32 column = step + j * 8 + lane / 16 * 8 + lane % 8;
+                    load_matrices(columns + place(column, 2 * chunk + lane / 8 % 2), b);
+                    #pragma unroll
+                    for (u32 i = 0; i < TALL; i++) {
+                        multiply(sums[i][j], a[chunk][i], b[0], b[1]);
+                        multiply(sums[i][j + 1], a[chunk][i], b[2], b[3]);
+                    }
+                }
+            }
+            // The sign of this is clear if any sum is not negative.
+            int all_signs = -1;
+            #pragma unroll
+            for (u32 i = 0; i < TALL; i++) {
+                #pragma unroll
+                for (u32 j = 0; j < BROAD; j++) {
+                    all_signs &= sums[i][j][0] & sums[i][j][1];
+                    all_signs &= sums[i][j][2] & sums[i][j][3];
+                }
+            }
+            u32 place_of = range * (COLUMNS / STEP) + step / STEP;
+            if (!__any_sync(~0u, all_signs >= 0) || place_of < resume) continue;
+
+            // Which pairs are close? One bit a sum.
+            u32 first_row = item.row + warp_row + group;
+            u32 first_column = range * COLUMNS + step + quad * 2;
+            u32 close[TALL * BROAD / 8];
+            u32 count = 0;
+            #pragma unroll
+            for (u32 word = 0; word < TALL * BROAD / 8; word++) {
+                close[word] = 0;
+                #pragma unroll
+                for (u32 tile = 0; tile < 8; tile++) {
+                    u32 i = (word * 8 + tile) / BROAD, j = (word * 8 + tile) % BROAD;
+                    #pragma unroll
+                    for (u32 k = 0; k < 4; k++) {
+                        u32 row = first_row + i * 16 + k / 2 * 8;
+                        u32 column = first_column + j * 8 + k % 2;
+                        bool survives = sums[i][j][k] >= 0 && wanted(row, column);
+                        close[word] |= (u32)survives << (tile * 4 + k);
+                    }
+                }
+                count += __popc(close[word]);
+            }
+            u32 rank = count;
+            #pragma unroll
+            for (u32 distance = 1; distance < 32; distance *= 2) {
+                u32 lower = __shfl_up_sync(~0u, rank, distance);
+                if (lane >= distance) rank += lower;
+            }
+            u32 all = __shfl_sync(~0u, rank, 31);
+            if (all == 0) continue;
+            u32 base = 0;
+            if (lane == 31) {
+                base = atomicAdd(&state[0], all);
+                // Reservations only rise: after the first that does not fit, none does.
+                if (base > capacity || all > capacity - base) {
+                    atomicMin(&state[1], base);
+                    base = ~0u;
+                }
+            }
+            base = __shfl_sync(~0u, base, 31);
+            if (base == ~0u) {
+                if (lane == 0) *mine = place_of;
+                resume = ~0u;
+                stopped = true;
+                break;
+            }
+            u64* out = survivors + base + rank - count;
+            #pragma unroll
+            for (u32 word = 0; word < TALL * BROAD / 8; word++) {
+                while (close[word] != 0) {
+                    u32 bit = __ffs(close[word]) - 1;
+                    close[word] &= close[word] - 1;
+                    u32 tile = word * 8 + bit / 4, k = bit % 4;
+                    u32 row = first_row + tile / BROAD * 16 + k / 2 * 8;
+                    u32 column = first_column + tile % BROAD * 8 + k % 2;
+                    *out++ = (u64)row << 32 | column;
+                }
+            }
+        }
+    }
+    if (lane == 0 && resume != ~0u) *mine = DONE;
+}
