@@ -68,8 +68,9 @@ pub enum Command {
     #[command(
         long_about = "Times the counting of similar pairs, by several techniques and numbers of \
             threads, in one process.\n\n\
-            Thresholds are a comma-separated list and come highest first. The file is read and \
-            prepared once per number of threads; then the techniques take turns at each threshold. \
+            Thresholds are a comma-separated list and come highest first. The file is read once \
+            per number of threads, and prepared once or, where that is quick, several times, of which \
+            the shortest counts; then the techniques take turns at each threshold. \
             Shown are the shortest and the median join in seconds. Every technique must find the \
             same number of pairs. The file may have any format that 'simjoin sets' reads.",
         after_help = "Examples:\n  \

@@ -29,7 +29,8 @@ pub trait Technique: Send + Sync {
     fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64;
 
     /// Prepares a tile for probing, in the room given. Runs on the current rayon pool. The order of
-    /// the pairs of all pieces together does not depend on the number of threads.
+    /// the pairs of all pieces together does not depend on the number of threads, unless a device
+    /// finds them.
     fn prepare<'a>(
         &self,
         join: &Join<'a>,

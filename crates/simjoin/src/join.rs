@@ -342,8 +342,8 @@ impl Join {
                     "technique {name} runs on a GPU; use --engine gpu"
                 )));
             }
-            Engine::Gpu => simjoin_gpu::techniques()?,
-            Engine::Auto if on_gpu => simjoin_gpu::techniques()?,
+            Engine::Gpu => gpu_techniques()?,
+            Engine::Auto if on_gpu => gpu_techniques()?,
             Engine::Auto | Engine::Cpu => simjoin_cpu::techniques(),
         };
         let all = all.into_iter();
@@ -370,4 +370,18 @@ impl Join {
         }
         Ok(offered)
     }
+}
+
+/// The techniques of the first device, if it can run them.
+fn gpu_techniques() -> Result<Vec<Box<dyn Technique>>> {
+    let info = &simjoin_gpu::devices()?[0].info;
+    if !info.multiplies_bits() {
+        let (major, minor) = info.capability;
+        return Err(Error::Unavailable(format!(
+            "{} (compute capability {major}.{minor}) has no tensor cores that multiply bits; \
+             a GPU of 8.0 to 9.x is needed, or --engine cpu",
+            info.name
+        )));
+    }
+    simjoin_gpu::techniques()
 }

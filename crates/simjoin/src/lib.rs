@@ -25,7 +25,8 @@
 //! ```
 //!
 //! [`Join::count`] only counts, [`Join::groups`] finds connected components, [`Join::pairs`]
-//! streams every pair. The order of pairs is that of the technique, whatever the number of threads.
+//! streams every pair. The order of pairs is that of the technique, whatever the number of threads;
+//! only on a GPU it is none in particular.
 //! Which technique runs is chosen for the data and the machine; [`Join::explain`] tells what was
 //! considered. [`Join::with_itself`] is for new records against old ones.
 

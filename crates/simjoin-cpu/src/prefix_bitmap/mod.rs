@@ -14,8 +14,8 @@
 //!              range of tokens)                                            overlap of the rests)
 //! ```
 //!
-//! Lists are made by all threads together, each from a part of the sets, so a token's list lies in as
-//! many stretches as there are parts. Then the threads take pieces: ranges of tokens, and of a token
+//! Lists are made by all threads together, each from a part of the sets and with places of its own in
+//! every list. Then the threads take pieces: ranges of tokens, and of a token
 //! with very many pairs ranges of probes. Where the lists of all tokens do not fit the memory, they
 //! are made and compared in rounds, a range of tokens at a time.
 //!
@@ -37,9 +37,9 @@
 //!
 //! # Memory
 //!
-//! For each part 8 bytes a token that is in more than one row; `24 + 8·W` bytes per set and prefix
-//! token of a round, with signatures of `W` words; and for each worker `32 + 16·W` bytes per entry of
-//! the longest list.
+//! For each part 4 bytes a token that is in more than one row, and 8 a token more until lists are
+//! opened; `24 + 8·W` bytes per set and prefix token of a round, with signatures of `W` words; and for
+//! each worker `32 + 16·W` bytes per entry of the longest list.
 //!
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
