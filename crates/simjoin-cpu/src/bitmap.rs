@@ -147,23 +147,21 @@ impl Technique for Bitmap {
 /// be too few to be sampled and yet cost the most.
 fn crowded<'s>(survey: &'s Survey<'_>, words: usize) -> impl Iterator<Item = (f64, f64)> + 's {
     let classes = survey.join.probe.classes().iter().zip(&survey.reaches);
-    classes.filter(|(_, reach)| reach.pairs > 0).filter_map(move |(class, reach)| {
-        // Half of the bits of two full signatures differ.
-        let full = survey.join.bounds.budget(class.size, class.size) >= 28 * words as i64;
-        full.then_some((reach.pairs as f64, f64::from(class.size)))
-    })
+    // Half of the bits of two full signatures differ, and larger sets are fuller.
+    let full = move |n: u32| survey.join.bounds.budget(n, n) >= 28 * words as i64;
+    let full = classes.rev().take_while(move |(class, _)| full(class.size));
+    full.map(|(class, reach)| (reach.pairs as f64, f64::from(class.size)))
 }
 
 /// How often probes are compared with a run: where sizes vary much, runs are short.
 fn calls(survey: &Survey<'_>) -> u64 {
-    if survey.pairs < 100_000 {
-        return survey.pairs / 64 + 1;
-    }
-    let runs = runs(survey.join.build, survey.tile.builds.clone());
+    let build = survey.join.build;
     let calls = |reach: &Reach| {
-        let first = runs.partition_point(|run| run.builds.end <= reach.builds.start);
-        let end = runs.partition_point(|run| run.builds.start < reach.builds.end);
-        (end - first) as u64 * reach.probes.len().div_ceil(PROBES) as u64
+        // A run ends with a size unless that leaves it short, and with a block.
+        let sizes = build.class_of(reach.builds.end - 1) - build.class_of(reach.builds.start) + 1;
+        let runs = (sizes as usize).min(reach.builds.len().div_ceil(RUN as usize));
+        let runs = runs + reach.builds.len() / BLOCK;
+        runs as u64 * reach.probes.len().div_ceil(PROBES) as u64
     };
     survey.reaches.iter().filter(|reach| reach.pairs > 0).map(calls).sum()
 }

@@ -39,10 +39,20 @@ impl Reach {
 /// the tile and for those that no build set can satisfy.
 pub fn reaches(join: &Join<'_>, tile: &Tile) -> Vec<Reach> {
     let Join { probe, build, bounds, order } = *join;
+    let mut smaller = 0;
     let of_class = |class: &simjoin_core::SizeClass| {
         let n = class.size;
+        let below = std::mem::replace(&mut smaller, n);
         let probes = class.start.max(tile.probes.start)..class.end.min(tile.probes.end);
         if probes.is_empty() {
+            return Reach::default();
+        }
+        // Neither an equal size nor the next smaller one: told at once, for the many small sizes that
+        // a high threshold leaves alone.
+        if order == Order::Before
+            && !bounds.accepts(n, n, n.saturating_sub(1))
+            && !bounds.accepts(n, below, below)
+        {
             return Reach::default();
         }
         let start = build.first_of_size(bounds.min_size(n)).max(tile.builds.start);
