@@ -6,6 +6,7 @@
     python3 benchmarks/run.py expected --quick   counts beside the exact ones
     python3 benchmarks/run.py techniques         every technique beside the choice of auto
     python3 benchmarks/run.py sparse             millions of short sets: time and memory
+    python3 benchmarks/run.py device             on a machine with a GPU: stage by stage
     python3 benchmarks/run.py reading            reading text records
     python3 benchmarks/run.py data               only unpack the data
 
@@ -21,7 +22,7 @@ import sys
 from harness import data, record, simjoin
 from harness.cells import comma_list
 from harness.context import Context
-from harness.jobs import expected, peers, reading, reference, sparse, techniques
+from harness.jobs import device, expected, peers, reading, reference, sparse, techniques
 
 JOBS = {
     "peers": (peers, "simjoin's techniques beside the peers (the default)"),
@@ -29,6 +30,7 @@ JOBS = {
     "expected": (expected, "check the counts of expected.tsv; status 1 where one is wrong"),
     "techniques": (techniques, "every technique on every set file beside the choice of auto"),
     "sparse": (sparse, "millions of short sets: time beside the published techniques, and memory"),
+    "device": (device, "the techniques of a GPU beside the CPU's, stage by stage"),
     "reading": (reading, "seconds of reading and preparing text records"),
 }
 

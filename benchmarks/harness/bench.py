@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,8 @@ from .cells import Cell
 class Timing:
     """One technique on one cell and number of threads. ``join`` is the shortest
     join; it and what was found are None where the run did not finish. The two
-    estimates are there only where simjoin makes any."""
+    estimates are there only where simjoin makes any, and what a device did only
+    where one was used."""
 
     cell: Cell
     technique: str
@@ -28,6 +29,8 @@ class Timing:
     runs: int = 0
     estimated_pairs: float | None = None
     estimated_seconds: float | None = None
+    device: Mapping[str, float] | None = None
+    candidates: int | None = None
 
 
 def parse_line(dataset: str, line: str) -> Timing:
@@ -46,6 +49,8 @@ def parse_line(dataset: str, line: str) -> Timing:
             int(row["runs"]),
             row.get("estimated_pairs"),
             row.get("estimated_seconds"),
+            row.get("device"),
+            row.get("candidates"),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"no line of simjoin bench: {line[:80]!r} ({error})") from None

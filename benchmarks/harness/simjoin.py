@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,6 +135,25 @@ def join_sets(
 ) -> Outcome:
     """Runs one self-join over a set file."""
     return run(binary, set_arguments(path, cell, technique, threads), limit, tier)
+
+
+def generate(
+    binary: Path, arguments: Callable[[Path], Sequence[str | Path]], path: Path
+) -> str | None:
+    """Makes a collection with ``simjoin generate`` unless it is there; returns what went
+    wrong, if anything."""
+    if path.is_file():
+        return None
+    print(f"making {path.name}", file=sys.stderr, flush=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # The ending stays .txt, because it names the format.
+    unfinished = path.with_name(f"unfinished-{path.name}")
+    finished = process.run([binary, *arguments(unfinished)])
+    if finished.code != 0:
+        unfinished.unlink(missing_ok=True)
+        return f"simjoin generate: {finished.complaint}"
+    os.replace(unfinished, path)
+    return None
 
 
 def refusals(binary: Path, tiers: Iterable[str] = TIERS) -> dict[str, str]:

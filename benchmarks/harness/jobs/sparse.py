@@ -81,18 +81,7 @@ def generate_arguments(sets: int, path: Path) -> list[str | Path]:
 
 def make_collection(binary: Path, sets: int, path: Path) -> str | None:
     """Makes the collection unless it is there; returns what went wrong, if anything."""
-    if path.is_file():
-        return None
-    say(f"making {path.name}")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The ending stays .txt, because it names the format.
-    unfinished = path.with_name(f"unfinished-{path.name}")
-    finished = process.run([binary, *generate_arguments(sets, unfinished)])
-    if finished.code != 0:
-        unfinished.unlink(missing_ok=True)
-        return f"simjoin generate: {finished.complaint}"
-    os.replace(unfinished, path)
-    return None
+    return simjoin.generate(binary, lambda to: generate_arguments(sets, to), path)
 
 
 def input_bytes(stats: Mapping[str, Any]) -> int | None:

@@ -16,9 +16,11 @@ use crate::run::{Interrupt, pool};
 use crate::settings::BenchSettings;
 use rayon::ThreadPool;
 use serde_json::json;
-use simjoin::{Control, Error, Join, Predicate, Report, Result, SetCollection, prepare};
+use simjoin::{Control, Error, Join, Predicate, Report, Result, RowPair, SetCollection, prepare};
 use simjoin_io::read_sets;
+use std::hint::black_box;
 use std::io::{StdoutLock, Write};
+use std::ops::ControlFlow;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -67,7 +69,7 @@ pub fn run(settings: &BenchSettings) -> Result<()> {
                 .collect();
             while trials.iter().any(|trial| trial.wants_run(settings.pace)) {
                 for trial in trials.iter_mut().filter(|trial| trial.wants_run(settings.pace)) {
-                    trial.run(&loaded, settings.pace.limit)?;
+                    trial.run(&loaded, settings)?;
                     if let Some(report) = &trial.report {
                         agreement.check(predicate, trial.technique, report)?;
                     }
@@ -149,15 +151,23 @@ impl<'a> Trial<'a> {
         !self.skipped && !self.ended && pace.again(&self.times)
     }
 
-    fn run(&mut self, loaded: &Loaded, limit: Option<Duration>) -> Result<()> {
+    fn run(&mut self, loaded: &Loaded, settings: &BenchSettings) -> Result<()> {
         // A join that has come to its end in time once will do so again: later runs are not
         // watched, and so not disturbed by a watching thread.
-        let limit = limit.filter(|_| self.times.is_empty());
+        let limit = settings.pace.limit.filter(|_| self.times.is_empty());
         let control = Control::default();
         let (took, report) = within(limit, &control, || {
             loaded.pool.install(|| {
                 let begin = Instant::now();
-                let report = self.join.count(&loaded.sets, None, &control);
+                let report = if settings.pairs {
+                    let take = |pairs: &[RowPair]| {
+                        black_box(pairs);
+                        ControlFlow::Continue(())
+                    };
+                    self.join.pairs(&loaded.sets, None, &control, take)
+                } else {
+                    self.join.count(&loaded.sets, None, &control)
+                };
                 (begin.elapsed(), report)
             })
         });
@@ -277,6 +287,7 @@ impl<'a> Rows<'a> {
                 "join_median": trial.median(),
                 "runs": trial.runs(),
                 "finished": report.is_some(),
+                "device": report.map(|report| crate::stats::device(report)),
                 "estimated_seconds": seconds,
                 "estimated_pairs": pairs,
             });

@@ -17,7 +17,7 @@ pub fn run() -> Result<()> {
             info.capability.1,
             info.driver.0,
             info.driver.1,
-            if info.multiplies_bits() { simjoin::GPU_TECHNIQUES.join(", ") } else { "none".into() },
+            simjoin::GPU_TECHNIQUES.join(", "),
         );
     }
     let out = std::io::stdout().write_all(text.as_bytes());

@@ -4,7 +4,7 @@
 //! its estimated time, the choice, and what to expect; after it, the estimates beside what happened.
 
 use crate::settings::Settings;
-use simjoin::{Report, Result, SetCollection, StepPlan};
+use simjoin::{Report, Result, SetCollection, StepPlan, Trace};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -106,6 +106,20 @@ pub fn after(promise: &Promise, report: &Report, join: Duration) {
             duration(step.seconds),
             step.estimated.map_or_else(|| "-".into(), duration),
         );
+        if let Some(hidden) = step.trace.hidden() {
+            let Trace { filter, verify, copies, host, waited, .. } = step.trace;
+            let _ = writeln!(
+                text,
+                "  device: filter {}, verify {}, copies {}; host: busy {}, waited {}; {:.0} % of the \
+                 device's time hidden",
+                duration(filter),
+                duration(verify),
+                duration(copies),
+                duration(host),
+                duration(waited),
+                100.0 * hidden,
+            );
+        }
     }
     let _ = writeln!(
         text,

@@ -196,6 +196,10 @@ pub struct JoinFlags {
     /// Memory for the join beside the input, such as 512M or 4G [default: as much as is of use]
     #[arg(long, value_name = "SIZE", help_heading = "How")]
     pub memory: Option<String>,
+
+    /// Memory of each GPU, such as 2G [default: what is free]
+    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    pub device_memory: Option<String>,
 }
 
 /// Which pairs: exactly one of these.
@@ -288,6 +292,14 @@ pub struct BenchFlags {
     /// Memory for the join beside the input, such as 512M or 4G [default: as much as is of use]
     #[arg(long, value_name = "SIZE", help_heading = "How")]
     pub memory: Option<String>,
+
+    /// Memory of each GPU, such as 2G [default: what is free]
+    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    pub device_memory: Option<String>,
+
+    /// Hand on the pairs instead of counting them
+    #[arg(long, help_heading = "How")]
+    pub pairs: bool,
 
     /// Run each join up to N times; more often where it takes under 5 ms
     #[arg(long, value_name = "N", default_value = "5", help_heading = "How often")]

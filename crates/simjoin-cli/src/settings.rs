@@ -63,7 +63,10 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
         .with_itself(flags.with_itself)
         .estimates(flags.explain);
     if let Some(text) = &flags.memory {
-        join = join.memory(bytes(text)?);
+        join = join.memory(bytes("--memory", text)?);
+    }
+    if let Some(text) = &flags.device_memory {
+        join = join.device_memory(bytes("--device-memory", text)?);
     }
     join.check()?;
     let format = flags.input.format.as_deref().map(str::parse).transpose()?;
@@ -112,6 +115,8 @@ pub struct BenchSettings {
     pub techniques: Vec<String>,
     pub threads: Vec<usize>,
     pub memory: Option<u64>,
+    pub device_memory: Option<u64>,
+    pub pairs: bool,
     pub pace: Pace,
     pub json: bool,
 }
@@ -119,8 +124,14 @@ pub struct BenchSettings {
 impl BenchSettings {
     /// The join for one of the predicates, but for its technique.
     pub fn join(&self, predicate: Predicate) -> Join {
-        let join = Join::new(predicate).engine(self.engine);
-        self.memory.map_or(join.clone(), |bytes| join.memory(bytes))
+        let mut join = Join::new(predicate).engine(self.engine);
+        if let Some(bytes) = self.memory {
+            join = join.memory(bytes);
+        }
+        if let Some(bytes) = self.device_memory {
+            join = join.device_memory(bytes);
+        }
+        join
     }
 
     pub fn of_bench(flags: BenchFlags) -> Result<Self> {
@@ -163,6 +174,9 @@ impl BenchSettings {
             budget: seconds("--budget", &flags.budget)?,
             limit: flags.limit.as_deref().map(|text| seconds("--limit", text)).transpose()?,
         };
+        let size = |flag, text: &Option<String>| -> Result<Option<u64>> {
+            text.as_deref().map(|text| bytes(flag, text)).transpose()
+        };
         let read = ReadOptions {
             tokenizer: flags.tokens.map_or(Ok(Tokenizer::Whitespace), |name| name.parse())?,
             multiset: flags.input.multiset,
@@ -178,7 +192,9 @@ impl BenchSettings {
             engine,
             techniques,
             threads,
-            memory: flags.memory.as_deref().map(bytes).transpose()?,
+            memory: size("--memory", &flags.memory)?,
+            device_memory: size("--device-memory", &flags.device_memory)?,
+            pairs: flags.pairs,
             pace,
             json: flags.json,
         })
@@ -249,10 +265,9 @@ fn is_special(path: &str) -> bool {
 }
 
 /// Reads a size such as `512M`, `4G`, `1.5GiB` or `1000000`.
-fn bytes(text: &str) -> Result<u64> {
-    let wrong = || {
-        Error::Config(format!("--memory {text:?} is not a size; expected one such as 512M or 4G"))
-    };
+fn bytes(flag: &str, text: &str) -> Result<u64> {
+    let wrong =
+        || Error::Config(format!("{flag} {text:?} is not a size; expected one such as 512M or 4G"));
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let shift = match unit.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
@@ -300,13 +315,13 @@ mod tests {
 
     #[test]
     fn sizes() {
-        assert_eq!(bytes("512M").unwrap(), 512 << 20);
-        assert_eq!(bytes("4g").unwrap(), 4 << 30);
-        assert_eq!(bytes("1.5KiB").unwrap(), 1536);
-        assert_eq!(bytes("1000").unwrap(), 1000);
-        assert_eq!(bytes("2MB").unwrap(), 2 << 20);
+        assert_eq!(bytes("--memory", "512M").unwrap(), 512 << 20);
+        assert_eq!(bytes("--memory", "4g").unwrap(), 4 << 30);
+        assert_eq!(bytes("--memory", "1.5KiB").unwrap(), 1536);
+        assert_eq!(bytes("--memory", "1000").unwrap(), 1000);
+        assert_eq!(bytes("--memory", "2MB").unwrap(), 2 << 20);
         for wrong in ["", "M", "-1G", "0", "1X", "1.2.3M", "99999999T", "half"] {
-            assert!(bytes(wrong).is_err(), "{wrong}");
+            assert!(bytes("--memory", wrong).is_err(), "{wrong}");
         }
     }
 }

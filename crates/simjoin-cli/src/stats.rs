@@ -3,7 +3,7 @@
 //! `seconds.join` is the time of the join less what the writer took of it; `seconds.write` is the
 //! writer's share. The four phases add up to about the total.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use simjoin::{Report, SetCollection};
 use std::time::Duration;
 
@@ -35,6 +35,7 @@ pub fn document(
         "engine": report.engine.name(),
         "technique": report.technique,
         "threads": report.threads,
+        "device": device(report),
         "seconds": {
             "read": seconds.read.as_secs_f64(),
             "prepare": seconds.prepare.as_secs_f64(),
@@ -44,4 +45,21 @@ pub fn document(
         },
     });
     format!("{document:#}\n")
+}
+
+/// What devices did, in seconds; null where none did anything.
+pub fn device(report: &Report) -> Value {
+    let trace = report.trace();
+    if trace.device() == 0.0 {
+        return Value::Null;
+    }
+    json!({
+        "compared": trace.compared,
+        "filter": trace.filter,
+        "verify": trace.verify,
+        "copies": trace.copies,
+        "host": trace.host,
+        "waited": trace.waited,
+        "hidden": trace.hidden(),
+    })
 }

@@ -272,6 +272,7 @@ fn wrong_usage_is_one_line_and_status_2() {
         ("sets a.txt --jaccard 0.5 --engine tpu", "hybrid"),
         ("sets a.txt --jaccard 0.5 --threads 0", "--threads"),
         ("sets a.txt --jaccard 0.5 --memory lots", "512M"),
+        ("sets a.txt --jaccard 0.5 --device-memory lots", "--device-memory"),
         ("sets a.txt --jaccard 0.5 --format xml", "parquet"),
         ("sets a.txt --jaccard 0.5 -o pairs.xyz", ".parquet"),
         ("text a.txt --jaccard 0.5 --tokens letters", "qgrams:"),

@@ -65,6 +65,15 @@ pub trait PairSink {
         false
     }
 
+    /// Whether [`count`](Self::count) will do: a device then need not send the pairs.
+    fn only_counts(&self) -> bool {
+        false
+    }
+
+    /// Takes a number of pairs of rows in place of the pairs of sets that they come from. Called only
+    /// where [`only_counts`](Self::only_counts) says so.
+    fn count(&mut self, _rows: u64) {}
+
     /// Takes a batch; `Break` asks the technique to stop.
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()>;
 }

@@ -22,6 +22,7 @@
 //!
 //! The index, and 8 bytes per build set and worker, whatever the number of candidates.
 
+use crate::candidates::{CandidateSource, Filtering};
 use crate::set_join::{self, Filter, Space};
 use simjoin_core::{Result, SetId};
 use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Units};
@@ -50,7 +51,18 @@ impl Technique for AllPairs {
         tile: &Tile,
         room: &Room,
     ) -> Result<Box<dyn Prepared + 'a>> {
-        Ok(set_join::prepare::<Self>(join, tile, room.piece_tokens))
+        Ok(Box::new(set_join::prepare::<Self>(join, tile, room.piece_tokens)))
+    }
+}
+
+impl Filtering for AllPairs {
+    fn source<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        piece_tokens: usize,
+    ) -> Box<dyn CandidateSource + 'a> {
+        Box::new(set_join::prepare::<Self>(join, tile, piece_tokens))
     }
 }
 

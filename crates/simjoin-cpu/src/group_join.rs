@@ -25,15 +25,17 @@
 //!
 //! The index with positions over groups, 4 bytes per group and 8 per group and worker.
 
+use crate::candidates::{CandidateFinder, CandidateSink, CandidateSource, Filtering};
 use crate::demands::{Demands, index_prefixes};
 use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::set_join;
 use crate::verify::{AHEAD, Emitter, verify};
-use simjoin_core::{PairSink, Result, SetId};
+use simjoin_core::{Error, PairSink, Result, SetId, SetPair};
 use simjoin_kernels::prefetch::prefetch;
 use simjoin_plan::{
     Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker, cut,
 };
+use std::cell::{Cell, RefCell};
 use std::ops::{ControlFlow, Range};
 
 /// Prefix, length and positional filter over groups of sets with one prefix.
@@ -60,6 +62,23 @@ impl Technique for GroupJoin {
         tile: &Tile,
         room: &Room,
     ) -> Result<Box<dyn Prepared + 'a>> {
+        Ok(Box::new(PreparedGroups::new(join, tile, room.piece_tokens)))
+    }
+}
+
+impl Filtering for GroupJoin {
+    fn source<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        piece_tokens: usize,
+    ) -> Box<dyn CandidateSource + 'a> {
+        Box::new(PreparedGroups::new(join, tile, piece_tokens))
+    }
+}
+
+impl<'a> PreparedGroups<'a> {
+    fn new(join: &Join<'a>, tile: &Tile, piece_tokens: usize) -> Self {
         let builds = tile.builds.clone();
         let build = join.build;
         let lengths = index_prefixes(join);
@@ -81,8 +100,8 @@ impl Technique for GroupJoin {
             .map(|class| starts.partition_point(|&start| start < class.end) as u32)
             .collect();
         starts.push(builds.end);
-        let pieces = cut(join, tile, room.piece_tokens);
-        Ok(Box::new(PreparedGroups { join: *join, builds, starts, class_ends, index, pieces }))
+        let pieces = cut(join, tile, piece_tokens);
+        PreparedGroups { join: *join, builds, starts, class_ends, index, pieces }
     }
 }
 
@@ -103,8 +122,24 @@ impl Prepared for PreparedGroups<'_> {
     }
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        Ok(Box::new(self.group_worker()))
+    }
+}
+
+impl CandidateSource for PreparedGroups<'_> {
+    fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn finder<'a>(&'a self) -> Box<dyn CandidateFinder + 'a> {
+        Box::new(self.group_worker())
+    }
+}
+
+impl PreparedGroups<'_> {
+    fn group_worker(&self) -> GroupJoinWorker<'_> {
         let groups = self.starts.len() - 1;
-        Ok(Box::new(GroupJoinWorker {
+        GroupJoinWorker {
             prepared: self,
             demands: Demands::new(&self.join, self.builds.clone()),
             cursors: self.index.cursors(),
@@ -113,7 +148,7 @@ impl Prepared for PreparedGroups<'_> {
             found: vec![0; groups],
             candidates: vec![0; groups + 1],
             verified: 0,
-        }))
+        }
     }
 }
 
@@ -186,14 +221,18 @@ impl GroupJoinWorker<'_> {
         count
     }
 
+    /// Joins a piece. The first set of a probe group and the first sets of the groups that it meets are
+    /// left to `take`, if there is one; it is given them probe by probe.
     fn join<const EXACT: bool>(
         &mut self,
         piece: usize,
         sink: &mut dyn PairSink,
+        mut take: Option<&mut dyn FnMut(SetId, &[SetId]) -> ControlFlow<()>>,
     ) -> ControlFlow<()> {
         let tile = &self.prepared.pieces[piece];
         let Join { probe: probes, build, order, .. } = self.prepared.join;
         let mut emitter = Emitter::new(sink);
+        let mut firsts: Vec<SetId> = Vec::new();
         let mut start = tile.probes.start;
         while start < tile.probes.end {
             self.demands.turn_to(start);
@@ -227,7 +266,11 @@ impl GroupJoinWorker<'_> {
                         Order::Before => members.end.min(probe),
                         _ => members.end.min(partners.end),
                     };
-                    for member in members.start..end {
+                    let mut members = members.start..end;
+                    if take.is_some() && probe == group.start {
+                        firsts.extend(members.next());
+                    }
+                    for member in members {
                         self.verified += 1;
                         let s = build.set(member);
                         if let Some(overlap) =
@@ -238,6 +281,12 @@ impl GroupJoinWorker<'_> {
                     }
                 }
             }
+            if let Some(take) = &mut take
+                && !firsts.is_empty()
+            {
+                take(group.start, &firsts)?;
+                firsts.clear();
+            }
             emitter.flow()?;
         }
         emitter.finish()
@@ -247,13 +296,62 @@ impl GroupJoinWorker<'_> {
 impl Worker for GroupJoinWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
         Ok(if sink.wants_overlap() {
-            self.join::<true>(piece, sink)
+            self.join::<true>(piece, sink, None)
         } else {
-            self.join::<false>(piece, sink)
+            self.join::<false>(piece, sink, None)
         })
     }
 
     fn candidates(&self) -> u64 {
         self.verified
+    }
+}
+
+impl CandidateFinder for GroupJoinWorker<'_> {
+    fn find(&mut self, piece: usize, sink: &mut dyn CandidateSink) -> Result<ControlFlow<()>> {
+        let exact = sink.wants_overlap();
+        let split = Split { sink: RefCell::new(sink), failure: Cell::new(None) };
+        let take = &mut |probe, firsts: &[SetId]| {
+            split.flow(split.sink.borrow_mut().candidates(probe, firsts))
+        };
+        let flow = if exact {
+            self.join::<true>(piece, &mut &split, Some(take))
+        } else {
+            self.join::<false>(piece, &mut &split, Some(take))
+        };
+        split.failure.into_inner().map_or(Ok(flow), Err)
+    }
+
+    fn verified(&self) -> u64 {
+        self.verified
+    }
+}
+
+/// A sink of candidates that also takes the pairs of the other members.
+struct Split<'s> {
+    sink: RefCell<&'s mut dyn CandidateSink>,
+    failure: Cell<Option<Error>>,
+}
+
+impl Split<'_> {
+    fn flow(&self, flow: Result<ControlFlow<()>>) -> ControlFlow<()> {
+        flow.unwrap_or_else(|error| {
+            self.failure.set(Some(error));
+            ControlFlow::Break(())
+        })
+    }
+}
+
+impl PairSink for &Split<'_> {
+    fn wants_overlap(&self) -> bool {
+        self.sink.borrow().wants_overlap()
+    }
+
+    fn stopped(&self) -> bool {
+        self.sink.borrow().stopped()
+    }
+
+    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
+        self.flow(self.sink.borrow_mut().answers(pairs))
     }
 }

@@ -25,6 +25,7 @@
 //!
 //! The index with positions, and 8 bytes per build set and worker.
 
+use crate::candidates::{CandidateSource, Filtering};
 use crate::set_join::{self, Filter, Index, Space};
 use simjoin_core::{Result, SetId};
 use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Units};
@@ -53,7 +54,18 @@ impl Technique for PpJoin {
         tile: &Tile,
         room: &Room,
     ) -> Result<Box<dyn Prepared + 'a>> {
-        Ok(set_join::prepare::<Self>(join, tile, room.piece_tokens))
+        Ok(Box::new(set_join::prepare::<Self>(join, tile, room.piece_tokens)))
+    }
+}
+
+impl Filtering for PpJoin {
+    fn source<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        piece_tokens: usize,
+    ) -> Box<dyn CandidateSource + 'a> {
+        Box::new(set_join::prepare::<Self>(join, tile, piece_tokens))
     }
 }
 

@@ -5,6 +5,7 @@
 //! space, and the verification of every candidate. Where one side is much smaller than the other,
 //! only tokens that the smaller one has are indexed or looked up.
 
+use crate::candidates::{CandidateFinder, CandidateSink, CandidateSource};
 use crate::demands::{Demands, index_prefixes};
 use crate::few_tokens::{Few, FewTokens};
 use crate::prefix_index::{Cursors, PrefixIndex};
@@ -32,7 +33,7 @@ pub(crate) fn prepare<'a, F: Filter>(
     join: &Join<'a>,
     tile: &Tile,
     piece_tokens: usize,
-) -> Box<dyn Prepared + 'a> {
+) -> PreparedSets<'a, F> {
     let builds = tile.builds.clone();
     let lengths = index_prefixes(join);
     let build = join.build;
@@ -51,7 +52,7 @@ pub(crate) fn prepare<'a, F: Filter>(
     let lookups = (few == Few::Builds).then(|| FewTokens::of_builds(join, tile));
     let pieces = cut(join, tile, piece_tokens);
     let index = Index { join: *join, builds, index, lookups };
-    Box::new(PreparedSets::<F> { index, pieces, filter: PhantomData })
+    PreparedSets { index, pieces, filter: PhantomData }
 }
 
 /// An index over single sets, of whose list entries a part becomes candidates.
@@ -99,7 +100,7 @@ pub(crate) struct Index<'a> {
     lookups: Option<FewTokens>,
 }
 
-struct PreparedSets<'a, F> {
+pub(crate) struct PreparedSets<'a, F> {
     index: Index<'a>,
     pieces: Vec<Tile>,
     filter: PhantomData<F>,
@@ -111,6 +112,22 @@ impl<F: Filter> Prepared for PreparedSets<'_, F> {
     }
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        Ok(Box::new(self.set_worker()))
+    }
+}
+
+impl<F: Filter> CandidateSource for PreparedSets<'_, F> {
+    fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn finder<'a>(&'a self) -> Box<dyn CandidateFinder + 'a> {
+        Box::new(self.set_worker())
+    }
+}
+
+impl<F: Filter> PreparedSets<'_, F> {
+    fn set_worker(&self) -> SetWorker<'_, F> {
         let Index { join, builds, index, .. } = &self.index;
         let space = Space {
             index: &self.index,
@@ -120,7 +137,7 @@ impl<F: Filter> Prepared for PreparedSets<'_, F> {
             candidates: vec![0; builds.len() + 1],
         };
         let pieces = &self.pieces;
-        Ok(Box::new(SetWorker::<F> { space, pieces, verified: 0, filter: PhantomData }))
+        SetWorker { space, pieces, verified: 0, filter: PhantomData }
     }
 }
 
@@ -145,28 +162,36 @@ struct SetWorker<'a, F> {
 }
 
 impl<F: Filter> SetWorker<'_, F> {
+    /// Filters the partners of a probe; how many candidates there are.
+    #[inline(always)]
+    fn filter(&mut self, probe: SetId) -> usize {
+        let space = &mut self.space;
+        let partners = space.demands.turn_to(probe);
+        if partners.is_empty() {
+            return 0;
+        }
+        let prefix = &space.index.join.probe.set(probe)[..space.demands.probe_prefix()];
+        if let Some(tokens) = &space.index.lookups
+            && !tokens.contain_any(prefix)
+        {
+            return 0;
+        }
+        F::candidates(space, probe, &partners)
+    }
+
     fn join<const EXACT: bool>(
         &mut self,
         piece: usize,
         sink: &mut dyn PairSink,
     ) -> ControlFlow<()> {
-        let space = &mut self.space;
-        let Join { probe: probes, build, .. } = space.index.join;
-        let base = space.index.builds.start;
+        let Join { probe: probes, build, .. } = self.space.index.join;
+        let base = self.space.index.builds.start;
         let mut emitter = Emitter::new(sink);
         for probe in self.pieces[piece].probes.clone() {
-            let partners = space.demands.turn_to(probe);
-            if partners.is_empty() {
-                continue;
-            }
+            let count = self.filter(probe);
+            let space = &mut self.space;
             let r = probes.set(probe);
             let probe_prefix = space.demands.probe_prefix();
-            if let Some(tokens) = &space.index.lookups
-                && !tokens.contain_any(&r[..probe_prefix])
-            {
-                continue;
-            }
-            let count = F::candidates(space, probe, &partners);
             for at in 0..count {
                 if at + AHEAD < count {
                     prefetch(build.set(base + space.candidates[at + AHEAD]));
@@ -203,6 +228,33 @@ impl<F: Filter> Worker for SetWorker<'_, F> {
     }
 
     fn candidates(&self) -> u64 {
+        self.verified
+    }
+}
+
+impl<F: Filter> CandidateFinder for SetWorker<'_, F> {
+    fn find(&mut self, piece: usize, sink: &mut dyn CandidateSink) -> Result<ControlFlow<()>> {
+        let base = self.space.index.builds.start;
+        for probe in self.pieces[piece].probes.clone() {
+            let count = self.filter(probe);
+            if count == 0 {
+                continue;
+            }
+            let Space { found, candidates, .. } = &mut self.space;
+            let mut kept = 0;
+            for at in 0..count {
+                let unit = candidates[at];
+                candidates[kept] = base + unit;
+                kept += usize::from(std::mem::take(&mut found[unit as usize]) > 0);
+            }
+            if sink.candidates(probe, &candidates[..kept])?.is_break() || sink.stopped() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn verified(&self) -> u64 {
         self.verified
     }
 }

@@ -617,7 +617,7 @@ mod tests {
     fn answer(technique: &dyn Technique, join: &Join<'_>, exact: bool) -> (Vec<SetPair>, u64) {
         let (mut pairs, mut verified) = (Vec::new(), 0);
         let whole = Tile::whole(join);
-        let room = Room { piece_tokens: 60, bytes: u64::MAX, threads: 2 };
+        let room = Room::unlimited(60, 2);
         for builds in passes(join.build, &whole.builds, join.build.total_tokens() * 2 / 3 + 1) {
             let tile = Tile { builds, ..whole.clone() };
             let more = run(technique, join, &tile, &room, exact);

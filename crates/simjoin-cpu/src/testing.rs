@@ -23,8 +23,35 @@ impl PairSink for Collect {
     }
 }
 
-/// The pairs of a tile as they come, and how many were verified; pieces are dealt to as many workers
-/// as there are threads, in turn.
+/// Counts rows, as a device may be asked to.
+struct Count<'a> {
+    join: Join<'a>,
+    rows: u64,
+}
+
+impl PairSink for Count<'_> {
+    fn wants_overlap(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        true
+    }
+
+    fn count(&mut self, rows: u64) {
+        self.rows += rows;
+    }
+
+    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
+        let Join { probe, build, .. } = self.join;
+        for pair in pairs {
+            self.rows += u64::from(probe.weight(pair.probe)) * u64::from(build.weight(pair.build));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The pairs of a tile as they come, and how many were verified.
 pub(crate) fn run(
     technique: &dyn Technique,
     join: &Join<'_>,
@@ -33,17 +60,37 @@ pub(crate) fn run(
     exact: bool,
 ) -> (Vec<SetPair>, u64) {
     let mut sink = Collect { exact, pairs: Vec::new() };
+    let verified = run_into(technique, join, tile, room, &mut sink);
+    (sink.pairs, verified)
+}
+
+/// How many pairs of rows a tile has.
+#[allow(dead_code, reason = "not every test counts")]
+pub(crate) fn count(technique: &dyn Technique, join: &Join<'_>, tile: &Tile, room: &Room) -> u64 {
+    let mut sink = Count { join: *join, rows: 0 };
+    run_into(technique, join, tile, room, &mut sink);
+    sink.rows
+}
+
+/// Pieces are dealt to as many workers as there are threads, in turn.
+fn run_into(
+    technique: &dyn Technique,
+    join: &Join<'_>,
+    tile: &Tile,
+    room: &Room,
+    sink: &mut dyn PairSink,
+) -> u64 {
     let mut verified = 0;
     let mut prepared = technique.prepare(join, tile, room).unwrap();
     for round in 0..prepared.rounds() {
         prepared.begin(round).unwrap();
         let mut workers: Vec<_> = (0..room.threads).map(|_| prepared.worker().unwrap()).collect();
         for piece in 0..prepared.pieces() {
-            assert!(workers[piece % room.threads].run(piece, &mut sink).unwrap().is_continue());
+            assert!(workers[piece % room.threads].run(piece, sink).unwrap().is_continue());
         }
         verified += workers.iter().map(|worker| worker.candidates()).sum::<u64>();
     }
-    (sink.pairs, verified)
+    verified
 }
 
 pub(crate) fn collections(

@@ -9,40 +9,15 @@ use simjoin_core::{Bounds, Measure, Predicate, SetPair};
 use simjoin_cpu::{Naive, estimate_rows, techniques};
 use simjoin_plan::{Effort, Join, Room, Survey, Technique, Tile, Units};
 
+#[path = "../src/generators.rs"]
+mod generators;
 #[path = "../src/testing.rs"]
 mod testing;
-use testing::{Rows, collections};
+use generators::{near_duplicates, predicate, rows};
+use testing::collections;
 
 fn run(technique: &dyn Technique, join: &Join<'_>, tile: &Tile, room: &Room) -> Vec<SetPair> {
     testing::run(technique, join, tile, room, true).0
-}
-
-/// Sets of which many are near-duplicates of others, from a small or a large universe.
-fn rows() -> impl Strategy<Value = Rows> {
-    let universe = prop_oneof![Just(12u32), Just(60), Just(700), Just(5000)];
-    universe.prop_flat_map(|universe| {
-        let set = prop::collection::btree_set(0..universe, 0..40);
-        let edits = prop::collection::vec((any::<prop::sample::Index>(), 0..universe), 0..60);
-        (prop::collection::vec(set, 1..40), edits).prop_map(|(mut rows, edits)| {
-            for (at, token) in edits {
-                let mut copy = rows[at.index(rows.len())].clone();
-                if !copy.remove(&token) {
-                    copy.insert(token);
-                }
-                rows.push(copy);
-            }
-            rows
-        })
-    })
-}
-
-fn predicate() -> impl Strategy<Value = Predicate> {
-    let ratio = prop_oneof![Just("0.3"), Just("0.5"), Just("2/3"), Just("0.8"), Just("0.95")];
-    (0..Measure::ALL.len(), ratio, 1..6u32).prop_map(|(measure, ratio, count)| {
-        let measure = Measure::ALL[measure];
-        let text = if measure == Measure::Overlap { count.to_string() } else { ratio.into() };
-        Predicate::parse(measure, &text).unwrap()
-    })
 }
 
 proptest! {
@@ -68,13 +43,13 @@ proptest! {
                 builds: range(join.build.len(), &cuts[2], &cuts[3]),
             };
             for tile in [whole, part] {
-                let roomy = Room { piece_tokens: 1000, bytes: u64::MAX, threads: 1 };
+                let roomy = Room::unlimited(1000, 1);
                 let mut wanted = run(&Naive, &join, &tile, &roomy);
                 wanted.sort_unstable();
                 for technique in techniques() {
                     let label = format!("{} {}", technique.name(), technique.variant());
                     let least = technique.memory_bytes(&join, &tile, 3);
-                    let tight = Room { piece_tokens: 50, bytes: least, threads: 3 };
+                    let tight = Room { bytes: least, ..Room::unlimited(50, 3) };
                     let first = run(&*technique, &join, &tile, &roomy);
                     let mut found = first.clone();
                     found.sort_unstable();
@@ -111,7 +86,7 @@ proptest! {
                 }
             }
             // With more samples than groups of probes, the estimate is the count.
-            let rows: u64 = run(&Naive, &join, &tile, &Room { piece_tokens: 100, bytes: 0, threads: 1 })
+            let rows: u64 = run(&Naive, &join, &tile, &Room::unlimited(100, 1))
                 .iter()
                 .map(|pair| {
                     u64::from(join.probe.weight(pair.probe)) * u64::from(join.build.weight(pair.build))
@@ -126,24 +101,14 @@ proptest! {
 /// Enough sets for lists that several threads make together, and in several rounds.
 #[test]
 fn lists_made_by_many_threads_in_many_rounds_are_the_same_lists() {
-    // Near-duplicates of 300 seeds, of sizes 3 to 40, over tokens of very different frequencies.
-    let token = |seed: u32, at: u32| (seed.wrapping_mul(2_654_435_761) >> 7) % (7 + at * at * 3);
-    let rows = |from: u32| -> Rows {
-        (from..from + 2500)
-            .map(|row| {
-                let seed = row % 300;
-                (0..3 + seed % 38).map(|at| token(seed + u32::from(at == row / 300), at)).collect()
-            })
-            .collect()
-    };
-    let (left, right) = (rows(0), rows(1000));
+    let (left, right) = (near_duplicates(300, 0..2500), near_duplicates(300, 1000..3500));
     for (measure, text) in [(Measure::Jaccard, "0.6"), (Measure::Overlap, "4")] {
         let predicate = Predicate::parse(measure, text).unwrap();
         for right in [None, Some(&right)] {
             let (left, right) = collections(&left, right);
             for (join, _) in Join::parts(&left, right.as_ref(), false, Bounds::new(predicate)) {
                 let whole = Tile::whole(&join);
-                let room = Room { piece_tokens: 1000, bytes: u64::MAX, threads: 1 };
+                let room = Room::unlimited(1000, 1);
                 let mut expected = run(&Naive, &join, &whole, &room);
                 expected.sort_unstable();
                 assert!(expected.len() > 500);
@@ -155,7 +120,7 @@ fn lists_made_by_many_threads_in_many_rounds_are_the_same_lists() {
                     for threads in [2, 5] {
                         let least = technique.memory_bytes(&join, &whole, threads);
                         for bytes in [least, least + 100_000, u64::MAX] {
-                            let room = Room { piece_tokens: 1000, bytes, threads };
+                            let room = Room { bytes, ..Room::unlimited(1000, threads) };
                             assert_eq!(run(&**technique, &join, &whole, &room), one);
                         }
                     }

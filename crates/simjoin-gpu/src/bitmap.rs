@@ -18,66 +18,142 @@
 //! from there once the buffer is empty. One step of a block never has more survivors than the buffer
 //! has room for.
 //!
+//! Where the universe has no more tokens than a signature has bits, every token has a bit of its own;
+//! the common bits are then the overlap, and no survivor is merged.
+//!
 //! # Memory
 //!
-//! On the device 4 bytes a token, `28 + BITS / 8` a set, and the buffers of each worker; on the host
-//! the answers of a worker at a time.
+//! On the device 4 bytes a token, `32 + BITS / 8` a set, and 20 for each survivor that a worker has room
+//! for; on the host the answers of a worker at a time.
 //!
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
 use crate::device::{Device, failed};
+use crate::sets::{Channel, DeviceSets, Predicate, Work, order, sides, source};
 use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, ValidAsZeroBits,
-    sys,
+    CudaFunction, CudaSlice, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, sys,
 };
-use simjoin_core::{Bounds, Measure, PairSink, Result, SetCollection, SetId, SetPair};
+use simjoin_core::{Bounds, PairSink, Result, SetCollection, SetId};
 use simjoin_plan::{
-    Cost, Join, Order, Prepared, Reach, Room, Survey, Technique, Tile, Units, Worker, reaches,
+    Cost, Join, Order, Prepared, Reach, Room, Survey, Technique, Tile, Trace, Units, Worker,
+    reaches,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-pub(crate) const SOURCE: &str = concat!(
-    include_str!("kernels/accept.cuh"),
-    include_str!("kernels/bitmap.cu"),
-    include_str!("kernels/verify.cu")
-);
+pub(crate) const SOURCE: &str = source!("kernels/bitmap.cu");
 
-/// Build sets of a range, and ranges that a block goes through at most.
-const COLUMNS: u32 = 256;
-const RANGES: u32 = 32;
+/// Ranges that a block goes through at most, in sets.
+const REACH: u32 = 8192;
 
 /// Ranges in flight.
 const STAGES: u32 = 2;
 
-/// Streams of work.
+/// Streams of work for each device: one computes while another one's answers are on their way.
 const WORKERS: usize = 3;
-
-/// Warps of a block.
-const WARPS: usize = 8;
 
 /// Sets above this size pass the filter always: their shares would not fit.
 const MAX_WEIGHTED: u32 = 1 << 22;
 const ALWAYS: i32 = 1 << 28;
 
-/// Survivors that a worker has room for.
-const SURVIVORS: usize = 4 << 20;
+/// Survivors that a worker has room for, if there is enough memory; and at least.
+const SURVIVORS: u64 = 4 << 20;
+const LEAST_SURVIVORS: u64 = 1 << 16;
 
-/// Pairs of a piece.
-const PIECE: u64 = 2 << 30;
+/// Bytes on the device for each of them.
+const SURVIVOR_BYTES: u64 = size_of::<u64>() as u64 + Channel::ANSWER_BYTES;
 
-/// Signatures of all pairs on a device.
+/// Pieces of a join, unless they become too small or too large, in pairs.
+const PIECES: u64 = 8;
+const SMALL_PIECE: u64 = 1 << 29;
+const LARGE_PIECE: u64 = 1 << 33;
+
+/// Signatures of all pairs on devices.
 #[derive(Debug)]
 pub struct GpuBitmap {
     /// Where it runs.
-    pub device: Arc<Device>,
+    pub devices: Vec<Arc<Device>>,
     /// 256, 512, 1,024 or 2,048.
     pub bits: u32,
+    /// Whether to use tensor cores; they must multiply bits.
+    pub tensor: bool,
+}
+
+/// How the filter is cut: threads and probes of a block, build sets of a range and of a step, and
+/// blocks that a multiprocessor has registers for.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    threads: u32,
+    rows: u32,
+    columns: u32,
+    step: u32,
+    blocks: u32,
+}
+
+/// The fastest of those tried on an H200.
+fn shape(bits: u32, tensor: bool) -> Shape {
+    let shape =
+        |threads, rows, columns, step, blocks| Shape { threads, rows, columns, step, blocks };
+    match (tensor, bits) {
+        (true, 256) => shape(128, 256, 512, 64, 2),
+        (true, 512 | 1024) => shape(128, 256, 256, 64, 2),
+        (true, _) => shape(256, 512, 256, 32, 1),
+        // Each thread has a probe. 64 KiB of shared memory are all that some devices have.
+        (false, 256 | 512) => shape(256, 256, 256, 64, 1),
+        (false, 1024) => shape(256, 256, 128, 64, 1),
+        (false, _) => shape(256, 256, 64, 64, 1),
+    }
+}
+
+/// What the kernels are compiled with.
+pub(crate) fn defines(bits: u32, tensor: bool) -> [(&'static str, u32); 7] {
+    let Shape { threads, rows, columns, step, blocks } = shape(bits, tensor);
+    [
+        ("BITS", bits),
+        ("TENSOR", u32::from(tensor)),
+        ("THREADS", threads),
+        ("ROWS", rows),
+        ("COLUMNS", columns),
+        ("STEP", step),
+        ("BLOCKS", blocks),
+    ]
 }
 
 impl GpuBitmap {
     /// The widths of a signature, in bits.
     pub const BITS: [u32; 4] = [256, 512, 1024, 2048];
+
+    /// On these devices, by tensor cores if all of them can.
+    pub fn new(devices: &[Arc<Device>], bits: u32) -> Self {
+        let tensor = devices.iter().all(|device| device.info.multiplies_bits());
+        GpuBitmap { devices: devices.to_vec(), bits, tensor }
+    }
+
+    fn shape(&self) -> Shape {
+        shape(self.bits, self.tensor)
+    }
+
+    fn function(&self, device: &Device, name: &str) -> Result<CudaFunction> {
+        device.function(SOURCE, &defines(self.bits, self.tensor), name)
+    }
+
+    /// Ranges in flight; before them, the probes.
+    fn shared_bytes(&self) -> u32 {
+        let Shape { rows, columns, .. } = self.shape();
+        (STAGES * columns * (self.bits / 8 + 4)).max(rows * self.bits / 8)
+    }
+
+    /// Bytes on each device beside the survivors.
+    fn fixed_bytes(&self, join: &Join<'_>, tile: &Tile) -> u64 {
+        let Shape { rows, columns, .. } = self.shape();
+        let each = u64::from(20 + self.bits / 8);
+        let bytes = |(sets, range): (&SetCollection, Range<SetId>)| {
+            let padded = range.len() as u64 + u64::from(rows + columns);
+            DeviceSets::bytes(sets, &range) + padded * each
+        };
+        sides(join, tile).map(bytes).sum()
+    }
 }
 
 impl Technique for GpuBitmap {
@@ -85,32 +161,58 @@ impl Technique for GpuBitmap {
         "gpu-bitmap"
     }
 
+    fn on_device(&self) -> bool {
+        true
+    }
+
     fn variant(&self) -> String {
         format!("{} bits", self.bits)
     }
 
     fn cost(&self, survey: &Survey<'_>, _: &Units) -> Option<Cost> {
-        let place = (self.bits / 256).ilog2();
-        let pair = 0.2e-12 * f64::from(1 << place);
+        let place = (self.bits / 256).ilog2() as usize;
+        let rate =
+            if self.tensor { [7.4e12, 5.1e12, 3.2e12, 1.7e12] } else { [4e11, 2e11, 1e11, 5e10] };
+        let devices = self.devices.len() as f64;
+        let power: f64 =
+            self.devices.iter().map(|device| f64::from(device.info.multiprocessors)).sum::<f64>()
+                / 132.0;
+        // Widths beyond those surveyed let through about a third of what half of them does.
+        let [.., narrow, wide] = survey.survival;
+        let survival = [narrow, wide, wide / 3.0, wide / 9.0][place];
+        let pairs = survey.pairs as f64;
+        let verified = pairs * survival * (0.4e-9 + 0.01e-9 * survey.mean_size);
         Some(Cost {
-            serial: 1e-3 + survey.tokens as f64 * 0.2e-9 + survey.pairs as f64 * pair,
+            serial: 0.6e-3
+                + devices * survey.tokens as f64 * 0.5e-9
+                + devices * survey.sets as f64 * 3e-9
+                + (pairs / rate[place] + verified) / power,
             shared: 0.0,
         })
     }
 
     fn memory_bytes(&self, _: &Join<'_>, _: &Tile, threads: usize) -> u64 {
-        threads.min(WORKERS) as u64
-            * SURVIVORS as u64
-            * (size_of::<Answer>() + size_of::<SetPair>()) as u64
+        self.workers(threads) * LEAST_SURVIVORS * Channel::HOST_BYTES
+    }
+
+    fn device_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        self.fixed_bytes(join, tile)
+            + self.workers(threads).min(WORKERS as u64) * LEAST_SURVIVORS * SURVIVOR_BYTES
     }
 
     fn prepare<'a>(
         &self,
         join: &Join<'a>,
         tile: &Tile,
-        _: &Room,
+        room: &Room,
     ) -> Result<Box<dyn Prepared + 'a>> {
-        Ok(Box::new(Signed::new(self, join, tile)?))
+        Ok(Box::new(Signed::new(self, join, tile, room)?))
+    }
+}
+
+impl GpuBitmap {
+    fn workers(&self, threads: usize) -> u64 {
+        threads.min(WORKERS * self.devices.len()) as u64
     }
 }
 
@@ -126,56 +228,9 @@ struct Item {
 // SAFETY: three numbers, laid out as in the kernel.
 unsafe impl DeviceRepr for Item {}
 
-/// An answer as the device writes it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-struct Answer {
-    probe: u32,
-    build: u32,
-    overlap: u32,
-}
-
-// SAFETY: three numbers, laid out as in the kernel.
-unsafe impl DeviceRepr for Answer {}
-// SAFETY: zeros are numbers.
-unsafe impl ValidAsZeroBits for Answer {}
-
-/// The predicate as the device reads it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct Predicate {
-    p: u64,
-    q: u64,
-    measure: u32,
-    slope: f32,
-}
-
-// SAFETY: numbers, laid out as in the kernel.
-unsafe impl DeviceRepr for Predicate {}
-
-impl Predicate {
-    fn new(bounds: &Bounds) -> Self {
-        let (measure, p, q) = bounds.parts();
-        let t = p as f64 / q as f64;
-        let (measure, slope) = match measure {
-            Measure::Jaccard => (0, t / (1.0 + t)),
-            Measure::Cosine => (1, t),
-            Measure::Dice => (2, t / 2.0),
-            Measure::Overlap => (3, t),
-            Measure::Containment => (4, t),
-        };
-        Predicate { p, q, measure, slope: slope as f32 }
-    }
-}
-
-/// Sets on the device.
+/// Sets on the device and their signatures.
 struct Side {
-    /// The number of the first.
-    first: SetId,
-    offsets: CudaSlice<u64>,
-    tokens: CudaSlice<u32>,
-    /// What the offsets begin with.
-    base: u64,
+    sets: DeviceSets,
     signatures: CudaSlice<u32>,
     probe_rooms: CudaSlice<i32>,
     build_rooms: CudaSlice<i32>,
@@ -186,20 +241,18 @@ struct Side {
 impl Side {
     fn new(
         technique: &GpuBitmap,
+        device: &Device,
         stream: &Arc<CudaStream>,
         sets: &SetCollection,
         range: &Range<SetId>,
         bounds: &Bounds,
     ) -> Result<Self> {
-        let sign = technique.function("sign")?;
+        let Shape { rows, columns, threads, .. } = technique.shape();
+        let sign = technique.function(device, "sign")?;
         let at = failed("sending sets to the device");
-        let (start, end) = (range.start as usize, range.end as usize);
-        let offsets = &sets.offsets()[start..=end];
-        let tokens = &sets.tokens()[offsets[0]..offsets[offsets.len() - 1]];
-        let base = offsets[0] as u64;
         let count = range.len();
         // Blocks and steps read beyond the last set.
-        let padded = count.next_multiple_of(COLUMNS as usize) + technique.rows() as usize;
+        let padded = count.next_multiple_of(columns as usize) + rows as usize;
         let mut shares = [Vec::with_capacity(count), Vec::with_capacity(count)];
         for class in sets.classes() {
             let sets = class.end.min(range.end).saturating_sub(class.start.max(range.start));
@@ -209,11 +262,9 @@ impl Side {
                 shares.resize(shares.len() + sets as usize, share);
             }
         }
-        let wide: Vec<u64> = offsets.iter().map(|&offset| offset as u64).collect();
-        let offsets = stream.clone_htod(&wide).map_err(&at)?;
-        let tokens = stream.clone_htod(tokens).map_err(&at)?;
         let probe_shares = stream.clone_htod(&shares[0]).map_err(&at)?;
         let build_shares = stream.clone_htod(&shares[1]).map_err(&at)?;
+        let on_device = DeviceSets::new(stream, sets, range)?;
         let words = padded * (technique.bits / 32) as usize;
         // SAFETY: the kernel writes every element.
         let (mut signatures, mut probe_rooms, mut build_rooms, mut rough_rooms) = unsafe {
@@ -224,15 +275,13 @@ impl Side {
                 stream.alloc::<i32>(padded).map_err(&at)?,
             )
         };
-        let (count, top) = (count as u32, sets.universe().saturating_sub(1));
-        let padded = padded as u32;
+        let (count, padded) = (count as u32, padded as u32);
+        let top = sets.universe().saturating_sub(1);
         // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
         unsafe {
             stream
                 .launch_builder(&sign)
-                .arg(&offsets)
-                .arg(&tokens)
-                .arg(&base)
+                .arg(&on_device.argument(stream))
                 .arg(&count)
                 .arg(&padded)
                 .arg(&top)
@@ -243,109 +292,118 @@ impl Side {
                 .arg(&mut build_rooms)
                 .arg(&mut rough_rooms)
                 .launch(LaunchConfig {
-                    grid_dim: (padded.div_ceil(8), 1, 1),
-                    block_dim: (256, 1, 1),
+                    grid_dim: (padded.div_ceil(threads / 32), 1, 1),
+                    block_dim: (threads, 1, 1),
                     shared_mem_bytes: 0,
                 })
                 .map_err(failed("making signatures"))?;
         }
         stream.synchronize().map_err(failed("making signatures"))?;
-        let first = range.start;
-        Ok(Side { first, offsets, tokens, base, signatures, probe_rooms, build_rooms, rough_rooms })
+        Ok(Side { sets: on_device, signatures, probe_rooms, build_rooms, rough_rooms })
     }
 }
 
-/// What the kernels are compiled with. Wide signatures leave registers for one block a multiprocessor.
-pub(crate) fn defines(bits: u32) -> [(&'static str, u32); 4] {
-    let (rows, blocks) = if bits == 256 { (256, 2) } else { (512, 1) };
-    [("BITS", bits), ("ROWS", rows), ("COLUMNS", COLUMNS), ("BLOCKS", blocks)]
+/// A device with all that it needs.
+struct Here {
+    device: Arc<Device>,
+    filter: CudaFunction,
+    verify: CudaFunction,
+    /// One for a self-join; probes and build sets for a join of two.
+    sides: Vec<Side>,
 }
 
-impl GpuBitmap {
-    fn function(&self, name: &str) -> Result<CudaFunction> {
-        self.device.function(SOURCE, &defines(self.bits), name)
+impl Here {
+    fn new(
+        technique: &GpuBitmap,
+        device: &Arc<Device>,
+        join: &Join<'_>,
+        tile: &Tile,
+    ) -> Result<Self> {
+        let stream = device.context.new_stream().map_err(failed("making a stream"))?;
+        let side = |(sets, range): (&SetCollection, Range<SetId>)| {
+            Side::new(technique, device, &stream, sets, &range, &join.bounds)
+        };
+        let sides = sides(join, tile).map(side).collect::<Result<_>>()?;
+        let filter = technique.function(device, "filter")?;
+        filter
+            .set_attribute(
+                sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                technique.shared_bytes() as i32,
+            )
+            .map_err(failed("asking for shared memory"))?;
+        let verify = technique.function(device, "verify")?;
+        Ok(Here { device: device.clone(), filter, verify, sides })
     }
 
-    /// Probes of a block.
-    fn rows(&self) -> u32 {
-        defines(self.bits)[1].1
+    fn probes(&self) -> &Side {
+        &self.sides[0]
     }
 
-    /// Ranges in flight; before them, the probes.
-    fn shared_bytes(&self) -> u32 {
-        (STAGES * COLUMNS * (self.bits / 8 + 4)).max(self.rows() * self.bits / 8)
+    fn builds(&self) -> &Side {
+        &self.sides[self.sides.len() - 1]
     }
 }
 
 struct Signed {
-    device: Arc<Device>,
-    filter: CudaFunction,
-    verify: CudaFunction,
+    devices: Vec<Here>,
+    /// Workers made so far: they take the devices in turn.
+    made: AtomicUsize,
+    shape: Shape,
     shared_bytes: u32,
     predicate: Predicate,
     order: u32,
+    /// Whether every token has a bit of its own.
+    exact: u32,
     tile: Tile,
-    /// One for a self-join; probes and build sets for a join of two.
-    sides: Vec<Side>,
     items: Vec<Item>,
     pieces: Vec<Range<usize>>,
+    survivors: usize,
 }
 
 impl Signed {
-    fn new(technique: &GpuBitmap, join: &Join<'_>, tile: &Tile) -> Result<Self> {
-        let device = &technique.device;
-        let stream = device.context.new_stream().map_err(failed("making a stream"))?;
-        let before = join.order == Order::Before;
-        let sides = if before {
-            let range =
-                tile.probes.start.min(tile.builds.start)..tile.probes.end.max(tile.builds.end);
-            vec![Side::new(technique, &stream, join.probe, &range, &join.bounds)?]
-        } else {
-            vec![
-                Side::new(technique, &stream, join.probe, &tile.probes, &join.bounds)?,
-                Side::new(technique, &stream, join.build, &tile.builds, &join.bounds)?,
-            ]
-        };
-        let filter = technique.function("filter")?;
-        let shared_bytes = technique.shared_bytes();
-        filter
-            .set_attribute(
-                sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                shared_bytes as i32,
-            )
-            .map_err(failed("asking for shared memory"))?;
-        let items = items(join, tile, &sides, technique.rows());
+    fn new(technique: &GpuBitmap, join: &Join<'_>, tile: &Tile, room: &Room) -> Result<Self> {
+        let here = |device| Here::new(technique, device, join, tile);
+        let devices: Vec<Here> = technique.devices.iter().map(here).collect::<Result<_>>()?;
+        let shape = technique.shape();
+        let items = items(join, tile, &devices[0], shape);
+        let pairs_of =
+            |item: &Item| u64::from(item.to - item.from) * u64::from(shape.rows * shape.columns);
+        let all: u64 = items.iter().map(pairs_of).sum();
+        let piece = (all / PIECES).clamp(SMALL_PIECE, LARGE_PIECE);
         let mut pieces: Vec<Range<usize>> = Vec::new();
         let (mut start, mut pairs) = (0, 0);
         for (at, item) in items.iter().enumerate() {
-            pairs += u64::from(item.to - item.from) * u64::from(technique.rows() * COLUMNS);
-            if pairs >= PIECE || at + 1 == items.len() {
+            pairs += pairs_of(item);
+            if pairs >= piece || at + 1 == items.len() {
                 pieces.push(start..at + 1);
                 (start, pairs) = (at + 1, 0);
             }
         }
+        let workers = technique.workers(room.threads).max(1);
+        let spare = room.device_bytes.saturating_sub(technique.fixed_bytes(join, tile));
+        let on_device = spare / (workers.min(WORKERS as u64) * SURVIVOR_BYTES);
+        let on_host = room.bytes / (workers * Channel::HOST_BYTES);
+        let survivors = on_device.min(on_host).clamp(LEAST_SURVIVORS, SURVIVORS);
         Ok(Signed {
-            device: device.clone(),
-            filter,
-            verify: technique.function("verify")?,
-            shared_bytes,
+            devices,
+            made: AtomicUsize::new(0),
+            shape,
+            shared_bytes: technique.shared_bytes(),
             predicate: Predicate::new(&join.bounds),
-            order: match join.order {
-                Order::Before => 0,
-                Order::NotLarger => 1,
-                Order::Smaller => 2,
-            },
+            order: order(join, tile),
+            exact: u32::from(join.build.universe() <= technique.bits),
             tile: tile.clone(),
-            sides,
             items,
             pieces,
+            survivors: survivors as usize,
         })
     }
 }
 
 /// Blocks of probes with the ranges of build sets that the length filter leaves them.
-fn items(join: &Join<'_>, tile: &Tile, sides: &[Side], rows: u32) -> Vec<Item> {
-    let (rows_from, columns_from) = (sides[0].first, sides[sides.len() - 1].first);
+fn items(join: &Join<'_>, tile: &Tile, here: &Here, shape: Shape) -> Vec<Item> {
+    let (rows_from, columns_from) = (here.probes().sets.first, here.builds().sets.first);
+    let Shape { rows, columns, .. } = shape;
     let reaches = reaches(join, tile);
     let mut items = Vec::new();
     let mut row = tile.probes.start;
@@ -359,12 +417,12 @@ fn items(join: &Join<'_>, tile: &Tile, sides: &[Side], rows: u32) -> Vec<Item> {
         });
         if let Some(mut met) = met {
             if join.order == Order::Before {
-                met.end = met.end.min(end);
+                met.end = met.end.min(end).max(met.start);
             }
-            let last = (met.end - columns_from).div_ceil(COLUMNS);
-            let mut from = (met.start - columns_from) / COLUMNS;
+            let last = met.end.saturating_sub(columns_from).div_ceil(columns);
+            let mut from = (met.start - columns_from) / columns;
             while from < last {
-                let to = last.min(from + RANGES);
+                let to = last.min(from + REACH / columns);
                 items.push(Item { row: row - rows_from, from, to });
                 from = to;
             }
@@ -380,151 +438,126 @@ impl Prepared for Signed {
     }
 
     fn workers(&self) -> usize {
-        // One computes while another one's answers are on their way.
-        WORKERS
+        WORKERS * self.devices.len()
     }
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        let turn = self.made.fetch_add(1, Ordering::Relaxed);
+        let here = &self.devices[turn % self.devices.len()];
+        let channel = Channel::new(&here.device, self.survivors)?;
         let at = failed("making the buffers of a worker");
-        let stream = self.device.context.new_stream().map_err(&at)?;
         // SAFETY: nothing is read before it was written.
-        let (survivors, answers) = unsafe {
-            (stream.alloc(SURVIVORS).map_err(&at)?, stream.alloc(SURVIVORS).map_err(&at)?)
-        };
-        let state = stream.alloc_zeros(3).map_err(&at)?;
-        Ok(Box::new(SignedWorker {
-            signed: self,
-            stream,
-            survivors,
-            answers,
-            state,
-            found: Vec::new(),
-            pairs: Vec::new(),
-            verified: 0,
-        }))
+        let survivors = unsafe { channel.stream.alloc(self.survivors) }.map_err(at)?;
+        Ok(Box::new(SignedWorker { signed: self, here, channel, survivors, verified: 0 }))
     }
 }
 
 struct SignedWorker<'a> {
     signed: &'a Signed,
-    stream: Arc<CudaStream>,
+    here: &'a Here,
+    channel: Channel,
     survivors: CudaSlice<u64>,
-    answers: CudaSlice<Answer>,
-    /// Survivors reserved, the first reservation that did not fit, and answers.
-    state: CudaSlice<u32>,
-    found: Vec<Answer>,
-    pairs: Vec<SetPair>,
     verified: u64,
 }
 
 impl SignedWorker<'_> {
     /// Verifies the survivors and hands the answers on.
     fn verify(&mut self, count: u32, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        let Signed { verify, sides, predicate, order, .. } = self.signed;
-        let at = failed("verifying");
-        let (probes, builds) = (&sides[0], &sides[sides.len() - 1]);
+        let Signed { predicate, order, exact, .. } = self.signed;
+        let (probes, builds) = (self.here.probes(), self.here.builds());
         self.verified += u64::from(count);
-        let mut answered = self.state.slice_mut(2..3);
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
-        unsafe {
-            self.stream
-                .launch_builder(verify)
-                .arg(&probes.offsets)
-                .arg(&probes.tokens)
-                .arg(&probes.base)
-                .arg(&builds.offsets)
-                .arg(&builds.tokens)
-                .arg(&builds.base)
-                .arg(&probes.signatures)
-                .arg(&probes.probe_rooms)
-                .arg(&builds.signatures)
-                .arg(&builds.build_rooms)
-                .arg(&self.survivors)
-                .arg(&count)
-                .arg(predicate)
-                .arg(order)
-                .arg(&mut self.answers)
-                .arg(&mut answered)
-                .launch(LaunchConfig {
-                    grid_dim: (count.div_ceil(128), 1, 1),
-                    block_dim: (128, 1, 1),
-                    shared_mem_bytes: 0,
-                })
-                .map_err(&at)?;
-        }
-        let mut answered = [0; 3];
-        self.stream.memcpy_dtoh(&self.state, &mut answered).map_err(&at)?;
-        self.stream.synchronize().map_err(&at)?;
-        let answered = answered[2] as usize;
-        if answered == 0 {
-            return Ok(ControlFlow::Continue(()));
-        }
-        self.found.resize(answered, Answer::default());
-        self.stream
-            .memcpy_dtoh(&self.answers.slice(..answered), self.found.as_mut_slice())
-            .map_err(&at)?;
-        self.stream.synchronize().map_err(&at)?;
-        self.pairs.clear();
-        self.pairs.extend(self.found.iter().map(|answer| SetPair {
-            probe: probes.first + answer.probe,
-            build: builds.first + answer.build,
-            overlap: answer.overlap,
-        }));
-        Ok(sink.push(&self.pairs))
+        let answers = self.channel.answers_argument(sink);
+        let survivors = &self.survivors;
+        let verify = &self.here.verify;
+        let state = self.channel.timed(Work::Verify, |channel| {
+            let stream = channel.stream.clone();
+            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            unsafe {
+                stream
+                    .launch_builder(verify)
+                    .arg(&probes.sets.argument(&stream))
+                    .arg(&builds.sets.argument(&stream))
+                    .arg(&probes.signatures)
+                    .arg(&probes.probe_rooms)
+                    .arg(&builds.signatures)
+                    .arg(&builds.build_rooms)
+                    .arg(survivors)
+                    .arg(&count)
+                    .arg(predicate)
+                    .arg(order)
+                    .arg(exact)
+                    .arg(&answers)
+                    .arg(&mut channel.state)
+                    .launch(LaunchConfig {
+                        grid_dim: (count.div_ceil(128), 1, 1),
+                        block_dim: (128, 1, 1),
+                        shared_mem_bytes: 0,
+                    })
+                    .map_err(failed("verifying"))?;
+            }
+            Ok(())
+        })?;
+        self.channel.hand_on(&state, (probes.sets.first, builds.sets.first), sink)
     }
 }
 
 impl Worker for SignedWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        let signed = self.signed;
+        let (signed, here) = (self.signed, self.here);
         let at = failed("comparing signatures");
         let items = &signed.items[signed.pieces[piece].clone()];
+        let Shape { threads, rows, columns: width, .. } = signed.shape;
         // Where each warp of each block is to go on.
-        let begin = vec![0u32; items.len() * WARPS];
-        let sent = self.stream.clone_htod(items).map_err(&at)?;
-        let mut progress = self.stream.clone_htod(&begin).map_err(&at)?;
-        let (probes, builds) = (&signed.sides[0], &signed.sides[signed.sides.len() - 1]);
-        let row_end = signed.tile.probes.end - probes.first;
-        let columns =
-            signed.tile.builds.start - builds.first..signed.tile.builds.end - builds.first;
-        let capacity = SURVIVORS as u32;
+        let begin = vec![0u32; items.len() * (threads / 32) as usize];
+        let stream = self.channel.stream.clone();
+        let sent = stream.clone_htod(items).map_err(&at)?;
+        let mut progress = stream.clone_htod(&begin).map_err(&at)?;
+        let (probes, builds) = (here.probes(), here.builds());
+        let row_end = signed.tile.probes.end - probes.sets.first;
+        let tile = &signed.tile.builds;
+        let columns = tile.start - builds.sets.first..tile.end - builds.sets.first;
+        let capacity = self.survivors.len() as u32;
+        let ranges: u64 = items.iter().map(|item| u64::from(item.to - item.from)).sum();
+        self.channel.trace.compared += ranges * u64::from(rows * width);
         loop {
-            self.stream.memcpy_htod(&[0, u32::MAX, 0], &mut self.state).map_err(&at)?;
-            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
-            unsafe {
-                self.stream
-                    .launch_builder(&signed.filter)
-                    .arg(&probes.signatures)
-                    .arg(&probes.probe_rooms)
-                    .arg(&builds.signatures)
-                    .arg(&builds.rough_rooms)
-                    .arg(&sent)
-                    .arg(&mut progress)
-                    .arg(&signed.order)
-                    .arg(&row_end)
-                    .arg(&columns.start)
-                    .arg(&columns.end)
-                    .arg(&mut self.survivors)
-                    .arg(&capacity)
-                    .arg(&mut self.state)
-                    .launch(LaunchConfig {
-                        grid_dim: (items.len() as u32, 1, 1),
-                        block_dim: (256, 1, 1),
-                        shared_mem_bytes: signed.shared_bytes,
-                    })
-                    .map_err(&at)?;
-            }
-            let mut state = [0; 3];
-            self.stream.memcpy_dtoh(&self.state, &mut state).map_err(&at)?;
-            self.stream.synchronize().map_err(&at)?;
-            let survivors = state[0].min(state[1]);
+            self.channel.reset()?;
+            let survivors = &mut self.survivors;
+            let state = self.channel.timed(Work::Filter, |channel| {
+                // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes
+                // them.
+                unsafe {
+                    stream
+                        .launch_builder(&here.filter)
+                        .arg(&probes.signatures)
+                        .arg(&probes.probe_rooms)
+                        .arg(&builds.signatures)
+                        .arg(&builds.rough_rooms)
+                        .arg(&sent)
+                        .arg(&mut progress)
+                        .arg(&signed.order)
+                        .arg(&row_end)
+                        .arg(&columns.start)
+                        .arg(&columns.end)
+                        .arg(survivors)
+                        .arg(&capacity)
+                        .arg(&mut channel.state)
+                        .launch(LaunchConfig {
+                            grid_dim: (items.len() as u32, 1, 1),
+                            block_dim: (threads, 1, 1),
+                            shared_mem_bytes: signed.shared_bytes,
+                        })
+                        .map_err(&at)?;
+                }
+                Ok(())
+            })?;
+            let survivors = state.survivors();
             if survivors > 0 && self.verify(survivors, sink)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
             if sink.stopped() {
                 return Ok(ControlFlow::Break(()));
             }
-            if state[1] == u32::MAX {
+            if state.complete() {
                 return Ok(ControlFlow::Continue(()));
             }
         }
@@ -532,5 +565,9 @@ impl Worker for SignedWorker<'_> {
 
     fn candidates(&self) -> u64 {
         self.verified
+    }
+
+    fn trace(&self) -> Trace {
+        self.channel.trace
     }
 }

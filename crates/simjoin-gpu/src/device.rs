@@ -1,8 +1,9 @@
 //! Which devices are there, and how is work given to one?
 
 use crate::nvrtc::Nvrtc;
-use cudarc::driver::sys;
+use crate::pinned::PinnedPool;
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, DriverError};
+use cudarc::driver::{result, sys};
 use cudarc::nvrtc::Ptx;
 use simjoin_core::{Error, Result};
 use std::collections::HashMap;
@@ -43,6 +44,7 @@ pub struct Device {
     /// What is known of it.
     pub info: DeviceInfo,
     pub(crate) context: Arc<CudaContext>,
+    pub(crate) pinned: PinnedPool,
     modules: Mutex<HashMap<ModuleKey, Arc<CudaModule>>>,
 }
 
@@ -91,13 +93,18 @@ impl Device {
         // worker begins, so nothing needs to be tracked.
         // SAFETY: as said.
         unsafe { context.disable_event_tracking() };
-        Ok(Device { info, context, modules: Mutex::default() })
+        keep_memory(&context).map_err(&at)?;
+        Ok(Device { info, context, pinned: PinnedPool::default(), modules: Mutex::default() })
     }
 
     /// Bytes of memory that are free now.
     pub fn free_memory(&self) -> Result<u64> {
-        let (free, _) = self.context.mem_get_info().map_err(failed("asking for free memory"))?;
-        Ok(free as u64)
+        let at = failed("asking for free memory");
+        let (free, _) = self.context.mem_get_info().map_err(&at)?;
+        let held = |attribute| pool_attribute(&self.context, attribute).map_err(&at);
+        let reserved = held(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
+        let used = held(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
+        Ok(free as u64 + reserved.saturating_sub(used))
     }
 
     /// A function of a kernel source, compiled for this device with these definitions.
@@ -123,6 +130,35 @@ impl Device {
         };
         module.load_function(name).map_err(failed("finding a kernel"))
     }
+}
+
+/// Memory that is freed is kept for the next buffer, rather than given back at every wait.
+fn keep_memory(context: &CudaContext) -> std::result::Result<(), DriverError> {
+    if !context.has_async_alloc() {
+        return Ok(());
+    }
+    let mut all = u64::MAX;
+    // SAFETY: the pool is the device's, and the pointer is to a number that lives through the call.
+    unsafe {
+        let pool = result::device::get_default_mem_pool(context.cu_device())?;
+        let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
+        result::mem_pool::set_attribute(pool, threshold, (&raw mut all).cast())
+    }
+}
+
+fn pool_attribute(
+    context: &CudaContext,
+    attribute: sys::CUmemPool_attribute,
+) -> std::result::Result<u64, DriverError> {
+    let mut value = 0u64;
+    if context.has_async_alloc() {
+        // SAFETY: as above; these attributes are 64-bit numbers.
+        unsafe {
+            let pool = result::device::get_default_mem_pool(context.cu_device())?;
+            result::mem_pool::get_attribute(pool, attribute, (&raw mut value).cast())?;
+        }
+    }
+    Ok(value)
 }
 
 /// What a failure of the driver means for a person.

@@ -5,26 +5,42 @@
 //!
 //! * [`devices`] finds what is there, or says what is missing and how to get it.
 //! * [`GpuBitmap`] compares signatures of all pairs by binary tensor cores and verifies what survives.
+//! * [`GpuPrefix`] makes lists of prefix tokens on the device and verifies what meets there.
+//! * [`GpuVerify`] verifies what a CPU filter finds.
+//!
+//! What they share: `sets.rs` (sets on their way to a device, and answers on their way back),
+//! `pinned.rs`, and of the kernels `accept.cuh` (the decision in integers) and `sets.cuh`.
 
 mod bitmap;
 mod device;
 mod nvrtc;
+mod pinned;
+mod prefix;
+mod sets;
+mod verify;
 
 pub use bitmap::GpuBitmap;
 pub use device::{Device, DeviceInfo, devices};
 pub use nvrtc::Nvrtc;
+pub use prefix::GpuPrefix;
+pub use verify::{Filter, GpuVerify, Way};
 
-use simjoin_core::Result;
 use simjoin_plan::Technique;
+use std::sync::Arc;
 
-/// Every technique of the devices of this machine, in all its variants. Several devices are not used
-/// yet: the first one is.
-pub fn techniques() -> Result<Vec<Box<dyn Technique>>> {
-    let device = &devices()?[0];
-    Nvrtc::get()?;
-    let bitmap =
-        |bits| -> Box<dyn Technique> { Box::new(GpuBitmap { device: device.clone(), bits }) };
-    Ok(GpuBitmap::BITS.map(bitmap).into())
+/// Every technique, in all its variants, on these devices, among which tiles are divided.
+pub fn techniques(devices: &[Arc<Device>]) -> Vec<Box<dyn Technique>> {
+    let mut techniques: Vec<Box<dyn Technique>> =
+        vec![Box::new(GpuPrefix { devices: devices.to_vec() })];
+    for bits in GpuBitmap::BITS {
+        techniques.push(Box::new(GpuBitmap::new(devices, bits)));
+    }
+    for filter in Filter::ALL {
+        for way in Way::ALL {
+            techniques.push(Box::new(GpuVerify { devices: devices.to_vec(), filter, way }));
+        }
+    }
+    techniques
 }
 
 /// A kernel source, and what it is compiled with.
@@ -36,14 +52,24 @@ pub struct Kernel {
     pub source: &'static str,
     /// Definitions.
     pub defines: Vec<(&'static str, u32)>,
+    /// Architectures that it must compile for.
+    pub architectures: &'static [&'static str],
 }
 
 /// Every kernel source with every set of definitions, for checks.
 pub fn kernels() -> Vec<Kernel> {
-    let bitmap = |bits| Kernel {
-        name: "bitmap",
-        source: bitmap::SOURCE,
-        defines: bitmap::defines(bits).into(),
-    };
-    GpuBitmap::BITS.map(bitmap).into()
+    let everywhere = &["sm_75", "sm_80", "sm_90", "sm_100"];
+    let plain = |name, source| Kernel { name, source, defines: vec![], architectures: everywhere };
+    let mut kernels = vec![plain("prefix", prefix::SOURCE), plain("candidates", verify::SOURCE)];
+    for bits in GpuBitmap::BITS {
+        for tensor in [true, false] {
+            kernels.push(Kernel {
+                name: "bitmap",
+                source: bitmap::SOURCE,
+                defines: bitmap::defines(bits, tensor).into(),
+                architectures: if tensor { &["sm_80", "sm_90"] } else { everywhere },
+            });
+        }
+    }
+    kernels
 }

@@ -8,24 +8,30 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{Bounds, Measure, Predicate, SetPair};
 use simjoin_cpu::Naive;
-use simjoin_gpu::{Device, GpuBitmap, devices};
-use simjoin_plan::{Join, Room, Technique, Tile};
+use simjoin_gpu::{Device, Filter, GpuBitmap, GpuPrefix, GpuVerify, Way, devices};
+use simjoin_plan::{Choice, Join, Means, Room, Technique, Tile, Units, choose};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+#[path = "../../simjoin-cpu/src/generators.rs"]
+mod generators;
 #[path = "../../simjoin-cpu/src/testing.rs"]
 mod testing;
+use generators::{near_duplicates, predicate, rows};
 use testing::{Rows, collections};
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let device = devices().ok().map(|devices| devices[0].clone());
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
-    let tests: [(&str, Test); 3] = [
+    let tests: [(&str, Test); 6] = [
         ("random_collections_equal_naive", random_collections),
-        ("many_near_duplicates_equal_naive", near_duplicates),
+        ("many_near_duplicates_equal_naive", many_near_duplicates),
         ("large_sets_equal_naive", large_sets),
+        ("little_room_loses_nothing", little_room),
+        ("repeated_sets_are_counted_by_rows", everything_twice),
+        ("what_does_not_fit_is_cut", what_does_not_fit_is_cut),
     ];
     let trial = |(name, test): (&str, Test)| {
         let here = device.clone();
@@ -82,40 +88,62 @@ fn date(mut day: u64) -> (u64, u64, u64) {
     (year, month, day + 1)
 }
 
+/// Every technique on one device, the filter without tensor cores, and work dealt to two devices, which
+/// are the same one.
 fn techniques(device: &Arc<Device>) -> Vec<Box<dyn Technique>> {
-    let bitmap =
-        |bits| -> Box<dyn Technique> { Box::new(GpuBitmap { device: device.clone(), bits }) };
-    GpuBitmap::BITS.map(bitmap).into()
+    let one = [device.clone()];
+    let two = [device.clone(), device.clone()];
+    let mut techniques = simjoin_gpu::techniques(&one);
+    for bits in GpuBitmap::BITS {
+        let bitmap = GpuBitmap { tensor: false, ..GpuBitmap::new(&one, bits) };
+        techniques.push(Box::new(bitmap));
+    }
+    techniques.push(Box::new(GpuBitmap::new(&two, 256)));
+    techniques.push(Box::new(GpuPrefix { devices: two.to_vec() }));
+    let (devices, filter, way) = (two.to_vec(), Filter::PpJoin, Way::B);
+    techniques.push(Box::new(GpuVerify { devices, filter, way }));
+    techniques
 }
 
-fn run(technique: &dyn Technique, join: &Join<'_>, tile: &Tile) -> Vec<SetPair> {
-    let room = Room { piece_tokens: 1000, bytes: u64::MAX, threads: 2 };
-    let mut pairs = testing::run(technique, join, tile, &room, true).0;
+fn run(technique: &dyn Technique, join: &Join<'_>, tile: &Tile, room: &Room) -> Vec<SetPair> {
+    let mut pairs = testing::run(technique, join, tile, room, true).0;
     pairs.sort_unstable();
     pairs
 }
 
+/// Compares what every technique finds with what the oracle does: pairs and their number, on a whole
+/// join and on a tile out of its middle, with all the memory of the device or with as little as possible.
 fn check(
     device: &Arc<Device>,
     predicate: Predicate,
     left: &Rows,
     right: Option<&Rows>,
+    tight: bool,
 ) -> Result<(), String> {
     let (left, right) = collections(left, right);
     for (join, _) in Join::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
         let whole = Tile::whole(&join);
-        // And a tile out of the middle.
         let (n, m) = (join.probe.len() as u32, join.build.len() as u32);
         let part = Tile { probes: n / 3..n - n / 5, builds: m / 4..m - m / 4 };
         for tile in [whole, part] {
-            let expected = run(&Naive, &join, &tile);
+            let roomy = Room::unlimited(1000, 2);
+            let expected = run(&Naive, &join, &tile, &roomy);
+            let weight = |pair: &SetPair| {
+                u64::from(join.probe.weight(pair.probe)) * u64::from(join.build.weight(pair.build))
+            };
+            let rows: u64 = expected.iter().map(weight).sum();
             for technique in techniques(device) {
-                let found = run(&*technique, &join, &tile);
-                if found != expected {
+                let device_bytes = technique.device_bytes(&join, &tile, 2);
+                let bytes = technique.memory_bytes(&join, &tile, 2);
+                let room = if tight { Room { bytes, device_bytes, ..roomy } } else { roomy };
+                let found = run(&*technique, &join, &tile, &room);
+                let counted = testing::count(&*technique, &join, &tile, &room);
+                if found != expected || counted != rows {
                     let (name, variant) = (technique.name(), technique.variant());
                     let (found, expected) = (found.len(), expected.len());
                     return Err(format!(
-                        "{name} {variant} finds {found} of {expected} pairs at {predicate}"
+                        "{name} {variant} finds {found} of {expected} pairs and counts {counted} of \
+                         {rows} rows at {predicate}"
                     ));
                 }
             }
@@ -124,66 +152,52 @@ fn check(
     Ok(())
 }
 
-fn predicate() -> impl Strategy<Value = Predicate> {
-    let ratio = prop_oneof![
-        Just("0.3"),
-        Just("0.5"),
-        Just("2/3"),
-        Just("0.8"),
-        Just("0.95"),
-        Just("0.707106781186547524")
-    ];
-    (0..Measure::ALL.len(), ratio, 1..6u32).prop_map(|(measure, ratio, count)| {
-        let measure = Measure::ALL[measure];
-        let text = if measure == Measure::Overlap { count.to_string() } else { ratio.into() };
-        Predicate::parse(measure, &text).unwrap()
-    })
-}
-
-fn rows() -> impl Strategy<Value = Rows> {
-    let universe = prop_oneof![Just(12u32), Just(60), Just(700), Just(5000)];
-    universe.prop_flat_map(|universe| {
-        let set = prop::collection::btree_set(0..universe, 0..40);
-        let edits = prop::collection::vec((any::<prop::sample::Index>(), 0..universe), 0..60);
-        (prop::collection::vec(set, 1..40), edits).prop_map(|(mut rows, edits)| {
-            for (at, token) in edits {
-                let mut copy = rows[at.index(rows.len())].clone();
-                if !copy.remove(&token) {
-                    copy.insert(token);
-                }
-                rows.push(copy);
-            }
-            rows
-        })
-    })
-}
-
 fn random_collections(device: &Arc<Device>) -> Result<(), Failed> {
-    let mut runner = TestRunner::new(Config { cases: 100, ..Config::default() });
-    let input = (rows(), prop::option::of(rows()), predicate());
-    let result = runner.run(&input, |(left, right, predicate)| {
-        check(device, predicate, &left, right.as_ref()).map_err(TestCaseError::fail)
+    // Under a checker that slows kernels down, fewer will do.
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
+    let cases = cases.unwrap_or(60);
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new(config);
+    let input = (rows(), prop::option::of(rows()), predicate(), any::<bool>());
+    let result = runner.run(&input, |(left, right, predicate, tight)| {
+        check(device, predicate, &left, right.as_ref(), tight).map_err(TestCaseError::fail)
     });
     result.map_err(|error| error.to_string().into())
 }
 
 /// Enough sets for many blocks and ranges, and more survivors than fit one step.
-fn near_duplicates(device: &Arc<Device>) -> Result<(), Failed> {
-    let token = |seed: u32, at: u32| (seed.wrapping_mul(2_654_435_761) >> 7) % (7 + at * at * 3);
-    let rows = |from: u32| -> Rows {
-        (from..from + 4000)
-            .map(|row| {
-                let seed = row % 500;
-                (0..3 + seed % 38).map(|at| token(seed + u32::from(at == row / 500), at)).collect()
-            })
-            .collect()
-    };
-    let (left, right) = (rows(0), rows(1500));
+fn many_near_duplicates(device: &Arc<Device>) -> Result<(), Failed> {
+    let (left, right) = (near_duplicates(400, 0..2600), near_duplicates(400, 1000..3000));
     for measure in Measure::ALL {
         let text = if measure == Measure::Overlap { "3" } else { "0.6" };
         let predicate = Predicate::parse(measure, text).unwrap();
-        check(device, predicate, &left, None)?;
-        check(device, predicate, &left, Some(&right))?;
+        check(device, predicate, &left, None, false)?;
+        check(device, predicate, &left, Some(&right), false)?;
+    }
+    Ok(())
+}
+
+/// Far more candidates and answers than there is room for at once, on the device and on the host.
+fn little_room(device: &Arc<Device>) -> Result<(), Failed> {
+    let rows: Rows =
+        (0..1500u32).map(|row| (0..12).chain([20 + row % 700, 800 + row]).collect()).collect();
+    for (measure, text) in
+        [(Measure::Jaccard, "0.7"), (Measure::Cosine, "0.8"), (Measure::Overlap, "9")]
+    {
+        let predicate = Predicate::parse(measure, text).unwrap();
+        check(device, predicate, &rows, None, true)?;
+        check(device, predicate, &rows, Some(&near_duplicates(300, 0..900)), true)?;
+    }
+    Ok(())
+}
+
+/// The whole collection twice: rows are counted, and sets are joined once.
+fn everything_twice(device: &Arc<Device>) -> Result<(), Failed> {
+    let mut rows = near_duplicates(40, 0..400);
+    rows.extend(rows.clone());
+    for measure in Measure::ALL {
+        let text = if measure == Measure::Overlap { "2" } else { "0.5" };
+        check(device, Predicate::parse(measure, text).unwrap(), &rows, None, false)?;
     }
     Ok(())
 }
@@ -198,7 +212,45 @@ fn large_sets(device: &Arc<Device>) -> Result<(), Failed> {
     for (measure, text) in
         [(Measure::Jaccard, "0.5"), (Measure::Containment, "1"), (Measure::Overlap, "1")]
     {
-        check(device, Predicate::parse(measure, text).unwrap(), &rows, None)?;
+        check(device, Predicate::parse(measure, text).unwrap(), &rows, None, false)?;
+    }
+    Ok(())
+}
+
+/// A tile that no device can hold is refused, and cut smaller by the planner.
+fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
+    let rows = near_duplicates(300, 0..3000);
+    let (sets, _) = collections(&rows, None);
+    let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
+    let joins = Join::parts(&sets, None, false, Bounds::new(predicate));
+    let (join, _) = &joins[0];
+    let whole = Tile::whole(join);
+    let expected = run(&Naive, join, &whole, &Room::unlimited(1000, 1));
+    for technique in techniques(device) {
+        // Half of what a join of the largest sets adds to what is always needed.
+        let (n, name) = (whole.probes.end, technique.name());
+        let least = Tile { probes: n - 1..n, builds: n - 1..n };
+        let [least, all] = [&least, &whole].map(|tile| technique.device_bytes(join, tile, 1));
+        let limit = (least + all) / 2;
+        let units = Units::default();
+        let means = Means {
+            units: &units,
+            threads: 1,
+            memory: u64::MAX,
+            device_memory: limit,
+            explain: false,
+        };
+        let choices = choose(join, &[&*technique], &means).map_err(|error| error.to_string())?;
+        if choices.len() < 2 {
+            return Err(format!("{name}: one tile for {limit} bytes").into());
+        }
+        let room = Room { device_bytes: limit, ..Room::unlimited(1000, 1) };
+        let each = |choice: &Choice| run(&*technique, join, &choice.tile, &room);
+        let mut found: Vec<SetPair> = choices.iter().flat_map(each).collect();
+        found.sort_unstable();
+        if found != expected {
+            return Err(format!("{name}: {} of {} pairs", found.len(), expected.len()).into());
+        }
     }
     Ok(())
 }

@@ -15,8 +15,8 @@ fn main() -> ExitCode {
     unsafe { std::env::set_var("XDG_CACHE_HOME", &empty) };
     let missing = Nvrtc::get().is_err() && std::env::var_os("SIMJOIN_NVRTC").is_none();
     let mut tests = Vec::new();
-    for Kernel { name, source, defines } in kernels() {
-        for architecture in ["sm_80", "sm_90"] {
+    for Kernel { name, source, defines, architectures } in kernels() {
+        for &architecture in architectures {
             let text: Vec<String> =
                 defines.iter().map(|(name, to)| format!("{name}={to}")).collect();
             let title = format!("{name} {} {architecture}", text.join(" "));

@@ -19,6 +19,8 @@ pub struct Means<'m> {
     pub threads: usize,
     /// Bytes for the technique.
     pub memory: u64,
+    /// Bytes for it on a device.
+    pub device_memory: u64,
     /// Survey even where a choice could be made without.
     pub explain: bool,
 }
@@ -87,7 +89,13 @@ pub fn choose(
     let entries = coarse.probe_entries.max(coarse.build_entries) as f64;
     let by_lists = entries * units.entry;
     let by_scan = coarse.pairs as f64 * units.scan[0];
-    let least = by_lists.min(by_scan);
+    let mut least = by_lists.min(by_scan);
+    let on_device = offered.iter().all(|technique| technique.on_device());
+    if on_device {
+        let guessed = guess(&coarse);
+        let seconds = offered.iter().filter_map(|technique| technique.cost(&guessed, units));
+        least = seconds.map(|cost| cost.seconds(JUDGED_ON)).fold(least, f64::min);
+    }
     if least < SMALL && !means.explain {
         // Signatures in lists, or of all pairs where these are few.
         let guessed = guess(&coarse);
@@ -105,7 +113,7 @@ pub fn choose(
     let few = if means.explain { 256 } else { 48 };
     let samples = samples.clamp(few, 4_000);
     let effort = Effort { sets: 8 * samples, pairs: samples };
-    let count = (least / RANGE).clamp(1.0, MAX_RANGES) as usize;
+    let count = if on_device { 1 } else { (least / RANGE).clamp(1.0, MAX_RANGES) as usize };
     let mut choices: Vec<Choice> = Vec::new();
     for tile in ranges(&coarse, count) {
         let effort = Effort { sets: effort.sets / count + 1, pairs: effort.pairs / count + 1 };
@@ -163,7 +171,22 @@ fn merge(last: &mut Choice, next: Choice) {
 }
 
 fn fits(join: &Join<'_>, tile: &Tile, technique: &dyn Technique, means: &Means<'_>) -> bool {
-    means.memory == u64::MAX || technique.memory_bytes(join, tile, means.threads) <= means.memory
+    excess(join, tile, technique, means).is_none()
+}
+
+/// What a technique needs for a tile and the limit that this exceeds, if it does.
+fn excess(
+    join: &Join<'_>,
+    tile: &Tile,
+    technique: &dyn Technique,
+    means: &Means<'_>,
+) -> Option<(u64, u64)> {
+    let over = |needed: u64, limit: u64| (needed > limit).then_some((needed, limit));
+    let host = || over(technique.memory_bytes(join, tile, means.threads), means.memory);
+    let device = || over(technique.device_bytes(join, tile, means.threads), means.device_memory);
+    let limited = |limit: u64| limit != u64::MAX;
+    let host = limited(means.memory).then(host).flatten();
+    host.or_else(|| limited(means.device_memory).then(device).flatten())
 }
 
 /// Cuts the probes into ranges of sizes with about equally many pairs each, and finds what they
@@ -229,7 +252,7 @@ fn tiles_within(
     cut_probes: bool,
 ) -> Result<Vec<Tile>> {
     let tokens = join.build.total_tokens().max(join.probe.total_tokens());
-    if means.memory == u64::MAX && tokens <= MAX_INDEX_TOKENS {
+    if means.memory.min(means.device_memory) == u64::MAX && tokens <= MAX_INDEX_TOKENS {
         return Ok(vec![tile.clone()]);
     }
     let mut tokens = tokens.clamp(1, MAX_INDEX_TOKENS);
@@ -247,20 +270,88 @@ fn tiles_within(
             })
             .filter(|tile| reaches(join, tile).iter().any(|reach| reach.pairs > 0))
             .collect();
-        let needs = |tile: &Tile| technique.memory_bytes(join, tile, means.threads);
-        let limited = means.memory != u64::MAX;
-        let needed = if limited { tiles.iter().map(needs).max().unwrap_or(0) } else { 0 };
-        if needed <= means.memory {
-            return Ok(tiles);
-        }
+        let excess = tiles.iter().filter_map(|tile| excess(join, tile, technique, means)).max();
+        let Some((needed, limit)) = excess else { return Ok(tiles) };
         // Each pass walks all probes: with passes this small the join would not end.
         if tiles.len() > MAX_PASSES || builds.len() == tile.builds.len() || tokens == 1 {
+            let place = if limit == means.memory { "" } else { " on the device" };
             return Err(Error::Memory {
-                what: format!("{} in {} passes", technique.name(), tiles.len()),
+                what: format!("{} in {} passes{place}", technique.name(), tiles.len()),
                 needed,
-                limit: means.memory,
+                limit,
             });
         }
         tokens /= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tile::tests::collection;
+    use crate::{Prepared, Room};
+    use simjoin_core::{Bounds, Measure, Predicate};
+
+    /// Takes so many bytes of a device for each set of a tile.
+    struct OnDevice(u64);
+
+    impl Technique for OnDevice {
+        fn name(&self) -> &'static str {
+            "on-device"
+        }
+
+        fn on_device(&self) -> bool {
+            true
+        }
+
+        fn cost(&self, _: &Survey<'_>, _: &Units) -> Option<Cost> {
+            Some(Cost { serial: 1.0 / self.0 as f64, shared: 0.0 })
+        }
+
+        fn memory_bytes(&self, _: &Join<'_>, _: &Tile, _: usize) -> u64 {
+            0
+        }
+
+        fn device_bytes(&self, _: &Join<'_>, tile: &Tile, _: usize) -> u64 {
+            self.0 * (tile.probes.len() + tile.builds.len()) as u64
+        }
+
+        fn prepare<'a>(&self, _: &Join<'a>, _: &Tile, _: &Room) -> Result<Box<dyn Prepared + 'a>> {
+            unreachable!("only planned")
+        }
+    }
+
+    #[test]
+    fn what_a_device_cannot_hold_is_cut_or_refused() {
+        let sizes: Vec<u32> = (0..400).map(|at| 3 + at / 100).collect();
+        let sets = collection(&sizes);
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
+        let (join, _) = Join::parts(&sets, None, false, bounds)[0];
+        let units = Units::default();
+        let means = |device_memory| Means {
+            units: &units,
+            threads: 2,
+            memory: u64::MAX,
+            device_memory,
+            explain: false,
+        };
+        let (small, large) = (OnDevice(10), OnDevice(1_000));
+        let offered: [&dyn Technique; 2] = [&small, &large];
+        // The faster one, as long as it fits; then the other one; then that in passes.
+        let chosen = |limit| choose(&join, &offered, &means(limit)).unwrap();
+        for (limit, technique) in [(u64::MAX, 1), (800_000, 1), (8_000, 0), (7_999, 0), (900, 0)] {
+            let choices = chosen(limit);
+            let needs = |choice: &Choice| offered[technique].device_bytes(&join, &choice.tile, 2);
+            assert!(choices.iter().all(|choice| choice.technique == technique), "{limit}");
+            assert!(choices.iter().all(|choice| needs(choice) <= limit), "{limit}");
+            assert_eq!(choices.len() > 1, limit < 8_000, "{limit}");
+            // Every pair that the length filter leaves is in one tile.
+            let pairs =
+                |tile: &Tile| -> u64 { reaches(&join, tile).iter().map(|reach| reach.pairs).sum() };
+            let all: u64 = choices.iter().map(|choice| pairs(&choice.tile)).sum();
+            assert_eq!(all, pairs(&Tile::whole(&join)), "{limit}");
+        }
+        let refused = choose(&join, &offered, &means(19)).unwrap_err().to_string();
+        assert!(refused.contains("on the device") && refused.contains("19"), "{refused}");
     }
 }

@@ -17,6 +17,6 @@ pub use choose::{Choice, Means, choose};
 pub use join::{Join, Order, Part};
 pub use reach::{Reach, build_prefixes, reaches};
 pub use survey::{Effort, Random, Survey, WIDTHS};
-pub use technique::{Cost, Prepared, Room, Technique, Worker};
+pub use technique::{Cost, Prepared, Room, Technique, Trace, Worker};
 pub use tile::{Tile, cut, passes};
 pub use units::{Ratios, Units};

@@ -21,12 +21,23 @@ pub trait Technique: Send + Sync {
         String::new()
     }
 
+    /// Whether a device does the work: sets are sent to it for each tile, so one tile is better than
+    /// several, and planning must be as quick as it is.
+    fn on_device(&self) -> bool {
+        false
+    }
+
     /// What the surveyed tile would cost; `None` where the technique cannot do it.
     fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost>;
 
     /// Bytes that [`prepare`](Self::prepare) and `threads` workers take for this tile at most, when
     /// they are given no more.
     fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64;
+
+    /// Bytes that they take on a device, at most, when they are given no more.
+    fn device_bytes(&self, _join: &Join<'_>, _tile: &Tile, _threads: usize) -> u64 {
+        0
+    }
 
     /// Prepares a tile for probing, in the room given. Runs on the current rayon pool. The order of
     /// the pairs of all pieces together does not depend on the number of threads, unless a device
@@ -47,8 +58,17 @@ pub struct Room {
     /// Bytes for what is prepared and for all workers; never below
     /// [`memory_bytes`](Technique::memory_bytes).
     pub bytes: u64,
+    /// The same on a device; never below [`device_bytes`](Technique::device_bytes).
+    pub device_bytes: u64,
     /// How many workers there will be.
     pub threads: usize,
+}
+
+impl Room {
+    /// As much as there is.
+    pub fn unlimited(piece_tokens: usize, threads: usize) -> Self {
+        Room { piece_tokens, bytes: u64::MAX, device_bytes: u64::MAX, threads }
+    }
 }
 
 /// Seconds on one core.
@@ -98,4 +118,51 @@ pub trait Worker {
 
     /// How many candidate pairs this worker has verified so far.
     fn candidates(&self) -> u64;
+
+    /// What a device has done for this worker so far.
+    fn trace(&self) -> Trace {
+        Trace::default()
+    }
+}
+
+/// What a device did, and what its host did beside it, in seconds. Sums over workers may exceed the
+/// time that passed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Trace {
+    /// Pairs that a filter on the device compared.
+    pub compared: u64,
+    /// The device: filtering.
+    pub filter: f64,
+    /// The device: verifying.
+    pub verify: f64,
+    /// Copies to the device and back.
+    pub copies: f64,
+    /// The host: filtering and handing answers on.
+    pub host: f64,
+    /// The host: waiting for the device.
+    pub waited: f64,
+}
+
+impl Trace {
+    /// Seconds in which the device computed or copied.
+    pub fn device(&self) -> f64 {
+        self.filter + self.verify + self.copies
+    }
+
+    /// The part of the device's time in which the host was busy as well.
+    pub fn hidden(&self) -> Option<f64> {
+        let device = self.device();
+        (device > 0.0).then(|| (1.0 - self.waited / device).max(0.0))
+    }
+}
+
+impl std::ops::AddAssign for Trace {
+    fn add_assign(&mut self, other: Self) {
+        self.compared += other.compared;
+        self.filter += other.filter;
+        self.verify += other.verify;
+        self.copies += other.copies;
+        self.host += other.host;
+        self.waited += other.waited;
+    }
 }

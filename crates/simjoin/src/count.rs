@@ -33,6 +33,14 @@ impl PairSink for CountSink<'_> {
         false
     }
 
+    fn only_counts(&self) -> bool {
+        true
+    }
+
+    fn count(&mut self, rows: u64) {
+        self.total.fetch_add(rows, Ordering::Relaxed);
+    }
+
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
         self.total.fetch_add(self.weights.rows(pairs), Ordering::Relaxed);
         ControlFlow::Continue(())

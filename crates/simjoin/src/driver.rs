@@ -7,7 +7,7 @@ use crate::join::{Engine, Report, StepPlan, StepReport};
 use crate::units;
 use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Error, PairSink, Result, SetCollection, SetId, SetPair};
-use simjoin_plan::{Choice, Join, Means, Part, Room, Technique, Units, choose};
+use simjoin_plan::{Choice, Join, Means, Part, Room, Technique, Trace, Units, choose};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -67,6 +67,14 @@ impl<S: PairSink> PairSink for Watched<'_, S> {
         self.control.stopped() || self.enough.load(Ordering::Relaxed)
     }
 
+    fn only_counts(&self) -> bool {
+        self.sink.only_counts()
+    }
+
+    fn count(&mut self, rows: u64) {
+        self.sink.count(rows);
+    }
+
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
         self.sink.push(pairs)
     }
@@ -79,7 +87,9 @@ pub(crate) struct Limits {
     pub(crate) threads: usize,
     /// Bytes for everything beside the collections.
     pub(crate) memory: u64,
-    /// Bytes of that for the sink.
+    /// Bytes on each device.
+    pub(crate) device_memory: u64,
+    /// Bytes of the memory for the sink.
     pub(crate) sink: u64,
     /// Probe tokens in a piece.
     pub(crate) tile_tokens: usize,
@@ -146,7 +156,7 @@ impl Plan {
             pairs,
             candidates: ran.candidates,
             technique: names.join("+"),
-            engine: if self.offered.iter().all(|offer| offer.name().starts_with("gpu-")) {
+            engine: if self.offered.iter().all(|offer| offer.on_device()) {
                 Engine::Gpu
             } else {
                 Engine::Cpu
@@ -199,6 +209,7 @@ impl Plan {
             units,
             threads: self.threads(),
             memory: self.limits.for_technique(),
+            device_memory: self.limits.device_memory,
             explain: self.explain,
         };
         let mut steps = Vec::new();
@@ -212,7 +223,7 @@ impl Plan {
     /// An error about memory speaks of all of it.
     fn with_sink(&self, error: Error) -> Error {
         match error {
-            Error::Memory { what, needed, .. } => {
+            Error::Memory { what, needed, limit } if limit == self.limits.for_technique() => {
                 Error::Memory { what, needed: needed + self.limits.sink, limit: self.limits.memory }
             }
             other => other,
@@ -259,6 +270,7 @@ impl Plan {
         let room = Room {
             piece_tokens: self.limits.tile_tokens,
             bytes: self.limits.for_technique(),
+            device_bytes: self.limits.device_memory,
             threads: self.threads(),
         };
         for Step { join, part, choice } in steps {
@@ -268,6 +280,7 @@ impl Plan {
             let begin = Instant::now();
             let tile = &choice.tile;
             let technique = &self.offered[choice.technique];
+            let trace = Mutex::new(Trace::default());
             let mut prepared = self.install(|| technique.prepare(&join, tile, &room))?;
             let rounds = prepared.rounds();
             for round in 0..rounds {
@@ -308,6 +321,7 @@ impl Plan {
                         control.done.fetch_max(probes_done + probes, Ordering::Relaxed);
                     }
                     candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
+                    *trace.lock().unwrap_or_else(PoisonError::into_inner) += worker.trace();
                 });
                 failure.check()?;
                 first_piece += pieces;
@@ -320,6 +334,7 @@ impl Plan {
                 probes: sizes(join.probe, &tile.probes),
                 estimated: choice.seconds(),
                 seconds: begin.elapsed().as_secs_f64(),
+                trace: trace.into_inner().unwrap_or_else(PoisonError::into_inner),
             });
         }
         Ok(Ran { candidates: candidates.into_inner(), steps: reports })

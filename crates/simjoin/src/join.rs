@@ -6,7 +6,7 @@ use crate::groups::Components;
 use crate::ordered::{Ordered, Room};
 use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection, Side};
 use simjoin_kernels::tier::Tier;
-use simjoin_plan::{Part, Technique};
+use simjoin_plan::{Part, Technique, Trace};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
@@ -25,10 +25,10 @@ pub const TECHNIQUES: [&str; 9] = [
 ];
 
 /// The names of the techniques that run on a GPU.
-pub const GPU_TECHNIQUES: [&str; 1] = ["gpu-bitmap"];
+pub const GPU_TECHNIQUES: [&str; 3] = ["gpu-bitmap", "gpu-prefix", "gpu-verify"];
 
-/// Techniques with a fixed signature width, in bits.
-pub const VARIANTS: [&str; 9] = [
+/// Techniques with a fixed signature width, in bits, or with a fixed filter and way to verify.
+pub const VARIANTS: [&str; 25] = [
     "prefix-bitmap:64",
     "prefix-bitmap:128",
     "prefix-bitmap:256",
@@ -38,6 +38,22 @@ pub const VARIANTS: [&str; 9] = [
     "bitmap:512",
     "bitmap:1024",
     "bitmap:2048",
+    "gpu-bitmap:256",
+    "gpu-bitmap:512",
+    "gpu-bitmap:1024",
+    "gpu-bitmap:2048",
+    "gpu-verify:all-pairs",
+    "gpu-verify:all-pairs:a",
+    "gpu-verify:all-pairs:b",
+    "gpu-verify:all-pairs:c",
+    "gpu-verify:ppjoin",
+    "gpu-verify:ppjoin:a",
+    "gpu-verify:ppjoin:b",
+    "gpu-verify:ppjoin:c",
+    "gpu-verify:group-join",
+    "gpu-verify:group-join:a",
+    "gpu-verify:group-join:b",
+    "gpu-verify:group-join:c",
 ];
 
 /// Where a join runs.
@@ -102,6 +118,17 @@ pub struct Report {
     pub steps: Vec<StepReport>,
 }
 
+impl Report {
+    /// What devices did in all parts.
+    pub fn trace(&self) -> Trace {
+        let mut all = Trace::default();
+        for step in &self.steps {
+            all += step.trace;
+        }
+        all
+    }
+}
+
 /// What a part of a join did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepReport {
@@ -115,6 +142,8 @@ pub struct StepReport {
     pub estimated: Option<f64>,
     /// The seconds that it took.
     pub seconds: f64,
+    /// What a device did for it.
+    pub trace: Trace,
 }
 
 /// What a part of a join will do, and what else was considered.
@@ -160,7 +189,13 @@ impl Join {
             engine: Engine::Auto,
             explain: false,
             with_itself: false,
-            limits: Limits { threads: 0, memory: u64::MAX, sink: 0, tile_tokens: TILE_TOKENS },
+            limits: Limits {
+                threads: 0,
+                memory: u64::MAX,
+                device_memory: u64::MAX,
+                sink: 0,
+                tile_tokens: TILE_TOKENS,
+            },
         }
     }
 
@@ -187,6 +222,13 @@ impl Join {
     /// working space, and rows on their way out. What does not fit at once is done in several passes.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.limits.memory = bytes;
+        self
+    }
+
+    /// Bounds the memory, in bytes, that the join takes on each device; all that is free, and a little
+    /// less, unless set. What does not fit at once is done in several passes.
+    pub fn device_memory(mut self, bytes: u64) -> Self {
+        self.limits.device_memory = bytes;
         self
     }
 
@@ -320,16 +362,21 @@ impl Join {
 
     /// A plan beside a sink that takes so many bytes.
     fn plan_beside(&self, sink: u64) -> Result<Plan> {
-        Plan::new(self.offered()?, Limits { sink, ..self.limits }, self.explain)
+        let offered = self.offered()?;
+        let mut limits = Limits { sink, ..self.limits };
+        if limits.device_memory == u64::MAX && offered.iter().any(|one| one.on_device()) {
+            limits.device_memory = free_device_memory()?;
+        }
+        Plan::new(offered, limits, self.explain)
     }
 
     fn plan(&self) -> Result<Plan> {
-        Plan::new(self.offered()?, self.limits, self.explain)
+        self.plan_beside(0)
     }
 
     /// The techniques to choose from.
     fn offered(&self) -> Result<Vec<Box<dyn Technique>>> {
-        let (name, bits) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
+        let (name, variant) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
         let on_gpu = GPU_TECHNIQUES.contains(&name);
         let all = match self.engine {
             Engine::Hybrid => {
@@ -350,11 +397,13 @@ impl Join {
         let offered: Vec<_> = if self.technique == "auto" {
             all.filter(|technique| technique.name() != "naive").collect()
         } else {
-            let variant = format!("{bits} bits");
+            // "256 bits" is bitmap:256, "ppjoin B" is gpu-verify:ppjoin:b.
             let wanted = |technique: &dyn Technique| {
                 let own = technique.name().strip_prefix("gpu-");
                 let named = technique.name() == name || own == Some(name);
-                named && (bits.is_empty() || technique.variant() == variant)
+                let words = technique.variant().to_lowercase();
+                let is_there = |part: &str| words.split(' ').any(|word| word == part);
+                named && (variant.is_empty() || variant.split(':').all(is_there))
             };
             all.filter(|technique| wanted(&**technique)).collect()
         };
@@ -372,16 +421,19 @@ impl Join {
     }
 }
 
-/// The techniques of the first device, if it can run them.
+/// The techniques of all devices.
 fn gpu_techniques() -> Result<Vec<Box<dyn Technique>>> {
-    let info = &simjoin_gpu::devices()?[0].info;
-    if !info.multiplies_bits() {
-        let (major, minor) = info.capability;
-        return Err(Error::Unavailable(format!(
-            "{} (compute capability {major}.{minor}) has no tensor cores that multiply bits; \
-             a GPU of 8.0 to 9.x is needed, or --engine cpu",
-            info.name
-        )));
+    let devices = simjoin_gpu::devices()?;
+    simjoin_gpu::Nvrtc::get()?;
+    Ok(simjoin_gpu::techniques(devices))
+}
+
+/// What each device can spare.
+fn free_device_memory() -> Result<u64> {
+    let mut least = u64::MAX;
+    for device in simjoin_gpu::devices()? {
+        least = least.min(device.free_memory()?);
     }
-    simjoin_gpu::techniques()
+    // A little for the driver.
+    Ok(least - least / 20)
 }

@@ -46,3 +46,4 @@ pub use simjoin_core::{
     prepare,
 };
 pub use simjoin_gpu::{Device, DeviceInfo, devices};
+pub use simjoin_plan::Trace;

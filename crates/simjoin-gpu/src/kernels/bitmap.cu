@@ -6,27 +6,25 @@
 //
 //     32 pop(r & s) + room(r) + room(s) >= 0    with    room(x) = 16 share(x) - 16 pop(x)
 //
-// in units of 1/16 bit. pop(r & s) of a whole tile is a product of bit matrices. The sums begin with
-// floor(room(r) / 32) + ceil(room(s) / 32), so a survivor's is not negative; others that are not are
-// found by `verify`, which looks at the signatures again in full precision.
+// in units of 1/16 bit. pop(r & s) of a whole tile is a product of bit matrices. The filter adds
+// floor(room(r) / 32) + ceil(room(s) / 32), so a survivor's sum is not negative; others that are not
+// are found by `verify`, which looks at the signatures again in full precision.
 //
-// A block takes ROWS probes, an eighth for each warp, which keeps them in registers, and goes through
-// ranges of COLUMNS build sets that all warps share, in steps of STEP. Survivors are written to a buffer; where they do
-// not fit, each warp notes the range at which it stopped, and is begun again from there when the
-// buffer has been emptied.
+// A block takes ROWS probes, an equal part for each warp, which keeps them in registers, and goes
+// through ranges of COLUMNS build sets that all warps share, in steps of STEP. Survivors are written to
+// a buffer; where they do not fit, each warp notes the step at which it stopped, and is begun again
+// from there when the buffer has been emptied.
+//
+// Where tensor cores do not multiply bits, TENSOR is 0: each thread takes one probe and counts common
+// bits word by word.
 
 #define WORDS (BITS / 32)
 #define CHUNKS (BITS / 256)
-#define THREADS 256
-#define WARP_ROWS (ROWS / 8)
-#define STEP 64
+#define WARPS (THREADS / 32)
+#define WARP_ROWS (ROWS / WARPS)
 #define STAGES 2
 #define NEVER (-(1 << 30))
 #define DONE 0xfffffffeu
-
-#define BEFORE 0
-#define NOT_LARGER 1
-#define SMALLER 2
 
 struct Item {
     // The first probe; build ranges from, to in units of COLUMNS.
@@ -37,21 +35,21 @@ struct Item {
 
 // The signature of each set, one warp a set, and its room as a probe and as a build set.
 extern "C" __global__ void sign(
-    const u64* offsets, const u32* tokens, u64 base, u32 sets, u32 padded, u32 top,
-    const int* probe_shares, const int* build_shares,
+    Sets of, u32 sets, u32 padded, u32 top, const int* probe_shares, const int* build_shares,
     u32* signatures, int* probe_rooms, int* build_rooms, int* rough_rooms
 ) {
-    __shared__ u32 shared[8][WORDS];
+    __shared__ u32 shared[WARPS][WORDS];
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-    u32 set = blockIdx.x * 8 + warp;
+    u32 set = blockIdx.x * WARPS + warp;
     if (set >= padded) return;
     u32* bits = shared[warp];
     for (u32 w = lane; w < WORDS; w += 32) bits[w] = 0;
     __syncwarp();
     if (set < sets) {
-        u64 end = offsets[set + 1];
-        for (u64 at = offsets[set] + lane; at < end; at += 32) {
-            u32 bit = (top - tokens[at - base]) % BITS;
+        const u32* tokens = tokens_of(of, set);
+        u32 size = size_of(of, set);
+        for (u32 at = lane; at < size; at += 32) {
+            u32 bit = (top - tokens[at]) % BITS;
             atomicXor(&bits[bit / 32], 1u << (bit % 32));
         }
     }
@@ -76,10 +74,34 @@ __device__ __forceinline__ u32 shared_address(const void* pointer) {
     return (u32)__cvta_generic_to_shared(pointer);
 }
 
+// Copies to shared memory that go on by themselves, where there are such.
+#if __CUDA_ARCH__ >= 800
 __device__ __forceinline__ void copy_16(u32 to, const void* from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
 }
 
+__device__ __forceinline__ void end_group() {
+    asm volatile("cp.async.commit_group;");
+}
+
+template <int LEFT>
+__device__ __forceinline__ void await_groups() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+#else
+__device__ __forceinline__ void copy_16(u32 to, const void* from) {
+    uint4 value = *(const uint4*)from;
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(value.x), "r"(value.y),
+                 "r"(value.z), "r"(value.w) : "memory");
+}
+
+__device__ __forceinline__ void end_group() {}
+
+template <int LEFT>
+__device__ __forceinline__ void await_groups() {}
+#endif
+
+#if TENSOR
 __device__ __forceinline__ void load_matrices(u32 at, u32 (&into)[4]) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3])
@@ -94,6 +116,8 @@ __device__ __forceinline__ void multiply(int (&sum)[4], const u32 (&a)[4], u32 b
         : "+r"(sum[0]), "+r"(sum[1]), "+r"(sum[2]), "+r"(sum[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+
+#endif
 
 // Where the 16 bytes `piece` of a row lie in shared memory. A row has 2 * CHUNKS pieces; they are
 // permuted so that eight consecutive rows of one piece lie in different banks.
@@ -119,9 +143,9 @@ __device__ __forceinline__ void fetch_range(
     u32 to, const u32* builds, const int* rough_rooms, u32 range
 ) {
     fetch<COLUMNS>(to, builds, (u64)range * COLUMNS);
-    if (threadIdx.x < COLUMNS / 4) {
-        u32 rooms = to + COLUMNS * (BITS / 8);
-        copy_16(rooms + threadIdx.x * 16, rough_rooms + range * COLUMNS + threadIdx.x * 4);
+    u32 rooms = to + COLUMNS * (BITS / 8);
+    for (u32 at = threadIdx.x; at < COLUMNS / 4; at += THREADS) {
+        copy_16(rooms + at * 16, rough_rooms + range * COLUMNS + at * 4);
     }
 }
 
@@ -131,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
     const u32* probes, const int* probe_rooms,
     const u32* builds, const int* rough_rooms,
     const Item* items, u32* progress, u32 order, u32 row_end, u32 column_begin, u32 column_end,
-    u64* survivors, u32 capacity, u32* state
+    u64* survivors, u32 capacity, State* state
 ) {
     extern __shared__ __align__(128) char memory[];
     // Blocks reach beyond the sets that are asked for; in a self-join only those before the probe are.
@@ -139,26 +163,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
         bool inside = row < row_end && column >= column_begin && column < column_end;
         return inside && (order != BEFORE || column < row);
     };
+#if TENSOR
     const u32 TALL = WARP_ROWS / 16, BROAD = STEP / 8;
+    // Close pairs of a thread in a step, one bit each.
+    const u32 CLOSE = TALL * BROAD / 8;
+#else
+    const u32 CLOSE = STEP / 32;
+#endif
     u32 stages_at = shared_address(memory);
     Item item = items[blockIdx.x];
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+#if TENSOR
     u32 group = lane / 4, quad = lane % 4;
+#endif
     u32 warp_row = warp * WARP_ROWS;
-    u32* mine = &progress[blockIdx.x * 8 + warp];
+    u32* mine = &progress[blockIdx.x * WARPS + warp];
     u32 resume = *mine;
     bool stopped = false;
     // The first step that a warp of this block still has to do.
     u32 first = DONE;
-    for (u32 w = 0; w < 8; w++) first = min(first, progress[blockIdx.x * 8 + w]);
+    for (u32 w = 0; w < WARPS; w++) first = min(first, progress[blockIdx.x * WARPS + w]);
     u32 from = max(item.from, first / (COLUMNS / STEP));
     if (from >= item.to) return;
 
     // The probes come through the memory of the ranges.
     fetch<ROWS>(stages_at, probes, item.row);
-    asm volatile("cp.async.commit_group;");
-    asm volatile("cp.async.wait_all;" ::: "memory");
+    end_group();
+    await_groups<0>();
     __syncthreads();
+#if TENSOR
     u32 a[CHUNKS][TALL][4];
     #pragma unroll
     for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
@@ -174,49 +207,53 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
     for (u32 i = 0; i < 2 * TALL; i++) {
         row_room[i] = probe_rooms[item.row + warp_row + i * 8 + group] >> 5;
     }
+#else
+    u32 a[WORDS];
+    #pragma unroll
+    for (u32 piece = 0; piece < WORDS / 4; piece++) {
+        *(uint4*)&a[4 * piece] = *(const uint4*)(memory + place(warp_row + lane, piece));
+    }
+    int row_room = probe_rooms[item.row + warp_row + lane] >> 5;
+#endif
     __syncthreads();
 
     for (u32 ahead = 0; ahead < STAGES - 1; ahead++) {
         if (from + ahead < item.to) {
             fetch_range(stages_at + ahead * STAGE_BYTES, builds, rough_rooms, from + ahead);
         }
-        asm volatile("cp.async.commit_group;");
+        end_group();
     }
     for (u32 range = from; range < item.to; range++) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+        await_groups<STAGES - 2>();
         // All warps learn at once that one of them found no room.
         if (__syncthreads_or(stopped)) {
             u32 here = range * (COLUMNS / STEP);
             if (lane == 0 && resume < here) *mine = here;
-            asm volatile("cp.async.wait_all;" ::: "memory");
+            await_groups<0>();
             return;
         }
         u32 next = range + STAGES - 1;
         if (next < item.to) {
             fetch_range(stages_at + (next - from) % STAGES * STAGE_BYTES, builds, rough_rooms, next);
         }
-        asm volatile("cp.async.commit_group;");
+        end_group();
 
         u32 stage = (range - from) % STAGES * STAGE_BYTES;
+#if TENSOR
         u32 columns = stages_at + stage;
+#endif
         const int* rooms = (const int*)(memory + stage + COLUMNS * (BITS / 8));
         for (u32 step = 0; step < COLUMNS; step += STEP) {
-            int sums[TALL][BROAD][4];
+#if TENSOR
+            int sums[TALL][BROAD][4] = {};
+            // The largest of each row, but for the row's room.
+            int best[2 * TALL];
             #pragma unroll
-            for (u32 j = 0; j < BROAD; j++) {
-                int2 room = *(const int2*)&rooms[step + j * 8 + quad * 2];
-                #pragma unroll
-                for (u32 i = 0; i < TALL; i++) {
-                    sums[i][j][0] = row_room[2 * i] + room.x;
-                    sums[i][j][1] = row_room[2 * i] + room.y;
-                    sums[i][j][2] = row_room[2 * i + 1] + room.x;
-                    sums[i][j][3] = row_room[2 * i + 1] + room.y;
-                }
-            }
+            for (u32 i = 0; i < 2 * TALL; i++) best[i] = NEVER;
             #pragma unroll
-            for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
+            for (u32 j = 0; j < BROAD; j += 2) {
                 #pragma unroll
-                for (u32 j = 0; j < BROAD; j += 2) {
+                for (u32 chunk = 0; chunk < CHUNKS; chunk++) {
                     // Both halves of eight columns, then of the next eight.
                     u32 b[4];
                     u32 column = step + j * 8 + lane / 16 * 8 + lane % 8;
@@ -227,41 +264,74 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
                         multiply(sums[i][j + 1], a[chunk][i], b[2], b[3]);
                     }
                 }
-            }
-            // The sign of this is clear if any sum is not negative.
-            int all_signs = -1;
-            #pragma unroll
-            for (u32 i = 0; i < TALL; i++) {
                 #pragma unroll
-                for (u32 j = 0; j < BROAD; j++) {
-                    all_signs &= sums[i][j][0] & sums[i][j][1];
-                    all_signs &= sums[i][j][2] & sums[i][j][3];
+                for (u32 k = j; k < j + 2; k++) {
+                    int2 room = *(const int2*)&rooms[step + k * 8 + quad * 2];
+                    #pragma unroll
+                    for (u32 i = 0; i < TALL; i++) {
+                        best[2 * i] = __viaddmax_s32(sums[i][k][0], room.x, best[2 * i]);
+                        best[2 * i] = __viaddmax_s32(sums[i][k][1], room.y, best[2 * i]);
+                        best[2 * i + 1] = __viaddmax_s32(sums[i][k][2], room.x, best[2 * i + 1]);
+                        best[2 * i + 1] = __viaddmax_s32(sums[i][k][3], room.y, best[2 * i + 1]);
+                    }
                 }
             }
+            // The sign of this is clear if any sum with both rooms is not negative.
+            int all_signs = -1;
+            #pragma unroll
+            for (u32 i = 0; i < 2 * TALL; i++) all_signs &= best[i] + row_room[i];
+#else
+            u32 close[CLOSE] = {0};
+            for (u32 j = 0; j < STEP; j++) {
+                u32 column = step + j;
+                int sum = row_room + rooms[column];
+                #pragma unroll
+                for (u32 piece = 0; piece < WORDS / 4; piece++) {
+                    // The same for all threads of the warp.
+                    uint4 b = *(const uint4*)(memory + stage + place(column, piece));
+                    sum += __popc(a[4 * piece] & b.x) + __popc(a[4 * piece + 1] & b.y);
+                    sum += __popc(a[4 * piece + 2] & b.z) + __popc(a[4 * piece + 3] & b.w);
+                }
+                bool survives = sum >= 0 &&
+                    wanted(item.row + warp_row + lane, range * COLUMNS + column);
+                close[j / 32] |= (u32)survives << (j % 32);
+            }
+            u32 any = 0;
+            #pragma unroll
+            for (u32 word = 0; word < CLOSE; word++) any |= close[word];
+            int all_signs = any != 0 ? 0 : -1;
+#endif
             u32 place_of = range * (COLUMNS / STEP) + step / STEP;
             if (!__any_sync(~0u, all_signs >= 0) || place_of < resume) continue;
 
             // Which pairs are close? One bit a sum.
+#if TENSOR
             u32 first_row = item.row + warp_row + group;
             u32 first_column = range * COLUMNS + step + quad * 2;
-            u32 close[TALL * BROAD / 8];
+#endif
             u32 count = 0;
+#if TENSOR
+            u32 close[CLOSE];
             #pragma unroll
-            for (u32 word = 0; word < TALL * BROAD / 8; word++) {
+            for (u32 word = 0; word < CLOSE; word++) {
                 close[word] = 0;
                 #pragma unroll
                 for (u32 tile = 0; tile < 8; tile++) {
                     u32 i = (word * 8 + tile) / BROAD, j = (word * 8 + tile) % BROAD;
+                    int2 room = *(const int2*)&rooms[step + j * 8 + quad * 2];
                     #pragma unroll
                     for (u32 k = 0; k < 4; k++) {
                         u32 row = first_row + i * 16 + k / 2 * 8;
                         u32 column = first_column + j * 8 + k % 2;
-                        bool survives = sums[i][j][k] >= 0 && wanted(row, column);
+                        int both = row_room[2 * i + k / 2] + (k % 2 == 0 ? room.x : room.y);
+                        bool survives = sums[i][j][k] + both >= 0 && wanted(row, column);
                         close[word] |= (u32)survives << (tile * 4 + k);
                     }
                 }
-                count += __popc(close[word]);
             }
+#endif
+            #pragma unroll
+            for (u32 word = 0; word < CLOSE; word++) count += __popc(close[word]);
             u32 rank = count;
             #pragma unroll
             for (u32 distance = 1; distance < 32; distance *= 2) {
@@ -271,14 +341,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
             u32 all = __shfl_sync(~0u, rank, 31);
             if (all == 0) continue;
             u32 base = 0;
-            if (lane == 31) {
-                base = atomicAdd(&state[0], all);
-                // Reservations only rise: after the first that does not fit, none does.
-                if (base > capacity || all > capacity - base) {
-                    atomicMin(&state[1], base);
-                    base = ~0u;
-                }
-            }
+            if (lane == 31) base = reserve(state, all, capacity);
             base = __shfl_sync(~0u, base, 31);
             if (base == ~0u) {
                 if (lane == 0) *mine = place_of;
@@ -288,17 +351,62 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
             }
             u64* out = survivors + base + rank - count;
             #pragma unroll
-            for (u32 word = 0; word < TALL * BROAD / 8; word++) {
+            for (u32 word = 0; word < CLOSE; word++) {
                 while (close[word] != 0) {
                     u32 bit = __ffs(close[word]) - 1;
                     close[word] &= close[word] - 1;
+#if TENSOR
                     u32 tile = word * 8 + bit / 4, k = bit % 4;
                     u32 row = first_row + tile / BROAD * 16 + k / 2 * 8;
                     u32 column = first_column + tile % BROAD * 8 + k % 2;
+#else
+                    u32 row = item.row + warp_row + lane;
+                    u32 column = range * COLUMNS + step + word * 32 + bit;
+#endif
                     *out++ = (u64)row << 32 | column;
                 }
             }
         }
     }
     if (lane == 0 && resume != ~0u) *mine = DONE;
+}
+
+// Which survivors are in the answer? One thread a pair compares the signatures in full precision,
+// merges the two sets, and decides in whole numbers. Where every token has a bit of its own (exact),
+// the common bits are the overlap and nothing is merged.
+extern "C" __global__ void verify(
+    Sets probes, Sets builds, const u32* probe_signatures, const int* probe_rooms,
+    const u32* build_signatures, const int* build_rooms, const u64* survivors, u32 count,
+    Predicate predicate, u32 order, u32 exact, Answer* answers, State* state
+) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    bool found = false;
+    Answer answer = {0, 0, 0};
+    if (at < count) {
+        u64 pair = survivors[at];
+        answer.probe = (u32)(pair >> 32);
+        answer.build = (u32)pair;
+        u32 n = size_of(probes, answer.probe), m = size_of(builds, answer.build);
+        const uint4* r = (const uint4*)(probe_signatures + (u64)answer.probe * WORDS);
+        const uint4* s = (const uint4*)(build_signatures + (u64)answer.build * WORDS);
+        u32 common = 0;
+        #pragma unroll
+        for (u32 w = 0; w < WORDS / 4; w++) {
+            uint4 a = r[w], b = s[w];
+            common += __popc(a.x & b.x) + __popc(a.y & b.y) + __popc(a.z & b.z) + __popc(a.w & b.w);
+        }
+        bool close = 32 * (int)common + probe_rooms[answer.probe] + build_rooms[answer.build] >= 0;
+        // In a join of two, a set meets no larger one, or only smaller ones.
+        bool may_be_equal = order != SMALLER, may_be_larger = order == BEFORE || order == ALL_BEFORE;
+        close = close && (m < n || (may_be_equal && m == n) || may_be_larger);
+        if (close && exact) {
+            answer.overlap = common;
+        } else if (close) {
+            int needed = least_overlap(predicate, n, m);
+            const u32* xs = tokens_of(probes, answer.probe);
+            answer.overlap = merge(xs, n, tokens_of(builds, answer.build), m, needed).overlap;
+        }
+        found = answer.overlap > 0 && accepts(predicate, n, m, answer.overlap);
+    }
+    answer_by_warp(found, answer, probes, builds, answers, state);
 }

@@ -1,0 +1,76 @@
+//! Is every pair of the answer among what a filter hands on, once?
+
+use proptest::prelude::*;
+use simjoin_core::{Bounds, Result, SetId, SetPair};
+use simjoin_cpu::{AllPairs, CandidateSink, Filtering, GroupJoin, Naive, PpJoin};
+use simjoin_plan::{Join, Room, Tile};
+use std::ops::ControlFlow;
+
+#[path = "../src/generators.rs"]
+mod generators;
+#[path = "../src/testing.rs"]
+mod testing;
+use generators::{predicate, rows};
+use testing::{collections, run};
+
+/// Verifies by looking every token up.
+struct Check<'a> {
+    join: Join<'a>,
+    pairs: Vec<SetPair>,
+}
+
+impl CandidateSink for Check<'_> {
+    fn wants_overlap(&self) -> bool {
+        true
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+
+    fn candidates(&mut self, probe: SetId, builds: &[SetId]) -> Result<ControlFlow<()>> {
+        let Join { probe: probes, build, bounds, .. } = self.join;
+        let r = probes.set(probe);
+        for &candidate in builds {
+            let s = build.set(candidate);
+            let overlap = r.iter().filter(|token| s.contains(token)).count() as u32;
+            if bounds.accepts(r.len() as u32, s.len() as u32, overlap) {
+                self.pairs.push(SetPair { probe, build: candidate, overlap });
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn answers(&mut self, pairs: &[SetPair]) -> Result<ControlFlow<()>> {
+        self.pairs.extend_from_slice(pairs);
+        Ok(ControlFlow::Continue(()))
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn what_a_filter_hands_on_holds_the_answer(
+        left in rows(),
+        right in prop::option::of(rows()),
+        predicate in predicate(),
+    ) {
+        let (left, right) = collections(&left, right.as_ref());
+        for (join, _) in Join::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+            let tile = Tile::whole(&join);
+            let (mut wanted, _) = run(&Naive, &join, &tile, &Room::unlimited(1000, 1), true);
+            wanted.sort_unstable();
+            for filter in [&AllPairs as &dyn Filtering, &PpJoin, &GroupJoin] {
+                let source = filter.source(&join, &tile, 100);
+                let mut check = Check { join, pairs: Vec::new() };
+                let mut finder = source.finder();
+                for piece in 0..source.pieces() {
+                    prop_assert!(finder.find(piece, &mut check).unwrap().is_continue());
+                }
+                check.pairs.sort_unstable();
+                prop_assert_eq!(&check.pairs, &wanted, "{}", filter.name());
+            }
+        }
+    }
+}

@@ -1,0 +1,141 @@
+// Which candidates of a CPU filter are in the answer?
+//
+// A chunk holds probes, and for each the candidates starts[p] .. starts[p + 1]. Three ways to share the
+// work: a thread for each probe (A); a block for each probe, which keeps the probe in shared memory,
+// and a thread for each candidate (B); a block for each probe and all its threads for each candidate,
+// which cut the merge of the two sets along its path (C, intersect path).
+
+#define HELD 2048
+
+struct Chunk {
+    const u32* probes;
+    const u32* starts;
+    const u32* candidates;
+    u32 count;
+};
+
+struct Output {
+    // Null where only the number of rows is wanted.
+    Answer* answers;
+    State* state;
+};
+
+// Answers of one thread; rows are summed until the end.
+struct Mine {
+    u64 rows;
+};
+
+__device__ __forceinline__ void check(
+    const Output& out, Mine& mine, const Sets& probes, const Sets& builds,
+    const Predicate& predicate, Answer answer, u32 n, u32 m
+) {
+    if (answer.overlap == 0 || !accepts(predicate, n, m, answer.overlap)) return;
+    if (out.answers == 0) {
+        mine.rows += weight_of(probes, answer.probe) * weight_of(builds, answer.build);
+    } else {
+        out.answers[atomicAdd(&out.state->answered, 1)] = answer;
+    }
+}
+
+__device__ __forceinline__ void finish(const Output& out, const Mine& mine) {
+    if (mine.rows != 0) atomicAdd(&out.state->rows, mine.rows);
+}
+
+extern "C" __global__ void thread_per_probe(
+    Chunk chunk, Sets probes, Sets builds, Predicate predicate, Output out
+) {
+    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
+    if (at >= chunk.count) return;
+    Mine mine = {0};
+    u32 probe = chunk.probes[at];
+    u32 n = size_of(probes, probe);
+    const u32* xs = tokens_of(probes, probe);
+    for (u32 c = chunk.starts[at]; c < chunk.starts[at + 1]; c++) {
+        u32 build = chunk.candidates[c];
+        u32 m = size_of(builds, build);
+        int needed = least_overlap(predicate, n, m);
+        u32 overlap = merge(xs, n, tokens_of(builds, build), m, needed).overlap;
+        check(out, mine, probes, builds, predicate, {probe, build, overlap}, n, m);
+    }
+    finish(out, mine);
+}
+
+// Brings the probe of this block to shared memory, if it is not too large.
+__device__ __forceinline__ const u32* hold(const u32* xs, u32 n, u32* held) {
+    if (n > HELD) return xs;
+    for (u32 i = threadIdx.x; i < n; i += blockDim.x) held[i] = xs[i];
+    __syncthreads();
+    return held;
+}
+
+extern "C" __global__ void block_per_probe(
+    Chunk chunk, Sets probes, Sets builds, Predicate predicate, Output out
+) {
+    __shared__ u32 held[HELD];
+    Mine mine = {0};
+    u32 probe = chunk.probes[blockIdx.x];
+    u32 n = size_of(probes, probe);
+    const u32* xs = hold(tokens_of(probes, probe), n, held);
+    u32 end = chunk.starts[blockIdx.x + 1];
+    for (u32 c = chunk.starts[blockIdx.x] + threadIdx.x; c < end; c += blockDim.x) {
+        u32 build = chunk.candidates[c];
+        u32 m = size_of(builds, build);
+        int needed = least_overlap(predicate, n, m);
+        u32 overlap = merge(xs, n, tokens_of(builds, build), m, needed).overlap;
+        check(out, mine, probes, builds, predicate, {probe, build, overlap}, n, m);
+    }
+    finish(out, mine);
+}
+
+// Where the path of a merge crosses the diagonal i + j = at: the number of xs before it. Of equal
+// tokens the x comes first.
+__device__ __forceinline__ u32 crossing(const u32* xs, u32 n, const u32* ys, u32 m, u32 at) {
+    u32 low = at > m ? at - m : 0, high = min(at, n);
+    while (low < high) {
+        u32 i = (low + high) / 2;
+        if (xs[i] <= ys[at - 1 - i]) low = i + 1; else high = i;
+    }
+    return low;
+}
+
+extern "C" __global__ void block_per_pair(
+    Chunk chunk, Sets probes, Sets builds, Predicate predicate, Output out
+) {
+    __shared__ u32 held[HELD];
+    __shared__ u32 held_candidate[HELD];
+    __shared__ u32 sums[32];
+    Mine mine = {0};
+    u32 probe = chunk.probes[blockIdx.x];
+    u32 n = size_of(probes, probe);
+    const u32* xs = hold(tokens_of(probes, probe), n, held);
+    for (u32 c = chunk.starts[blockIdx.x]; c < chunk.starts[blockIdx.x + 1]; c++) {
+        u32 build = chunk.candidates[c];
+        u32 m = size_of(builds, build);
+        // Nobody reads the candidate before any more: sums were added up after it.
+        const u32* ys = hold(tokens_of(builds, build), m, held_candidate);
+        u32 share = (n + m + blockDim.x - 1) / blockDim.x;
+        u32 from = min(threadIdx.x * share, n + m), to = min(from + share, n + m);
+        u32 i = crossing(xs, n, ys, m, from), i_end = crossing(xs, n, ys, m, to);
+        u32 j = from - i, j_end = to - i_end;
+        u32 common = 0;
+        // A pair of equal tokens is counted where the path takes its y: the x came just before.
+        while (i < i_end || j < j_end) {
+            if (j == j_end || (i < i_end && xs[i] <= ys[j])) {
+                i++;
+            } else {
+                common += i > 0 && xs[i - 1] == ys[j];
+                j++;
+            }
+        }
+        for (int step = 16; step > 0; step /= 2) common += __shfl_xor_sync(~0u, common, step);
+        if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = common;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            u32 overlap = 0;
+            for (u32 w = 0; w < blockDim.x / 32; w++) overlap += sums[w];
+            check(out, mine, probes, builds, predicate, {probe, build, overlap}, n, m);
+        }
+        __syncthreads();
+    }
+    finish(out, mine);
+}

@@ -1,0 +1,118 @@
+// Sets as they lie on the device, and answers as they leave it.
+
+#define BEFORE 0
+#define NOT_LARGER 1
+#define SMALLER 2
+// A self-join whose build sets all come before the probes.
+#define ALL_BEFORE 3
+
+struct Sets {
+    // Where each set begins and ends, less base, in tokens.
+    const u64* offsets;
+    const u32* tokens;
+    // The rows that each set stands for; null where every set stands for one.
+    const u32* weights;
+    u64 base;
+};
+
+__device__ __forceinline__ u32 size_of(const Sets& sets, u32 set) {
+    return (u32)(sets.offsets[set + 1] - sets.offsets[set]);
+}
+
+__device__ __forceinline__ const u32* tokens_of(const Sets& sets, u32 set) {
+    return sets.tokens + (sets.offsets[set] - sets.base);
+}
+
+__device__ __forceinline__ u64 weight_of(const Sets& sets, u32 set) {
+    return sets.weights == 0 ? 1 : sets.weights[set];
+}
+
+// What a worker and its kernels tell each other.
+struct State {
+    // Survivors that asked for room; the first request that found none.
+    u32 reserved;
+    u32 refused;
+    u32 answered;
+    u32 unused;
+    // Pairs of rows, where only their number is wanted.
+    u64 rows;
+    // Entries of lists that were looked at.
+    u64 walked;
+};
+
+struct Answer {
+    u32 probe;
+    u32 build;
+    u32 overlap;
+};
+
+// Room for so many survivors: where they begin, or ~0 if there is none for all of them.
+__device__ __forceinline__ u32 reserve(State* state, u32 count, u32 capacity) {
+    u32 base = atomicAdd(&state->reserved, count);
+    // Requests only rise: after the first that does not fit, none does.
+    if (base > capacity || count > capacity - base) {
+        atomicMin(&state->refused, base);
+        return ~0u;
+    }
+    return base;
+}
+
+// Gives the answers of a warp, all of whose threads come here, one reservation. Without `answers`,
+// rows are counted.
+__device__ __forceinline__ void answer_by_warp(
+    bool found, Answer answer, const Sets& probes, const Sets& builds, Answer* answers, State* state
+) {
+    u32 lane = threadIdx.x % 32;
+    u32 mask = __ballot_sync(~0u, found);
+    if (mask == 0) return;
+    if (answers == 0) {
+        u64 rows = found ? weight_of(probes, answer.probe) * weight_of(builds, answer.build) : 0;
+        for (int step = 16; step > 0; step /= 2) rows += __shfl_xor_sync(~0u, rows, step);
+        if (lane == 0) atomicAdd(&state->rows, rows);
+        return;
+    }
+    u32 base = 0;
+    if (lane == 0) base = atomicAdd(&state->answered, __popc(mask));
+    base = __shfl_sync(~0u, base, 0);
+    if (found) answers[base + __popc(mask & ((1u << lane) - 1))] = answer;
+}
+
+struct Merged {
+    u32 overlap;
+    // Where the first common token stands in xs and ys.
+    u32 first_x, first_y;
+};
+
+// The overlap of two ascending lists, or 0 as soon as it cannot reach what is needed.
+__device__ __forceinline__ Merged merge(const u32* xs, u32 n, const u32* ys, u32 m, int needed) {
+    Merged merged = {0, 0, 0};
+    // How many tokens of each may still go without a partner.
+    int slack_n = (int)n - needed, slack_m = (int)m - needed;
+    if ((slack_n | slack_m) < 0) return merged;
+    u32 i = 0, j = 0;
+    u32 x = xs[0], y = ys[0];
+    while (true) {
+        bool x_on = x <= y, y_on = y <= x;
+        if (x_on && y_on) {
+            if (merged.overlap == 0) {
+                merged.first_x = i;
+                merged.first_y = j;
+            }
+            merged.overlap++;
+        }
+        slack_n -= x_on && !y_on;
+        slack_m -= y_on && !x_on;
+        if ((slack_n | slack_m) < 0) {
+            merged.overlap = 0;
+            return merged;
+        }
+        if (x_on) {
+            if (++i == n) return merged;
+            x = xs[i];
+        }
+        if (y_on) {
+            if (++j == m) return merged;
+            y = ys[j];
+        }
+    }
+}

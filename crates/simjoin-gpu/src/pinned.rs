@@ -1,0 +1,97 @@
+//! Host memory that a device copies from and to by itself.
+//!
+//! Pinning takes far longer than a copy, so memory that is no longer used is kept with its device for
+//! the next array of its size.
+
+use crate::device::{Device, failed};
+use cudarc::driver::{DeviceRepr, result};
+use simjoin_core::Result;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// An array that stays where it is, so that copies need not wait for the host.
+pub(crate) struct Pinned<T> {
+    start: *mut T,
+    len: usize,
+    device: Arc<Device>,
+}
+
+// SAFETY: it owns its memory, as a box does.
+unsafe impl<T: Send> Send for Pinned<T> {}
+
+impl<T: DeviceRepr> Pinned<T> {
+    /// An array of zeros; zeros must be a value.
+    pub(crate) fn zeros(device: &Arc<Device>, len: usize) -> Result<Self> {
+        let bytes = len * size_of::<T>();
+        let start = match device.pinned.take(bytes) {
+            Some(start) => start,
+            None => {
+                let at = failed("asking for pinned memory");
+                device.context.bind_to_thread().map_err(&at)?;
+                // SAFETY: the memory is set before anything reads it.
+                unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(&at)?.cast()
+            }
+        };
+        // SAFETY: there are so many bytes, and nobody else has them.
+        unsafe { start.write_bytes(0, bytes) };
+        Ok(Pinned { start: start.cast(), len, device: device.clone() })
+    }
+}
+
+impl<T> Deref for Pinned<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        // SAFETY: the memory is owned, and was set when it was made.
+        unsafe { std::slice::from_raw_parts(self.start, self.len) }
+    }
+}
+
+impl<T> DerefMut for Pinned<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+}
+
+impl<T> Drop for Pinned<T> {
+    fn drop(&mut self) {
+        self.device.pinned.put(self.start.cast(), self.len * size_of::<T>());
+    }
+}
+
+/// Bytes that a pool keeps at most.
+const KEPT: usize = 256 << 20;
+
+/// Pinned memory that is not used now.
+#[derive(Debug, Default)]
+pub(crate) struct PinnedPool(Mutex<Vec<Spare>>);
+
+#[derive(Debug)]
+struct Spare {
+    start: *mut u8,
+    bytes: usize,
+}
+
+// SAFETY: it owns its memory.
+unsafe impl Send for Spare {}
+
+impl PinnedPool {
+    fn take(&self, bytes: usize) -> Option<*mut u8> {
+        let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = spares.iter().position(|spare| spare.bytes == bytes)?;
+        Some(spares.swap_remove(at).start)
+    }
+
+    fn put(&self, start: *mut u8, bytes: usize) {
+        let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept: usize = spares.iter().map(|spare| spare.bytes).sum();
+        if kept + bytes <= KEPT {
+            spares.push(Spare { start, bytes });
+            return;
+        }
+        // SAFETY: it was allocated so, and nobody uses it any more. A failure leaves the memory
+        // pinned, which harms nothing.
+        let _ = unsafe { result::free_host(start.cast()) };
+    }
+}
