@@ -40,7 +40,7 @@ class Lines(unittest.TestCase):
     def test_a_line(self) -> None:
         timing = bench.parse_line("a", json.dumps(LINE))
         self.assertEqual(timing, Timing(Cell("a", "jaccard", "0.5"), "auto", 2, "ppjoin", 7, 0.2,
-                                        0.3, 5))
+                                        0.3, 5, candidates=9))
 
     def test_a_run_that_was_ended(self) -> None:
         timing = bench.parse_line("a", json.dumps(ENDED))

@@ -106,7 +106,8 @@ def run(context: Context, options: argparse.Namespace) -> Report:
             problems.append(f"{workload.name}: {path}")
             continue
         problems += measure(context, workload, path, options.techniques, cores, result)
-        if workload.name == FILTER_WORKLOAD:
+        wanted = context.thresholds is None or FILTER_THRESHOLD in context.thresholds
+        if workload.name == FILTER_WORKLOAD and wanted:
             result.below.append(filter_table(context, workload, path, problems))
     result.summary += problems
     return Report(result, 1 if problems else 0, (("device", device),))
@@ -158,6 +159,8 @@ def measure(
     asked = [
         one for one in goals if context.thresholds is None or one in context.thresholds
     ]
+    if not asked:
+        return []
     found: dict[tuple[str, str, str], Timing] = {}
     problems = []
     for engine, names in ((GPU, techniques), (CPU, AUTO)):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from .. import bench, data, process, simjoin, statistics, table
+from .. import bench, data, simjoin, statistics, table
 from ..bench import Timing
 from ..cells import Cell
 from ..context import Context, Report, say

@@ -287,7 +287,7 @@ impl<'a> Rows<'a> {
                 "join_median": trial.median(),
                 "runs": trial.runs(),
                 "finished": report.is_some(),
-                "device": report.map(|report| crate::stats::device(report)),
+                "device": report.map(crate::stats::device),
                 "estimated_seconds": seconds,
                 "estimated_pairs": pairs,
             });

@@ -38,6 +38,8 @@ pub enum Error {
         needed: u64,
         /// Bytes allowed.
         limit: u64,
+        /// Whether it is the memory of a device.
+        device: bool,
     },
     /// A backend that is not built in or not present on this machine, and how to get it.
     Unavailable(String),
@@ -72,8 +74,9 @@ impl fmt::Display for Error {
             Error::Input { path, place, message } => write!(f, "{path}: {place}: {message}"),
             Error::Config(message) | Error::Unavailable(message) => f.write_str(message),
             Error::Io { path, source } => write!(f, "{path}: {source}"),
-            Error::Memory { what, needed, limit } => {
-                write!(f, "{what} needs {needed} bytes of memory, but the limit is {limit}")
+            Error::Memory { what, needed, limit, device } => {
+                let memory = if *device { "GPU memory" } else { "memory" };
+                write!(f, "{what} needs {needed} bytes of {memory}, but the limit is {limit}")
             }
             Error::Interrupted => f.write_str("interrupted"),
             Error::Internal(message) => write!(f, "internal error (please report it): {message}"),

@@ -152,6 +152,9 @@ impl PreparedGroups<'_> {
     }
 }
 
+/// Takes the candidates of a probe.
+type TakeFirsts<'t> = dyn FnMut(SetId, &[SetId]) -> ControlFlow<()> + 't;
+
 struct GroupJoinWorker<'a> {
     prepared: &'a PreparedGroups<'a>,
     demands: Demands<'a>,
@@ -227,7 +230,7 @@ impl GroupJoinWorker<'_> {
         &mut self,
         piece: usize,
         sink: &mut dyn PairSink,
-        mut take: Option<&mut dyn FnMut(SetId, &[SetId]) -> ControlFlow<()>>,
+        mut take: Option<&mut TakeFirsts<'_>>,
     ) -> ControlFlow<()> {
         let tile = &self.prepared.pieces[piece];
         let Join { probe: probes, build, order, .. } = self.prepared.join;

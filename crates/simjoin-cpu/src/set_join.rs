@@ -237,9 +237,6 @@ impl<F: Filter> CandidateFinder for SetWorker<'_, F> {
         let base = self.space.index.builds.start;
         for probe in self.pieces[piece].probes.clone() {
             let count = self.filter(probe);
-            if count == 0 {
-                continue;
-            }
             let Space { found, candidates, .. } = &mut self.space;
             let mut kept = 0;
             for at in 0..count {
@@ -247,7 +244,8 @@ impl<F: Filter> CandidateFinder for SetWorker<'_, F> {
                 candidates[kept] = base + unit;
                 kept += usize::from(std::mem::take(&mut found[unit as usize]) > 0);
             }
-            if sink.candidates(probe, &candidates[..kept])?.is_break() || sink.stopped() {
+            let enough = kept > 0 && sink.candidates(probe, &candidates[..kept])?.is_break();
+            if enough || sink.stopped() {
                 return Ok(ControlFlow::Break(()));
             }
         }

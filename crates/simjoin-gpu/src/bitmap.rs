@@ -14,9 +14,8 @@
 //! of sixteenths and never rounds a share down. Blocks without a pair in reach of the length filter
 //! are left out, and every survivor is decided in integers, as `Bounds::accepts` does.
 //!
-//! A full buffer loses nothing: a block that finds no room notes where it stopped, and is run again
-//! from there once the buffer is empty. One step of a block never has more survivors than the buffer
-//! has room for.
+//! A full buffer loses nothing: a warp that finds no room notes where it stopped, and goes on from there
+//! once the buffer is empty. One step of a warp never has more survivors than the buffer has room for.
 //!
 //! Where the universe has no more tokens than a signature has bits, every token has a bit of its own;
 //! the common bits are then the overlap, and no survivor is merged.
@@ -29,7 +28,10 @@
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
 use crate::device::{Device, failed};
-use crate::sets::{Channel, DeviceSets, Predicate, Work, order, sides, source};
+use crate::sets::{
+    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, Work, order, sides,
+    source,
+};
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, sys,
 };
@@ -40,7 +42,6 @@ use simjoin_plan::{
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) const SOURCE: &str = source!("kernels/bitmap.cu");
 
@@ -62,12 +63,15 @@ const SURVIVORS: u64 = 4 << 20;
 const LEAST_SURVIVORS: u64 = 1 << 16;
 
 /// Bytes on the device for each of them.
-const SURVIVOR_BYTES: u64 = size_of::<u64>() as u64 + Channel::ANSWER_BYTES;
+const SURVIVOR_BYTES: u64 = size_of::<u64>() as u64 + Answers::DEVICE_BYTES;
 
 /// Pieces of a join, unless they become too small or too large, in pairs.
 const PIECES: u64 = 8;
 const SMALL_PIECE: u64 = 1 << 29;
 const LARGE_PIECE: u64 = 1 << 33;
+
+/// Items of a piece at most.
+const MAX_ITEMS: usize = 1 << 15;
 
 /// Signatures of all pairs on devices.
 #[derive(Debug)]
@@ -98,8 +102,9 @@ fn shape(bits: u32, tensor: bool) -> Shape {
     match (tensor, bits) {
         (true, 256) => shape(128, 256, 512, 64, 2),
         (true, 512 | 1024) => shape(128, 256, 256, 64, 2),
-        (true, _) => shape(256, 512, 256, 32, 1),
-        // Each thread has a probe. 64 KiB of shared memory are all that some devices have.
+        // 99 KiB of shared memory are all that some devices with such tensor cores have.
+        (true, _) => shape(256, 256, 128, 32, 2),
+        // Each thread has a probe; others have 64 KiB.
         (false, 256 | 512) => shape(256, 256, 256, 64, 1),
         (false, 1024) => shape(256, 256, 128, 64, 1),
         (false, _) => shape(256, 256, 64, 64, 1),
@@ -144,7 +149,13 @@ impl GpuBitmap {
         (STAGES * columns * (self.bits / 8 + 4)).max(rows * self.bits / 8)
     }
 
-    /// Bytes on each device beside the survivors.
+    /// Bytes on the device for each worker: items and how far they are done, and survivors.
+    fn worker_bytes(&self, survivors: u64) -> u64 {
+        let item = size_of::<Item>() as u64 + u64::from(self.shape().threads / 8);
+        item * MAX_ITEMS as u64 + survivors * SURVIVOR_BYTES
+    }
+
+    /// Bytes on each device beside those of the workers.
     fn fixed_bytes(&self, join: &Join<'_>, tile: &Tile) -> u64 {
         let Shape { rows, columns, .. } = self.shape();
         let each = u64::from(20 + self.bits / 8);
@@ -191,13 +202,13 @@ impl Technique for GpuBitmap {
         })
     }
 
-    fn memory_bytes(&self, _: &Join<'_>, _: &Tile, threads: usize) -> u64 {
-        self.workers(threads) * LEAST_SURVIVORS * Channel::HOST_BYTES
+    fn memory_bytes(&self, _: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        self.host_bytes(tile) + self.workers(threads) * LEAST_SURVIVORS * Answers::HOST_BYTES
     }
 
     fn device_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        self.fixed_bytes(join, tile)
-            + self.workers(threads).min(WORKERS as u64) * LEAST_SURVIVORS * SURVIVOR_BYTES
+        let workers = self.workers(threads).min(WORKERS as u64);
+        self.fixed_bytes(join, tile) + workers * self.worker_bytes(LEAST_SURVIVORS)
     }
 
     fn prepare<'a>(
@@ -211,6 +222,14 @@ impl Technique for GpuBitmap {
 }
 
 impl GpuBitmap {
+    /// Bytes on the host beside the answers: shares and sets on their way, and items.
+    fn host_bytes(&self, tile: &Tile) -> u64 {
+        let (probes, builds) = (tile.probes.len() as u64, tile.builds.len() as u64);
+        let blocks = probes / u64::from(self.shape().rows) + 1;
+        let items = blocks * (builds / u64::from(REACH) + 2);
+        (8 + DeviceSets::SENDING) * (probes + builds) + size_of::<Item>() as u64 * items
+    }
+
     fn workers(&self, threads: usize) -> u64 {
         threads.min(WORKERS * self.devices.len()) as u64
     }
@@ -308,8 +327,7 @@ struct Here {
     device: Arc<Device>,
     filter: CudaFunction,
     verify: CudaFunction,
-    /// One for a self-join; probes and build sets for a join of two.
-    sides: Vec<Side>,
+    sides: Sides<Side>,
 }
 
 impl Here {
@@ -320,10 +338,9 @@ impl Here {
         tile: &Tile,
     ) -> Result<Self> {
         let stream = device.context.new_stream().map_err(failed("making a stream"))?;
-        let side = |(sets, range): (&SetCollection, Range<SetId>)| {
-            Side::new(technique, device, &stream, sets, &range, &join.bounds)
-        };
-        let sides = sides(join, tile).map(side).collect::<Result<_>>()?;
+        let sides = Sides::new(join, tile, |sets, range| {
+            Side::new(technique, device, &stream, sets, range, &join.bounds)
+        })?;
         let filter = technique.function(device, "filter")?;
         filter
             .set_attribute(
@@ -334,20 +351,10 @@ impl Here {
         let verify = technique.function(device, "verify")?;
         Ok(Here { device: device.clone(), filter, verify, sides })
     }
-
-    fn probes(&self) -> &Side {
-        &self.sides[0]
-    }
-
-    fn builds(&self) -> &Side {
-        &self.sides[self.sides.len() - 1]
-    }
 }
 
 struct Signed {
-    devices: Vec<Here>,
-    /// Workers made so far: they take the devices in turn.
-    made: AtomicUsize,
+    devices: Devices<Here>,
     shape: Shape,
     shared_bytes: u32,
     predicate: Predicate,
@@ -362,10 +369,10 @@ struct Signed {
 
 impl Signed {
     fn new(technique: &GpuBitmap, join: &Join<'_>, tile: &Tile, room: &Room) -> Result<Self> {
-        let here = |device| Here::new(technique, device, join, tile);
-        let devices: Vec<Here> = technique.devices.iter().map(here).collect::<Result<_>>()?;
+        let here = |device: &Arc<Device>| Here::new(technique, device, join, tile);
+        let devices = Devices::new(&technique.devices, here)?;
         let shape = technique.shape();
-        let items = items(join, tile, &devices[0], shape);
+        let items = items(join, tile, devices.first(), shape);
         let pairs_of =
             |item: &Item| u64::from(item.to - item.from) * u64::from(shape.rows * shape.columns);
         let all: u64 = items.iter().map(pairs_of).sum();
@@ -374,19 +381,20 @@ impl Signed {
         let (mut start, mut pairs) = (0, 0);
         for (at, item) in items.iter().enumerate() {
             pairs += pairs_of(item);
-            if pairs >= piece || at + 1 == items.len() {
+            if pairs >= piece || at + 1 - start == MAX_ITEMS || at + 1 == items.len() {
                 pieces.push(start..at + 1);
                 (start, pairs) = (at + 1, 0);
             }
         }
         let workers = technique.workers(room.threads).max(1);
         let spare = room.device_bytes.saturating_sub(technique.fixed_bytes(join, tile));
-        let on_device = spare / (workers.min(WORKERS as u64) * SURVIVOR_BYTES);
-        let on_host = room.bytes / (workers * Channel::HOST_BYTES);
+        let on_device = spare / workers.min(WORKERS as u64);
+        let on_device = on_device.saturating_sub(technique.worker_bytes(0)) / SURVIVOR_BYTES;
+        let on_host =
+            room.bytes.saturating_sub(technique.host_bytes(tile)) / (workers * Answers::HOST_BYTES);
         let survivors = on_device.min(on_host).clamp(LEAST_SURVIVORS, SURVIVORS);
         Ok(Signed {
             devices,
-            made: AtomicUsize::new(0),
             shape,
             shared_bytes: technique.shared_bytes(),
             predicate: Predicate::new(&join.bounds),
@@ -402,7 +410,8 @@ impl Signed {
 
 /// Blocks of probes with the ranges of build sets that the length filter leaves them.
 fn items(join: &Join<'_>, tile: &Tile, here: &Here, shape: Shape) -> Vec<Item> {
-    let (rows_from, columns_from) = (here.probes().sets.first, here.builds().sets.first);
+    let (rows_from, columns_from) =
+        (here.sides.probes().sets.first, here.sides.builds().sets.first);
     let Shape { rows, columns, .. } = shape;
     let reaches = reaches(join, tile);
     let mut items = Vec::new();
@@ -442,8 +451,7 @@ impl Prepared for Signed {
     }
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
-        let turn = self.made.fetch_add(1, Ordering::Relaxed);
-        let here = &self.devices[turn % self.devices.len()];
+        let here = self.devices.deal();
         let channel = Channel::new(&here.device, self.survivors)?;
         let at = failed("making the buffers of a worker");
         // SAFETY: nothing is read before it was written.
@@ -460,23 +468,72 @@ struct SignedWorker<'a> {
     verified: u64,
 }
 
-impl SignedWorker<'_> {
-    /// Verifies the survivors and hands the answers on.
-    fn verify(&mut self, count: u32, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        let Signed { predicate, order, exact, .. } = self.signed;
-        let (probes, builds) = (self.here.probes(), self.here.builds());
-        self.verified += u64::from(count);
-        let answers = self.channel.answers_argument(sink);
-        let survivors = &self.survivors;
-        let verify = &self.here.verify;
-        let state = self.channel.timed(Work::Verify, |channel| {
-            let stream = channel.stream.clone();
+/// Items on the device, and where each warp of each block is to go on.
+struct Sent {
+    items: CudaSlice<Item>,
+    progress: CudaSlice<u32>,
+}
+
+impl Stages for SignedWorker<'_> {
+    type Piece = Sent;
+
+    fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+
+    fn filter(&mut self, sent: &mut Sent) -> Result<State> {
+        let (signed, here) = (self.signed, self.here);
+        let (probes, builds) = (here.sides.probes(), here.sides.builds());
+        let row_end = signed.tile.probes.end - probes.sets.first;
+        let tile = &signed.tile.builds;
+        let columns = tile.start - builds.sets.first..tile.end - builds.sets.first;
+        let capacity = self.survivors.len() as u32;
+        let survivors = &mut self.survivors;
+        self.channel.timed(Work::Filter, |channel| {
             // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
             unsafe {
+                channel
+                    .stream
+                    .launch_builder(&here.filter)
+                    .arg(&probes.signatures)
+                    .arg(&probes.probe_rooms)
+                    .arg(&builds.signatures)
+                    .arg(&builds.rough_rooms)
+                    .arg(&sent.items)
+                    .arg(&mut sent.progress)
+                    .arg(&signed.order)
+                    .arg(&row_end)
+                    .arg(&columns.start)
+                    .arg(&columns.end)
+                    .arg(survivors)
+                    .arg(&capacity)
+                    .arg(&mut channel.state)
+                    .launch(LaunchConfig {
+                        grid_dim: (sent.items.len() as u32, 1, 1),
+                        block_dim: (signed.shape.threads, 1, 1),
+                        shared_mem_bytes: signed.shared_bytes,
+                    })
+                    .map_err(failed("comparing signatures"))?;
+            }
+            Ok(())
+        })
+    }
+
+    fn verify(&mut self, count: u32, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        let Signed { predicate, order, exact, .. } = self.signed;
+        let here = self.here;
+        let (probes, builds) = (here.sides.probes(), here.sides.builds());
+        self.verified += u64::from(count);
+        let survivors = &self.survivors;
+        let state = self.channel.timed(Work::Verify, |channel| {
+            let stream = &channel.stream;
+            let answers = channel.answers.argument(stream, sink.only_counts());
+            // SAFETY: as above.
+            unsafe {
                 stream
-                    .launch_builder(verify)
-                    .arg(&probes.sets.argument(&stream))
-                    .arg(&builds.sets.argument(&stream))
+                    .launch_builder(&here.verify)
+                    .arg(&probes.sets.argument(stream))
+                    .arg(&builds.sets.argument(stream))
                     .arg(&probes.signatures)
                     .arg(&probes.probe_rooms)
                     .arg(&builds.signatures)
@@ -503,64 +560,18 @@ impl SignedWorker<'_> {
 
 impl Worker for SignedWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        let (signed, here) = (self.signed, self.here);
         let at = failed("comparing signatures");
-        let items = &signed.items[signed.pieces[piece].clone()];
-        let Shape { threads, rows, columns: width, .. } = signed.shape;
-        // Where each warp of each block is to go on.
-        let begin = vec![0u32; items.len() * (threads / 32) as usize];
-        let stream = self.channel.stream.clone();
-        let sent = stream.clone_htod(items).map_err(&at)?;
-        let mut progress = stream.clone_htod(&begin).map_err(&at)?;
-        let (probes, builds) = (here.probes(), here.builds());
-        let row_end = signed.tile.probes.end - probes.sets.first;
-        let tile = &signed.tile.builds;
-        let columns = tile.start - builds.sets.first..tile.end - builds.sets.first;
-        let capacity = self.survivors.len() as u32;
+        let items = &self.signed.items[self.signed.pieces[piece].clone()];
+        let Shape { threads, rows, columns, .. } = self.signed.shape;
         let ranges: u64 = items.iter().map(|item| u64::from(item.to - item.from)).sum();
-        self.channel.trace.compared += ranges * u64::from(rows * width);
-        loop {
-            self.channel.reset()?;
-            let survivors = &mut self.survivors;
-            let state = self.channel.timed(Work::Filter, |channel| {
-                // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes
-                // them.
-                unsafe {
-                    stream
-                        .launch_builder(&here.filter)
-                        .arg(&probes.signatures)
-                        .arg(&probes.probe_rooms)
-                        .arg(&builds.signatures)
-                        .arg(&builds.rough_rooms)
-                        .arg(&sent)
-                        .arg(&mut progress)
-                        .arg(&signed.order)
-                        .arg(&row_end)
-                        .arg(&columns.start)
-                        .arg(&columns.end)
-                        .arg(survivors)
-                        .arg(&capacity)
-                        .arg(&mut channel.state)
-                        .launch(LaunchConfig {
-                            grid_dim: (items.len() as u32, 1, 1),
-                            block_dim: (threads, 1, 1),
-                            shared_mem_bytes: signed.shared_bytes,
-                        })
-                        .map_err(&at)?;
-                }
-                Ok(())
-            })?;
-            let survivors = state.survivors();
-            if survivors > 0 && self.verify(survivors, sink)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            if sink.stopped() {
-                return Ok(ControlFlow::Break(()));
-            }
-            if state.complete() {
-                return Ok(ControlFlow::Continue(()));
-            }
-        }
+        self.channel.trace.compared += ranges * u64::from(rows * columns);
+        let stream = &self.channel.stream;
+        let warps = items.len() * (threads / 32) as usize;
+        let sent = Sent {
+            items: stream.clone_htod(items).map_err(&at)?,
+            progress: stream.alloc_zeros(warps).map_err(&at)?,
+        };
+        self.both(sent, sink)
     }
 
     fn candidates(&self) -> u64 {

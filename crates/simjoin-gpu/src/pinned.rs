@@ -77,21 +77,26 @@ struct Spare {
 unsafe impl Send for Spare {}
 
 impl PinnedPool {
+    /// Spare memory of this size; where there is none, that of other sizes is given back.
     fn take(&self, bytes: usize) -> Option<*mut u8> {
         let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = spares.iter().position(|spare| spare.bytes == bytes)?;
-        Some(spares.swap_remove(at).start)
+        if let Some(at) = spares.iter().position(|spare| spare.bytes == bytes) {
+            return Some(spares.swap_remove(at).start);
+        }
+        spares.drain(..).for_each(|spare| free(spare.start));
+        None
     }
 
     fn put(&self, start: *mut u8, bytes: usize) {
         let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept: usize = spares.iter().map(|spare| spare.bytes).sum();
-        if kept + bytes <= KEPT {
-            spares.push(Spare { start, bytes });
-            return;
-        }
-        // SAFETY: it was allocated so, and nobody uses it any more. A failure leaves the memory
-        // pinned, which harms nothing.
-        let _ = unsafe { result::free_host(start.cast()) };
+        let spare = Spare { start, bytes };
+        if kept + bytes <= KEPT { spares.push(spare) } else { free(start) }
     }
+}
+
+fn free(start: *mut u8) {
+    // SAFETY: it was allocated so, and nobody uses it any more. A failure leaves the memory pinned, which
+    // harms nothing.
+    let _ = unsafe { result::free_host(start.cast()) };
 }

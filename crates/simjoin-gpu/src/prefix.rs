@@ -25,23 +25,26 @@
 //!
 //! # Memory
 //!
-//! On the device 4 bytes a token, 20 a set, 12 a probe, 8 for each token of the universe that stands in
-//! several rows, 16 for each prefix token of a block, and 28 for each survivor that a worker has room
-//! for. Blocks become smaller where memory is short.
+//! On the device 4 bytes a token, 16 a set, 12 for each 256 prefix tokens of a probe, 8 for each token of
+//! the universe that stands in several rows, 16 for each prefix token of a block, and for each worker
+//! 2 MiB and 24 bytes for each survivor that it has room for. Blocks become smaller where memory is
+//! short.
 
 use crate::device::{Device, failed};
-use crate::sets::{Channel, DeviceSets, Predicate, Work, order, sides, source};
+use crate::sets::{
+    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, Work, order, sides,
+    source,
+};
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys,
 };
-use simjoin_core::{PairSink, Result, SetCollection, SetId};
+use simjoin_core::{PairSink, Result, SetCollection, SetId, SizeClass};
 use simjoin_plan::{
     Cost, Join, Prepared, Reach, Room, Survey, Technique, Tile, Trace, Units, Worker,
     build_prefixes, reaches,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) const SOURCE: &str = source!("kernels/prefix.cu");
 
@@ -58,6 +61,9 @@ const BLOCKS: usize = 16;
 /// Entries of a block at most: places in the lists are 32-bit numbers.
 const MAX_ENTRIES: u64 = 1 << 31;
 
+/// Blocks where memory is short.
+const MANY_BLOCKS: u64 = 500;
+
 /// Prefix tokens that a warp looks at.
 const ITEM: u32 = 256;
 
@@ -69,7 +75,7 @@ const SURVIVORS: u64 = 4 << 20;
 const LEAST_SURVIVORS: u64 = 1 << 16;
 
 const ENTRY_BYTES: u64 = size_of::<Entry>() as u64;
-const SURVIVOR_BYTES: u64 = size_of::<Survivor>() as u64 + Channel::ANSWER_BYTES;
+const SURVIVOR_BYTES: u64 = size_of::<Survivor>() as u64 + Answers::DEVICE_BYTES;
 
 /// A prefix index on devices.
 #[derive(Debug)]
@@ -88,13 +94,19 @@ impl GpuPrefix {
         let bytes = |(sets, range): (&SetCollection, Range<SetId>)| {
             DeviceSets::bytes(sets, &range) + 4 * range.len() as u64
         };
-        let items: u64 = reaches.iter().map(|reach| reach.probes.len() as u64 * parts(reach)).sum();
+        let items = items_of(reaches);
         let tokens = u64::from(join.build.universe() - join.build.lonely_tokens());
-        let tables = 4 * join.build.classes().len() + 12 * join.probe.classes().len();
+        let tables = 4 * join.build.classes().len() + 8 * join.probe.classes().len();
         sides(join, tile).map(bytes).sum::<u64>()
             + size_of::<Item>() as u64 * items
             + 8 * (tokens + 1)
             + tables as u64
+    }
+
+    /// Bytes on the host beside the answers: sets and classes on their way, and items.
+    fn host_bytes(tile: &Tile, reaches: &[Reach]) -> u64 {
+        let sets = (tile.probes.len() + tile.builds.len()) as u64;
+        (4 + DeviceSets::SENDING) * sets + size_of::<Item>() as u64 * items_of(reaches)
     }
 
     /// Bytes of the progress and the survivors of each worker.
@@ -103,9 +115,10 @@ impl GpuPrefix {
     }
 }
 
-/// How many warps look at the prefix of a probe.
-fn parts(reach: &Reach) -> u64 {
-    u64::from(reach.prefix.div_ceil(ITEM))
+/// How many items there are.
+fn items_of(reaches: &[Reach]) -> u64 {
+    let items = |reach: &Reach| reach.probes.len() as u64 * u64::from(reach.prefix.div_ceil(ITEM));
+    reaches.iter().map(items).sum()
 }
 
 impl Technique for GpuPrefix {
@@ -134,17 +147,23 @@ impl Technique for GpuPrefix {
         })
     }
 
-    fn memory_bytes(&self, _: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        // Items and classes are made on the host.
-        16 * (tile.probes.len() + tile.builds.len()) as u64
-            + self.workers(threads) * LEAST_SURVIVORS * Channel::HOST_BYTES
+    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        Self::host_bytes(tile, &reaches(join, tile))
+            + self.workers(threads) * LEAST_SURVIVORS * Answers::HOST_BYTES
     }
 
     fn device_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
         let reaches = reaches(join, tile);
-        let longest = build_prefixes(join, tile, &reaches).into_iter().max().unwrap_or(0);
+        let prefixes = build_prefixes(join, tile, &reaches);
+        let longest = prefixes.iter().copied().max().unwrap_or(0);
+        let in_class = |class: &SizeClass| {
+            u64::from(class.end.min(tile.builds.end))
+                .saturating_sub(u64::from(class.start.max(tile.builds.start)))
+        };
+        let classes = join.build.classes().iter().zip(&prefixes);
+        let all: u64 = classes.map(|(class, &prefix)| in_class(class) * u64::from(prefix)).sum();
         Self::fixed_bytes(join, tile, &reaches)
-            + ENTRY_BYTES * u64::from(longest)
+            + ENTRY_BYTES * u64::from(longest).max(all / MANY_BLOCKS)
             + self.workers(threads).min(WORKERS as u64) * Self::worker_bytes(LEAST_SURVIVORS)
     }
 
@@ -175,7 +194,7 @@ unsafe impl DeviceRepr for Entry {}
 struct Survivor {
     probe: u32,
     build: u32,
-    positions: [u32; 2],
+    position: u32,
 }
 
 // SAFETY: numbers, laid out as in the kernels.
@@ -199,7 +218,6 @@ unsafe impl DeviceRepr for Item {}
 struct DeviceReach {
     begin: u32,
     end: u32,
-    prefix: u32,
 }
 
 // SAFETY: numbers, laid out as in the kernels.
@@ -224,16 +242,19 @@ struct Here {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
     kernels: Kernels,
-    /// One for a self-join; probes and build sets for a join of two.
-    sides: Vec<DeviceSets>,
-    /// The size class of each set, for each side.
-    classes: Vec<CudaSlice<u32>>,
+    sides: Sides<Side>,
     reaches: CudaSlice<DeviceReach>,
     prefixes: CudaSlice<u32>,
     items: CudaSlice<Item>,
     begins: CudaSlice<u32>,
     ends: CudaSlice<u32>,
     entries: CudaSlice<Entry>,
+}
+
+struct Side {
+    sets: DeviceSets,
+    /// The size class of each set.
+    classes: CudaSlice<u32>,
 }
 
 struct Kernels {
@@ -246,9 +267,7 @@ struct Kernels {
 
 struct Listed<'a> {
     join: Join<'a>,
-    devices: Vec<Here>,
-    /// Workers made so far: they take the devices in turn.
-    made: AtomicUsize,
+    devices: Devices<Here>,
     predicate: Predicate,
     order: u32,
     reaches: Vec<Reach>,
@@ -278,10 +297,11 @@ impl<'a> Listed<'a> {
         let longest = blocks.iter().map(|(_, entries)| *entries).max().unwrap_or(0);
         let spare = spare.saturating_sub(longest * ENTRY_BYTES) / on_one;
         let on_device = spare.saturating_sub(8 * PIECE as u64) / SURVIVOR_BYTES;
-        let on_host = room.bytes / (workers * Channel::HOST_BYTES);
+        let on_host = room.bytes.saturating_sub(GpuPrefix::host_bytes(tile, &reaches))
+            / (workers * Answers::HOST_BYTES);
         let survivors = on_device.min(on_host).clamp(LEAST_SURVIVORS, SURVIVORS);
         let first = sides(join, tile).next().map_or(0, |(_, range)| range.start);
-        let mut items = Vec::new();
+        let mut items = Vec::with_capacity(items_of(&reaches) as usize);
         let mut class_items = vec![0];
         for reach in &reaches {
             for probe in reach.probes.clone() {
@@ -294,11 +314,12 @@ impl<'a> Listed<'a> {
             }
             class_items.push(items.len());
         }
-        let here = |device| Here::new(device, join, tile, &reaches, &prefixes, &items, longest);
+        let here = |device: &Arc<Device>| {
+            Here::new(device, join, tile, &reaches, &prefixes, &items, longest)
+        };
         Ok(Listed {
             join: *join,
-            devices: technique.devices.iter().map(here).collect::<Result<_>>()?,
-            made: AtomicUsize::new(0),
+            devices: Devices::new(&technique.devices, here)?,
             predicate: Predicate::new(&join.bounds),
             order: order(join, tile),
             reaches,
@@ -358,19 +379,17 @@ impl Here {
     ) -> Result<Self> {
         let at = failed("sending sets to the device");
         let stream = device.context.new_stream().map_err(failed("making a stream"))?;
-        let ranges: Vec<_> = sides(join, tile).collect();
-        let mut on_device = Vec::new();
-        let mut classes = Vec::new();
-        for (sets, range) in &ranges {
-            on_device.push(DeviceSets::new(&stream, sets, range)?);
-            let of: Vec<u32> = range.clone().map(|set| sets.class_of(set)).collect();
-            classes.push(stream.clone_htod(&of).map_err(&at)?);
-        }
-        let first = ranges.last().map_or(0, |(_, range)| range.start);
+        let sides = Sides::new(join, tile, |sets, range| {
+            let classes: Vec<u32> = range.clone().map(|set| sets.class_of(set)).collect();
+            Ok(Side {
+                sets: DeviceSets::new(&stream, sets, range)?,
+                classes: stream.clone_htod(&classes).map_err(&at)?,
+            })
+        })?;
+        let first = sides.builds().sets.first;
         let reach = |reach: &Reach| DeviceReach {
             begin: reach.builds.start.saturating_sub(first),
             end: reach.builds.end.saturating_sub(first),
-            prefix: reach.prefix,
         };
         let reaches: Vec<DeviceReach> = reaches.iter().map(reach).collect();
         let tokens = (join.build.universe() - join.build.lonely_tokens()) as usize + 1;
@@ -395,8 +414,7 @@ impl Here {
                 probe: kernel("probe_lists")?,
                 verify: kernel("verify")?,
             },
-            sides: on_device,
-            classes,
+            sides,
             reaches: stream.clone_htod(&reaches).map_err(&at)?,
             prefixes: stream.clone_htod(prefixes).map_err(&at)?,
             items: stream.clone_htod(items).map_err(&at)?,
@@ -407,14 +425,6 @@ impl Here {
         };
         here.stream.synchronize().map_err(&at)?;
         Ok(here)
-    }
-
-    fn probes(&self) -> &DeviceSets {
-        &self.sides[0]
-    }
-
-    fn builds(&self) -> &DeviceSets {
-        &self.sides[self.sides.len() - 1]
     }
 
     fn lists(&self, join: &Join<'_>, stream: &CudaStream) -> ListsArgument {
@@ -435,10 +445,9 @@ impl Here {
         let mut taken = stream.clone_htod(&[0u32]).map_err(&at)?;
         let lists = self.lists(join, &stream);
         let tokens = join.build.universe() - join.build.lonely_tokens();
-        let first = self.builds().first;
-        let (from, to) = (block.start - first, block.end - first);
-        let builds = self.builds().argument(&stream);
-        let classes = &self.classes[self.classes.len() - 1];
+        let Side { sets, classes } = self.sides.builds();
+        let (from, to) = (block.start - sets.first, block.end - sets.first);
+        let builds = sets.argument(&stream);
         let grid = |threads: u64| LaunchConfig {
             grid_dim: (threads.div_ceil(u64::from(THREADS)).max(1) as u32, 1, 1),
             block_dim: (THREADS, 1, 1),
@@ -482,7 +491,7 @@ impl Prepared for Listed<'_> {
 
     fn begin(&mut self, round: usize) -> Result<()> {
         let block = self.blocks[round].clone();
-        for here in &mut self.devices {
+        for here in self.devices.iter_mut() {
             here.list(&self.join, &block)?;
         }
         // What probes reach rises with their size, so those that reach the block are neighbours.
@@ -510,8 +519,7 @@ impl Prepared for Listed<'_> {
     }
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
-        let turn = self.made.fetch_add(1, Ordering::Relaxed);
-        let here = &self.devices[turn % self.devices.len()];
+        let here = self.devices.deal();
         let at = failed("making the buffers of a worker");
         let channel = Channel::new(&here.device, self.survivors)?;
         // SAFETY: nothing is read before it was written.
@@ -533,22 +541,71 @@ struct ListWorker<'a> {
     verified: u64,
 }
 
-impl ListWorker<'_> {
-    /// Verifies the survivors and hands the answers on.
-    fn verify(&mut self, count: u32, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        let here = self.here;
-        self.verified += u64::from(count);
-        let answers = self.channel.answers_argument(sink);
-        let survivors = &self.survivors;
-        let predicate = &self.listed.predicate;
-        let state = self.channel.timed(Work::Verify, |channel| {
-            let stream = channel.stream.clone();
+impl Stages for ListWorker<'_> {
+    /// Items.
+    type Piece = Range<usize>;
+
+    fn channel(&mut self) -> &mut Channel {
+        &mut self.channel
+    }
+
+    fn filter(&mut self, items: &mut Range<usize>) -> Result<State> {
+        let (listed, here) = (self.listed, self.here);
+        let (probes, builds) = (here.sides.probes(), here.sides.builds());
+        let count = items.len() as u32;
+        let first = builds.sets.first;
+        let (from, to) = (listed.block.start - first, listed.block.end - first);
+        let capacity = self.survivors.len() as u32;
+        let (survivors, progress) = (&mut self.survivors, &mut self.progress);
+        let state = self.channel.timed(Work::Filter, |channel| {
+            let stream = &channel.stream;
             // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
             unsafe {
                 stream
+                    .launch_builder(&here.kernels.probe)
+                    .arg(&probes.sets.argument(stream))
+                    .arg(&probes.classes)
+                    .arg(&here.reaches)
+                    .arg(&builds.sets.argument(stream))
+                    .arg(&here.lists(&listed.join, stream))
+                    .arg(&here.items.slice(items.clone()))
+                    .arg(&count)
+                    .arg(progress)
+                    .arg(&from)
+                    .arg(&to)
+                    .arg(&listed.predicate)
+                    .arg(&listed.order)
+                    .arg(survivors)
+                    .arg(&capacity)
+                    .arg(&mut channel.state)
+                    .launch(LaunchConfig {
+                        grid_dim: ((32 * count).div_ceil(THREADS), 1, 1),
+                        block_dim: (THREADS, 1, 1),
+                        shared_mem_bytes: 0,
+                    })
+                    .map_err(failed("walking lists"))?;
+            }
+            Ok(())
+        })?;
+        self.channel.trace.compared += state.walked;
+        Ok(state)
+    }
+
+    fn verify(&mut self, count: u32, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        let here = self.here;
+        let (probes, builds) = (&here.sides.probes().sets, &here.sides.builds().sets);
+        self.verified += u64::from(count);
+        let survivors = &self.survivors;
+        let predicate = &self.listed.predicate;
+        let state = self.channel.timed(Work::Verify, |channel| {
+            let stream = &channel.stream;
+            let answers = channel.answers.argument(stream, sink.only_counts());
+            // SAFETY: as above.
+            unsafe {
+                stream
                     .launch_builder(&here.kernels.verify)
-                    .arg(&here.probes().argument(&stream))
-                    .arg(&here.builds().argument(&stream))
+                    .arg(&probes.argument(stream))
+                    .arg(&builds.argument(stream))
                     .arg(survivors)
                     .arg(&count)
                     .arg(predicate)
@@ -563,66 +620,16 @@ impl ListWorker<'_> {
             }
             Ok(())
         })?;
-        self.channel.hand_on(&state, (here.probes().first, here.builds().first), sink)
+        self.channel.hand_on(&state, (probes.first, builds.first), sink)
     }
 }
 
 impl Worker for ListWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        let (listed, here) = (self.listed, self.here);
-        let at = failed("walking lists");
-        let stream = self.channel.stream.clone();
-        let piece = listed.pieces[piece].clone();
-        stream.memset_zeros(&mut self.progress).map_err(&at)?;
-        let count = piece.len() as u32;
-        let first = here.builds().first;
-        let (from, to) = (listed.block.start - first, listed.block.end - first);
-        let capacity = self.survivors.len() as u32;
-        loop {
-            self.channel.reset()?;
-            let (survivors, progress) = (&mut self.survivors, &mut self.progress);
-            let state = self.channel.timed(Work::Filter, |channel| {
-                // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes
-                // them.
-                unsafe {
-                    stream
-                        .launch_builder(&here.kernels.probe)
-                        .arg(&here.probes().argument(&stream))
-                        .arg(&here.classes[0])
-                        .arg(&here.reaches)
-                        .arg(&here.builds().argument(&stream))
-                        .arg(&here.lists(&listed.join, &stream))
-                        .arg(&here.items.slice(piece.clone()))
-                        .arg(&count)
-                        .arg(progress)
-                        .arg(&from)
-                        .arg(&to)
-                        .arg(&listed.predicate)
-                        .arg(&listed.order)
-                        .arg(survivors)
-                        .arg(&capacity)
-                        .arg(&mut channel.state)
-                        .launch(LaunchConfig {
-                            grid_dim: ((32 * count).div_ceil(THREADS), 1, 1),
-                            block_dim: (THREADS, 1, 1),
-                            shared_mem_bytes: 0,
-                        })
-                        .map_err(&at)?;
-                }
-                Ok(())
-            })?;
-            self.channel.trace.compared += state.walked;
-            let survivors = state.survivors();
-            if survivors > 0 && self.verify(survivors, sink)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            if sink.stopped() {
-                return Ok(ControlFlow::Break(()));
-            }
-            if state.complete() {
-                return Ok(ControlFlow::Continue(()));
-            }
-        }
+        let items = self.listed.pieces[piece].clone();
+        let progress = &mut self.progress;
+        self.channel.stream.memset_zeros(progress).map_err(failed("walking lists"))?;
+        self.both(items, sink)
     }
 
     fn candidates(&self) -> u64 {

@@ -8,6 +8,7 @@ use simjoin_core::{Bounds, Measure, PairSink, Result, SetCollection, SetId, SetP
 use simjoin_plan::{Join, Order, Tile, Trace};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 /// What every kernel source begins with.
@@ -89,6 +90,9 @@ pub(crate) struct SetsArgument {
 unsafe impl DeviceRepr for SetsArgument {}
 
 impl DeviceSets {
+    /// Bytes on the host while sets are sent, for each of them.
+    pub(crate) const SENDING: u64 = 12;
+
     /// Bytes on the device.
     pub(crate) fn bytes(sets: &SetCollection, range: &Range<SetId>) -> u64 {
         let offsets = sets.offsets();
@@ -166,26 +170,8 @@ unsafe impl DeviceRepr for State {}
 unsafe impl ValidAsZeroBits for State {}
 
 impl State {
-    pub(crate) const BEGIN: State =
+    const BEGIN: State =
         State { reserved: 0, refused: u32::MAX, answered: 0, unused: 0, rows: 0, walked: 0 };
-
-    pub(crate) fn answered(&self) -> usize {
-        self.answered as usize
-    }
-
-    pub(crate) fn rows(&self) -> u64 {
-        self.rows
-    }
-
-    /// How many survivors have found room.
-    pub(crate) fn survivors(&self) -> u32 {
-        self.reserved.min(self.refused)
-    }
-
-    /// Whether all have.
-    pub(crate) fn complete(&self) -> bool {
-        self.refused == u32::MAX
-    }
 }
 
 /// An answer as the device writes it.
@@ -199,24 +185,78 @@ pub(crate) struct Answer {
 
 // SAFETY: three numbers, laid out as in the kernels.
 unsafe impl DeviceRepr for Answer {}
-// SAFETY: zeros are numbers.
-unsafe impl ValidAsZeroBits for Answer {}
 
-impl Answer {
-    /// As a pair of sets, of which these are the first on the device.
-    pub(crate) fn pair(&self, probe: SetId, build: SetId) -> SetPair {
-        SetPair { probe: probe + self.probe, build: build + self.build, overlap: self.overlap }
+/// Answers on a device, and on their way from there to a sink.
+pub(crate) struct Answers {
+    on_device: CudaSlice<Answer>,
+    found: Vec<Answer>,
+    pairs: Vec<SetPair>,
+}
+
+impl Answers {
+    /// Bytes on the device for each answer that there is room for.
+    pub(crate) const DEVICE_BYTES: u64 = size_of::<Answer>() as u64;
+    /// The same on the host.
+    pub(crate) const HOST_BYTES: u64 = (size_of::<Answer>() + size_of::<SetPair>()) as u64;
+
+    pub(crate) fn new(stream: &Arc<CudaStream>, capacity: usize) -> Result<Self> {
+        let at = failed("making the buffers of a worker");
+        // SAFETY: nothing is read before it was written.
+        let on_device = unsafe { stream.alloc(capacity) }.map_err(at)?;
+        Ok(Answers { on_device, found: Vec::new(), pairs: Vec::new() })
+    }
+
+    /// Where a kernel is to put them: nowhere if only their number is wanted.
+    pub(crate) fn argument(&self, stream: &CudaStream, only_counts: bool) -> sys::CUdeviceptr {
+        if only_counts { 0 } else { self.on_device.device_ptr(stream).0 }
+    }
+
+    /// Hands on what a state, which has come back from the device, says that there is. `firsts` are
+    /// the first probe and the first build set on the device.
+    pub(crate) fn hand_on(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        state: &State,
+        firsts: (SetId, SetId),
+        sink: &mut dyn PairSink,
+        trace: &mut Trace,
+    ) -> Result<ControlFlow<()>> {
+        if sink.only_counts() {
+            sink.count(state.rows);
+            return Ok(ControlFlow::Continue(()));
+        }
+        let answered = state.answered as usize;
+        if answered == 0 {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let at = failed("fetching answers");
+        let waiting = Instant::now();
+        self.found.clear();
+        self.found.reserve_exact(answered);
+        self.found.resize(answered, Answer::default());
+        let from = self.on_device.slice(..answered);
+        stream.memcpy_dtoh(&from, self.found.as_mut_slice()).map_err(&at)?;
+        stream.synchronize().map_err(&at)?;
+        let seconds = waiting.elapsed().as_secs_f64();
+        trace.copies += seconds;
+        trace.waited += seconds;
+        self.pairs.clear();
+        self.pairs.reserve_exact(answered);
+        self.pairs.extend(self.found.iter().map(|answer| SetPair {
+            probe: firsts.0 + answer.probe,
+            build: firsts.1 + answer.build,
+            overlap: answer.overlap,
+        }));
+        Ok(sink.push(&self.pairs))
     }
 }
 
-/// A worker's way to its device: a stream, buffers for answers, and what it took.
+/// A worker's way to its device: a stream, room for answers, and what it took.
 pub(crate) struct Channel {
     pub(crate) stream: Arc<CudaStream>,
-    pub(crate) answers: CudaSlice<Answer>,
+    pub(crate) answers: Answers,
     pub(crate) state: CudaSlice<State>,
     pub(crate) trace: Trace,
-    found: Vec<Answer>,
-    pairs: Vec<SetPair>,
     clock: [CudaEvent; 2],
 }
 
@@ -228,34 +268,18 @@ pub(crate) enum Work {
 }
 
 impl Channel {
-    /// Bytes on the device for each answer that there is room for.
-    pub(crate) const ANSWER_BYTES: u64 = size_of::<Answer>() as u64;
-    /// The same on the host.
-    pub(crate) const HOST_BYTES: u64 = (size_of::<Answer>() + size_of::<SetPair>()) as u64;
-
     pub(crate) fn new(device: &Device, capacity: usize) -> Result<Self> {
         let at = failed("making the buffers of a worker");
         let stream = device.context.new_stream().map_err(&at)?;
-        // SAFETY: nothing is read before it was written.
-        let answers = unsafe { stream.alloc(capacity) }.map_err(&at)?;
+        let answers = Answers::new(&stream, capacity)?;
         let state = stream.clone_htod(&[State::BEGIN]).map_err(&at)?;
-        let event = || {
-            let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
-            device.context.new_event(Some(flags)).map_err(failed("making an event"))
-        };
-        let clock = [event()?, event()?];
-        let (found, pairs) = (Vec::new(), Vec::new());
-        Ok(Channel { stream, answers, state, trace: Trace::default(), found, pairs, clock })
+        let clock = [timer(device)?, timer(device)?];
+        Ok(Channel { stream, answers, state, trace: Trace::default(), clock })
     }
 
-    pub(crate) fn reset(&mut self) -> Result<()> {
+    fn reset(&mut self) -> Result<()> {
         let at = failed("starting a kernel");
         self.stream.memcpy_htod(&[State::BEGIN], &mut self.state).map_err(at)
-    }
-
-    /// Where answers go: nowhere if only their number is wanted.
-    pub(crate) fn answers_argument(&self, sink: &dyn PairSink) -> sys::CUdeviceptr {
-        if sink.only_counts() { 0 } else { self.answers.device_ptr(&self.stream).0 }
     }
 
     /// Gives work to the device, waits for it and for the state that it leaves.
@@ -273,7 +297,7 @@ impl Channel {
         self.stream.memcpy_dtoh(&self.state, &mut state).map_err(&at)?;
         self.stream.synchronize().map_err(&at)?;
         self.trace.waited += waiting.elapsed().as_secs_f64();
-        let seconds = self.clock[0].elapsed_ms(&self.clock[1]).map_err(&at)? as f64 / 1e3;
+        let seconds = f64::from(self.clock[0].elapsed_ms(&self.clock[1]).map_err(&at)?) / 1e3;
         match what {
             Work::Filter => self.trace.filter += seconds,
             Work::Verify => self.trace.verify += seconds,
@@ -288,28 +312,104 @@ impl Channel {
         firsts: (SetId, SetId),
         sink: &mut dyn PairSink,
     ) -> Result<ControlFlow<()>> {
-        if sink.only_counts() {
-            sink.count(state.rows);
-            return Ok(ControlFlow::Continue(()));
-        }
-        let answered = state.answered as usize;
-        if answered == 0 {
-            return Ok(ControlFlow::Continue(()));
-        }
-        let at = failed("fetching answers");
-        let waiting = Instant::now();
-        self.found.resize(answered, Answer::default());
-        let from = self.answers.slice(..answered);
-        self.stream.memcpy_dtoh(&from, self.found.as_mut_slice()).map_err(&at)?;
-        self.stream.synchronize().map_err(&at)?;
-        let seconds = waiting.elapsed().as_secs_f64();
-        self.trace.copies += seconds;
-        self.trace.waited += seconds;
         let begin = Instant::now();
-        self.pairs.clear();
-        self.pairs.extend(self.found.iter().map(|answer| answer.pair(firsts.0, firsts.1)));
-        let flow = sink.push(&self.pairs);
-        self.trace.host += begin.elapsed().as_secs_f64();
+        let waited = self.trace.waited;
+        let flow = self.answers.hand_on(&self.stream, state, firsts, sink, &mut self.trace)?;
+        let waited = self.trace.waited - waited;
+        self.trace.host += begin.elapsed().as_secs_f64() - waited;
         Ok(flow)
+    }
+}
+
+/// An event that knows when it happened.
+pub(crate) fn timer(device: &Device) -> Result<CudaEvent> {
+    let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
+    device.context.new_event(Some(flags)).map_err(failed("making an event"))
+}
+
+/// A filter whose survivors go into a buffer, and their verification.
+pub(crate) trait Stages {
+    /// What a piece is made of, and how far it is done.
+    type Piece;
+
+    fn channel(&mut self) -> &mut Channel;
+
+    /// Goes on filtering until all is done or the buffer is full.
+    fn filter(&mut self, piece: &mut Self::Piece) -> Result<State>;
+
+    /// Verifies so many survivors and hands the answers on.
+    fn verify(&mut self, count: u32, sink: &mut dyn PairSink) -> Result<ControlFlow<()>>;
+
+    /// By turns, until all is done.
+    fn both(&mut self, mut piece: Self::Piece, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        loop {
+            self.channel().reset()?;
+            let state = self.filter(&mut piece)?;
+            let survivors = state.reserved.min(state.refused);
+            if survivors > 0 && self.verify(survivors, sink)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if sink.stopped() {
+                return Ok(ControlFlow::Break(()));
+            }
+            if state.refused == u32::MAX {
+                return Ok(ControlFlow::Continue(()));
+            }
+        }
+    }
+}
+
+/// What each device has, among which workers are dealt out.
+pub(crate) struct Devices<T> {
+    all: Vec<T>,
+    dealt: AtomicUsize,
+}
+
+impl<T> Devices<T> {
+    pub(crate) fn new(
+        devices: &[Arc<Device>],
+        make: impl FnMut(&Arc<Device>) -> Result<T>,
+    ) -> Result<Self> {
+        let all = devices.iter().map(make).collect::<Result<_>>()?;
+        Ok(Devices { all, dealt: AtomicUsize::new(0) })
+    }
+
+    /// The device of the next worker.
+    pub(crate) fn deal(&self) -> &T {
+        &self.all[self.dealt.fetch_add(1, Ordering::Relaxed) % self.all.len()]
+    }
+
+    pub(crate) fn first(&self) -> &T {
+        &self.all[0]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.all.iter_mut()
+    }
+}
+
+/// What is held of the sets of a tile: once for a self-join, of probes and build sets otherwise.
+pub(crate) struct Sides<T>(Vec<T>);
+
+impl<T> Sides<T> {
+    pub(crate) fn new(
+        join: &Join<'_>,
+        tile: &Tile,
+        mut make: impl FnMut(&SetCollection, &Range<SetId>) -> Result<T>,
+    ) -> Result<Self> {
+        let make = |(sets, range): (&SetCollection, Range<SetId>)| make(sets, &range);
+        Ok(Sides(sides(join, tile).map(make).collect::<Result<_>>()?))
+    }
+
+    pub(crate) fn probes(&self) -> &T {
+        &self.0[0]
+    }
+
+    pub(crate) fn builds(&self) -> &T {
+        &self.0[self.0.len() - 1]
     }
 }

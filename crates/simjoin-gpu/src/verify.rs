@@ -14,7 +14,8 @@
 //!
 //! The three ways to verify share a chunk among threads differently: **A** a thread for each probe,
 //! **B** a block for each probe, which keeps it in shared memory, and a thread for each candidate,
-//! **C** a block for each pair, whose threads cut the merge along its path. Which is best follows the
+//! **C** a block for each probe, whose threads take one candidate after the other and cut the merge
+//! along its path. Which is best follows the
 //! size of the sets. Of `group-join`'s candidates the device gets those that meet first; the other
 //! members of their groups are verified by the host, as published.
 //!
@@ -30,7 +31,7 @@
 
 use crate::device::{Device, failed};
 use crate::pinned::Pinned;
-use crate::sets::{Answer, DeviceSets, Predicate, SetsArgument, State, sides, source};
+use crate::sets::{Answers, DeviceSets, Devices, Predicate, Sides, State, sides, source, timer};
 use cudarc::driver::{
     CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig,
     PushKernelArg, sys,
@@ -42,7 +43,6 @@ use simjoin_cpu::{
 use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Trace, Units, Worker};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 pub(crate) const SOURCE: &str = source!("kernels/candidates.cu");
@@ -58,7 +58,7 @@ const PER_PROBE: u64 = 4;
 const SLOTS: usize = 2;
 
 /// Pieces for each thread, so that all end at about the same time.
-const PIECES: usize = 16;
+const PIECES: usize = 8;
 
 /// How candidates are verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,7 +67,7 @@ pub enum Way {
     A,
     /// A block for each probe, a thread for each candidate.
     B,
-    /// A block for each pair.
+    /// A block for each probe, all its threads for each candidate.
     C,
 }
 
@@ -84,7 +84,7 @@ impl Way {
         match self {
             Way::A => "thread_per_probe",
             Way::B => "block_per_probe",
-            Way::C => "block_per_pair",
+            Way::C => "block_per_candidate",
         }
     }
 
@@ -139,6 +139,12 @@ impl GpuVerify {
         sides(join, tile).map(bytes).sum()
     }
 
+    /// Bytes on the host beside chunks and answers: the filter's, and sets on their way.
+    fn host_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        let sets = (tile.probes.len() + tile.builds.len()) as u64;
+        self.filter.technique().memory_bytes(join, tile, threads) + DeviceSets::SENDING * sets
+    }
+
     /// Workers that share a device.
     fn on_one(&self, threads: usize) -> u64 {
         threads.div_ceil(self.devices.len()) as u64
@@ -148,10 +154,6 @@ impl GpuVerify {
 /// Bytes of a chunk, on the host and on the device.
 fn chunk_bytes(candidates: u64) -> u64 {
     4 * candidates + 8 * (candidates / PER_PROBE + 1)
-}
-
-fn answer_bytes(candidates: u64) -> u64 {
-    candidates * size_of::<Answer>() as u64
 }
 
 impl Technique for GpuVerify {
@@ -177,13 +179,12 @@ impl Technique for GpuVerify {
     }
 
     fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        let each = chunk_bytes(LEAST_CHUNK) + 2 * answer_bytes(LEAST_CHUNK);
-        self.filter.technique().memory_bytes(join, tile, threads)
-            + threads as u64 * SLOTS as u64 * each
+        let each = chunk_bytes(LEAST_CHUNK) + LEAST_CHUNK * Answers::HOST_BYTES;
+        self.host_bytes(join, tile, threads) + threads as u64 * SLOTS as u64 * each
     }
 
     fn device_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        let each = chunk_bytes(LEAST_CHUNK) + answer_bytes(LEAST_CHUNK);
+        let each = chunk_bytes(LEAST_CHUNK) + LEAST_CHUNK * Answers::DEVICE_BYTES;
         Self::sets_bytes(join, tile) + self.on_one(threads) * SLOTS as u64 * each
     }
 
@@ -195,15 +196,14 @@ impl Technique for GpuVerify {
     ) -> Result<Box<dyn Prepared + 'a>> {
         let threads = room.threads.max(1);
         let filter = self.filter.technique();
-        let on_host = room.bytes.saturating_sub(filter.memory_bytes(join, tile, threads))
+        let on_host = room.bytes.saturating_sub(self.host_bytes(join, tile, threads))
             / (threads * SLOTS) as u64;
         let on_device = room.device_bytes.saturating_sub(Self::sets_bytes(join, tile))
             / (self.on_one(threads) * SLOTS as u64);
         // What a candidate takes at most on either side: with a share of a probe, and answers.
-        let each = chunk_bytes(PER_PROBE) / PER_PROBE + 2 * answer_bytes(1);
+        let each = chunk_bytes(PER_PROBE) / PER_PROBE + Answers::HOST_BYTES;
         let chunk = (on_host.min(on_device) / each).clamp(LEAST_CHUNK, CHUNK);
-        let here = |device| Here::new(device, self.way, join, tile);
-        let devices = self.devices.iter().map(here).collect::<Result<_>>()?;
+        let here = |device: &Arc<Device>| Here::new(device, self.way, join, tile);
         let offsets = join.probe.offsets();
         let Range { start, end } = tile.probes;
         let tokens = offsets[end as usize] - offsets[start as usize];
@@ -211,8 +211,7 @@ impl Technique for GpuVerify {
         let piece = (tokens / (threads * PIECES)).max(room.piece_tokens);
         Ok(Box::new(Offloaded {
             source: filter.source(join, tile, piece),
-            devices,
-            made: AtomicUsize::new(0),
+            devices: Devices::new(&self.devices, here)?,
             way: self.way,
             predicate: Predicate::new(&join.bounds),
             chunk: chunk as usize,
@@ -224,34 +223,22 @@ impl Technique for GpuVerify {
 struct Here {
     device: Arc<Device>,
     verify: CudaFunction,
-    sides: Vec<DeviceSets>,
+    sides: Sides<DeviceSets>,
 }
 
 impl Here {
     fn new(device: &Arc<Device>, way: Way, join: &Join<'_>, tile: &Tile) -> Result<Self> {
         let stream = device.context.new_stream().map_err(failed("making a stream"))?;
-        let side =
-            |(sets, range): (&SetCollection, Range<SetId>)| DeviceSets::new(&stream, sets, &range);
-        let sides = sides(join, tile).map(side).collect::<Result<_>>()?;
+        let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&stream, sets, range))?;
         let verify = device.function(SOURCE, &[], way.kernel())?;
         stream.synchronize().map_err(failed("sending sets to the device"))?;
         Ok(Here { device: device.clone(), verify, sides })
-    }
-
-    fn probes(&self) -> &DeviceSets {
-        &self.sides[0]
-    }
-
-    fn builds(&self) -> &DeviceSets {
-        &self.sides[self.sides.len() - 1]
     }
 }
 
 struct Offloaded<'a> {
     source: Box<dyn CandidateSource + 'a>,
-    devices: Vec<Here>,
-    /// Workers made so far: they take the devices in turn.
-    made: AtomicUsize,
+    devices: Devices<Here>,
     way: Way,
     predicate: Predicate,
     chunk: usize,
@@ -263,8 +250,7 @@ impl Prepared for Offloaded<'_> {
     }
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
-        let turn = self.made.fetch_add(1, Ordering::Relaxed);
-        let here = &self.devices[turn % self.devices.len()];
+        let here = self.devices.deal();
         let slot = || Slot::new(&here.device, self.chunk);
         let slots = [slot()?, slot()?];
         Ok(Box::new(OffloadWorker {
@@ -274,7 +260,6 @@ impl Prepared for Offloaded<'_> {
                 here,
                 slots,
                 filling: 0,
-                pairs: Vec::new(),
                 verified: 0,
                 trace: Trace::default(),
             },
@@ -313,12 +298,11 @@ struct Slot {
     /// Where the candidates of each probe begin, and where the last ones end.
     starts: Pinned<u32>,
     state: Pinned<State>,
-    answers: Vec<Answer>,
+    answers: Answers,
     device_candidates: CudaSlice<u32>,
     device_probes: CudaSlice<u32>,
     device_starts: CudaSlice<u32>,
     device_state: CudaSlice<State>,
-    device_answers: CudaSlice<Answer>,
     /// Of its own, so that one chunk is copied while another is verified.
     stream: Arc<CudaStream>,
     /// When the copies began, when they ended, and when the answers were complete.
@@ -335,10 +319,6 @@ impl Slot {
         let at = failed("making the buffers of a worker");
         let stream = device.context.new_stream().map_err(&at)?;
         let probes = chunk / PER_PROBE as usize + 1;
-        let event = || {
-            let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
-            device.context.new_event(Some(flags)).map_err(&at)
-        };
         // SAFETY: nothing is read before it was written.
         unsafe {
             Ok(Slot {
@@ -346,13 +326,12 @@ impl Slot {
                 probes: Pinned::zeros(device, probes)?,
                 starts: Pinned::zeros(device, probes + 1)?,
                 state: Pinned::zeros(device, 1)?,
-                answers: Vec::new(),
+                answers: Answers::new(&stream, chunk)?,
                 device_candidates: stream.alloc(chunk).map_err(&at)?,
                 device_probes: stream.alloc(probes).map_err(&at)?,
                 device_starts: stream.alloc(probes + 1).map_err(&at)?,
                 device_state: stream.alloc(1).map_err(&at)?,
-                device_answers: stream.alloc(chunk).map_err(&at)?,
-                events: [event()?, event()?, event()?],
+                events: [timer(device)?, timer(device)?, timer(device)?],
                 stream,
                 filled: 0,
                 probe_count: 0,
@@ -374,7 +353,6 @@ struct Pipeline<'a> {
     slots: [Slot; SLOTS],
     /// The slot that is being filled.
     filling: usize,
-    pairs: Vec<SetPair>,
     verified: u64,
     trace: Trace,
 }
@@ -404,11 +382,11 @@ impl Pipeline<'_> {
             count: count as u32,
         };
         let output = OutputArgument {
-            answers: if counts { 0 } else { slot.device_answers.device_ptr(stream).0 },
+            answers: slot.answers.argument(stream, counts),
             state: slot.device_state.device_ptr(stream).0,
         };
-        let probes: SetsArgument = here.probes().argument(stream);
-        let builds: SetsArgument = here.builds().argument(stream);
+        let probes = here.sides.probes().argument(stream);
+        let builds = here.sides.builds().argument(stream);
         // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them; they
         // are left alone until the last event.
         unsafe {
@@ -443,27 +421,8 @@ impl Pipeline<'_> {
         self.trace.copies += f64::from(begin.elapsed_ms(copied).map_err(&at)?) / 1e3;
         self.trace.verify += f64::from(copied.elapsed_ms(done).map_err(&at)?) / 1e3;
         let state = slot.state[0];
-        if sink.only_counts() {
-            sink.count(state.rows());
-            return Ok(ControlFlow::Continue(()));
-        }
-        let answered = state.answered();
-        if answered == 0 {
-            return Ok(ControlFlow::Continue(()));
-        }
-        let waiting = Instant::now();
-        slot.answers.resize(answered, Answer::default());
-        let from = slot.device_answers.slice(..answered);
-        let at = failed("fetching answers");
-        slot.stream.memcpy_dtoh(&from, slot.answers.as_mut_slice()).map_err(&at)?;
-        slot.stream.synchronize().map_err(&at)?;
-        let seconds = waiting.elapsed().as_secs_f64();
-        self.trace.copies += seconds;
-        self.trace.waited += seconds;
-        let (probe, build) = (self.here.probes().first, self.here.builds().first);
-        self.pairs.clear();
-        self.pairs.extend(slot.answers.iter().map(|answer| answer.pair(probe, build)));
-        Ok(sink.push(&self.pairs))
+        let firsts = (self.here.sides.probes().first, self.here.sides.builds().first);
+        slot.answers.hand_on(&slot.stream, &state, firsts, sink, &mut self.trace)
     }
 
     /// Sends the chunk that is being filled, and turns to the other one.
@@ -491,7 +450,7 @@ impl CandidateSink for Taker<'_, '_, '_> {
 
     fn candidates(&mut self, probe: SetId, mut builds: &[SetId]) -> Result<ControlFlow<()>> {
         let here = self.pipeline.here;
-        let first = here.builds().first;
+        let first = here.sides.builds().first;
         while !builds.is_empty() {
             let slot = &mut self.pipeline.slots[self.pipeline.filling];
             let room = slot.candidates.len() - slot.filled;
@@ -502,7 +461,7 @@ impl CandidateSink for Taker<'_, '_, '_> {
                 continue;
             }
             let (now, later) = builds.split_at(room.min(builds.len()));
-            slot.probes[slot.probe_count] = probe - here.probes().first;
+            slot.probes[slot.probe_count] = probe - here.sides.probes().first;
             slot.starts[slot.probe_count] = slot.filled as u32;
             slot.probe_count += 1;
             let to = &mut slot.candidates[slot.filled..slot.filled + now.len()];

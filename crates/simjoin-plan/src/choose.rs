@@ -126,18 +126,28 @@ pub fn choose(
         if survey.pairs == 0 {
             continue;
         }
-        let consider = |technique: &&dyn Technique| {
-            let cost: Cost = technique.cost(&survey, units)?;
-            fits(join, &tile, *technique, means).then_some(cost)
-        };
-        let costs: Vec<Option<Cost>> = offered.iter().map(consider).collect();
-        let cheapest = (0..offered.len())
-            .filter_map(|at| Some((costs[at]?.seconds(JUDGED_ON), at)))
-            .min_by(|a, b| a.0.total_cmp(&b.0));
-        let considered = costs.iter().map(|cost| cost.map(|cost| cost.seconds(means.threads)));
-        let considered = considered.collect();
+        let cost = |technique: &&dyn Technique| technique.cost(&survey, units);
+        let costs: Vec<Option<Cost>> = offered.iter().map(cost).collect();
+        let mut by_cost: Vec<(f64, usize)> =
+            (0..offered.len()).filter_map(|at| Some((costs[at]?.seconds(JUDGED_ON), at))).collect();
+        by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut considered = vec![None; offered.len()];
+        for &(_, at) in &by_cost {
+            if fits(join, &tile, offered[at], means) {
+                considered[at] = costs[at].map(|cost| cost.seconds(means.threads));
+            }
+        }
         // When none fits at once, the first that can be done in passes is.
-        let technique = cheapest.map_or(0, |(_, at)| at);
+        let cheapest = by_cost.iter().map(|&(_, at)| at).find(|&at| considered[at].is_some());
+        let technique = cheapest.unwrap_or_else(|| {
+            let in_turn: Vec<usize> = if on_device {
+                by_cost.iter().map(|&(_, at)| at).collect()
+            } else {
+                (0..offered.len()).collect()
+            };
+            let can = |at: usize| tiles_in_passes(join, &tile, offered[at], means).is_ok();
+            in_turn.iter().copied().find(|&at| can(at)).unwrap_or(in_turn[0])
+        });
         let pairs = survey.pairs;
         let choice = Choice { tile, technique, considered, pairs };
         match choices.last_mut() {
@@ -174,19 +184,26 @@ fn fits(join: &Join<'_>, tile: &Tile, technique: &dyn Technique, means: &Means<'
     excess(join, tile, technique, means).is_none()
 }
 
-/// What a technique needs for a tile and the limit that this exceeds, if it does.
+/// Bytes that a technique needs for a tile and that exceed a limit, and whether on a device.
 fn excess(
     join: &Join<'_>,
     tile: &Tile,
     technique: &dyn Technique,
     means: &Means<'_>,
-) -> Option<(u64, u64)> {
-    let over = |needed: u64, limit: u64| (needed > limit).then_some((needed, limit));
-    let host = || over(technique.memory_bytes(join, tile, means.threads), means.memory);
-    let device = || over(technique.device_bytes(join, tile, means.threads), means.device_memory);
-    let limited = |limit: u64| limit != u64::MAX;
-    let host = limited(means.memory).then(host).flatten();
-    host.or_else(|| limited(means.device_memory).then(device).flatten())
+) -> Option<(u64, bool)> {
+    if means.memory != u64::MAX {
+        let needed = technique.memory_bytes(join, tile, means.threads);
+        if needed > means.memory {
+            return Some((needed, false));
+        }
+    }
+    if means.device_memory != u64::MAX {
+        let needed = technique.device_bytes(join, tile, means.threads);
+        if needed > means.device_memory {
+            return Some((needed, true));
+        }
+    }
+    None
 }
 
 /// Cuts the probes into ranges of sizes with about equally many pairs each, and finds what they
@@ -223,10 +240,7 @@ fn in_passes(
     let mut all = Vec::new();
     for choice in choices {
         let technique = offered[choice.technique];
-        let tiles = match tiles_within(join, &choice.tile, technique, means, false) {
-            Err(Error::Memory { .. }) => tiles_within(join, &choice.tile, technique, means, true)?,
-            tiles => tiles?,
-        };
+        let tiles = tiles_in_passes(join, &choice.tile, technique, means)?;
         let parts = tiles.len();
         all.extend(tiles.into_iter().map(|tile| {
             Choice {
@@ -242,6 +256,18 @@ fn in_passes(
         }));
     }
     Ok(all)
+}
+
+fn tiles_in_passes(
+    join: &Join<'_>,
+    tile: &Tile,
+    technique: &dyn Technique,
+    means: &Means<'_>,
+) -> Result<Vec<Tile>> {
+    match tiles_within(join, tile, technique, means, false) {
+        Err(Error::Memory { .. }) => tiles_within(join, tile, technique, means, true),
+        tiles => tiles,
+    }
 }
 
 fn tiles_within(
@@ -271,14 +297,16 @@ fn tiles_within(
             .filter(|tile| reaches(join, tile).iter().any(|reach| reach.pairs > 0))
             .collect();
         let excess = tiles.iter().filter_map(|tile| excess(join, tile, technique, means)).max();
-        let Some((needed, limit)) = excess else { return Ok(tiles) };
+        let Some((needed, device)) = excess else { return Ok(tiles) };
         // Each pass walks all probes: with passes this small the join would not end.
-        if tiles.len() > MAX_PASSES || builds.len() == tile.builds.len() || tokens == 1 {
-            let place = if limit == means.memory { "" } else { " on the device" };
+        let uncut =
+            builds.len() == tile.builds.len() && (!cut_probes || probes.len() == tile.probes.len());
+        if tiles.len() > MAX_PASSES || uncut || tokens == 1 {
             return Err(Error::Memory {
-                what: format!("{} in {} passes{place}", technique.name(), tiles.len()),
+                what: format!("{} in {} passes", technique.name(), tiles.len()),
                 needed,
-                limit,
+                limit: if device { means.device_memory } else { means.memory },
+                device,
             });
         }
         tokens /= 2;
@@ -288,7 +316,7 @@ fn tiles_within(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tile::tests::collection;
+    use crate::tile::tests::{collection, collections};
     use crate::{Prepared, Room};
     use simjoin_core::{Bounds, Measure, Predicate};
 
@@ -352,6 +380,11 @@ mod tests {
             assert_eq!(all, pairs(&Tile::whole(&join)), "{limit}");
         }
         let refused = choose(&join, &offered, &means(19)).unwrap_err().to_string();
-        assert!(refused.contains("on the device") && refused.contains("19"), "{refused}");
+        assert!(refused.contains("GPU memory") && refused.contains("19"), "{refused}");
+        // A single build set is no reason not to cut the probes.
+        let (sets, one) = collections(&sizes, Some(&[4]));
+        let (join, _) = Join::parts(&sets, one.as_ref(), false, bounds)[0];
+        let choices = choose(&join, &offered, &means(900)).unwrap();
+        assert!(choices.len() > 1 && choices.iter().all(|choice| choice.tile.builds.len() == 1));
     }
 }

@@ -81,13 +81,25 @@ pub(crate) mod tests {
 
     /// Sets of these sizes without a common token.
     pub(crate) fn collection(sizes: &[u32]) -> SetCollection {
-        let mut raw = RawSets::default();
+        collections(sizes, None).0
+    }
+
+    /// Sets of these sizes, no two of which share a token.
+    pub(crate) fn collections(
+        left: &[u32],
+        right: Option<&[u32]>,
+    ) -> (SetCollection, Option<SetCollection>) {
         let mut next = 0;
-        for &size in sizes {
-            raw.push(&(next..next + size).collect::<Vec<_>>());
-            next += size;
-        }
-        prepare(raw, None, next as usize).unwrap().0
+        let mut raw = |sizes: &[u32]| {
+            let mut raw = RawSets::default();
+            for &size in sizes {
+                raw.push(&(next..next + size).collect::<Vec<_>>());
+                next += size;
+            }
+            raw
+        };
+        let (left, right) = (raw(left), right.map(&mut raw));
+        prepare(left, right, next as usize).unwrap()
     }
 
     fn jaccard(threshold: &str) -> Bounds {

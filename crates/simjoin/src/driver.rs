@@ -223,9 +223,12 @@ impl Plan {
     /// An error about memory speaks of all of it.
     fn with_sink(&self, error: Error) -> Error {
         match error {
-            Error::Memory { what, needed, limit } if limit == self.limits.for_technique() => {
-                Error::Memory { what, needed: needed + self.limits.sink, limit: self.limits.memory }
-            }
+            Error::Memory { what, needed, device: false, .. } => Error::Memory {
+                what,
+                needed: needed + self.limits.sink,
+                limit: self.limits.memory,
+                device: false,
+            },
             other => other,
         }
     }

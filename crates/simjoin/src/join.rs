@@ -106,7 +106,7 @@ impl fmt::Display for Engine {
 pub struct Report {
     /// Pairs of rows in the answer.
     pub pairs: u64,
-    /// Pairs of distinct sets that were verified.
+    /// Pairs of distinct sets that were verified; one that a filter let through twice counts twice.
     pub candidates: u64,
     /// The technique that ran; several are joined by `+`.
     pub technique: String,
@@ -299,7 +299,8 @@ impl Join {
     }
 
     /// Hands every pair of rows to `take`, in batches. The order is that of the technique and does not
-    /// depend on the number of threads, as long as the memory suffices for one pass. `take` may
+    /// depend on the number of threads, as long as the memory suffices for one pass; on a GPU there is
+    /// none. `take` may
     /// answer `Break` to end the join early.
     pub fn pairs(
         &self,

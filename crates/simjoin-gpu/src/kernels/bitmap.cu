@@ -7,8 +7,8 @@
 //     32 pop(r & s) + room(r) + room(s) >= 0    with    room(x) = 16 share(x) - 16 pop(x)
 //
 // in units of 1/16 bit. pop(r & s) of a whole tile is a product of bit matrices. The filter adds
-// floor(room(r) / 32) + ceil(room(s) / 32), so a survivor's sum is not negative; others that are not
-// are found by `verify`, which looks at the signatures again in full precision.
+// floor(room(r) / 32) + ceil(room(s) / 32): no pair of the answer has a negative sum. `verify` looks at
+// the signatures of those that survive again, in full precision.
 //
 // A block takes ROWS probes, an equal part for each warp, which keeps them in registers, and goes
 // through ranges of COLUMNS build sets that all warps share, in steps of STEP. Survivors are written to

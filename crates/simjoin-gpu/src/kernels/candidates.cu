@@ -20,25 +20,22 @@ struct Output {
     State* state;
 };
 
-// Answers of one thread; rows are summed until the end.
-struct Mine {
-    u64 rows;
-};
-
+// Answers a pair if it is in the answer; where only rows are wanted, adds them to the thread's own.
 __device__ __forceinline__ void check(
-    const Output& out, Mine& mine, const Sets& probes, const Sets& builds,
+    const Output& out, u64& rows, const Sets& probes, const Sets& builds,
     const Predicate& predicate, Answer answer, u32 n, u32 m
 ) {
     if (answer.overlap == 0 || !accepts(predicate, n, m, answer.overlap)) return;
     if (out.answers == 0) {
-        mine.rows += weight_of(probes, answer.probe) * weight_of(builds, answer.build);
+        rows += weight_of(probes, answer.probe) * weight_of(builds, answer.build);
     } else {
         out.answers[atomicAdd(&out.state->answered, 1)] = answer;
     }
 }
 
-__device__ __forceinline__ void finish(const Output& out, const Mine& mine) {
-    if (mine.rows != 0) atomicAdd(&out.state->rows, mine.rows);
+// Adds the rows that a thread has counted.
+__device__ __forceinline__ void finish(const Output& out, u64 rows) {
+    if (rows != 0) atomicAdd(&out.state->rows, rows);
 }
 
 extern "C" __global__ void thread_per_probe(
@@ -46,7 +43,7 @@ extern "C" __global__ void thread_per_probe(
 ) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     if (at >= chunk.count) return;
-    Mine mine = {0};
+    u64 rows = 0;
     u32 probe = chunk.probes[at];
     u32 n = size_of(probes, probe);
     const u32* xs = tokens_of(probes, probe);
@@ -55,9 +52,9 @@ extern "C" __global__ void thread_per_probe(
         u32 m = size_of(builds, build);
         int needed = least_overlap(predicate, n, m);
         u32 overlap = merge(xs, n, tokens_of(builds, build), m, needed).overlap;
-        check(out, mine, probes, builds, predicate, {probe, build, overlap}, n, m);
+        check(out, rows, probes, builds, predicate, {probe, build, overlap}, n, m);
     }
-    finish(out, mine);
+    finish(out, rows);
 }
 
 // Brings the probe of this block to shared memory, if it is not too large.
@@ -72,7 +69,7 @@ extern "C" __global__ void block_per_probe(
     Chunk chunk, Sets probes, Sets builds, Predicate predicate, Output out
 ) {
     __shared__ u32 held[HELD];
-    Mine mine = {0};
+    u64 rows = 0;
     u32 probe = chunk.probes[blockIdx.x];
     u32 n = size_of(probes, probe);
     const u32* xs = hold(tokens_of(probes, probe), n, held);
@@ -82,9 +79,9 @@ extern "C" __global__ void block_per_probe(
         u32 m = size_of(builds, build);
         int needed = least_overlap(predicate, n, m);
         u32 overlap = merge(xs, n, tokens_of(builds, build), m, needed).overlap;
-        check(out, mine, probes, builds, predicate, {probe, build, overlap}, n, m);
+        check(out, rows, probes, builds, predicate, {probe, build, overlap}, n, m);
     }
-    finish(out, mine);
+    finish(out, rows);
 }
 
 // Where the path of a merge crosses the diagonal i + j = at: the number of xs before it. Of equal
@@ -98,13 +95,13 @@ __device__ __forceinline__ u32 crossing(const u32* xs, u32 n, const u32* ys, u32
     return low;
 }
 
-extern "C" __global__ void block_per_pair(
+extern "C" __global__ void block_per_candidate(
     Chunk chunk, Sets probes, Sets builds, Predicate predicate, Output out
 ) {
     __shared__ u32 held[HELD];
     __shared__ u32 held_candidate[HELD];
     __shared__ u32 sums[32];
-    Mine mine = {0};
+    u64 rows = 0;
     u32 probe = chunk.probes[blockIdx.x];
     u32 n = size_of(probes, probe);
     const u32* xs = hold(tokens_of(probes, probe), n, held);
@@ -133,9 +130,9 @@ extern "C" __global__ void block_per_pair(
         if (threadIdx.x == 0) {
             u32 overlap = 0;
             for (u32 w = 0; w < blockDim.x / 32; w++) overlap += sums[w];
-            check(out, mine, probes, builds, predicate, {probe, build, overlap}, n, m);
+            check(out, rows, probes, builds, predicate, {probe, build, overlap}, n, m);
         }
         __syncthreads();
     }
-    finish(out, mine);
+    finish(out, rows);
 }

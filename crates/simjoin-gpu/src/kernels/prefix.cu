@@ -23,15 +23,14 @@ struct Entry {
 struct Survivor {
     u32 probe;
     u32 build;
+    // Where the common token stands in the probe.
     u32 i;
-    u32 j;
 };
 
-// What the probes of a size meet, and how many tokens their prefix has.
+// What the probes of a size meet.
 struct Reach {
     u32 begin;
     u32 end;
-    u32 prefix;
 };
 
 // A probe and the part of its prefix that a warp looks at.
@@ -67,7 +66,7 @@ __device__ __forceinline__ u64 signature_of(const u32* tokens, u32 size, u32 top
     return xor_of_warp(mine);
 }
 
-// The exclusive running xor of a warp's values; `all` of them is taken from `rest` for what follows.
+// The xor of the values of the threads before this one in its warp.
 __device__ __forceinline__ u64 xor_before(u64 value) {
     u64 sum = value;
     for (u32 distance = 1; distance < 32; distance *= 2) {
@@ -178,7 +177,6 @@ extern "C" __global__ void probe_lists(
             if (lane >= distance) end += lower;
         }
         u32 all = __shfl_sync(~0u, end, 31);
-        walked += all;
         for (u32 step = first == resume.x ? resume.y : 0; step < all; step += 32) {
             u32 at = step + lane;
             // The list that holds it: the first that ends after it.
@@ -192,29 +190,36 @@ extern "C" __global__ void probe_lists(
             u32 owner_list = __shfl_sync(~0u, list, owner);
             u64 own = __shfl_sync(~0u, signature, owner);
             bool survives = false;
-            Survivor survivor = {item.probe, 0, first + owner, 0};
+            Survivor survivor = {item.probe, 0, first + owner};
             if (at < all) {
                 Entry entry = lists.entries[owner_list + (at - (owner_end - owner_length))];
                 survivor.build = entry.set;
-                survivor.j = entry.position;
+                u32 i = survivor.i, j = entry.position;
                 if (entry.set >= from && entry.set < to) {
                     u32 m = size_of(builds, entry.set);
                     int needed = least_overlap(predicate, n, m);
-                    int left = (int)min(n - survivor.i, m - survivor.j);
-                    int room = (int)n + (int)m - 2 * needed - (int)(survivor.i + survivor.j);
+                    int left = (int)min(n - i, m - j);
+                    int room = (int)n + (int)m - 2 * needed - (int)(i + j);
                     survives = left >= needed && __popcll(own ^ entry.signature) <= room;
                 }
             }
             u32 mask = __ballot_sync(~0u, survives);
-            if (mask == 0) continue;
+            if (mask == 0) {
+                walked += min(32u, all - step);
+                continue;
+            }
             u32 base = 0;
             if (lane == 0) base = reserve(state, __popc(mask), capacity);
             base = __shfl_sync(~0u, base, 0);
             if (base == ~0u) {
-                if (lane == 0) progress[which] = {first, step};
+                if (lane == 0) {
+                    progress[which] = {first, step};
+                    atomicAdd(&state->walked, walked);
+                }
                 return;
             }
             if (survives) survivors[base + __popc(mask & ((1u << lane) - 1))] = survivor;
+            walked += min(32u, all - step);
         }
     }
     if (lane == 0) {
@@ -241,7 +246,7 @@ extern "C" __global__ void verify(
         const u32* ys = tokens_of(builds, answer.build);
         Merged merged = merge(xs, n, ys, m, least_overlap(predicate, n, m));
         answer.overlap = merged.overlap;
-        found = merged.overlap > 0 && merged.first_x == survivor.i &&
+        found = merged.overlap > 0 && merged.first == survivor.i &&
             accepts(predicate, n, m, merged.overlap);
     }
     answer_by_warp(found, answer, probes, builds, answers, state);

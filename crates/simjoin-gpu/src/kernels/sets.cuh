@@ -79,13 +79,13 @@ __device__ __forceinline__ void answer_by_warp(
 
 struct Merged {
     u32 overlap;
-    // Where the first common token stands in xs and ys.
-    u32 first_x, first_y;
+    // Where the first common token stands in xs.
+    u32 first;
 };
 
 // The overlap of two ascending lists, or 0 as soon as it cannot reach what is needed.
 __device__ __forceinline__ Merged merge(const u32* xs, u32 n, const u32* ys, u32 m, int needed) {
-    Merged merged = {0, 0, 0};
+    Merged merged = {0, 0};
     // How many tokens of each may still go without a partner.
     int slack_n = (int)n - needed, slack_m = (int)m - needed;
     if ((slack_n | slack_m) < 0) return merged;
@@ -94,10 +94,7 @@ __device__ __forceinline__ Merged merge(const u32* xs, u32 n, const u32* ys, u32
     while (true) {
         bool x_on = x <= y, y_on = y <= x;
         if (x_on && y_on) {
-            if (merged.overlap == 0) {
-                merged.first_x = i;
-                merged.first_y = j;
-            }
+            if (merged.overlap == 0) merged.first = i;
             merged.overlap++;
         }
         slack_n -= x_on && !y_on;
