@@ -201,6 +201,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
                 continue
             outcome = one_run(context, paths[cell.dataset], cell, way)
             words.append(judge(outcome, expected[cell], context.limit))
+            say(f"  {words[-1]}" + (" s, exact" if outcome.pairs == expected[cell] else ""))
             if outcome.state == "timeout":
                 slow.add(group)
                 tally["out of time"] += 1

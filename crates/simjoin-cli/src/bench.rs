@@ -9,8 +9,9 @@
 //!     print a row for each technique
 //! ```
 //!
-//! Techniques take turns, so that whatever else the machine does hits all of them alike. The
-//! threads stand ready before the clock starts. Every run must find the same number of pairs.
+//! Techniques take turns, so that whatever else the machine does hits all of them alike, and in another
+//! order every time, so that none always comes after the one that leaves the caches cold. The threads
+//! stand ready before the clock starts. Every run must find the same number of pairs.
 
 use crate::run::{Interrupt, pool};
 use crate::settings::BenchSettings;
@@ -67,8 +68,13 @@ pub fn run(settings: &BenchSettings) -> Result<()> {
                 .zip(&too_slow)
                 .map(|(technique, &skip)| Trial::new(technique, settings.join(predicate), skip))
                 .collect();
+            let mut turns = Turns::new(trials.len());
             while trials.iter().any(|trial| trial.wants_run(settings.pace)) {
-                for trial in trials.iter_mut().filter(|trial| trial.wants_run(settings.pace)) {
+                for &at in turns.next() {
+                    let trial = &mut trials[at];
+                    if !trial.wants_run(settings.pace) {
+                        continue;
+                    }
                     trial.run(&loaded, settings)?;
                     if let Some(report) = &trial.report {
                         agreement.check(predicate, trial.technique, report)?;
@@ -83,6 +89,32 @@ pub fn run(settings: &BenchSettings) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// In which order techniques run: first as they were named, then each time in another one. The orders
+/// are the same in every process.
+struct Turns {
+    order: Vec<usize>,
+    /// Of a linear congruential generator.
+    state: u64,
+    begun: bool,
+}
+
+impl Turns {
+    fn new(count: usize) -> Self {
+        Turns { order: (0..count).collect(), state: 1, begun: false }
+    }
+
+    fn next(&mut self) -> &[usize] {
+        if self.begun {
+            for last in (1..self.order.len()).rev() {
+                self.state = self.state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                self.order.swap(last, (self.state >> 33) as usize % (last + 1));
+            }
+        }
+        self.begun = true;
+        &self.order
+    }
 }
 
 /// The file, ready to be joined on some number of threads.
@@ -363,6 +395,22 @@ mod tests {
         assert_eq!(runs(pace(5, 2000), 4_500), 45);
         assert_eq!(runs(pace(99, 2000), 100), 99);
         assert_eq!(runs(pace(5, 0), 100), 1);
+    }
+
+    #[test]
+    fn everyone_has_a_turn_and_nobody_always_the_same_one_before() {
+        let mut turns = Turns::new(5);
+        assert_eq!(turns.next(), [0, 1, 2, 3, 4]);
+        let mut before_the_first = std::collections::BTreeSet::new();
+        for _ in 0..50 {
+            let order = turns.next().to_vec();
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            assert_eq!(sorted, [0, 1, 2, 3, 4]);
+            let at = order.iter().position(|&one| one == 0).unwrap();
+            before_the_first.insert(at.checked_sub(1).map(|before| order[before]));
+        }
+        assert_eq!(before_the_first.len(), 5);
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub enum Command {
             threads, in one process.\n\n\
             Thresholds are a comma-separated list and come highest first. The file is read once \
             per number of threads, and prepared once or, where that is quick, several times, of which \
-            the shortest counts; then the techniques take turns at each threshold. \
+            the shortest counts; then the techniques take turns at each threshold, in changing order. \
             Shown are the shortest and the median join in seconds. Every technique must find the \
             same number of pairs. The file may have any format that 'simjoin sets' reads.",
         after_help = "Examples:\n  \

@@ -190,33 +190,21 @@ impl<'a, const W: usize> Side<'a, W> {
         4 * (tokens + self.starts.len()) as u64
     }
 
-    /// How often each token stands in a prefix.
-    fn counts(&self) -> Vec<u32> {
-        let mut counts = self.parts[0].cursors.clone();
-        for part in &self.parts[1..] {
-            for (sum, &more) in counts.iter_mut().zip(&part.cursors) {
+    /// How often each token of a block stands in a prefix.
+    fn counts(&self, block: &Range<usize>) -> [u32; BLOCK] {
+        let mut counts = [0; BLOCK];
+        for part in &self.parts {
+            for (sum, &more) in counts.iter_mut().zip(&part.cursors[block.clone()]) {
                 *sum += more;
             }
         }
         counts
     }
 
-    /// Gives some tokens lists, one after the other, and tells each part where its entries go.
-    fn open(&mut self, tokens: &[TokenId], counts: &[u32]) {
-        let lonely = self.sets.lonely_tokens();
-        // Where the next entry of each token goes.
-        let mut next = vec![DEAD; counts.len()];
-        let mut end = 0;
-        self.starts = Vec::with_capacity(tokens.len() + 1);
-        for &token in tokens {
-            let at = (token - lonely) as usize;
-            self.starts.push(end);
-            next[at] = end;
-            end += counts[at];
-        }
-        self.starts.push(end);
+    /// Tells each part where its entries of a block's tokens go, from where those of all parts do.
+    fn place(&mut self, block: &Range<usize>, next: &mut [u32; BLOCK]) {
         for part in &mut self.parts {
-            for (cursor, next) in part.cursors.iter_mut().zip(&mut next) {
+            for (cursor, next) in part.cursors[block.clone()].iter_mut().zip(next.iter_mut()) {
                 let count = *cursor;
                 *cursor = *next;
                 *next = if *next == DEAD { DEAD } else { *next + count };
@@ -253,22 +241,52 @@ impl<'a, const W: usize> Side<'a, W> {
     }
 }
 
+/// Tokens that are looked at together.
+const BLOCK: usize = 256;
+
 /// Gives each token with pairs a list on every side, and tells each part where its entries go; the
-/// result are these tokens.
+/// result are these tokens. Counts of all parts are summed up for a block of tokens at a time, so this
+/// takes no room beside what it leaves.
 pub(super) fn open_lists<const W: usize>(sides: &mut [Side<'_, W>]) -> Vec<TokenId> {
     let lonely = sides[0].sets.lonely_tokens();
-    let counts: Vec<Vec<u32>> = sides.iter().map(Side::counts).collect();
-    let tokens: Vec<TokenId> = match counts.as_slice() {
-        [both] => (lonely..).zip(both).filter(|&(_, &count)| count > 1).map(|of| of.0).collect(),
-        [left, right] => (lonely..)
-            .zip(left.iter().zip(right))
-            .filter(|&(_, (&left, &right))| left > 0 && right > 0)
-            .map(|of| of.0)
-            .collect(),
-        _ => Vec::new(),
+    let universe = sides[0].parts[0].cursors.len();
+    let blocks = (0..universe).step_by(BLOCK).map(|start| start..universe.min(start + BLOCK));
+    let counts = |sides: &[Side<'_, W>], block: &Range<usize>| {
+        let of = |side: usize| sides.get(side).map_or([0; BLOCK], |side| side.counts(block));
+        [of(0), of(1)]
     };
-    for (side, counts) in sides.iter_mut().zip(counts) {
-        side.open(&tokens, &counts);
+    let alone = sides.len() == 1;
+    let has_pairs = |left: u32, right: u32| if alone { left > 1 } else { left > 0 && right > 0 };
+    let mut live = 0;
+    for block in blocks.clone() {
+        let [left, right] = counts(sides, &block);
+        live += left.iter().zip(&right).filter(|of| has_pairs(*of.0, *of.1)).count();
+    }
+    let mut tokens = Vec::with_capacity(live);
+    for side in &mut *sides {
+        side.starts = Vec::with_capacity(live + 1);
+    }
+    let mut ends = [0; 2];
+    for block in blocks {
+        let counts = counts(sides, &block);
+        let mut next = [[DEAD; BLOCK]; 2];
+        for at in 0..block.len() {
+            if !has_pairs(counts[0][at], counts[1][at]) {
+                continue;
+            }
+            tokens.push(lonely + (block.start + at) as TokenId);
+            for (side, of) in sides.iter_mut().enumerate() {
+                of.starts.push(ends[side]);
+                next[side][at] = ends[side];
+                ends[side] += counts[side][at];
+            }
+        }
+        for (side, next) in sides.iter_mut().zip(&mut next) {
+            side.place(&block, next);
+        }
+    }
+    for (side, end) in sides.iter_mut().zip(ends) {
+        side.starts.push(end);
     }
     tokens
 }
