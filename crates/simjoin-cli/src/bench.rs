@@ -435,6 +435,7 @@ mod tests {
             engine: Engine::Cpu,
             threads: 2,
             steps: Vec::new(),
+            warnings: Vec::new(),
         };
         let mut agreement = Agreement::default();
         agreement.check(predicate, "auto", &report(7)).unwrap();

@@ -6,7 +6,7 @@ use crate::explain;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::settings::{Answer, Settings};
 use crate::stats::{self, Seconds};
-use simjoin::{Control, Error, Report, Result, SetCollection, prepare};
+use simjoin::{Control, Engine, Error, Report, Result, SetCollection, prepare};
 use simjoin_io::{GroupWriter, Ids, PairWriter, WholeFile, read_sets};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -72,6 +72,14 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     seconds.total = begin.elapsed();
+    if report.engine == Engine::Gpu
+        && let Some(device) = simjoin::simulated_gpu()?
+    {
+        eprintln!("simjoin: {device}");
+    }
+    for warning in &report.warnings {
+        eprintln!("simjoin: warning: {warning}");
+    }
     if let Some(promise) = promise {
         explain::after(&promise, &report, seconds.join);
     }

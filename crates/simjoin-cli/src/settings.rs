@@ -264,23 +264,11 @@ fn is_special(path: &str) -> bool {
     std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir())
 }
 
-/// Reads a size such as `512M`, `4G`, `1.5GiB` or `1000000`.
+/// Reads a size such as `512M`.
 fn bytes(flag: &str, text: &str) -> Result<u64> {
-    let wrong =
-        || Error::Config(format!("{flag} {text:?} is not a size; expected one such as 512M or 4G"));
-    let digits = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.to_ascii_uppercase().trim_end_matches("IB").trim_end_matches('B') {
-        "" => 0,
-        "K" => 10,
-        "M" => 20,
-        "G" => 30,
-        "T" => 40,
-        _ => return Err(wrong()),
-    };
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    let bytes = number * (1u64 << shift) as f64;
-    if bytes >= 1.0 && bytes < (1u64 << 60) as f64 { Ok(bytes as u64) } else { Err(wrong()) }
+    simjoin::parse_bytes(text).ok_or_else(|| {
+        Error::Config(format!("{flag} {text:?} is not a size; expected one such as 512M or 4G"))
+    })
 }
 
 #[cfg(test)]

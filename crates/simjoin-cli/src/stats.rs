@@ -36,6 +36,7 @@ pub fn document(
         "technique": report.technique,
         "threads": report.threads,
         "device": device(report),
+        "warnings": report.warnings,
         "seconds": {
             "read": seconds.read.as_secs_f64(),
             "prepare": seconds.prepare.as_secs_f64(),

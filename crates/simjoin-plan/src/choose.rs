@@ -71,8 +71,17 @@ pub fn choose(
     offered: &[&dyn Technique],
     means: &Means<'_>,
 ) -> Result<Vec<Choice>> {
-    let whole = Tile::whole(join);
-    let coarse = Survey::new(join, &whole);
+    choose_for(join, &Tile::whole(join), offered, means)
+}
+
+/// Chooses among techniques for a part of a join.
+pub fn choose_for(
+    join: &Join<'_>,
+    whole: &Tile,
+    offered: &[&dyn Technique],
+    means: &Means<'_>,
+) -> Result<Vec<Choice>> {
+    let coarse = Survey::new(join, whole);
     let known = |technique: usize, survey: &Survey<'_>| Choice {
         tile: whole.clone(),
         technique,
@@ -101,7 +110,7 @@ pub fn choose(
         let guessed = guess(&coarse);
         let cheapest = (0..offered.len()).filter_map(|at| {
             let cost = offered[at].cost(&guessed, units)?;
-            fits(join, &whole, offered[at], means).then_some((cost.seconds(JUDGED_ON), at))
+            fits(join, whole, offered[at], means).then_some((cost.seconds(JUDGED_ON), at))
         });
         if let Some((_, at)) = cheapest.min_by(|a, b| a.0.total_cmp(&b.0)) {
             return in_passes(join, vec![known(at, &coarse)], offered, means);

@@ -13,7 +13,7 @@ mod technique;
 mod tile;
 mod units;
 
-pub use choose::{Choice, Means, choose};
+pub use choose::{Choice, Means, choose, choose_for};
 pub use join::{Join, Order, Part};
 pub use reach::{Reach, build_prefixes, reaches};
 pub use survey::{Effort, Random, Survey, WIDTHS};

@@ -4,10 +4,12 @@
 //! the other, every thread makes a worker and a sink and takes the next piece until none is left.
 
 use crate::join::{Engine, Report, StepPlan, StepReport};
+use crate::stage::{Stage, StagedSink};
 use crate::units;
 use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Error, PairSink, Result, SetCollection, SetId, SetPair};
-use simjoin_plan::{Choice, Join, Means, Part, Room, Technique, Trace, Units, choose};
+use simjoin_plan::{Choice, Join, Means, Part, Room, Technique, Trace, Units, choose, choose_for};
+use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,6 +18,9 @@ use std::time::Instant;
 /// Joins estimated to take longer than this many seconds are worth measuring the machine for, which
 /// takes a fiftieth of that.
 const CALIBRATE: f64 = 0.6;
+
+/// Pairs of a device that are handed on at once.
+const BATCH: usize = 1 << 16;
 
 /// Lets another thread watch a join and end it.
 #[derive(Debug, Default)]
@@ -51,11 +56,11 @@ pub(crate) trait TileSink: PairSink {
     }
 }
 
-/// A sink that also listens to the user.
+/// A sink that also listens to the user, and to the other workers.
 struct Watched<'a, S> {
     sink: &'a mut S,
-    control: &'a Control,
-    enough: &'a AtomicBool,
+    progress: &'a Progress<'a>,
+    failure: &'a Failure,
 }
 
 impl<S: PairSink> PairSink for Watched<'_, S> {
@@ -64,7 +69,7 @@ impl<S: PairSink> PairSink for Watched<'_, S> {
     }
 
     fn stopped(&self) -> bool {
-        self.control.stopped() || self.enough.load(Ordering::Relaxed)
+        self.progress.stopped() || self.failure.is_there()
     }
 
     fn only_counts(&self) -> bool {
@@ -104,6 +109,8 @@ impl Limits {
 /// Techniques to choose from, and threads to run them.
 pub(crate) struct Plan {
     offered: Vec<Box<dyn Technique>>,
+    /// What does the tiles of a device that has failed.
+    instead: Vec<Box<dyn Technique>>,
     limits: Limits,
     explain: bool,
     /// `None`: the pool that the caller is in.
@@ -115,12 +122,32 @@ struct Step<'a> {
     join: Join<'a>,
     part: Part,
     choice: Choice,
+    /// Whether it is done in place of a device.
+    instead: bool,
 }
 
 /// What running a plan has shown.
 pub(crate) struct Ran {
-    pub(crate) candidates: u64,
-    pub(crate) steps: Vec<StepReport>,
+    candidates: u64,
+    steps: Vec<StepReport>,
+    warnings: Vec<String>,
+}
+
+/// How far a join is.
+struct Progress<'a> {
+    control: &'a Control,
+    /// The sink had enough.
+    enough: AtomicBool,
+    candidates: AtomicU64,
+    /// Pieces that sinks have been told of, and probes done.
+    pieces: usize,
+    probes: u64,
+}
+
+impl Progress<'_> {
+    fn stopped(&self) -> bool {
+        self.control.stopped() || self.enough.load(Ordering::Relaxed)
+    }
 }
 
 impl Plan {
@@ -136,7 +163,9 @@ impl Plan {
                     |error| Error::Unavailable(format!("cannot start threads: {error}")),
                 )?),
             };
-        Ok(Plan { offered, limits, explain, pool })
+        let on_device = offered.iter().any(|technique| technique.on_device());
+        let instead = if on_device { cpu_techniques() } else { Vec::new() };
+        Ok(Plan { offered, instead, limits, explain, pool })
     }
 
     pub(crate) fn report(&self, pairs: u64, ran: Ran) -> Report {
@@ -163,6 +192,7 @@ impl Plan {
             },
             threads: self.threads(),
             steps: ran.steps,
+            warnings: ran.warnings,
         }
     }
 
@@ -203,19 +233,28 @@ impl Plan {
         self.choose(parts, &units::calibrated())
     }
 
-    fn choose<'a>(&self, parts: &[(Join<'a>, Part)], units: &Units) -> Result<Vec<Step<'a>>> {
-        let offered: Vec<&dyn Technique> = self.offered.iter().map(|offer| &**offer).collect();
-        let means = Means {
+    fn means<'m>(&self, units: &'m Units) -> Means<'m> {
+        Means {
             units,
             threads: self.threads(),
             memory: self.limits.for_technique(),
             device_memory: self.limits.device_memory,
             explain: self.explain,
-        };
+        }
+    }
+
+    fn choose<'a>(&self, parts: &[(Join<'a>, Part)], units: &Units) -> Result<Vec<Step<'a>>> {
+        let offered: Vec<&dyn Technique> = self.offered.iter().map(|offer| &**offer).collect();
+        let means = self.means(units);
         let mut steps = Vec::new();
         for &(join, part) in parts {
             let choices = choose(&join, &offered, &means).map_err(|error| self.with_sink(error))?;
-            steps.extend(choices.into_iter().map(|choice| Step { join, part, choice }));
+            steps.extend(choices.into_iter().map(|choice| Step {
+                join,
+                part,
+                choice,
+                instead: false,
+            }));
         }
         Ok(steps)
     }
@@ -253,6 +292,17 @@ impl Plan {
         Ok(steps.into_iter().map(describe).collect())
     }
 
+    /// What is to be done in place of a device that has failed.
+    fn steps_instead<'a>(&self, failed: &Step<'a>) -> Result<Vec<Step<'a>>> {
+        let offered: Vec<&dyn Technique> = self.instead.iter().map(|offer| &**offer).collect();
+        let Step { join, part, choice, .. } = failed;
+        let (units, _) = units::units();
+        let choices = choose_for(join, &choice.tile, &offered, &self.means(&units))
+            .map_err(|error| self.with_sink(error))?;
+        let step = |choice| Step { join: *join, part: *part, choice, instead: true };
+        Ok(choices.into_iter().map(step).collect())
+    }
+
     /// Runs every step of every part. `sink` makes the sink of one thread for one part.
     pub(crate) fn run<'a, S: TileSink>(
         &self,
@@ -260,106 +310,195 @@ impl Plan {
         control: &Control,
         sink: impl Fn(&Join<'a>, Part) -> S + Sync,
     ) -> Result<Ran> {
-        let steps = self.install(|| self.steps(parts))?;
+        let mut steps = VecDeque::from(self.install(|| self.steps(parts))?);
         // Progress is counted in probes, over all steps.
         let total = steps.iter().map(|step| step.choice.tile.probes.len() as u64).sum();
         control.done.store(0, Ordering::Relaxed);
         control.total.store(total, Ordering::Relaxed);
-        let candidates = AtomicU64::new(0);
-        let enough = AtomicBool::new(false);
-        let failure = Failure::default();
-        let (mut first_piece, mut probes_done) = (0, 0);
-        let mut reports = Vec::new();
+        let mut progress = Progress {
+            control,
+            enough: AtomicBool::new(false),
+            candidates: AtomicU64::new(0),
+            pieces: 0,
+            probes: 0,
+        };
+        let (mut reports, mut warnings) = (Vec::new(), Vec::new());
+        while let Some(step) = steps.pop_front() {
+            if progress.stopped() {
+                break;
+            }
+            let offered = if step.instead { &self.instead } else { &self.offered };
+            let technique = &*offered[step.choice.technique];
+            let stage = technique.on_device().then(|| Stage::within(self.limits.memory));
+            let begin = Instant::now();
+            let ran = self.run_step(&step, technique, stage.as_ref(), &mut progress, &sink);
+            let trace = match ran {
+                Ok(trace) => trace,
+                // Nothing of the tile has gone on, so the CPU can do it.
+                Err(Error::Unavailable(why)) if stage.as_ref().is_some_and(|s| !s.is_open()) => {
+                    warnings.push(format!("{why}; the CPU did its work"));
+                    let instead = self.install(|| self.steps_instead(&step))?;
+                    instead.into_iter().rev().for_each(|step| steps.push_front(step));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            if let Some(stage) = stage {
+                self.hand_on(&step, stage, &mut progress, &sink);
+            }
+            let Step { join, choice, .. } = &step;
+            progress.probes += choice.tile.probes.len() as u64;
+            control.done.fetch_max(progress.probes, Ordering::Relaxed);
+            reports.push(StepReport {
+                technique: technique.name(),
+                variant: technique.variant(),
+                probes: sizes(join.probe, &choice.tile.probes),
+                estimated: choice.seconds(),
+                seconds: begin.elapsed().as_secs_f64(),
+                trace,
+            });
+        }
+        let candidates = progress.candidates.into_inner();
+        Ok(Ran { candidates, steps: reports, warnings })
+    }
+
+    /// Runs one step, by all threads.
+    fn run_step<'a, S: TileSink>(
+        &self,
+        step: &Step<'a>,
+        technique: &dyn Technique,
+        stage: Option<&Stage>,
+        progress: &mut Progress<'_>,
+        sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
+    ) -> Result<Trace> {
+        let Step { join, part, choice, .. } = step;
+        let tile = &choice.tile;
         let room = Room {
             piece_tokens: self.limits.tile_tokens,
             bytes: self.limits.for_technique(),
             device_bytes: self.limits.device_memory,
             threads: self.threads(),
         };
-        for Step { join, part, choice } in steps {
-            if control.stopped() || enough.load(Ordering::Relaxed) {
-                break;
-            }
-            let begin = Instant::now();
-            let tile = &choice.tile;
-            let technique = &self.offered[choice.technique];
-            let trace = Mutex::new(Trace::default());
-            let mut prepared = self.install(|| technique.prepare(&join, tile, &room))?;
-            let rounds = prepared.rounds();
-            for round in 0..rounds {
-                self.install(|| prepared.begin(round))?;
-                let pieces = prepared.pieces();
-                let next = AtomicUsize::new(0);
-                let finished = AtomicUsize::new(0);
-                let workers = AtomicUsize::new(0);
-                self.broadcast(|| {
-                    if workers.fetch_add(1, Ordering::Relaxed) >= prepared.workers() {
-                        return;
+        let trace = Mutex::new(Trace::default());
+        let mut prepared = self.install(|| technique.prepare(join, tile, &room))?;
+        let rounds = prepared.rounds();
+        for round in 0..rounds {
+            self.install(|| prepared.begin(round))?;
+            let pieces = prepared.pieces();
+            let next = AtomicUsize::new(0);
+            let finished = AtomicUsize::new(0);
+            let workers = AtomicUsize::new(0);
+            let failure = Failure::default();
+            let shared: &Progress<'_> = progress;
+            self.broadcast(|| {
+                if workers.fetch_add(1, Ordering::Relaxed) >= prepared.workers() {
+                    return;
+                }
+                let mut worker = match prepared.worker() {
+                    Ok(worker) => worker,
+                    Err(error) => return failure.set(error),
+                };
+                let mut sink = StagedSink::new(sink(join, *part), stage);
+                while !shared.stopped() && !failure.is_there() {
+                    let piece = next.fetch_add(1, Ordering::Relaxed);
+                    if piece >= pieces {
+                        break;
                     }
-                    let mut worker = match prepared.worker() {
-                        Ok(worker) => worker,
-                        Err(error) => return failure.set(error, &enough),
-                    };
-                    let mut sink = sink(&join, part);
-                    while !control.stopped() && !enough.load(Ordering::Relaxed) {
-                        let piece = next.fetch_add(1, Ordering::Relaxed);
-                        if piece >= pieces {
-                            break;
+                    sink.begin(shared.pieces + piece);
+                    let mut watched =
+                        Watched { sink: &mut sink, progress: shared, failure: &failure };
+                    // A piece that was begun is ended, whatever happens: others may wait for it.
+                    let ran = worker.run(piece, &mut watched);
+                    let ended = sink.end();
+                    match ran {
+                        Err(error) => failure.set(error),
+                        Ok(flow) if flow.is_break() || ended.is_break() => {
+                            // A worker that stops because another one failed has not had enough.
+                            if !failure.is_there() {
+                                shared.enough.store(true, Ordering::Relaxed);
+                            }
                         }
-                        sink.begin(first_piece + piece);
-                        let mut watched = Watched { sink: &mut sink, control, enough: &enough };
-                        // A piece that was begun is ended, whatever happens: others may wait for it.
-                        let ran = worker.run(piece, &mut watched);
-                        if sink.end().is_break() {
-                            enough.store(true, Ordering::Relaxed);
-                        }
-                        match ran {
-                            Ok(ControlFlow::Continue(())) => {}
-                            Ok(ControlFlow::Break(())) => enough.store(true, Ordering::Relaxed),
-                            Err(error) => failure.set(error, &enough),
-                        }
-                        let done = 1 + finished.fetch_add(1, Ordering::Relaxed);
-                        let done = (round as f64 + done as f64 / pieces as f64) / rounds as f64;
-                        let probes = (tile.probes.len() as f64 * done) as u64;
-                        control.done.fetch_max(probes_done + probes, Ordering::Relaxed);
+                        Ok(_) => {}
                     }
-                    candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
-                    *trace.lock().unwrap_or_else(PoisonError::into_inner) += worker.trace();
-                });
-                failure.check()?;
-                first_piece += pieces;
-            }
-            probes_done += tile.probes.len() as u64;
-            control.done.store(probes_done, Ordering::Relaxed);
-            reports.push(StepReport {
-                technique: technique.name(),
-                variant: technique.variant(),
-                probes: sizes(join.probe, &tile.probes),
-                estimated: choice.seconds(),
-                seconds: begin.elapsed().as_secs_f64(),
-                trace: trace.into_inner().unwrap_or_else(PoisonError::into_inner),
+                    let done = 1 + finished.fetch_add(1, Ordering::Relaxed);
+                    let done = (round as f64 + done as f64 / pieces as f64) / rounds as f64;
+                    let probes = (tile.probes.len() as f64 * done) as u64;
+                    shared.control.done.fetch_max(shared.probes + probes, Ordering::Relaxed);
+                }
+                shared.candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
+                *trace.lock().unwrap_or_else(PoisonError::into_inner) += worker.trace();
             });
+            // Where a worker failed, not all pieces were begun.
+            progress.pieces += pieces.min(next.into_inner());
+            failure.check()?;
         }
-        Ok(Ran { candidates: candidates.into_inner(), steps: reports })
+        Ok(trace.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Hands on what a device has found in a tile that is complete.
+    fn hand_on<'a, S: TileSink>(
+        &self,
+        step: &Step<'a>,
+        stage: Stage,
+        progress: &mut Progress<'_>,
+        sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
+    ) {
+        let (held, rows) = stage.into_held();
+        if rows > 0 {
+            sink(&step.join, step.part).count(rows);
+        }
+        // In batches, for as many threads.
+        let batches: Vec<&[SetPair]> = held.iter().flat_map(|pairs| pairs.chunks(BATCH)).collect();
+        if batches.is_empty() {
+            return;
+        }
+        let next = AtomicUsize::new(0);
+        let shared: &Progress<'_> = progress;
+        self.broadcast(|| {
+            let mut sink = sink(&step.join, step.part);
+            while !shared.stopped() {
+                let batch = next.fetch_add(1, Ordering::Relaxed);
+                let Some(pairs) = batches.get(batch) else { break };
+                sink.begin(shared.pieces + batch);
+                let pushed = sink.push(pairs);
+                if sink.end().is_break() || pushed.is_break() {
+                    shared.enough.store(true, Ordering::Relaxed);
+                }
+            }
+        });
+        progress.pieces += batches.len().min(next.into_inner());
     }
 }
 
 /// The first thing that went wrong in any thread.
 #[derive(Default)]
-struct Failure(Mutex<Option<Error>>);
+struct Failure {
+    there: AtomicBool,
+    first: Mutex<Option<Error>>,
+}
 
 impl Failure {
-    /// Remembers an error, and tells the other threads that it is enough.
-    fn set(&self, error: Error, enough: &AtomicBool) {
-        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        first.get_or_insert(error);
-        enough.store(true, Ordering::Relaxed);
+    fn is_there(&self) -> bool {
+        self.there.load(Ordering::Relaxed)
     }
 
-    fn check(&self) -> Result<()> {
-        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+    /// Remembers an error, and tells the other threads.
+    fn set(&self, error: Error) {
+        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(error);
+        self.there.store(true, Ordering::Relaxed);
+    }
+
+    fn check(self) -> Result<()> {
+        let first = self.first.into_inner().unwrap_or_else(PoisonError::into_inner);
         first.map_or(Ok(()), Err)
     }
+}
+
+/// The techniques that `auto` chooses from on the CPU.
+fn cpu_techniques() -> Vec<Box<dyn Technique>> {
+    let all = simjoin_cpu::techniques().into_iter();
+    all.filter(|technique| technique.name() != "naive").collect()
 }
 
 /// The smallest and the largest size in a range of sets.

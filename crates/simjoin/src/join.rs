@@ -4,6 +4,8 @@ use crate::count::Counter;
 use crate::driver::{Control, Limits, Plan};
 use crate::groups::Components;
 use crate::ordered::{Ordered, Room};
+use crate::simulated::Simulated;
+use crate::stage::Stage;
 use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection, Side};
 use simjoin_kernels::tier::Tier;
 use simjoin_plan::{Part, Technique, Trace};
@@ -116,6 +118,8 @@ pub struct Report {
     pub threads: usize,
     /// The parts of the join, in the order in which they ran.
     pub steps: Vec<StepReport>,
+    /// What went wrong and was put right: a device that failed, and whose tiles the CPU did.
+    pub warnings: Vec<String>,
 }
 
 impl Report {
@@ -365,8 +369,14 @@ impl Join {
     fn plan_beside(&self, sink: u64) -> Result<Plan> {
         let offered = self.offered()?;
         let mut limits = Limits { sink, ..self.limits };
-        if limits.device_memory == u64::MAX && offered.iter().any(|one| one.on_device()) {
-            limits.device_memory = free_device_memory()?;
+        if offered.iter().any(|one| one.on_device()) {
+            if limits.device_memory == u64::MAX {
+                limits.device_memory = free_device_memory()?;
+            }
+            // What a device has found waits for its tile to be complete.
+            if limits.memory != u64::MAX {
+                limits.sink += Stage::bytes(limits.memory);
+            }
         }
         Plan::new(offered, limits, self.explain)
     }
@@ -422,8 +432,16 @@ impl Join {
     }
 }
 
+/// The simulated device that the environment asks for, in words.
+pub fn simulated_gpu() -> Result<Option<String>> {
+    Ok(Simulated::asked_for()?.map(|device| device.to_string()))
+}
+
 /// The techniques of all devices.
 fn gpu_techniques() -> Result<Vec<Box<dyn Technique>>> {
+    if let Some(device) = Simulated::asked_for()? {
+        return Ok(device.techniques());
+    }
     let devices = simjoin_gpu::devices()?;
     simjoin_gpu::Nvrtc::get()?;
     Ok(simjoin_gpu::techniques(devices))
@@ -431,6 +449,9 @@ fn gpu_techniques() -> Result<Vec<Box<dyn Technique>>> {
 
 /// What each device can spare.
 fn free_device_memory() -> Result<u64> {
+    if let Some(device) = Simulated::asked_for()? {
+        return Ok(device.memory);
+    }
     let mut least = u64::MAX;
     for device in simjoin_gpu::devices()? {
         least = least.min(device.free_memory()?);

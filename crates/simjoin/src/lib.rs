@@ -37,13 +37,20 @@ mod driver;
 mod groups;
 mod join;
 mod ordered;
+mod simulated;
+mod size;
+mod stage;
 mod units;
 
 pub use driver::Control;
-pub use join::{Engine, GPU_TECHNIQUES, Join, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS};
+pub use join::{
+    Engine, GPU_TECHNIQUES, Join, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS, simulated_gpu,
+};
 pub use simjoin_core::{
     Bounds, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side, Threshold,
     prepare,
 };
 pub use simjoin_gpu::{Device, DeviceInfo, devices};
 pub use simjoin_plan::Trace;
+pub use simulated::VARIABLE as SIMULATED_GPU;
+pub use size::bytes as parse_bytes;

@@ -53,8 +53,14 @@ impl Folder {
 
     /// Runs the program in the folder with this on standard input.
     pub fn run_with(&self, arguments: &str, input: &[u8]) -> Run {
+        self.run_in(arguments, input, &[])
+    }
+
+    /// The same with these environment variables.
+    pub fn run_in(&self, arguments: &str, input: &[u8], variables: &[(&str, &str)]) -> Run {
         let mut child = Command::new(program())
             .args(arguments.split_whitespace())
+            .envs(variables.iter().copied())
             .current_dir(self.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

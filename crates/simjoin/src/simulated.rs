@@ -1,0 +1,245 @@
+//! What if there were a GPU?
+//!
+//! A simulated device runs `bitmap` and `prefix-bitmap` on one thread of the CPU, with a speed, a
+//! memory and a tendency to fail of one's choice. Its pairs are real, so what is done with a device can
+//! be tested where there is none: `SIMJOIN_SIMULATED_GPU=speed=0.5,memory=64M,latency=2,fail=0.1`.
+//!
+//! * `speed`: relative to one core. A slower device sleeps; one faster than a core cannot be had, and is
+//!   only believed to be by the planner.
+//! * `memory`: bytes, as for `--device-memory`.
+//! * `latency`: milliseconds before each piece.
+//! * `fail`: the part of the pieces that fail; always the same ones for the same join.
+
+use simjoin_core::{Error, PairSink, Result};
+use simjoin_cpu::{Bitmap, PrefixBitmap};
+use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Trace, Units, Worker};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// The environment variable that asks for a simulated device.
+pub const VARIABLE: &str = "SIMJOIN_SIMULATED_GPU";
+
+/// A device that is none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Simulated {
+    speed: f64,
+    pub(crate) memory: u64,
+    latency: Duration,
+    fail: f64,
+}
+
+impl Simulated {
+    /// The one that the environment asks for, if it does.
+    pub(crate) fn asked_for() -> Result<Option<Self>> {
+        let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else {
+            return Ok(None);
+        };
+        Self::parse(&text.to_string_lossy()).map(Some)
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let wrong = |what: &str| {
+            Error::Config(format!(
+                "{VARIABLE}: {what:?} is not understood; expected such as \
+                 speed=5,memory=64M,latency=2,fail=0.1"
+            ))
+        };
+        let mut device =
+            Simulated { speed: 1.0, memory: 1 << 30, latency: Duration::ZERO, fail: 0.0 };
+        for part in text.split(',') {
+            let (name, value) = part.split_once('=').ok_or_else(|| wrong(part))?;
+            let number = || value.parse().ok().filter(|&number: &f64| number.is_finite());
+            let within = |low: f64, high: f64| {
+                number().filter(|number| (low..=high).contains(number)).ok_or_else(|| wrong(part))
+            };
+            match name.trim() {
+                "speed" => device.speed = within(0.001, 1e6)?,
+                "latency" => device.latency = Duration::from_secs_f64(within(0.0, 1e6)? / 1e3),
+                "fail" => device.fail = within(0.0, 1.0)?,
+                "memory" => {
+                    let bytes = crate::size::bytes(value).ok_or_else(|| wrong(part))?;
+                    device.memory = bytes;
+                }
+                _ => return Err(wrong(part)),
+            }
+        }
+        Ok(device)
+    }
+
+    /// What it can do.
+    pub(crate) fn techniques(self) -> Vec<Box<dyn Technique>> {
+        let simulated = |name, inner| -> Box<dyn Technique> {
+            Box::new(OnSimulated { device: self, name, inner })
+        };
+        vec![
+            simulated("gpu-bitmap", Box::new(Bitmap { words: 4 })),
+            simulated("gpu-prefix", Box::new(PrefixBitmap { words: 1 })),
+        ]
+    }
+}
+
+impl fmt::Display for Simulated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Simulated { speed, memory, latency, fail } = self;
+        write!(
+            f,
+            "the GPU is simulated: {speed} times the speed of a core, {memory} bytes of memory, \
+             {latency:?} before each piece, {fail} of the pieces fail"
+        )
+    }
+}
+
+/// A CPU technique in the part of a device's.
+struct OnSimulated {
+    device: Simulated,
+    name: &'static str,
+    inner: Box<dyn Technique>,
+}
+
+impl Technique for OnSimulated {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn variant(&self) -> String {
+        "simulated".into()
+    }
+
+    fn on_device(&self) -> bool {
+        true
+    }
+
+    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+        let seconds = self.inner.cost(survey, units)?.seconds(1);
+        let latency = self.device.latency.as_secs_f64();
+        Some(Cost { serial: latency + seconds / self.device.speed, shared: 0.0 })
+    }
+
+    fn memory_bytes(&self, _: &Join<'_>, _: &Tile, _: usize) -> u64 {
+        0
+    }
+
+    fn device_bytes(&self, join: &Join<'_>, tile: &Tile, _: usize) -> u64 {
+        self.inner.memory_bytes(join, tile, 1)
+    }
+
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        let needed = self.device_bytes(join, tile, 1);
+        if needed > self.device.memory {
+            return Err(Error::Unavailable(format!(
+                "the simulated GPU has too little memory: {needed} bytes are needed"
+            )));
+        }
+        let room = Room { bytes: room.device_bytes.min(self.device.memory), threads: 1, ..*room };
+        let inner = self.inner.prepare(join, tile, &room)?;
+        let failures = Arc::new(AtomicU64::new(u64::from(tile.probes.start) << 20));
+        Ok(Box::new(PreparedOnSimulated { device: self.device, inner, failures }))
+    }
+}
+
+struct PreparedOnSimulated<'a> {
+    device: Simulated,
+    inner: Box<dyn Prepared + 'a>,
+    /// Counts pieces, over all rounds; a failure follows from the number.
+    failures: Arc<AtomicU64>,
+}
+
+impl Prepared for PreparedOnSimulated<'_> {
+    fn rounds(&self) -> usize {
+        self.inner.rounds()
+    }
+
+    fn begin(&mut self, round: usize) -> Result<()> {
+        self.inner.begin(round)
+    }
+
+    fn pieces(&self) -> usize {
+        self.inner.pieces()
+    }
+
+    fn workers(&self) -> usize {
+        1
+    }
+
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        Ok(Box::new(SimulatedWorker {
+            device: self.device,
+            inner: self.inner.worker()?,
+            failures: &self.failures,
+            trace: Trace::default(),
+        }))
+    }
+}
+
+struct SimulatedWorker<'a> {
+    device: Simulated,
+    inner: Box<dyn Worker + 'a>,
+    failures: &'a AtomicU64,
+    trace: Trace,
+}
+
+impl Worker for SimulatedWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        std::thread::sleep(self.device.latency);
+        let begin = Instant::now();
+        let flow = self.inner.run(piece, sink)?;
+        let busy = begin.elapsed().as_secs_f64();
+        let simulated = busy / self.device.speed;
+        std::thread::sleep(Duration::from_secs_f64((simulated - busy).max(0.0)));
+        self.trace.filter += simulated;
+        self.trace.waited += simulated;
+        // A piece that fails does so at its end, with its pairs handed on: the worst moment.
+        let number = self.failures.fetch_add(1, Ordering::Relaxed);
+        if fraction(number) < self.device.fail {
+            return Err(Error::Unavailable("the simulated GPU failed".into()));
+        }
+        Ok(flow)
+    }
+
+    fn candidates(&self) -> u64 {
+        self.inner.candidates()
+    }
+
+    fn trace(&self) -> Trace {
+        self.trace
+    }
+}
+
+/// A number from 0 to 1 that looks as if it had nothing to do with this one.
+fn fraction(number: u64) -> f64 {
+    let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_device_is_what_the_text_says() {
+        let device = Simulated::parse("speed=5,memory=64M,latency=2,fail=0.2").unwrap();
+        let latency = Duration::from_millis(2);
+        assert_eq!(device, Simulated { speed: 5.0, memory: 64 << 20, latency, fail: 0.2 });
+        assert!(device.to_string().contains("5 times"));
+        for wrong in ["", "speed", "speed=0", "speed=x", "fail=2", "memory=lots", "colour=red"] {
+            let said = Simulated::parse(wrong).unwrap_err().to_string();
+            assert!(said.contains(VARIABLE), "{said}");
+        }
+    }
+
+    #[test]
+    fn failures_are_as_frequent_as_asked_for() {
+        let below = |limit: f64| (0..10_000).filter(|&n| fraction(n) < limit).count();
+        assert!((900..1100).contains(&below(0.1)));
+        assert_eq!((below(0.0), below(1.0)), (0, 10_000));
+    }
+}
