@@ -179,6 +179,10 @@ pub struct JoinFlags {
     )]
     pub engine: String,
 
+    /// With --engine hybrid: the GPU's share of the work, from 0 to 1 [default: by estimate]
+    #[arg(long, value_name = "SHARE", help_heading = "How")]
+    pub split: Option<String>,
+
     /// How to join; the answer is the same
     #[arg(
         long,

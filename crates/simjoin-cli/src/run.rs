@@ -72,7 +72,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     seconds.total = begin.elapsed();
-    if report.engine == Engine::Gpu
+    if matches!(report.engine, Engine::Gpu | Engine::Hybrid)
         && let Some(device) = simjoin::simulated_gpu()?
     {
         eprintln!("simjoin: {device}");

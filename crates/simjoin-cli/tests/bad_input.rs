@@ -294,12 +294,17 @@ fn wrong_usage_is_one_line_and_status_2() {
 fn engines_that_are_not_there_and_memory_that_is_too_small() {
     let folder = Folder::new();
     folder.file("a.txt", GOOD);
-    folder.run("sets a.txt --jaccard 0.5 --engine hybrid").fails(1, &["engine hybrid"]);
     // Where there is a GPU, this works.
-    let gpu = folder.run("sets a.txt --jaccard 0.5 --engine gpu --count");
-    if !folder.run("devices").err.is_empty() {
-        gpu.fails(1, &["NVIDIA driver"]);
+    for engine in ["gpu", "hybrid"] {
+        let gpu = folder.run(&format!("sets a.txt --jaccard 0.5 --engine {engine} --count"));
+        if !folder.run("devices").err.is_empty() {
+            gpu.fails(1, &["NVIDIA driver"]);
+        }
     }
+    folder.run("sets a.txt --jaccard 0.5 --split 0.5").fails(2, &["--split", "hybrid"]);
+    folder
+        .run("sets a.txt --jaccard 0.5 --engine hybrid --split 2")
+        .fails(2, &["--split", "from 0 to 1"]);
     folder
         .run("sets a.txt --jaccard 0.5 --engine cpu --technique gpu-bitmap")
         .fails(2, &["gpu-bitmap", "--engine gpu"]);

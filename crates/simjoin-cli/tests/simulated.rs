@@ -77,6 +77,33 @@ fn a_device_of_any_kind_gives_the_answer_of_the_cpu() {
 }
 
 #[test]
+fn both_at_once_give_the_answer_of_the_cpu_wherever_the_work_is_split() {
+    let folder = folder();
+    let mut failed = 0;
+    for join in [
+        "sets a.txt --jaccard 0.6",
+        "sets a.txt b.txt --cosine 0.7",
+        "sets a.txt --overlap 5 --count",
+        "sets a.txt --dice 0.8 --groups",
+    ] {
+        let cpu = folder.run(&format!("{join} --engine cpu")).ok();
+        for device in ["speed=0.1", "speed=5", "speed=1000,memory=400K", "speed=5,fail=0.4"] {
+            for split in ["", "--split 0", "--split 0.3", "--split 0.8", "--split 1"] {
+                for threads in [1, 3] {
+                    let more = format!("{join} {split} --threads {threads} --engine hybrid");
+                    let run = folder.run_in(&more, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
+                    assert_eq!(run.status, 0, "{device} {more}: {run:?}");
+                    assert!(run.err.contains("the GPU is simulated"), "{run:?}");
+                    failed += usize::from(run.err.contains("the CPU did its work"));
+                    assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
+                }
+            }
+        }
+    }
+    assert!(failed > 5, "{failed}");
+}
+
+#[test]
 fn what_exceeds_the_memory_is_done_in_passes_or_refused() {
     let folder = folder();
     let join = "sets a.txt --jaccard 0.6 --count --technique bitmap";

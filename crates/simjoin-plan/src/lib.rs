@@ -8,6 +8,7 @@
 mod choose;
 mod join;
 mod reach;
+mod split;
 mod survey;
 mod technique;
 mod tile;
@@ -16,6 +17,7 @@ mod units;
 pub use choose::{Choice, Means, choose, choose_for};
 pub use join::{Join, Order, Part};
 pub use reach::{Reach, build_prefixes, reaches};
+pub use split::{sides, split, split_at};
 pub use survey::{Effort, Random, Survey, WIDTHS};
 pub use technique::{Cost, Prepared, Room, Technique, Trace, Worker};
 pub use tile::{Tile, cut, passes};

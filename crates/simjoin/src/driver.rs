@@ -8,8 +8,10 @@ use crate::stage::{Stage, StagedSink};
 use crate::units;
 use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Error, PairSink, Result, SetCollection, SetId, SetPair};
-use simjoin_plan::{Choice, Join, Means, Part, Room, Technique, Trace, Units, choose, choose_for};
-use std::collections::VecDeque;
+use simjoin_plan::{
+    Choice, Join, Means, Part, Room, Technique, Trace, Units, choose, choose_for, sides, split,
+    split_at,
+};
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -109,21 +111,44 @@ impl Limits {
 /// Techniques to choose from, and threads to run them.
 pub(crate) struct Plan {
     offered: Vec<Box<dyn Technique>>,
-    /// What does the tiles of a device that has failed.
-    instead: Vec<Box<dyn Technique>>,
+    /// The CPU's techniques where devices have been offered work: they do the tiles of a device that has
+    /// failed, and their own part of a hybrid join.
+    on_cpu: Vec<Box<dyn Technique>>,
+    hybrid: Option<Split>,
     limits: Limits,
     explain: bool,
     /// `None`: the pool that the caller is in.
     pool: Option<ThreadPool>,
 }
 
+/// How a hybrid join is split.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Split {
+    /// Where both sides are estimated to end at the same time.
+    Auto,
+    /// The device gets this share of the pairs that the length filter leaves.
+    Share(f64),
+}
+
+/// Who works on a step.
+#[derive(Clone, Copy)]
+enum Crew {
+    /// The threads of the pool.
+    Pool,
+    /// So many threads of its own, which mostly wait for a device.
+    Own(usize),
+}
+
+/// Threads beside those of the pool that attend to devices.
+const ATTENDANTS: usize = 3;
+
 /// A part of the join, and what is to be done with it.
 struct Step<'a> {
     join: Join<'a>,
     part: Part,
     choice: Choice,
-    /// Whether it is done in place of a device.
-    instead: bool,
+    /// Whether it is for the CPU beside, or in place of, a device.
+    on_cpu: bool,
 }
 
 /// What running a plan has shown.
@@ -133,12 +158,29 @@ pub(crate) struct Ran {
     warnings: Vec<String>,
 }
 
+/// What running some steps has shown.
+#[derive(Default)]
+struct Lane<'a> {
+    reports: Vec<StepReport>,
+    warnings: Vec<String>,
+    /// What is still to be done.
+    left: Vec<Step<'a>>,
+}
+
+impl<'a> Lane<'a> {
+    fn add(&mut self, other: Lane<'a>) {
+        self.reports.extend(other.reports);
+        self.warnings.extend(other.warnings);
+        self.left.extend(other.left);
+    }
+}
+
 /// How far a join is.
 struct Progress<'a> {
     control: &'a Control,
     /// The sink had enough.
-    enough: AtomicBool,
-    candidates: AtomicU64,
+    enough: &'a AtomicBool,
+    candidates: &'a AtomicU64,
     /// Pieces that sinks have been told of, and probes done.
     pieces: usize,
     probes: u64,
@@ -153,6 +195,7 @@ impl Progress<'_> {
 impl Plan {
     pub(crate) fn new(
         offered: Vec<Box<dyn Technique>>,
+        hybrid: Option<Split>,
         limits: Limits,
         explain: bool,
     ) -> Result<Self> {
@@ -164,8 +207,8 @@ impl Plan {
                 )?),
             };
         let on_device = offered.iter().any(|technique| technique.on_device());
-        let instead = if on_device { cpu_techniques() } else { Vec::new() };
-        Ok(Plan { offered, instead, limits, explain, pool })
+        let on_cpu = if on_device { cpu_techniques() } else { Vec::new() };
+        Ok(Plan { offered, on_cpu, hybrid, limits, explain, pool })
     }
 
     pub(crate) fn report(&self, pairs: u64, ran: Ran) -> Report {
@@ -185,7 +228,9 @@ impl Plan {
             pairs,
             candidates: ran.candidates,
             technique: names.join("+"),
-            engine: if self.offered.iter().all(|offer| offer.on_device()) {
+            engine: if self.hybrid.is_some() {
+                Engine::Hybrid
+            } else if self.offered.iter().all(|offer| offer.on_device()) {
                 Engine::Gpu
             } else {
                 Engine::Cpu
@@ -200,8 +245,16 @@ impl Plan {
         self.pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads)
     }
 
-    /// Runs `work` on every thread at once.
-    fn broadcast(&self, work: impl Fn() + Sync) {
+    /// Runs `work` on every thread of a crew at once.
+    fn broadcast(&self, crew: Crew, work: impl Fn() + Sync) {
+        if let Crew::Own(threads) = crew {
+            std::thread::scope(|scope| {
+                for _ in 0..threads {
+                    scope.spawn(&work);
+                }
+            });
+            return;
+        }
         if self.threads() == 1 {
             return work();
         }
@@ -212,9 +265,10 @@ impl Plan {
         }
     }
 
-    /// Runs `work` in the pool.
-    fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+    /// Runs `work` where a crew does.
+    fn install<T: Send>(&self, crew: Crew, work: impl FnOnce() -> T + Send) -> T {
         match &self.pool {
+            _ if matches!(crew, Crew::Own(_)) => work(),
             Some(pool) => pool.install(work),
             None => work(),
         }
@@ -233,11 +287,19 @@ impl Plan {
         self.choose(parts, &units::calibrated())
     }
 
+    /// Bytes for a technique. In a hybrid join two of them run at once.
+    fn memory(&self) -> u64 {
+        match self.limits.for_technique() {
+            all if self.hybrid.is_some() && all != u64::MAX => all / 2,
+            all => all,
+        }
+    }
+
     fn means<'m>(&self, units: &'m Units) -> Means<'m> {
         Means {
             units,
             threads: self.threads(),
-            memory: self.limits.for_technique(),
+            memory: self.memory(),
             device_memory: self.limits.device_memory,
             explain: self.explain,
         }
@@ -247,14 +309,48 @@ impl Plan {
         let offered: Vec<&dyn Technique> = self.offered.iter().map(|offer| &**offer).collect();
         let means = self.means(units);
         let mut steps = Vec::new();
+        if let Some(hybrid) = self.hybrid {
+            for &(join, part) in parts {
+                steps.extend(self.split(&join, part, hybrid, &means)?);
+            }
+            return Ok(steps);
+        }
         for &(join, part) in parts {
             let choices = choose(&join, &offered, &means).map_err(|error| self.with_sink(error))?;
             steps.extend(choices.into_iter().map(|choice| Step {
                 join,
                 part,
                 choice,
-                instead: false,
+                on_cpu: false,
             }));
+        }
+        Ok(steps)
+    }
+
+    /// Gives the CPU and the devices each a part of a join.
+    fn split<'a>(
+        &self,
+        join: &Join<'a>,
+        part: Part,
+        hybrid: Split,
+        means: &Means<'_>,
+    ) -> Result<Vec<Step<'a>>> {
+        let techniques = |on_cpu: bool| -> Vec<&dyn Technique> {
+            let all = if on_cpu { &self.on_cpu } else { &self.offered };
+            all.iter().map(|technique| &**technique).collect()
+        };
+        let at = match hybrid {
+            Split::Auto => split(join, &techniques(true), &techniques(false), means),
+            Split::Share(share) => split_at(join, 1.0 - share),
+        };
+        let mut steps = Vec::new();
+        for (tile, on_cpu) in sides(join, at).iter().zip([true, false]) {
+            if !tile.probes.is_empty() {
+                let choices = choose_for(join, tile, &techniques(on_cpu), means);
+                let choices = choices.map_err(|error| self.with_sink(error))?;
+                let step = |choice| Step { join: *join, part, choice, on_cpu };
+                steps.extend(choices.into_iter().map(step));
+            }
         }
         Ok(steps)
     }
@@ -264,7 +360,7 @@ impl Plan {
         match error {
             Error::Memory { what, needed, device: false, .. } => Error::Memory {
                 what,
-                needed: needed + self.limits.sink,
+                needed: needed * if self.hybrid.is_some() { 2 } else { 1 } + self.limits.sink,
                 limit: self.limits.memory,
                 device: false,
             },
@@ -274,10 +370,11 @@ impl Plan {
 
     /// What would be done, and what else was considered.
     pub(crate) fn explain(&self, parts: &[(Join<'_>, Part)]) -> Result<Vec<StepPlan>> {
-        let steps = self.install(|| self.steps(parts))?;
+        let steps = self.install(Crew::Pool, || self.steps(parts))?;
         let describe = |step: Step<'_>| {
             let Choice { tile, technique, considered, pairs } = step.choice;
-            let label = |at: usize| (self.offered[at].name(), self.offered[at].variant());
+            let offered = self.techniques(step.on_cpu);
+            let label = |at: usize| (offered[at].name(), offered[at].variant());
             StepPlan {
                 probes: sizes(step.join.probe, &tile.probes),
                 builds: sizes(step.join.build, &tile.builds),
@@ -292,14 +389,18 @@ impl Plan {
         Ok(steps.into_iter().map(describe).collect())
     }
 
+    fn techniques(&self, on_cpu: bool) -> &[Box<dyn Technique>] {
+        if on_cpu { &self.on_cpu } else { &self.offered }
+    }
+
     /// What is to be done in place of a device that has failed.
     fn steps_instead<'a>(&self, failed: &Step<'a>) -> Result<Vec<Step<'a>>> {
-        let offered: Vec<&dyn Technique> = self.instead.iter().map(|offer| &**offer).collect();
+        let offered: Vec<&dyn Technique> = self.on_cpu.iter().map(|offer| &**offer).collect();
         let Step { join, part, choice, .. } = failed;
         let (units, _) = units::units();
         let choices = choose_for(join, &choice.tile, &offered, &self.means(&units))
             .map_err(|error| self.with_sink(error))?;
-        let step = |choice| Step { join: *join, part: *part, choice, instead: true };
+        let step = |choice| Step { join: *join, part: *part, choice, on_cpu: true };
         Ok(choices.into_iter().map(step).collect())
     }
 
@@ -310,46 +411,83 @@ impl Plan {
         control: &Control,
         sink: impl Fn(&Join<'a>, Part) -> S + Sync,
     ) -> Result<Ran> {
-        let mut steps = VecDeque::from(self.install(|| self.steps(parts))?);
+        let sink = &sink;
+        let steps = self.install(Crew::Pool, || self.steps(parts))?;
         // Progress is counted in probes, over all steps.
         let total = steps.iter().map(|step| step.choice.tile.probes.len() as u64).sum();
         control.done.store(0, Ordering::Relaxed);
         control.total.store(total, Ordering::Relaxed);
-        let mut progress = Progress {
-            control,
-            enough: AtomicBool::new(false),
-            candidates: AtomicU64::new(0),
-            pieces: 0,
-            probes: 0,
-        };
-        let (mut reports, mut warnings) = (Vec::new(), Vec::new());
-        while let Some(step) = steps.pop_front() {
+        let (enough, candidates) = (AtomicBool::new(false), AtomicU64::new(0));
+        let mut progress =
+            Progress { control, enough: &enough, candidates: &candidates, pieces: 0, probes: 0 };
+        let mut lane = Lane::default();
+        if self.hybrid.is_some() {
+            let (own, of_device): (Vec<_>, Vec<_>) = steps.into_iter().partition(|s| s.on_cpu);
+            let mut beside = Progress { ..progress };
+            let (device, cpu) = std::thread::scope(|scope| {
+                let device = scope.spawn(|| {
+                    let crew = Crew::Own(ATTENDANTS);
+                    self.run_lane(of_device, crew, &mut beside, sink)
+                });
+                let cpu = self.run_lane(own, Crew::Pool, &mut progress, sink);
+                (device.join(), cpu)
+            });
+            let device = match device {
+                Ok(device) => device?,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            lane.add(cpu?);
+            lane.add(device);
+        } else {
+            lane.add(self.run_lane(steps, Crew::Pool, &mut progress, sink)?);
+        }
+        // What devices have left is the CPU's.
+        while !lane.left.is_empty() && !progress.stopped() {
+            let left = std::mem::take(&mut lane.left);
+            lane.add(self.run_lane(left, Crew::Pool, &mut progress, sink)?);
+        }
+        let Lane { reports, warnings, .. } = lane;
+        Ok(Ran { candidates: candidates.into_inner(), steps: reports, warnings })
+    }
+
+    /// Runs steps one after the other. Those that a device has failed to do are left, for the CPU.
+    fn run_lane<'a, S: TileSink>(
+        &self,
+        steps: Vec<Step<'a>>,
+        crew: Crew,
+        progress: &mut Progress<'_>,
+        sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
+    ) -> Result<Lane<'a>> {
+        let mut lane = Lane::default();
+        for step in steps {
             if progress.stopped() {
                 break;
             }
-            let offered = if step.instead { &self.instead } else { &self.offered };
-            let technique = &*offered[step.choice.technique];
+            let technique = &*self.techniques(step.on_cpu)[step.choice.technique];
             let stage = technique.on_device().then(|| Stage::within(self.limits.memory));
             let begin = Instant::now();
-            let ran = self.run_step(&step, technique, stage.as_ref(), &mut progress, &sink);
+            let ran = self.run_step(&step, technique, crew, stage.as_ref(), progress, sink);
             let trace = match ran {
                 Ok(trace) => trace,
                 // Nothing of the tile has gone on, so the CPU can do it.
                 Err(Error::Unavailable(why)) if stage.as_ref().is_some_and(|s| !s.is_open()) => {
-                    warnings.push(format!("{why}; the CPU did its work"));
-                    let instead = self.install(|| self.steps_instead(&step))?;
-                    instead.into_iter().rev().for_each(|step| steps.push_front(step));
+                    lane.warnings.push(format!("{why}; the CPU did its work"));
+                    lane.left.extend(self.install(crew, || self.steps_instead(&step))?);
                     continue;
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    // The other lane, if there is one, need not go on.
+                    progress.enough.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
             };
             if let Some(stage) = stage {
-                self.hand_on(&step, stage, &mut progress, &sink);
+                self.hand_on(&step, stage, crew, progress, sink);
             }
             let Step { join, choice, .. } = &step;
             progress.probes += choice.tile.probes.len() as u64;
-            control.done.fetch_max(progress.probes, Ordering::Relaxed);
-            reports.push(StepReport {
+            progress.control.done.fetch_max(progress.probes, Ordering::Relaxed);
+            lane.reports.push(StepReport {
                 technique: technique.name(),
                 variant: technique.variant(),
                 probes: sizes(join.probe, &choice.tile.probes),
@@ -358,8 +496,7 @@ impl Plan {
                 trace,
             });
         }
-        let candidates = progress.candidates.into_inner();
-        Ok(Ran { candidates, steps: reports, warnings })
+        Ok(lane)
     }
 
     /// Runs one step, by all threads.
@@ -367,6 +504,7 @@ impl Plan {
         &self,
         step: &Step<'a>,
         technique: &dyn Technique,
+        crew: Crew,
         stage: Option<&Stage>,
         progress: &mut Progress<'_>,
         sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
@@ -375,22 +513,25 @@ impl Plan {
         let tile = &choice.tile;
         let room = Room {
             piece_tokens: self.limits.tile_tokens,
-            bytes: self.limits.for_technique(),
+            bytes: self.memory(),
             device_bytes: self.limits.device_memory,
-            threads: self.threads(),
+            threads: match crew {
+                Crew::Pool => self.threads(),
+                Crew::Own(threads) => threads,
+            },
         };
         let trace = Mutex::new(Trace::default());
-        let mut prepared = self.install(|| technique.prepare(join, tile, &room))?;
+        let mut prepared = self.install(crew, || technique.prepare(join, tile, &room))?;
         let rounds = prepared.rounds();
         for round in 0..rounds {
-            self.install(|| prepared.begin(round))?;
+            self.install(crew, || prepared.begin(round))?;
             let pieces = prepared.pieces();
             let next = AtomicUsize::new(0);
             let finished = AtomicUsize::new(0);
             let workers = AtomicUsize::new(0);
             let failure = Failure::default();
             let shared: &Progress<'_> = progress;
-            self.broadcast(|| {
+            self.broadcast(crew, || {
                 if workers.fetch_add(1, Ordering::Relaxed) >= prepared.workers() {
                     return;
                 }
@@ -440,6 +581,7 @@ impl Plan {
         &self,
         step: &Step<'a>,
         stage: Stage,
+        crew: Crew,
         progress: &mut Progress<'_>,
         sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
     ) {
@@ -454,7 +596,7 @@ impl Plan {
         }
         let next = AtomicUsize::new(0);
         let shared: &Progress<'_> = progress;
-        self.broadcast(|| {
+        self.broadcast(crew, || {
             let mut sink = sink(&step.join, step.part);
             while !shared.stopped() {
                 let batch = next.fetch_add(1, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! What does a user ask for, and what comes back?
 
 use crate::count::Counter;
-use crate::driver::{Control, Limits, Plan};
+use crate::driver::{Control, Limits, Plan, Split};
 use crate::groups::Components;
 use crate::ordered::{Ordered, Room};
 use crate::simulated::Simulated;
@@ -175,6 +175,7 @@ pub struct Join {
     predicate: Predicate,
     technique: String,
     engine: Engine,
+    split: Split,
     limits: Limits,
     explain: bool,
     with_itself: bool,
@@ -191,6 +192,7 @@ impl Join {
             predicate,
             technique: "auto".into(),
             engine: Engine::Auto,
+            split: Split::Auto,
             explain: false,
             with_itself: false,
             limits: Limits {
@@ -212,6 +214,13 @@ impl Join {
     /// Chooses the engine.
     pub fn engine(mut self, engine: Engine) -> Self {
         self.engine = engine;
+        self
+    }
+
+    /// Gives the devices of a hybrid join this share of the work, from 0 to 1, instead of one that is
+    /// estimated.
+    pub fn split(mut self, share: f64) -> Self {
+        self.split = Split::Share(share);
         self
     }
 
@@ -316,7 +325,8 @@ impl Join {
         // An eighth of the memory is for rows on their way out.
         let plan = self.plan_beside(self.limits.memory / 8)?;
         let room = Room::within(self.limits.memory / 8, plan.threads());
-        let ordered = Ordered::new(self.predicate.measure(), room, take);
+        let ordered = Ordered::new(self.predicate.measure(), room, take)
+            .in_any_order(self.engine == Engine::Hybrid);
         let parts = self.parts(left, right);
         let ran = plan.run(&parts, control, |join, part| ordered.worker(join, part))?;
         if let Some(side) = self.itself(left, right) {
@@ -378,7 +388,8 @@ impl Join {
                 limits.sink += Stage::bytes(limits.memory);
             }
         }
-        Plan::new(offered, limits, self.explain)
+        let hybrid = (self.engine == Engine::Hybrid).then_some(self.split);
+        Plan::new(offered, hybrid, limits, self.explain)
     }
 
     fn plan(&self) -> Result<Plan> {
@@ -390,17 +401,17 @@ impl Join {
         let (name, variant) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
         let on_gpu = GPU_TECHNIQUES.contains(&name);
         let all = match self.engine {
-            Engine::Hybrid => {
-                return Err(Error::Unavailable(
-                    "engine hybrid: not built yet; use --engine cpu or --engine gpu".into(),
-                ));
-            }
             Engine::Cpu if on_gpu => {
                 return Err(Error::Config(format!(
                     "technique {name} runs on a GPU; use --engine gpu"
                 )));
             }
             Engine::Gpu => gpu_techniques()?,
+            // The CPU's cores have work of their own.
+            Engine::Hybrid => gpu_techniques()?
+                .into_iter()
+                .filter(|technique| technique.name() != "gpu-verify")
+                .collect(),
             Engine::Auto if on_gpu => gpu_techniques()?,
             Engine::Auto | Engine::Cpu => simjoin_cpu::techniques(),
         };
@@ -420,7 +431,7 @@ impl Join {
         };
         if offered.is_empty() {
             let (names, engine) = match self.engine {
-                Engine::Gpu => (GPU_TECHNIQUES.join(", "), " on a GPU"),
+                Engine::Gpu | Engine::Hybrid => (GPU_TECHNIQUES.join(", "), " on a GPU"),
                 _ => (TECHNIQUES.join(", "), ""),
             };
             return Err(Error::Config(format!(

@@ -43,6 +43,8 @@ impl Room {
 
 pub(crate) struct Ordered<F> {
     measure: Measure,
+    /// Tiles may come in any order: nobody waits.
+    any_order: bool,
     room: Room,
     state: Mutex<State<F>>,
     turn: Condvar,
@@ -78,7 +80,14 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
             early: BTreeMap::new(),
             early_rows: 0,
         };
-        Ordered { measure, room, state: Mutex::new(state), turn: Condvar::new() }
+        let (state, turn) = (Mutex::new(state), Condvar::new());
+        Ordered { measure, any_order: false, room, state, turn }
+    }
+
+    /// Passes tiles on as they come: for two that work at once, and neither waits for the other.
+    pub(crate) fn in_any_order(mut self, any_order: bool) -> Self {
+        self.any_order = any_order;
+        self
     }
 
     pub(crate) fn worker<'a>(&'a self, join: &Join<'a>, part: Part) -> OrderedSink<'a, F> {
@@ -124,13 +133,17 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
 
     /// Waits until it is this tile's turn, or the consumer has had enough.
     fn wait(&self, tile: usize) -> MutexGuard<'_, State<F>> {
+        let too_early = |state: &mut State<F>| !self.any_order && state.next != tile;
         self.turn
-            .wait_while(self.lock(), |state| state.next != tile && state.flow.is_continue())
+            .wait_while(self.lock(), |state| too_early(state) && state.flow.is_continue())
             .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The tile whose turn it is has been passed on whole: so are those that follow and are early.
     fn advance(&self, mut state: MutexGuard<'_, State<F>>) -> ControlFlow<()> {
+        if self.any_order {
+            return state.flow;
+        }
         state.next += 1;
         while let Some(rows) = {
             let next = state.next;
@@ -202,8 +215,8 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> TileSink for OrderedSink<'_
 
     fn end(&mut self) -> ControlFlow<()> {
         let mut state = self.ordered.lock();
-        if state.next != self.tile && state.early_rows + self.rows.len() <= self.ordered.room.early
-        {
+        let early = !self.ordered.any_order && state.next != self.tile;
+        if early && state.early_rows + self.rows.len() <= self.ordered.room.early {
             state.early_rows += self.rows.len();
             let rows = std::mem::take(&mut self.rows);
             state.early.insert(self.tile, rows);
