@@ -179,7 +179,8 @@ pub struct JoinFlags {
     )]
     pub engine: String,
 
-    /// With --engine hybrid: the GPU's share of the work, from 0 to 1 [default: by estimate]
+    /// With --engine hybrid: the GPU's share of the work, from 0 to 1, or 'queue': both take tiles as
+    /// they can [default: by estimate]
     #[arg(long, value_name = "SHARE", help_heading = "How")]
     pub split: Option<String>,
 

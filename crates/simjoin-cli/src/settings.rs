@@ -63,14 +63,19 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
         .with_itself(flags.with_itself)
         .estimates(flags.explain);
     if let Some(text) = &flags.split {
-        let share: Option<f64> = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-        let share = share.ok_or_else(|| {
-            Error::Config(format!("--split {text:?} does not fit; expected a share from 0 to 1"))
-        })?;
         if engine != Engine::Hybrid {
             return Err(Error::Config("--split is for --engine hybrid".into()));
         }
-        join = join.split(share);
+        let share: Option<f64> = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+        join = match share {
+            Some(share) => join.split(share),
+            None if text == "queue" => join.queue(),
+            None => {
+                return Err(Error::Config(format!(
+                    "--split {text:?} does not fit; expected a share from 0 to 1, or queue"
+                )));
+            }
+        };
     }
     if let Some(text) = &flags.memory {
         join = join.memory(bytes("--memory", text)?);

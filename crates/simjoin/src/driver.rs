@@ -4,13 +4,14 @@
 //! the other, every thread makes a worker and a sink and takes the next piece until none is left.
 
 use crate::join::{Engine, Report, StepPlan, StepReport};
+use crate::queue::{End, Queue, Queued};
 use crate::stage::{Stage, StagedSink};
 use crate::units;
 use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Error, PairSink, Result, SetCollection, SetId, SetPair};
 use simjoin_plan::{
-    Choice, Join, Means, Part, Room, Technique, Trace, Units, choose, choose_for, sides, split,
-    split_at,
+    Choice, Join, Means, Part, Room, Technique, Tile, Trace, Units, choose, choose_for, sides,
+    split, split_at,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -128,6 +129,8 @@ pub(crate) enum Split {
     Auto,
     /// The device gets this share of the pairs that the length filter leaves.
     Share(f64),
+    /// Both take tiles from the ends of a queue.
+    Queue,
 }
 
 /// Who works on a step.
@@ -311,7 +314,14 @@ impl Plan {
         let mut steps = Vec::new();
         if let Some(hybrid) = self.hybrid {
             for &(join, part) in parts {
-                steps.extend(self.split(&join, part, hybrid, &means)?);
+                let at = match hybrid {
+                    Split::Share(share) => split_at(&join, 1.0 - share),
+                    // What a queue comes to is known only afterwards.
+                    _ => split(&join, &self.refs(true), &self.refs(false), &means),
+                };
+                for (tile, on_cpu) in sides(&join, at).into_iter().zip([true, false]) {
+                    steps.extend(self.steps_for(&join, part, &tile, on_cpu, &means)?);
+                }
             }
             return Ok(steps);
         }
@@ -327,32 +337,21 @@ impl Plan {
         Ok(steps)
     }
 
-    /// Gives the CPU and the devices each a part of a join.
-    fn split<'a>(
+    /// What the CPU or a device is to do with a tile.
+    fn steps_for<'a>(
         &self,
         join: &Join<'a>,
         part: Part,
-        hybrid: Split,
+        tile: &Tile,
+        on_cpu: bool,
         means: &Means<'_>,
     ) -> Result<Vec<Step<'a>>> {
-        let techniques = |on_cpu: bool| -> Vec<&dyn Technique> {
-            let all = if on_cpu { &self.on_cpu } else { &self.offered };
-            all.iter().map(|technique| &**technique).collect()
-        };
-        let at = match hybrid {
-            Split::Auto => split(join, &techniques(true), &techniques(false), means),
-            Split::Share(share) => split_at(join, 1.0 - share),
-        };
-        let mut steps = Vec::new();
-        for (tile, on_cpu) in sides(join, at).iter().zip([true, false]) {
-            if !tile.probes.is_empty() {
-                let choices = choose_for(join, tile, &techniques(on_cpu), means);
-                let choices = choices.map_err(|error| self.with_sink(error))?;
-                let step = |choice| Step { join: *join, part, choice, on_cpu };
-                steps.extend(choices.into_iter().map(step));
-            }
+        if tile.probes.is_empty() {
+            return Ok(Vec::new());
         }
-        Ok(steps)
+        let choices = choose_for(join, tile, &self.refs(on_cpu), means);
+        let choices = choices.map_err(|error| self.with_sink(error))?;
+        Ok(choices.into_iter().map(|choice| Step { join: *join, part, choice, on_cpu }).collect())
     }
 
     /// An error about memory speaks of all of it.
@@ -393,15 +392,8 @@ impl Plan {
         if on_cpu { &self.on_cpu } else { &self.offered }
     }
 
-    /// What is to be done in place of a device that has failed.
-    fn steps_instead<'a>(&self, failed: &Step<'a>) -> Result<Vec<Step<'a>>> {
-        let offered: Vec<&dyn Technique> = self.on_cpu.iter().map(|offer| &**offer).collect();
-        let Step { join, part, choice, .. } = failed;
-        let (units, _) = units::units();
-        let choices = choose_for(join, &choice.tile, &offered, &self.means(&units))
-            .map_err(|error| self.with_sink(error))?;
-        let step = |choice| Step { join: *join, part: *part, choice, on_cpu: true };
-        Ok(choices.into_iter().map(step).collect())
+    fn refs(&self, on_cpu: bool) -> Vec<&dyn Technique> {
+        self.techniques(on_cpu).iter().map(|technique| &**technique).collect()
     }
 
     /// Runs every step of every part. `sink` makes the sink of one thread for one part.
@@ -412,9 +404,15 @@ impl Plan {
         sink: impl Fn(&Join<'a>, Part) -> S + Sync,
     ) -> Result<Ran> {
         let sink = &sink;
-        let steps = self.install(Crew::Pool, || self.steps(parts))?;
+        let queued = self.hybrid == Some(Split::Queue);
+        let steps =
+            if queued { Vec::new() } else { self.install(Crew::Pool, || self.steps(parts))? };
         // Progress is counted in probes, over all steps.
-        let total = steps.iter().map(|step| step.choice.tile.probes.len() as u64).sum();
+        let total = if queued {
+            parts.iter().map(|(join, _)| join.probe.len() as u64).sum()
+        } else {
+            steps.iter().map(|step| step.choice.tile.probes.len() as u64).sum()
+        };
         control.done.store(0, Ordering::Relaxed);
         control.total.store(total, Ordering::Relaxed);
         let (enough, candidates) = (AtomicBool::new(false), AtomicU64::new(0));
@@ -423,13 +421,22 @@ impl Plan {
         let mut lane = Lane::default();
         if self.hybrid.is_some() {
             let (own, of_device): (Vec<_>, Vec<_>) = steps.into_iter().partition(|s| s.on_cpu);
+            let queue = queued.then(|| Queue::new(parts));
             let mut beside = Progress { ..progress };
             let (device, cpu) = std::thread::scope(|scope| {
                 let device = scope.spawn(|| {
                     let crew = Crew::Own(ATTENDANTS);
-                    self.run_lane(of_device, crew, &mut beside, sink)
+                    match &queue {
+                        Some(queue) => self.run_queue(queue, End::Back, crew, &mut beside, sink),
+                        None => self.run_lane(of_device, crew, &mut beside, sink),
+                    }
                 });
-                let cpu = self.run_lane(own, Crew::Pool, &mut progress, sink);
+                let cpu = match &queue {
+                    Some(queue) => {
+                        self.run_queue(queue, End::Front, Crew::Pool, &mut progress, sink)
+                    }
+                    None => self.run_lane(own, Crew::Pool, &mut progress, sink),
+                };
                 (device.join(), cpu)
             });
             let device = match device {
@@ -448,6 +455,33 @@ impl Plan {
         }
         let Lane { reports, warnings, .. } = lane;
         Ok(Ran { candidates: candidates.into_inner(), steps: reports, warnings })
+    }
+
+    /// Takes tiles from one end of a queue until none is left, or until a device fails.
+    fn run_queue<'a, S: TileSink>(
+        &self,
+        queue: &Queue<'a>,
+        end: End,
+        crew: Crew,
+        progress: &mut Progress<'_>,
+        sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
+    ) -> Result<Lane<'a>> {
+        let mut lane = Lane::default();
+        let on_cpu = end == End::Front;
+        let (units, _) = units::units();
+        let means = self.means(&units);
+        while let Some((Queued { join, part, tile }, tiles)) = queue.take(end) {
+            let begin = Instant::now();
+            let steps =
+                self.install(crew, || self.steps_for(&join, part, &tile, on_cpu, &means))?;
+            lane.add(self.run_lane(steps, crew, progress, sink)?);
+            queue.done(end, tiles, begin.elapsed().as_secs_f64());
+            // A device that has failed once takes nothing more.
+            if !lane.left.is_empty() || progress.stopped() {
+                break;
+            }
+        }
+        Ok(lane)
     }
 
     /// Runs steps one after the other. Those that a device has failed to do are left, for the CPU.
@@ -472,7 +506,11 @@ impl Plan {
                 // Nothing of the tile has gone on, so the CPU can do it.
                 Err(Error::Unavailable(why)) if stage.as_ref().is_some_and(|s| !s.is_open()) => {
                     lane.warnings.push(format!("{why}; the CPU did its work"));
-                    lane.left.extend(self.install(crew, || self.steps_instead(&step))?);
+                    let Step { join, part, choice, .. } = &step;
+                    let (units, _) = units::units();
+                    let means = self.means(&units);
+                    let instead = || self.steps_for(join, *part, &choice.tile, true, &means);
+                    lane.left.extend(self.install(crew, instead)?);
                     continue;
                 }
                 Err(error) => {

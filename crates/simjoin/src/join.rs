@@ -224,6 +224,13 @@ impl Join {
         self
     }
 
+    /// Lets CPU and devices of a hybrid join take tiles from the two ends of a queue, instead of splitting
+    /// the work beforehand.
+    pub fn queue(mut self) -> Self {
+        self.split = Split::Queue;
+        self
+    }
+
     /// Runs on a pool of this many threads; 0 for the rayon pool that the caller is in, which is one
     /// thread per core unless set up otherwise.
     pub fn threads(mut self, threads: usize) -> Self {

@@ -37,6 +37,7 @@ mod driver;
 mod groups;
 mod join;
 mod ordered;
+mod queue;
 mod simulated;
 mod size;
 mod stage;
