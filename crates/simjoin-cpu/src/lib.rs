@@ -10,13 +10,13 @@
 //! | `group-join` | the same over groups of sets with one prefix | `group_join.rs` |
 //! | `skip-join` | the same, skipping blocks of lists and whole probes | `skip_join.rs` |
 //! | `bitmap`, `dense` | signatures of all pairs | `bitmap.rs` |
-//! | `prefix-bitmap` | signatures of the pairs in prefix lists | `prefix_bitmap.rs` |
+//! | `prefix-bitmap` | signatures of the pairs in prefix lists | `prefix_bitmap/` |
 //!
 //! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
 //! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to
 //! answer), `set_join.rs` (from a filter over single sets to a technique), and `few_tokens.rs`
-//! (which tokens matter when one side is much smaller). `block_index.rs` holds the lists of
-//! `skip-join`.
+//! (which tokens matter when one side is much smaller). `candidates.rs` is how a filter leaves
+//! verification to others. `block_index.rs` holds the lists of `skip-join`.
 
 #![forbid(unsafe_code)]
 

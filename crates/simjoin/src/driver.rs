@@ -423,6 +423,8 @@ impl Plan {
             let (own, of_device): (Vec<_>, Vec<_>) = steps.into_iter().partition(|s| s.on_cpu);
             let queue = queued.then(|| Queue::new(parts));
             let mut beside = Progress { ..progress };
+            // Where one side fails, the other need not go on.
+            let end_both = |_: &Error| enough.store(true, Ordering::Relaxed);
             let (device, cpu) = std::thread::scope(|scope| {
                 let device = scope.spawn(|| {
                     let crew = Crew::Own(ATTENDANTS);
@@ -430,6 +432,7 @@ impl Plan {
                         Some(queue) => self.run_queue(queue, End::Back, crew, &mut beside, sink),
                         None => self.run_lane(of_device, crew, &mut beside, sink),
                     }
+                    .inspect_err(end_both)
                 });
                 let cpu = match &queue {
                     Some(queue) => {
@@ -437,6 +440,7 @@ impl Plan {
                     }
                     None => self.run_lane(own, Crew::Pool, &mut progress, sink),
                 };
+                let cpu = cpu.inspect_err(end_both);
                 (device.join(), cpu)
             });
             let device = match device {
@@ -513,11 +517,7 @@ impl Plan {
                     lane.left.extend(self.install(crew, instead)?);
                     continue;
                 }
-                Err(error) => {
-                    // The other lane, if there is one, need not go on.
-                    progress.enough.store(true, Ordering::Relaxed);
-                    return Err(error);
-                }
+                Err(error) => return Err(error),
             };
             if let Some(stage) = stage {
                 self.hand_on(&step, stage, crew, progress, sink);

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Pairs held at most, if there is memory for them.
-const HELD: u64 = 8 << 20;
+const HELD: u64 = 4 << 20;
 
 const PAIR: u64 = size_of::<SetPair>() as u64;
 
@@ -27,12 +27,12 @@ pub(crate) struct Stage {
 impl Stage {
     /// Bytes that it takes at most, of so many: a sixteenth.
     pub(crate) fn bytes(memory: u64) -> u64 {
-        (memory / 16).min(HELD * PAIR)
+        // Arrays that grow may be half empty.
+        (memory / 16).min(2 * HELD * PAIR)
     }
 
     /// Room for as many pairs as are of use within the memory.
     pub(crate) fn within(memory: u64) -> Self {
-        // Arrays that grow may be half empty.
         let most = (Self::bytes(memory) / (2 * PAIR)) as usize;
         Stage {
             most,
