@@ -22,7 +22,13 @@ pub fn before(
 ) -> Result<Promise> {
     let steps = settings.join.explain(left, right)?;
     let pairs = settings.join.estimate_pairs(left, right);
-    let seconds: Option<f64> = steps.iter().map(|step| step.seconds).sum();
+    // CPU and GPU work at once.
+    let seconds_of = |on_gpu: bool| -> Option<f64> {
+        let is_on_gpu = |step: &&StepPlan| simjoin::GPU_TECHNIQUES.contains(&step.technique.0);
+        let of = steps.iter().filter(|step| is_on_gpu(step) == on_gpu);
+        of.map(|step| step.seconds).sum()
+    };
+    let seconds = seconds_of(true).zip(seconds_of(false)).map(|(gpu, cpu)| gpu.max(cpu));
     let promise = Promise { pairs, seconds };
     eprint!("{}", plan_text(settings, left, right, &steps, &promise));
     Ok(promise)
