@@ -7,6 +7,8 @@
     python3 benchmarks/run.py techniques         every technique beside the choice of auto
     python3 benchmarks/run.py sparse             millions of short sets: time and memory
     python3 benchmarks/run.py device             on a machine with a GPU: stage by stage
+    python3 benchmarks/run.py hybrid             on a machine with a GPU: CPU and GPU at once
+    python3 benchmarks/run.py split              the split beside simulated devices of every speed
     python3 benchmarks/run.py reading            reading text records
     python3 benchmarks/run.py data               only unpack the data
 
@@ -22,7 +24,9 @@ import sys
 from harness import data, record, simjoin
 from harness.cells import comma_list
 from harness.context import Context
-from harness.jobs import device, expected, peers, reading, reference, sparse, techniques
+from harness.jobs import (
+    device, expected, hybrid, peers, reading, reference, sparse, split, techniques,
+)
 
 JOBS = {
     "peers": (peers, "simjoin's techniques beside the peers (the default)"),
@@ -31,6 +35,8 @@ JOBS = {
     "techniques": (techniques, "every technique on every set file beside the choice of auto"),
     "sparse": (sparse, "millions of short sets: time beside the published techniques, and memory"),
     "device": (device, "the techniques of a GPU beside the CPU's, stage by stage"),
+    "hybrid": (hybrid, "CPU and GPU at once: auto beside every fixed way to split the work"),
+    "split": (split, "the split beside simulated devices of every speed"),
     "reading": (reading, "seconds of reading and preparing text records"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,12 @@ class Timing:
     estimated_seconds: float | None = None
     device: Mapping[str, float] | None = None
     candidates: int | None = None
+    engine: str | None = None
+    split: str | None = None
+    ran_on: str | None = None
+    share: float | None = None
+    planned_share: float | None = None
+    overlap: float | None = None
 
 
 def parse_line(dataset: str, line: str) -> Timing:
@@ -51,6 +58,8 @@ def parse_line(dataset: str, line: str) -> Timing:
             row.get("estimated_seconds"),
             row.get("device"),
             row.get("candidates"),
+            *(row.get(name) for name in
+              ("engine", "split", "ran_on", "share", "planned_share", "overlap")),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"no line of simjoin bench: {line[:80]!r} ({error})") from None
@@ -65,13 +74,15 @@ def arguments(
 
 
 def run(
-    binary: Path, words: Sequence[str], dataset: str, take: Callable[[Timing], None]
+    binary: Path, words: Sequence[str], dataset: str, take: Callable[[Timing], None],
+    variables: Mapping[str, str] | None = None,
 ) -> str | None:
-    """Hands on each line as it comes; returns what went wrong, if anything."""
+    """Hands on each line as it comes; returns what went wrong, if anything.
+    ``variables`` are added to the environment."""
     # Standard error goes to a file: a pipe that nobody reads could fill up.
     with tempfile.TemporaryFile("w+", errors="replace") as errors, subprocess.Popen(
         [str(binary), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
-        text=True, errors="replace",
+        text=True, errors="replace", env={**os.environ, **(variables or {})},
     ) as child:
         try:
             assert child.stdout is not None

@@ -14,7 +14,7 @@
 //! stand ready before the clock starts. Every run must find the same number of pairs.
 
 use crate::run::{Interrupt, pool};
-use crate::settings::BenchSettings;
+use crate::settings::{BenchSettings, Contestant};
 use rayon::ThreadPool;
 use serde_json::json;
 use simjoin::{Control, Error, Join, Predicate, Report, Result, RowPair, SetCollection, prepare};
@@ -60,14 +60,13 @@ pub fn run(settings: &BenchSettings) -> Result<()> {
         settings.predicates.iter().map(|_| Agreement::default()).collect();
     for &threads in &settings.threads {
         let loaded = Loaded::read(settings, threads)?;
-        let mut too_slow = vec![false; settings.techniques.len()];
+        let mut too_slow = vec![false; settings.contestants.len()];
         for (&predicate, agreement) in settings.predicates.iter().zip(&mut agreements) {
-            let mut trials: Vec<Trial<'_>> = settings
-                .techniques
-                .iter()
-                .zip(&too_slow)
-                .map(|(technique, &skip)| Trial::new(technique, settings.join(predicate), skip))
-                .collect();
+            let mut trials = Vec::with_capacity(settings.contestants.len());
+            for (contestant, &skip) in settings.contestants.iter().zip(&too_slow) {
+                let join = settings.join(contestant, predicate)?;
+                trials.push(Trial::new(contestant, settings.label(contestant), join, skip));
+            }
             let mut turns = Turns::new(trials.len());
             while trials.iter().any(|trial| trial.wants_run(settings.pace)) {
                 for &at in turns.next() {
@@ -77,7 +76,7 @@ pub fn run(settings: &BenchSettings) -> Result<()> {
                     }
                     trial.run(&loaded, settings)?;
                     if let Some(report) = &trial.report {
-                        agreement.check(predicate, trial.technique, report)?;
+                        agreement.check(predicate, &trial.label, report)?;
                     }
                 }
             }
@@ -151,7 +150,8 @@ impl Loaded {
 
 /// A technique at a threshold, and what its runs have shown so far.
 struct Trial<'a> {
-    technique: &'a str,
+    contestant: &'a Contestant,
+    label: String,
     join: Join,
     /// Left out, because it was too slow at a higher threshold.
     skipped: bool,
@@ -163,17 +163,16 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    fn new(technique: &'a str, join: Join, skipped: bool) -> Self {
-        let join = join.technique(technique);
-        Trial { technique, join, skipped, ended: false, times: Vec::new(), report: None }
+    fn new(contestant: &'a Contestant, label: String, join: Join, skipped: bool) -> Self {
+        Trial { contestant, label, join, skipped, ended: false, times: Vec::new(), report: None }
     }
 
     /// The seconds that `--explain` would promise, and for `auto` the pairs.
     fn estimates(&self, loaded: &Loaded) -> Result<(Option<f64>, Option<f64>)> {
         loaded.pool.install(|| {
             let steps = self.join.explain(&loaded.sets, None)?;
-            let seconds = steps.iter().map(|step| step.seconds).sum();
-            let auto = self.technique == "auto";
+            let seconds = crate::explain::seconds(&steps);
+            let auto = self.contestant.technique == "auto";
             let pairs = || self.join.estimate_pairs(&loaded.sets, None);
             Ok((seconds, auto.then(pairs).flatten()))
         })
@@ -283,7 +282,13 @@ impl<'a> Rows<'a> {
         let thresholds = settings.predicates.iter().map(|one| one.threshold().to_string().len());
         let widths = (
             thresholds.max().unwrap_or(0).max(measure.len()),
-            simjoin::TECHNIQUES.map(str::len).into_iter().max().unwrap_or(0).max("technique".len()),
+            settings
+                .contestants
+                .iter()
+                .map(|one| settings.label(one).len())
+                .max()
+                .unwrap_or(0)
+                .max(13),
         );
         let mut rows = Rows { settings, out: std::io::stdout().lock(), widths };
         if !settings.json {
@@ -308,8 +313,14 @@ impl<'a> Rows<'a> {
                 "file": self.settings.file,
                 "measure": predicate.measure().name(),
                 "threshold": predicate.threshold().to_string(),
-                "technique": trial.technique,
+                "engine": trial.contestant.engine.name(),
+                "split": trial.contestant.split,
+                "technique": trial.contestant.technique,
                 "ran": report.map(|report| &report.technique),
+                "ran_on": report.map(|report| report.engine.name()),
+                "share": report.and_then(Report::share),
+                "planned_share": report.and_then(|report| report.planned_share),
+                "overlap": report.and_then(Report::overlap),
                 "threads": threads,
                 "pairs": report.map(|report| report.pairs),
                 "candidates": report.map(|report| report.candidates),
@@ -334,7 +345,7 @@ impl<'a> Rows<'a> {
         };
         self.line([
             &predicate.threshold().to_string(),
-            trial.technique,
+            &trial.label,
             report.map_or("-", |report| &report.technique),
             &threads.to_string(),
             &or_dash(report.map(|report| report.pairs.to_string())),
@@ -416,7 +427,9 @@ mod tests {
     #[test]
     fn the_median_of_an_even_number_of_runs_lies_between() {
         let predicate = Predicate::parse(Measure::Jaccard, "0.5").unwrap();
-        let mut trial = Trial::new("auto", Join::new(predicate), false);
+        let engine = Engine::Cpu;
+        let contestant = Contestant { engine, split: None, technique: "auto".into() };
+        let mut trial = Trial::new(&contestant, "auto".into(), Join::new(predicate), false);
         assert_eq!(trial.median(), None);
         for (second, median) in [(3, 3.0), (1, 2.0), (2, 2.0), (9, 2.5)] {
             trial.times.push(Duration::from_secs(second));
@@ -434,8 +447,11 @@ mod tests {
             technique: "ppjoin".into(),
             engine: Engine::Cpu,
             threads: 2,
+            planned_share: None,
+            seconds: 0.0,
             steps: Vec::new(),
             warnings: Vec::new(),
+            timeline: Vec::new(),
         };
         let mut agreement = Agreement::default();
         agreement.check(predicate, "auto", &report(7)).unwrap();

@@ -6,7 +6,12 @@ use std::io::Write;
 /// Lists the devices on standard output.
 pub fn run() -> Result<()> {
     let mut text = String::from("device\tname\tmemory\tcapability\tdriver\ttechniques\n");
-    for device in simjoin::devices()? {
+    // It takes the place of those that are there.
+    let simulated = simjoin::simulated_gpu()?;
+    if let Some(what) = &simulated {
+        text += &format!("simulated\t{what}\t-\t-\t-\tgpu-bitmap, gpu-prefix\n");
+    }
+    for device in if simulated.is_some() { &[] } else { simjoin::devices()? } {
         let info = &device.info;
         let gib = info.memory as f64 / (1u64 << 30) as f64;
         text += &format!(

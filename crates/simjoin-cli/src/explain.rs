@@ -12,6 +12,26 @@ use std::time::Duration;
 pub struct Promise {
     pairs: Option<f64>,
     seconds: Option<f64>,
+    /// The GPU's part, where it works beside the CPU.
+    share: Option<f64>,
+}
+
+/// The estimated seconds of all steps. CPU and GPU work at once, so the slower side counts.
+pub fn seconds(steps: &[StepPlan]) -> Option<f64> {
+    let of = |device: bool| -> Option<f64> {
+        let steps = steps.iter().filter(|step| step.on_device == device);
+        steps.map(|step| step.seconds).sum()
+    };
+    of(true).zip(of(false)).map(|(gpu, cpu)| gpu.max(cpu))
+}
+
+/// The GPU's part of the pairs, where there is work for both sides.
+fn share(steps: &[StepPlan]) -> Option<f64> {
+    let of = |device: bool| -> u64 {
+        steps.iter().filter(|step| step.on_device == device).map(|step| step.pairs).sum()
+    };
+    let (gpu, cpu) = (of(true), of(false));
+    (gpu > 0 && cpu > 0).then(|| gpu as f64 / (gpu + cpu) as f64)
 }
 
 /// Plans the join and shows the plan.
@@ -22,14 +42,9 @@ pub fn before(
 ) -> Result<Promise> {
     let steps = settings.join.explain(left, right)?;
     let pairs = settings.join.estimate_pairs(left, right);
-    // CPU and GPU work at once.
-    let seconds_of = |on_gpu: bool| -> Option<f64> {
-        let is_on_gpu = |step: &&StepPlan| simjoin::GPU_TECHNIQUES.contains(&step.technique.0);
-        let of = steps.iter().filter(|step| is_on_gpu(step) == on_gpu);
-        of.map(|step| step.seconds).sum()
-    };
-    let seconds = seconds_of(true).zip(seconds_of(false)).map(|(gpu, cpu)| gpu.max(cpu));
-    let promise = Promise { pairs, seconds };
+    let seconds = seconds(&steps);
+    let share = share(&steps);
+    let promise = Promise { pairs, seconds, share };
     eprint!("{}", plan_text(settings, left, right, &steps, &promise));
     Ok(promise)
 }
@@ -85,6 +100,14 @@ fn plan_text(
             let _ = writeln!(text, "  {name:<14} {variant:<10} {seconds:>12}{mark}");
         }
     }
+    if let Some(share) = promise.share {
+        let _ = writeln!(
+            text,
+            "split: {:.0} % of the pairs for the GPU, {:.0} % for the CPU, at once",
+            100.0 * share,
+            100.0 * (1.0 - share),
+        );
+    }
     let seconds = promise.seconds.map_or_else(|| "-".into(), duration);
     let _ = writeln!(
         text,
@@ -126,6 +149,16 @@ pub fn after(promise: &Promise, report: &Report, join: Duration) {
                 100.0 * hidden,
             );
         }
+    }
+    if let (Some(planned), Some(share)) = (report.planned_share, report.share()) {
+        let _ = writeln!(
+            text,
+            "split: the GPU did {:.0} % of the pairs (planned {:.0} %); both were busy for {:.0} % of the \
+             time",
+            100.0 * share,
+            100.0 * planned,
+            100.0 * report.overlap().unwrap_or(0.0),
+        );
     }
     let _ = writeln!(
         text,

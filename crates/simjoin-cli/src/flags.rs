@@ -179,10 +179,14 @@ pub struct JoinFlags {
     )]
     pub engine: String,
 
-    /// With --engine hybrid: the GPU's share of the work, from 0 to 1, or 'queue': both take tiles as
-    /// they can [default: by estimate]
+    /// With --engine hybrid: the GPU's share of the work, from 0 to 1, or 'queue' ('queue:TILES'): both
+    /// take tiles as they can [default: by estimate, corrected while running]
     #[arg(long, value_name = "SHARE", help_heading = "How")]
     pub split: Option<String>,
+
+    /// Write what happened when, for chrome://tracing or Perfetto (JSON)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub trace: Option<String>,
 
     /// How to join; the answer is the same
     #[arg(
@@ -270,15 +274,21 @@ pub struct BenchFlags {
     #[arg(long, value_name = "T", help_heading = "Tokens")]
     pub tokens: Option<String>,
 
-    /// Where to run
+    /// Where to run, comma-separated
     #[arg(
         long,
-        value_name = "E",
+        value_name = "ES",
         default_value = "auto",
-        value_parser = ["auto", "cpu", "gpu"],
+        value_delimiter = ',',
+        value_parser = ["auto", "cpu", "gpu", "hybrid"],
         help_heading = "How"
     )]
-    pub engine: String,
+    pub engine: Vec<String>,
+
+    /// With --engine hybrid: how to split the work, comma-separated: 'auto', the GPU's share from 0 to 1,
+    /// or 'queue' ('queue:TILES') [default: auto]
+    #[arg(long, value_name = "SHARES", value_delimiter = ',', help_heading = "How")]
+    pub split: Vec<String>,
 
     /// Techniques, comma-separated [default: all but naive]
     #[arg(

@@ -16,6 +16,7 @@ mod progress;
 mod run;
 mod settings;
 mod stats;
+mod trace;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};

@@ -6,6 +6,7 @@ use crate::explain;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::settings::{Answer, Settings};
 use crate::stats::{self, Seconds};
+use crate::trace;
 use simjoin::{Control, Engine, Error, Report, Result, SetCollection, prepare};
 use simjoin_io::{GroupWriter, Ids, PairWriter, WholeFile, read_sets};
 use std::io::Write;
@@ -55,6 +56,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     interrupt.joining.store(true, Ordering::Relaxed);
     // Outputs are opened before the join: a folder that does not exist should not cost one.
     let stats = settings.stats.as_deref().map(WholeFile::create).transpose()?;
+    let trace = settings.trace.as_deref().map(WholeFile::create).transpose()?;
     let mut writing = Duration::ZERO;
     let report = watch(
         settings.quiet,
@@ -84,6 +86,9 @@ pub fn run(settings: &Settings) -> Result<()> {
         explain::after(&promise, &report, seconds.join);
     }
 
+    if let Some(file) = trace {
+        file.finish(trace::document(&report.timeline).as_bytes())?;
+    }
     if let Some(file) = stats {
         let document = stats::document(&left, right.as_ref(), tokens, &report, &seconds);
         file.finish(&document.into_bytes())?;

@@ -31,6 +31,7 @@ pub struct Settings {
     /// `None` is standard output.
     pub output: Option<String>,
     pub stats: Option<String>,
+    pub trace: Option<String>,
     pub explain: bool,
     pub quiet: bool,
 }
@@ -61,21 +62,10 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
         .engine(engine)
         .technique(&flags.technique)
         .with_itself(flags.with_itself)
-        .estimates(flags.explain);
+        .estimates(flags.explain)
+        .timeline(flags.trace.is_some());
     if let Some(text) = &flags.split {
-        if engine != Engine::Hybrid {
-            return Err(Error::Config("--split is for --engine hybrid".into()));
-        }
-        let share: Option<f64> = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
-        join = match share {
-            Some(share) => join.split(share),
-            None if text == "queue" => join.queue(),
-            None => {
-                return Err(Error::Config(format!(
-                    "--split {text:?} does not fit; expected a share from 0 to 1, or queue"
-                )));
-            }
-        };
+        join = split(join, engine, text)?;
     }
     if let Some(text) = &flags.memory {
         join = join.memory(bytes("--memory", text)?);
@@ -113,9 +103,34 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
         answer,
         output,
         stats: flags.stats,
+        trace: flags.trace,
         explain: flags.explain,
         quiet: flags.quiet,
     })
+}
+
+/// Tiles of a queue, unless it is said how many.
+const QUEUE_TILES: u32 = 64;
+
+/// Splits a hybrid join as asked for.
+fn split(join: Join, engine: Engine, text: &str) -> Result<Join> {
+    if engine != Engine::Hybrid {
+        return Err(Error::Config("--split is for --engine hybrid".into()));
+    }
+    let share: Option<f64> = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    let tiles = match text.strip_prefix("queue:") {
+        Some(tiles) => tiles.parse().ok().filter(|tiles| (1..=1_000_000).contains(tiles)),
+        None => (text == "queue").then_some(QUEUE_TILES),
+    };
+    match (share, tiles) {
+        _ if text == "auto" => Ok(join),
+        (Some(share), _) => Ok(join.split(share)),
+        (_, Some(tiles)) => Ok(join.queue(tiles)),
+        _ => Err(Error::Config(format!(
+            "--split {text:?} does not fit; expected auto, a share from 0 to 1, queue, or queue and a \
+             number of tiles such as queue:100"
+        ))),
+    }
 }
 
 /// A bench, resolved.
@@ -126,8 +141,7 @@ pub struct BenchSettings {
     pub read: ReadOptions,
     /// The highest threshold first, each once.
     pub predicates: Vec<Predicate>,
-    pub engine: Engine,
-    pub techniques: Vec<String>,
+    pub contestants: Vec<Contestant>,
     pub threads: Vec<usize>,
     pub memory: Option<u64>,
     pub device_memory: Option<u64>,
@@ -136,17 +150,75 @@ pub struct BenchSettings {
     pub json: bool,
 }
 
+/// One way to join.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Contestant {
+    pub engine: Engine,
+    /// How a hybrid join is split.
+    pub split: Option<String>,
+    pub technique: String,
+}
+
+impl Contestant {
+    fn all(engines: &[Engine], splits: &[String], techniques: &[String]) -> Vec<Self> {
+        let mut all = Vec::new();
+        for &engine in engines {
+            let of_engine: &[&str] = match engine {
+                Engine::Gpu => &simjoin::GPU_TECHNIQUES,
+                // Each side chooses.
+                Engine::Hybrid => &["auto"],
+                _ => &simjoin::TECHNIQUES,
+            };
+            let names: Vec<String> = if techniques.is_empty() {
+                of_engine.iter().filter(|&&name| name != "naive").map(|&name| name.into()).collect()
+            } else {
+                techniques.to_vec()
+            };
+            let splits = match engine {
+                Engine::Hybrid if !splits.is_empty() => splits.iter().cloned().map(Some).collect(),
+                _ => vec![None],
+            };
+            for split in splits {
+                let one =
+                    |technique: String| Contestant { engine, split: split.clone(), technique };
+                all.extend(names.iter().cloned().map(one));
+            }
+        }
+        distinct(all)
+    }
+
+    fn join(&self, predicate: Predicate) -> Result<Join> {
+        let join = Join::new(predicate).engine(self.engine).technique(&self.technique);
+        match &self.split {
+            Some(text) => split(join, self.engine, text),
+            None => Ok(join),
+        }
+    }
+}
+
 impl BenchSettings {
-    /// The join for one of the predicates, but for its technique.
-    pub fn join(&self, predicate: Predicate) -> Join {
-        let mut join = Join::new(predicate).engine(self.engine);
+    /// The join of a contestant for one of the predicates.
+    pub fn join(&self, contestant: &Contestant, predicate: Predicate) -> Result<Join> {
+        let mut join = contestant.join(predicate)?;
         if let Some(bytes) = self.memory {
             join = join.memory(bytes);
         }
         if let Some(bytes) = self.device_memory {
             join = join.device_memory(bytes);
         }
-        join
+        Ok(join)
+    }
+
+    /// What a contestant is called in a table: its technique, and where there are several engines what else
+    /// distinguishes it.
+    pub fn label(&self, contestant: &Contestant) -> String {
+        let Contestant { engine, split, technique } = contestant;
+        let several = self.contestants.iter().any(|one| one.engine != *engine);
+        match split {
+            Some(split) => format!("{engine} {split}"),
+            None if several => format!("{engine} {technique}"),
+            None => technique.clone(),
+        }
     }
 
     pub fn of_bench(flags: BenchFlags) -> Result<Self> {
@@ -165,18 +237,13 @@ impl BenchSettings {
             None => vec![1, cores()],
             Some(text) => list(text, number_of_threads)?,
         };
-        let engine: Engine = flags.engine.parse()?;
-        let techniques = if flags.technique.is_empty() {
-            let names: &[&str] = match engine {
-                Engine::Gpu => &simjoin::GPU_TECHNIQUES,
-                _ => &simjoin::TECHNIQUES,
-            };
-            names.iter().copied().filter(|&name| name != "naive").map(Into::into).collect()
-        } else {
-            distinct(flags.technique)
-        };
-        for technique in &techniques {
-            Join::new(predicates[0]).technique(technique).engine(engine).check()?;
+        let engines = flags.engine.iter().map(|name| name.parse()).collect::<Result<Vec<_>>>()?;
+        if !flags.split.is_empty() && !engines.contains(&Engine::Hybrid) {
+            return Err(Error::Config("--split is for --engine hybrid".into()));
+        }
+        let contestants = Contestant::all(&engines, &flags.split, &flags.technique);
+        for contestant in &contestants {
+            contestant.join(predicates[0])?.check()?;
         }
         let repeat = flags.repeat.parse().ok().filter(|&times| times >= 1).ok_or_else(|| {
             Error::Config(format!(
@@ -204,8 +271,7 @@ impl BenchSettings {
             file: flags.file,
             read,
             predicates,
-            engine,
-            techniques,
+            contestants,
             threads,
             memory: size("--memory", &flags.memory)?,
             device_memory: size("--device-memory", &flags.device_memory)?,

@@ -36,6 +36,9 @@ pub fn document(
         "technique": report.technique,
         "threads": report.threads,
         "device": device(report),
+        "share": report.share(),
+        "planned_share": report.planned_share,
+        "overlap": report.overlap(),
         "warnings": report.warnings,
         "seconds": {
             "read": seconds.read.as_secs_f64(),

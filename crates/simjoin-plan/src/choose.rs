@@ -7,7 +7,7 @@
 //! Planning must cost little beside joining: how many ranges and samples there are follows a first
 //! estimate from exact counts alone, and where that is under a millisecond nothing is sampled.
 
-use crate::{Cost, Effort, Join, Survey, Technique, Tile, Units, WIDTHS, passes, reaches};
+use crate::{Cost, Effort, Join, Rates, Survey, Technique, Tile, Units, WIDTHS, passes, reaches};
 use simjoin_core::{Error, Result};
 
 /// What plans are made with.
@@ -15,6 +15,8 @@ use simjoin_core::{Error, Result};
 pub struct Means<'m> {
     /// What steps cost.
     pub units: &'m Units,
+    /// How far off estimates have been on this machine.
+    pub rates: &'m Rates,
     /// How many threads there are.
     pub threads: usize,
     /// Bytes for the technique.
@@ -95,10 +97,7 @@ pub fn choose_for(
         return in_passes(join, vec![known(0, &coarse)], offered, means);
     }
     let units = means.units;
-    let entries = coarse.probe_entries.max(coarse.build_entries) as f64;
-    let by_lists = entries * units.entry;
-    let by_scan = coarse.pairs as f64 * units.scan[0];
-    let mut least = by_lists.min(by_scan);
+    let mut least = coarse.least_seconds(units);
     let on_device = offered.iter().all(|technique| technique.on_device());
     if on_device {
         let guessed = guess(&coarse);
@@ -116,12 +115,9 @@ pub fn choose_for(
             return in_passes(join, vec![known(at, &coarse)], offered, means);
         }
     }
-    // A sample costs about two microseconds with all that belongs to it; let them cost a fiftieth of
-    // the join, or what it takes to explain it well.
-    let samples = (least / 50.0 / 2e-6) as usize;
+    // Let samples cost a fiftieth of the join, or what it takes to explain it well.
     let few = if means.explain { 256 } else { 48 };
-    let samples = samples.clamp(few, 4_000);
-    let effort = Effort { sets: 8 * samples, pairs: samples };
+    let effort = Effort::of(&coarse, least / 50.0, few);
     let count = if on_device { 1 } else { (least / RANGE).clamp(1.0, MAX_RANGES) as usize };
     let mut choices: Vec<Choice> = Vec::new();
     for tile in ranges(&coarse, count) {
@@ -365,8 +361,10 @@ mod tests {
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
         let (join, _) = Join::parts(&sets, None, false, bounds)[0];
         let units = Units::default();
+        let rates = Rates::default();
         let means = |device_memory| Means {
             units: &units,
+            rates: &rates,
             threads: 2,
             memory: u64::MAX,
             device_memory,

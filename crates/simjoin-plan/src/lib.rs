@@ -7,6 +7,7 @@
 
 mod choose;
 mod join;
+mod rates;
 mod reach;
 mod split;
 mod survey;
@@ -16,9 +17,10 @@ mod units;
 
 pub use choose::{Choice, Means, choose, choose_for};
 pub use join::{Join, Order, Part};
+pub use rates::Rates;
 pub use reach::{Reach, build_prefixes, reaches};
-pub use split::{sides, split, split_at};
+pub use split::{Division, Line, divide};
 pub use survey::{Effort, Random, Survey, WIDTHS};
-pub use technique::{Cost, Prepared, Room, Technique, Trace, Worker};
+pub use technique::{Cost, Prepared, Room, Span, Technique, Trace, Unit, Worker};
 pub use tile::{Tile, cut, passes};
 pub use units::{Ratios, Units};

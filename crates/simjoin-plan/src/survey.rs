@@ -11,9 +11,10 @@
 //!
 //! The samples depend on the sets alone, so the same join is planned the same way every time.
 
-use crate::{Join, Order, Reach, Tile, build_prefixes, reaches};
+use crate::{Join, Order, Reach, Tile, Units, build_prefixes, reaches};
 use simjoin_core::{SetId, TokenId};
 use simjoin_kernels::bitmap::Kernels;
+use std::collections::HashMap;
 use std::ops::Range;
 
 /// Signature widths, in words, for which survival is estimated.
@@ -69,6 +70,16 @@ pub struct Effort {
     pub pairs: usize,
 }
 
+impl Effort {
+    /// About as much as can be done in so many seconds, but no fewer than some list pairs.
+    pub fn of(survey: &Survey<'_>, seconds: f64, few: usize) -> Self {
+        // With all that belongs to it, a sample of sets of ten tokens takes about two microseconds.
+        let each = 2e-6 * (survey.mean_size / 10.0).max(1.0);
+        let samples = ((seconds / each) as usize).clamp(few, 4_000);
+        Effort { sets: 8 * samples, pairs: samples }
+    }
+}
+
 impl<'a> Survey<'a> {
     /// What a tile shows without a look at its sets.
     pub fn new(join: &Join<'a>, tile: &Tile) -> Self {
@@ -114,6 +125,13 @@ impl<'a> Survey<'a> {
         }
         survey.mean_size = size_pairs / (survey.pairs.max(1)) as f64;
         survey
+    }
+
+    /// What the tile takes one core at least, as far as exact counts tell: making lists, or comparing
+    /// signatures.
+    pub fn least_seconds(&self, units: &Units) -> f64 {
+        let entries = self.probe_entries.max(self.build_entries) as f64;
+        (entries * units.entry).min(self.pairs as f64 * units.scan[0])
     }
 
     /// Looks at some of the sets.
@@ -164,13 +182,13 @@ impl<'a> Survey<'a> {
         let top = build.universe().saturating_sub(1);
         let mut random = Random::default();
         // The sampled build sets: how many have each token in their prefix, and one that does.
-        let mut lists = vec![List::default(); (build.universe() - lonely) as usize];
+        let mut lists = Lists::new((build.universe() - lonely) as usize);
         let mut builds = 0u64;
         for set in every(&self.tile.builds, effort.sets, &mut random) {
             let prefix = prefixes[build.class_of(set) as usize] as usize;
             for (position, &token) in (0..).zip(&build.set(set)[..prefix]) {
                 if token >= lonely {
-                    let list = &mut lists[(token - lonely) as usize];
+                    let list = lists.get_mut(token - lonely);
                     list.count += 1;
                     if random.below(u64::from(list.count)) == 0 {
                         (list.set, list.position) = (set, position);
@@ -189,7 +207,7 @@ impl<'a> Survey<'a> {
             for (position, &token) in (0..).zip(&probe.set(set)[..reach.prefix as usize]) {
                 if token >= lonely {
                     live += 1;
-                    let list = &lists[(token - lonely) as usize];
+                    let list = lists.get(token - lonely);
                     // A set does not meet itself.
                     let itself = order == Order::Before && list.set == set;
                     if list.count > u32::from(itself) {
@@ -211,7 +229,7 @@ impl<'a> Survey<'a> {
         for _ in 0..effort.pairs {
             let (r, i) = entries[pick.one(&mut random)];
             let token = probe.set(r)[i as usize];
-            let List { set: s, position: j, .. } = lists[(token - lonely) as usize];
+            let List { set: s, position: j, .. } = lists.get(token - lonely);
             let reach = &self.reaches[probe.class_of(r) as usize];
             if !reach.of(order, r).contains(&s) {
                 continue;
@@ -259,6 +277,38 @@ struct List {
     /// One of its sets, each as likely as the others, and where the token stands in it.
     set: SetId,
     position: u32,
+}
+
+/// Lists by token. Of a large universe most have none, and room for all would take longer to make than the
+/// samples.
+enum Lists {
+    OfAll(Vec<List>),
+    OfSome(HashMap<TokenId, List>),
+}
+
+impl Lists {
+    const LARGE: usize = 1 << 17;
+
+    fn new(tokens: usize) -> Self {
+        if tokens > Self::LARGE {
+            return Lists::OfSome(HashMap::new());
+        }
+        Lists::OfAll(vec![List::default(); tokens])
+    }
+
+    fn get_mut(&mut self, token: TokenId) -> &mut List {
+        match self {
+            Lists::OfAll(lists) => &mut lists[token as usize],
+            Lists::OfSome(lists) => lists.entry(token).or_default(),
+        }
+    }
+
+    fn get(&self, token: TokenId) -> List {
+        match self {
+            Lists::OfAll(lists) => lists[token as usize],
+            Lists::OfSome(lists) => lists.get(&token).copied().unwrap_or_default(),
+        }
+    }
 }
 
 /// About so many sets of a range, in order, at random distances.

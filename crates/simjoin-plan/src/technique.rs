@@ -9,6 +9,7 @@
 use crate::{Join, Survey, Tile, Units};
 use simjoin_core::{PairSink, Result};
 use std::ops::ControlFlow;
+use std::time::Instant;
 
 /// A way to join tiles.
 pub trait Technique: Send + Sync {
@@ -62,12 +63,23 @@ pub struct Room {
     pub device_bytes: u64,
     /// How many workers there will be.
     pub threads: usize,
+    /// Whether others need the cores: who waits for a device sleeps meanwhile.
+    pub patient: bool,
+    /// Whether to remember what happened when.
+    pub spans: bool,
 }
 
 impl Room {
     /// As much as there is.
     pub fn unlimited(piece_tokens: usize, threads: usize) -> Self {
-        Room { piece_tokens, bytes: u64::MAX, device_bytes: u64::MAX, threads }
+        Room {
+            piece_tokens,
+            bytes: u64::MAX,
+            device_bytes: u64::MAX,
+            threads,
+            patient: false,
+            spans: false,
+        }
     }
 }
 
@@ -109,6 +121,11 @@ pub trait Prepared: Send + Sync {
 
     /// A worker for one thread.
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>>;
+
+    /// What has happened on a device to prepare this, if that was to be remembered; once.
+    fn spans(&mut self) -> Vec<Span> {
+        Vec::new()
+    }
 }
 
 /// One thread's working space. Pieces must come in rising order.
@@ -123,6 +140,33 @@ pub trait Worker {
     fn trace(&self) -> Trace {
         Trace::default()
     }
+
+    /// When it did so, if that was to be remembered; once.
+    fn spans(&mut self) -> Vec<Span> {
+        Vec::new()
+    }
+}
+
+/// Something that a device did, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// What did it.
+    pub by: Unit,
+    /// Such as `filter`.
+    pub what: &'static str,
+    /// Its begin.
+    pub begin: Instant,
+    /// Its end.
+    pub end: Instant,
+}
+
+/// A part of a device that works by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Copies to it and from it.
+    Copies,
+    /// A stream of kernels.
+    Stream,
 }
 
 /// What a device did, and what its host did beside it, in seconds. Sums over workers may exceed the

@@ -1,26 +1,21 @@
-//! How do threads work through the tiles of a join?
+//! How do threads work through a plan?
 //!
-//! The planner cuts each part of the join into tiles and names a technique for each. For one tile after
-//! the other, every thread makes a worker and a sink and takes the next piece until none is left.
+//! For one tile after the other, every thread makes a worker and a sink and takes the next piece until
+//! none is left. Where CPU and devices work at once, each is a lane of its own: the CPU's on the threads
+//! of the join, the devices' on a few threads that mostly wait.
 
-use crate::join::{Engine, Report, StepPlan, StepReport};
-use crate::queue::{End, Queue, Queued};
+use crate::join::{Moment, StepReport};
+use crate::plan::{Plan, Step, Work, sizes};
+use crate::queue::{End, Queue};
+use crate::simulated::Stretch;
 use crate::stage::{Stage, StagedSink};
-use crate::units;
-use rayon::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
-use simjoin_core::{Error, PairSink, Result, SetCollection, SetId, SetPair};
-use simjoin_plan::{
-    Choice, Join, Means, Part, Room, Technique, Tile, Trace, Units, choose, choose_for, sides,
-    split, split_at,
-};
-use std::ops::{ControlFlow, Range};
+use rayon::BroadcastContext;
+use simjoin_core::{Error, PairSink, Result, SetPair};
+use simjoin_plan::{Join, Part, Room, Span, Technique, Trace, Unit};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
-
-/// Joins estimated to take longer than this many seconds are worth measuring the machine for, which
-/// takes a fiftieth of that.
-const CALIBRATE: f64 = 0.6;
 
 /// Pairs of a device that are handed on at once.
 const BATCH: usize = 1 << 16;
@@ -88,53 +83,8 @@ impl<S: PairSink> PairSink for Watched<'_, S> {
     }
 }
 
-/// What a plan is made from, beside the techniques.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
-    /// Threads to run on; 0 is the pool that the caller is in.
-    pub(crate) threads: usize,
-    /// Bytes for everything beside the collections.
-    pub(crate) memory: u64,
-    /// Bytes on each device.
-    pub(crate) device_memory: u64,
-    /// Bytes of the memory for the sink.
-    pub(crate) sink: u64,
-    /// Probe tokens in a piece.
-    pub(crate) tile_tokens: usize,
-}
-
-impl Limits {
-    fn for_technique(&self) -> u64 {
-        if self.memory == u64::MAX { u64::MAX } else { self.memory.saturating_sub(self.sink) }
-    }
-}
-
-/// Techniques to choose from, and threads to run them.
-pub(crate) struct Plan {
-    offered: Vec<Box<dyn Technique>>,
-    /// The CPU's techniques where devices have been offered work: they do the tiles of a device that has
-    /// failed, and their own part of a hybrid join.
-    on_cpu: Vec<Box<dyn Technique>>,
-    hybrid: Option<Split>,
-    limits: Limits,
-    explain: bool,
-    /// `None`: the pool that the caller is in.
-    pool: Option<ThreadPool>,
-}
-
-/// How a hybrid join is split.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Split {
-    /// Where both sides are estimated to end at the same time.
-    Auto,
-    /// The device gets this share of the pairs that the length filter leaves.
-    Share(f64),
-    /// Both take tiles from the ends of a queue.
-    Queue,
-}
-
 /// Who works on a step.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 enum Crew {
     /// The threads of the pool.
     Pool,
@@ -145,20 +95,16 @@ enum Crew {
 /// Threads beside those of the pool that attend to devices.
 const ATTENDANTS: usize = 3;
 
-/// A part of the join, and what is to be done with it.
-struct Step<'a> {
-    join: Join<'a>,
-    part: Part,
-    choice: Choice,
-    /// Whether it is for the CPU beside, or in place of, a device.
-    on_cpu: bool,
-}
-
 /// What running a plan has shown.
 pub(crate) struct Ran {
-    candidates: u64,
-    steps: Vec<StepReport>,
-    warnings: Vec<String>,
+    pub(crate) candidates: u64,
+    pub(crate) seconds: f64,
+    pub(crate) steps: Vec<StepReport>,
+    pub(crate) warnings: Vec<String>,
+    /// Whether CPU and devices worked at once.
+    pub(crate) both: bool,
+    pub(crate) share: Option<f64>,
+    pub(crate) timeline: Vec<Moment>,
 }
 
 /// What running some steps has shown.
@@ -166,7 +112,7 @@ pub(crate) struct Ran {
 struct Lane<'a> {
     reports: Vec<StepReport>,
     warnings: Vec<String>,
-    /// What is still to be done.
+    /// What is still to be done, by the CPU.
     left: Vec<Step<'a>>,
 }
 
@@ -184,6 +130,9 @@ struct Progress<'a> {
     /// The sink had enough.
     enough: &'a AtomicBool,
     candidates: &'a AtomicU64,
+    timeline: &'a Timeline,
+    /// Whether CPU and devices work at once.
+    both: bool,
     /// Pieces that sinks have been told of, and probes done.
     pieces: usize,
     probes: u64,
@@ -195,59 +144,58 @@ impl Progress<'_> {
     }
 }
 
-impl Plan {
-    pub(crate) fn new(
-        offered: Vec<Box<dyn Technique>>,
-        hybrid: Option<Split>,
-        limits: Limits,
-        explain: bool,
-    ) -> Result<Self> {
-        let pool =
-            match limits.threads {
-                0 => None,
-                threads => Some(ThreadPoolBuilder::new().num_threads(threads).build().map_err(
-                    |error| Error::Unavailable(format!("cannot start threads: {error}")),
-                )?),
+/// What happened when, if that is wanted.
+struct Timeline {
+    begin: Instant,
+    moments: Option<Mutex<Vec<Moment>>>,
+}
+
+impl Timeline {
+    /// Moments remembered at most.
+    const MOST: usize = 500_000;
+
+    fn new(wanted: bool) -> Self {
+        Timeline { begin: Instant::now(), moments: wanted.then(Mutex::default) }
+    }
+
+    fn add(&self, row: impl FnOnce() -> String, what: &str, begin: Instant, end: Instant) {
+        let Some(moments) = &self.moments else { return };
+        let mut moments = moments.lock().unwrap_or_else(PoisonError::into_inner);
+        if moments.len() < Self::MOST {
+            moments.push(Moment {
+                row: row(),
+                what: what.to_string(),
+                begin: begin.saturating_duration_since(self.begin).as_secs_f64(),
+                seconds: end.saturating_duration_since(begin).as_secs_f64(),
+            });
+        }
+    }
+
+    fn add_all(&self, worker: usize, spans: Vec<Span>) {
+        for Span { by, what, begin, end } in spans {
+            let row = || match by {
+                Unit::Copies => format!("GPU copies {worker}"),
+                Unit::Stream => format!("GPU stream {worker}"),
             };
-        let on_device = offered.iter().any(|technique| technique.on_device());
-        let on_cpu = if on_device { cpu_techniques() } else { Vec::new() };
-        Ok(Plan { offered, on_cpu, hybrid, limits, explain, pool })
-    }
-
-    pub(crate) fn report(&self, pairs: u64, ran: Ran) -> Report {
-        let mut names: Vec<&str> = Vec::new();
-        for step in &ran.steps {
-            if !names.contains(&step.technique) {
-                names.push(step.technique);
-            }
-        }
-        if names.is_empty() {
-            // Nothing could meet, so nothing was run.
-            let first = self.offered[0].name();
-            let alone = self.offered.iter().all(|technique| technique.name() == first);
-            names.push(if alone { first } else { "auto" });
-        }
-        Report {
-            pairs,
-            candidates: ran.candidates,
-            technique: names.join("+"),
-            engine: if self.hybrid.is_some() {
-                Engine::Hybrid
-            } else if self.offered.iter().all(|offer| offer.on_device()) {
-                Engine::Gpu
-            } else {
-                Engine::Cpu
-            },
-            threads: self.threads(),
-            steps: ran.steps,
-            warnings: ran.warnings,
+            self.add(row, what, begin, end);
         }
     }
 
-    pub(crate) fn threads(&self) -> usize {
-        self.pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads)
+    fn into_moments(self) -> Vec<Moment> {
+        let moments = self.moments.map(|moments| moments.into_inner());
+        moments.map(|found| found.unwrap_or_else(PoisonError::into_inner)).unwrap_or_default()
     }
+}
 
+/// The row of a timeline for a thread of the host.
+fn host_row(crew: Crew, worker: usize) -> String {
+    match crew {
+        Crew::Pool => format!("CPU thread {}", rayon::current_thread_index().unwrap_or(worker)),
+        Crew::Own(_) => format!("GPU attendant {worker}"),
+    }
+}
+
+impl Plan {
     /// Runs `work` on every thread of a crew at once.
     fn broadcast(&self, crew: Crew, work: impl Fn() + Sync) {
         if let Crew::Own(threads) = crew {
@@ -269,179 +217,53 @@ impl Plan {
     }
 
     /// Runs `work` where a crew does.
-    fn install<T: Send>(&self, crew: Crew, work: impl FnOnce() -> T + Send) -> T {
-        match &self.pool {
-            _ if matches!(crew, Crew::Own(_)) => work(),
-            Some(pool) => pool.install(work),
-            None => work(),
-        }
+    fn install_for<T: Send>(&self, crew: Crew, work: impl FnOnce() -> T + Send) -> T {
+        if matches!(crew, Crew::Own(_)) { work() } else { self.install(work) }
     }
 
-    /// What is to be done.
-    fn steps<'a>(&self, parts: &[(Join<'a>, Part)]) -> Result<Vec<Step<'a>>> {
-        let (units, measured) = units::units();
-        let steps = self.choose(parts, &units)?;
-        // Where a choice matters, it is made with the units of this machine.
-        let estimated: f64 = steps.iter().filter_map(|step| step.choice.seconds()).sum();
-        let worth_it = self.explain || (self.offered.len() > 1 && estimated > CALIBRATE);
-        if measured || !worth_it {
-            return Ok(steps);
-        }
-        self.choose(parts, &units::calibrated())
-    }
-
-    /// Bytes for a technique. In a hybrid join two of them run at once.
-    fn memory(&self) -> u64 {
-        match self.limits.for_technique() {
-            all if self.hybrid.is_some() && all != u64::MAX => all / 2,
-            all => all,
-        }
-    }
-
-    fn means<'m>(&self, units: &'m Units) -> Means<'m> {
-        Means {
-            units,
-            threads: self.threads(),
-            memory: self.memory(),
-            device_memory: self.limits.device_memory,
-            explain: self.explain,
-        }
-    }
-
-    fn choose<'a>(&self, parts: &[(Join<'a>, Part)], units: &Units) -> Result<Vec<Step<'a>>> {
-        let offered: Vec<&dyn Technique> = self.offered.iter().map(|offer| &**offer).collect();
-        let means = self.means(units);
-        let mut steps = Vec::new();
-        if let Some(hybrid) = self.hybrid {
-            for &(join, part) in parts {
-                let at = match hybrid {
-                    Split::Share(share) => split_at(&join, 1.0 - share),
-                    // What a queue comes to is known only afterwards.
-                    _ => split(&join, &self.refs(true), &self.refs(false), &means),
-                };
-                for (tile, on_cpu) in sides(&join, at).into_iter().zip([true, false]) {
-                    steps.extend(self.steps_for(&join, part, &tile, on_cpu, &means)?);
-                }
-            }
-            return Ok(steps);
-        }
-        for &(join, part) in parts {
-            let choices = choose(&join, &offered, &means).map_err(|error| self.with_sink(error))?;
-            steps.extend(choices.into_iter().map(|choice| Step {
-                join,
-                part,
-                choice,
-                on_cpu: false,
-            }));
-        }
-        Ok(steps)
-    }
-
-    /// What the CPU or a device is to do with a tile.
-    fn steps_for<'a>(
-        &self,
-        join: &Join<'a>,
-        part: Part,
-        tile: &Tile,
-        on_cpu: bool,
-        means: &Means<'_>,
-    ) -> Result<Vec<Step<'a>>> {
-        if tile.probes.is_empty() {
-            return Ok(Vec::new());
-        }
-        let choices = choose_for(join, tile, &self.refs(on_cpu), means);
-        let choices = choices.map_err(|error| self.with_sink(error))?;
-        Ok(choices.into_iter().map(|choice| Step { join: *join, part, choice, on_cpu }).collect())
-    }
-
-    /// An error about memory speaks of all of it.
-    fn with_sink(&self, error: Error) -> Error {
-        match error {
-            Error::Memory { what, needed, device: false, .. } => Error::Memory {
-                what,
-                needed: needed * if self.hybrid.is_some() { 2 } else { 1 } + self.limits.sink,
-                limit: self.limits.memory,
-                device: false,
-            },
-            other => other,
-        }
-    }
-
-    /// What would be done, and what else was considered.
-    pub(crate) fn explain(&self, parts: &[(Join<'_>, Part)]) -> Result<Vec<StepPlan>> {
-        let steps = self.install(Crew::Pool, || self.steps(parts))?;
-        let describe = |step: Step<'_>| {
-            let Choice { tile, technique, considered, pairs } = step.choice;
-            let offered = self.techniques(step.on_cpu);
-            let label = |at: usize| (offered[at].name(), offered[at].variant());
-            StepPlan {
-                probes: sizes(step.join.probe, &tile.probes),
-                builds: sizes(step.join.build, &tile.builds),
-                pairs,
-                technique: label(technique),
-                seconds: considered[technique],
-                considered: (0..considered.len())
-                    .map(|at| (label(at).0, label(at).1, considered[at]))
-                    .collect(),
-            }
-        };
-        Ok(steps.into_iter().map(describe).collect())
-    }
-
-    fn techniques(&self, on_cpu: bool) -> &[Box<dyn Technique>] {
-        if on_cpu { &self.on_cpu } else { &self.offered }
-    }
-
-    fn refs(&self, on_cpu: bool) -> Vec<&dyn Technique> {
-        self.techniques(on_cpu).iter().map(|technique| &**technique).collect()
-    }
-
-    /// Runs every step of every part. `sink` makes the sink of one thread for one part.
+    /// Runs everything. `sink` makes the sink of one thread for one part.
     pub(crate) fn run<'a, S: TileSink>(
         &self,
-        parts: &[(Join<'a>, Part)],
+        work: Work<'a>,
         control: &Control,
         sink: impl Fn(&Join<'a>, Part) -> S + Sync,
     ) -> Result<Ran> {
         let sink = &sink;
-        let queued = self.hybrid == Some(Split::Queue);
-        let steps =
-            if queued { Vec::new() } else { self.install(Crew::Pool, || self.steps(parts))? };
-        // Progress is counted in probes, over all steps.
-        let total = if queued {
-            parts.iter().map(|(join, _)| join.probe.len() as u64).sum()
-        } else {
+        let Work { cpu, device, both, rest, share } = work;
+        // Progress is counted in probes; what is left for later is told when it is taken.
+        let probes_of = |steps: &[Step<'_>]| -> u64 {
             steps.iter().map(|step| step.choice.tile.probes.len() as u64).sum()
         };
         control.done.store(0, Ordering::Relaxed);
-        control.total.store(total, Ordering::Relaxed);
+        control.total.store(probes_of(&cpu) + probes_of(&device), Ordering::Relaxed);
         let (enough, candidates) = (AtomicBool::new(false), AtomicU64::new(0));
-        let mut progress =
-            Progress { control, enough: &enough, candidates: &candidates, pieces: 0, probes: 0 };
+        let timeline = Timeline::new(self.timeline);
+        let mut progress = Progress {
+            control,
+            enough: &enough,
+            candidates: &candidates,
+            timeline: &timeline,
+            both,
+            pieces: 0,
+            probes: 0,
+        };
         let mut lane = Lane::default();
-        if self.hybrid.is_some() {
-            let (own, of_device): (Vec<_>, Vec<_>) = steps.into_iter().partition(|s| s.on_cpu);
-            let queue = queued.then(|| Queue::new(parts));
+        if both {
             let mut beside = Progress { ..progress };
             // Where one side fails, the other need not go on.
             let end_both = |_: &Error| enough.store(true, Ordering::Relaxed);
+            let rest = rest.as_ref();
             let (device, cpu) = std::thread::scope(|scope| {
-                let device = scope.spawn(|| {
+                let beside = &mut beside;
+                let device = scope.spawn(move || {
                     let crew = Crew::Own(ATTENDANTS);
-                    match &queue {
-                        Some(queue) => self.run_queue(queue, End::Back, crew, &mut beside, sink),
-                        None => self.run_lane(of_device, crew, &mut beside, sink),
-                    }
-                    .inspect_err(end_both)
+                    let ran = self.run_side(device, rest, End::Back, crew, beside, sink);
+                    // The CPU is alone from here on.
+                    self.stretch.iter().for_each(Stretch::end);
+                    ran.inspect_err(end_both)
                 });
-                let cpu = match &queue {
-                    Some(queue) => {
-                        self.run_queue(queue, End::Front, Crew::Pool, &mut progress, sink)
-                    }
-                    None => self.run_lane(own, Crew::Pool, &mut progress, sink),
-                };
-                let cpu = cpu.inspect_err(end_both);
-                (device.join(), cpu)
+                let cpu = self.run_side(cpu, rest, End::Front, Crew::Pool, &mut progress, sink);
+                (device.join(), cpu.inspect_err(end_both))
             });
             let device = match device {
                 Ok(device) => device?,
@@ -449,7 +271,19 @@ impl Plan {
             };
             lane.add(cpu?);
             lane.add(device);
+            // What a device that failed did not take any more.
+            if let Some(rest) = rest {
+                lane.add(self.run_side(
+                    Vec::new(),
+                    Some(rest),
+                    End::Front,
+                    Crew::Pool,
+                    &mut progress,
+                    sink,
+                )?);
+            }
         } else {
+            let steps = cpu.into_iter().chain(device).collect();
             lane.add(self.run_lane(steps, Crew::Pool, &mut progress, sink)?);
         }
         // What devices have left is the CPU's.
@@ -458,30 +292,54 @@ impl Plan {
             lane.add(self.run_lane(left, Crew::Pool, &mut progress, sink)?);
         }
         let Lane { reports, warnings, .. } = lane;
-        Ok(Ran { candidates: candidates.into_inner(), steps: reports, warnings })
+        let seconds = timeline.begin.elapsed().as_secs_f64();
+        Ok(Ran {
+            candidates: candidates.into_inner(),
+            seconds,
+            steps: reports,
+            warnings,
+            both,
+            share,
+            timeline: timeline.into_moments(),
+        })
     }
 
-    /// Takes tiles from one end of a queue until none is left, or until a device fails.
-    fn run_queue<'a, S: TileSink>(
+    /// Does what one side was given, and then what it can get of the rest, until none is left or a device
+    /// fails.
+    fn run_side<'a, S: TileSink>(
         &self,
-        queue: &Queue<'a>,
+        steps: Vec<Step<'a>>,
+        rest: Option<&Queue<'a>>,
         end: End,
         crew: Crew,
         progress: &mut Progress<'_>,
         sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
     ) -> Result<Lane<'a>> {
-        let mut lane = Lane::default();
         let on_cpu = end == End::Front;
-        let (units, _) = units::units();
-        let means = self.means(&units);
-        while let Some((Queued { join, part, tile }, tiles)) = queue.take(end) {
-            let begin = Instant::now();
-            let steps =
-                self.install(crew, || self.steps_for(&join, part, &tile, on_cpu, &means))?;
+        let Some(rest) = rest else { return self.run_lane(steps, crew, progress, sink) };
+        let mut lane = Lane::default();
+        let mut next = (!steps.is_empty()).then_some((steps, None));
+        loop {
+            let (steps, amount) = match next.take() {
+                Some(first) => first,
+                None => {
+                    let Some((tiles, amount)) = rest.take(end) else { break };
+                    rest.begin(end, amount);
+                    let steps = self.install_for(crew, || self.steps(tiles, on_cpu, true))?;
+                    let probes = |step: &Step<'_>| step.choice.tile.probes.len() as u64;
+                    let more: u64 = steps.iter().map(probes).sum();
+                    progress.control.total.fetch_add(more, Ordering::Relaxed);
+                    (steps, Some(amount))
+                }
+            };
+            if amount.is_none() {
+                rest.begin(end, rest.outside(end));
+            }
             lane.add(self.run_lane(steps, crew, progress, sink)?);
-            queue.done(end, tiles, begin.elapsed().as_secs_f64());
+            rest.done(end);
             // A device that has failed once takes nothing more.
             if !lane.left.is_empty() || progress.stopped() {
+                rest.end(end);
                 break;
             }
         }
@@ -511,10 +369,9 @@ impl Plan {
                 Err(Error::Unavailable(why)) if stage.as_ref().is_some_and(|s| !s.is_open()) => {
                     lane.warnings.push(format!("{why}; the CPU did its work"));
                     let Step { join, part, choice, .. } = &step;
-                    let (units, _) = units::units();
-                    let means = self.means(&units);
-                    let instead = || self.steps_for(join, *part, &choice.tile, true, &means);
-                    lane.left.extend(self.install(crew, instead)?);
+                    let tile = [(*join, *part, choice.tile.clone())];
+                    let both = progress.both;
+                    lane.left.extend(self.install_for(crew, || self.steps(tile, true, both))?);
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -528,8 +385,11 @@ impl Plan {
             lane.reports.push(StepReport {
                 technique: technique.name(),
                 variant: technique.variant(),
+                on_device: technique.on_device(),
                 probes: sizes(join.probe, &choice.tile.probes),
+                pairs: choice.pairs,
                 estimated: choice.seconds(),
+                begin: begin.saturating_duration_since(progress.timeline.begin).as_secs_f64(),
                 seconds: begin.elapsed().as_secs_f64(),
                 trace,
             });
@@ -551,18 +411,29 @@ impl Plan {
         let tile = &choice.tile;
         let room = Room {
             piece_tokens: self.limits.tile_tokens,
-            bytes: self.memory(),
+            bytes: self.memory(progress.both),
             device_bytes: self.limits.device_memory,
             threads: match crew {
                 Crew::Pool => self.threads(),
                 Crew::Own(threads) => threads,
             },
+            patient: crew != Crew::Pool,
+            spans: self.timeline,
+        };
+        // Of many threads, leave some to those that attend to devices.
+        let most = match crew {
+            Crew::Pool if progress.both => self.threads() - self.threads() / 6,
+            _ => usize::MAX,
         };
         let trace = Mutex::new(Trace::default());
-        let mut prepared = self.install(crew, || technique.prepare(join, tile, &room))?;
+        let timeline = progress.timeline;
+        let begin = Instant::now();
+        let mut prepared = self.install_for(crew, || technique.prepare(join, tile, &room))?;
         let rounds = prepared.rounds();
         for round in 0..rounds {
-            self.install(crew, || prepared.begin(round))?;
+            self.install_for(crew, || prepared.begin(round))?;
+            timeline.add(|| host_row(crew, 0), "prepare", begin, Instant::now());
+            timeline.add_all(0, prepared.spans());
             let pieces = prepared.pieces();
             let next = AtomicUsize::new(0);
             let finished = AtomicUsize::new(0);
@@ -570,7 +441,8 @@ impl Plan {
             let failure = Failure::default();
             let shared: &Progress<'_> = progress;
             self.broadcast(crew, || {
-                if workers.fetch_add(1, Ordering::Relaxed) >= prepared.workers() {
+                let number = workers.fetch_add(1, Ordering::Relaxed);
+                if number >= most.min(prepared.workers()) {
                     return;
                 }
                 let mut worker = match prepared.worker() {
@@ -586,9 +458,12 @@ impl Plan {
                     sink.begin(shared.pieces + piece);
                     let mut watched =
                         Watched { sink: &mut sink, progress: shared, failure: &failure };
+                    let begin = Instant::now();
                     // A piece that was begun is ended, whatever happens: others may wait for it.
                     let ran = worker.run(piece, &mut watched);
                     let ended = sink.end();
+                    let row = || host_row(crew, number);
+                    timeline.add(row, technique.name(), begin, Instant::now());
                     match ran {
                         Err(error) => failure.set(error),
                         Ok(flow) if flow.is_break() || ended.is_break() => {
@@ -605,6 +480,7 @@ impl Plan {
                     shared.control.done.fetch_max(shared.probes + probes, Ordering::Relaxed);
                 }
                 shared.candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
+                timeline.add_all(number, worker.spans());
                 *trace.lock().unwrap_or_else(PoisonError::into_inner) += worker.trace();
             });
             // Where a worker failed, not all pieces were begun.
@@ -673,15 +549,4 @@ impl Failure {
         let first = self.first.into_inner().unwrap_or_else(PoisonError::into_inner);
         first.map_or(Ok(()), Err)
     }
-}
-
-/// The techniques that `auto` chooses from on the CPU.
-fn cpu_techniques() -> Vec<Box<dyn Technique>> {
-    let all = simjoin_cpu::techniques().into_iter();
-    all.filter(|technique| technique.name() != "naive").collect()
-}
-
-/// The smallest and the largest size in a range of sets.
-fn sizes(sets: &SetCollection, range: &Range<SetId>) -> (u32, u32) {
-    if range.is_empty() { (0, 0) } else { (sets.size(range.start), sets.size(range.end - 1)) }
 }

@@ -1,10 +1,11 @@
 //! What does a user ask for, and what comes back?
 
 use crate::count::Counter;
-use crate::driver::{Control, Limits, Plan, Split};
+use crate::driver::Control;
 use crate::groups::Components;
 use crate::ordered::{Ordered, Room};
-use crate::simulated::Simulated;
+use crate::plan::{Limits, Mode, Plan, Split, cpu_techniques};
+use crate::simulated::{Simulated, Stretch};
 use crate::stage::Stage;
 use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection, Side};
 use simjoin_kernels::tier::Tier;
@@ -116,10 +117,18 @@ pub struct Report {
     pub engine: Engine,
     /// The number of threads that ran.
     pub threads: usize,
-    /// The parts of the join, in the order in which they ran.
+    /// The devices' part of the work, by the pairs that the length filter leaves, as planned where the CPU
+    /// works beside them.
+    pub planned_share: Option<f64>,
+    /// Seconds from the first tile to the last pair.
+    pub seconds: f64,
+    /// The parts of the join: those of the CPU in the order in which they ran, then those of devices, then
+    /// what the CPU did for a device that failed.
     pub steps: Vec<StepReport>,
     /// What went wrong and was put right: a device that failed, and whose tiles the CPU did.
     pub warnings: Vec<String>,
+    /// What happened when, if [`Join::timeline`] asked for it.
+    pub timeline: Vec<Moment>,
 }
 
 impl Report {
@@ -131,6 +140,44 @@ impl Report {
         }
         all
     }
+
+    /// The devices' part of the work, by the pairs that the length filter leaves; `None` where nothing was
+    /// to be done.
+    pub fn share(&self) -> Option<f64> {
+        let pairs = |of: &dyn Fn(&StepReport) -> bool| -> u64 {
+            self.steps.iter().filter(|step| of(step)).map(|step| step.pairs).sum()
+        };
+        let all = pairs(&|_| true);
+        (all > 0).then(|| pairs(&|step| step.on_device) as f64 / all as f64)
+    }
+
+    /// The part of the time in which both CPU and devices had something to do; `None` where only one of
+    /// them did anything.
+    pub fn overlap(&self) -> Option<f64> {
+        let of = |device: bool| self.steps.iter().filter(move |step| step.on_device == device);
+        let mut both = 0.0;
+        for cpu in of(false) {
+            for device in of(true) {
+                let end = (cpu.begin + cpu.seconds).min(device.begin + device.seconds);
+                both += (end - cpu.begin.max(device.begin)).max(0.0);
+            }
+        }
+        let busy = of(false).count() > 0 && of(true).count() > 0 && self.seconds > 0.0;
+        busy.then(|| (both / self.seconds).min(1.0))
+    }
+}
+
+/// Something that happened during a join.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Moment {
+    /// Where: a thread of the CPU, a stream or the copies of a device.
+    pub row: String,
+    /// What.
+    pub what: String,
+    /// When it began, in seconds from the beginning of the join.
+    pub begin: f64,
+    /// How long it took.
+    pub seconds: f64,
 }
 
 /// What a part of a join did.
@@ -140,10 +187,16 @@ pub struct StepReport {
     pub technique: &'static str,
     /// Its variant, such as `256 bits`; may be empty.
     pub variant: String,
+    /// Whether a device did it.
+    pub on_device: bool,
     /// The smallest and the largest size of a probe.
     pub probes: (u32, u32),
+    /// Pairs of sets that the length filter leaves.
+    pub pairs: u64,
     /// The seconds that were estimated, if any were.
     pub estimated: Option<f64>,
+    /// When it began, in seconds from the beginning of the join.
+    pub begin: f64,
     /// The seconds that it took.
     pub seconds: f64,
     /// What a device did for it.
@@ -153,6 +206,8 @@ pub struct StepReport {
 /// What a part of a join will do, and what else was considered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StepPlan {
+    /// Whether a device is to do it.
+    pub on_device: bool,
     /// The smallest and the largest size of a probe.
     pub probes: (u32, u32),
     /// The smallest and the largest size of a set that it may meet.
@@ -178,6 +233,7 @@ pub struct Join {
     split: Split,
     limits: Limits,
     explain: bool,
+    timeline: bool,
     with_itself: bool,
 }
 
@@ -194,6 +250,7 @@ impl Join {
             engine: Engine::Auto,
             split: Split::Auto,
             explain: false,
+            timeline: false,
             with_itself: false,
             limits: Limits {
                 threads: 0,
@@ -225,9 +282,15 @@ impl Join {
     }
 
     /// Lets CPU and devices of a hybrid join take tiles from the two ends of a queue, instead of splitting
-    /// the work beforehand.
-    pub fn queue(mut self) -> Self {
-        self.split = Split::Queue;
+    /// the work beforehand. It begins with so many tiles, of which one or several are taken at a time.
+    pub fn queue(mut self, tiles: u32) -> Self {
+        self.split = Split::Queue(tiles.max(1));
+        self
+    }
+
+    /// Remembers what happened when, for [`Report::timeline`].
+    pub fn timeline(mut self, wanted: bool) -> Self {
+        self.timeline = wanted;
         self
     }
 
@@ -301,6 +364,9 @@ impl Join {
     /// Says what is wrong with the choice of engine and technique, before any work is done.
     pub fn check(&self) -> Result<()> {
         Tier::asked_for().map_err(Error::Config)?;
+        if self.engine == Engine::Hybrid {
+            self.named(device_side()?.0)?;
+        }
         self.offered().map(drop)
     }
 
@@ -311,10 +377,10 @@ impl Join {
         right: Option<&SetCollection>,
         control: &Control,
     ) -> Result<Report> {
-        let plan = self.plan()?;
+        let mut plan = self.plan()?;
         let counter = Counter::default();
-        let parts = self.parts(left, right);
-        let ran = plan.run(&parts, control, |join, _| counter.worker(join))?;
+        let work = plan.decide(&self.parts(left, right), false)?;
+        let ran = plan.run(work, control, |join, _| counter.worker(join))?;
         Ok(plan.report(counter.total() + self.repeats(left, right), ran))
     }
 
@@ -330,12 +396,11 @@ impl Join {
         take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
     ) -> Result<Report> {
         // An eighth of the memory is for rows on their way out.
-        let plan = self.plan_beside(self.limits.memory / 8)?;
+        let mut plan = self.plan_beside(self.limits.memory / 8)?;
+        let work = plan.decide(&self.parts(left, right), false)?;
         let room = Room::within(self.limits.memory / 8, plan.threads());
-        let ordered = Ordered::new(self.predicate.measure(), room, take)
-            .in_any_order(self.engine == Engine::Hybrid);
-        let parts = self.parts(left, right);
-        let ran = plan.run(&parts, control, |join, part| ordered.worker(join, part))?;
+        let ordered = Ordered::new(self.predicate.measure(), room, take).in_any_order(work.both);
+        let ran = plan.run(work, control, |join, part| ordered.worker(join, part))?;
         if let Some(side) = self.itself(left, right) {
             ordered.repeats(side, self.bounds(), control);
         }
@@ -345,9 +410,10 @@ impl Join {
     /// The connected components of the rows of a self-join: for each row, the smallest row number
     /// of its component. A row without a partner is a component by itself.
     pub fn groups(&self, sets: &SetCollection, control: &Control) -> Result<(Vec<u32>, Report)> {
-        let plan = self.plan_beside(Components::memory_bytes(sets))?;
+        let mut plan = self.plan_beside(Components::memory_bytes(sets))?;
         let components = Components::new(sets.len());
-        let ran = plan.run(&self.parts(sets, None), control, |join, _| components.worker(join))?;
+        let work = plan.decide(&self.parts(sets, None), false)?;
+        let ran = plan.run(work, control, |join, _| components.worker(join))?;
         let pairs = components.pairs() + self.repeats(sets, None);
         Ok((components.labels(sets, self.bounds()), plan.report(pairs, ran)))
     }
@@ -384,44 +450,58 @@ impl Join {
 
     /// A plan beside a sink that takes so many bytes.
     fn plan_beside(&self, sink: u64) -> Result<Plan> {
-        let offered = self.offered()?;
+        let (mode, cpu, device) = self.offered()?;
         let mut limits = Limits { sink, ..self.limits };
-        if offered.iter().any(|one| one.on_device()) {
-            if limits.device_memory == u64::MAX {
-                limits.device_memory = free_device_memory()?;
-            }
+        if mode != Mode::Cpu {
             // What a device has found waits for its tile to be complete.
             if limits.memory != u64::MAX {
                 limits.sink += Stage::bytes(limits.memory);
             }
         }
-        let hybrid = (self.engine == Engine::Hybrid).then_some(self.split);
-        Plan::new(offered, hybrid, limits, self.explain)
+        if mode == Mode::Device || matches!(mode, Mode::Both(_)) {
+            limits.device_memory = device_memory(limits.device_memory)?;
+        }
+        let mut plan = Plan::new(mode, cpu, device, limits, self.explain, self.timeline)?;
+        if matches!(mode, Mode::Both(_)) {
+            let (device, stretch) = device_side()?;
+            plan.beside((self.named(device)?, stretch));
+        }
+        Ok(plan)
     }
 
     fn plan(&self) -> Result<Plan> {
         self.plan_beside(0)
     }
 
-    /// The techniques to choose from.
-    fn offered(&self) -> Result<Vec<Box<dyn Technique>>> {
-        let (name, variant) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
+    /// Who works, and the techniques of the CPU and of devices to choose from.
+    fn offered(&self) -> Result<(Mode, Vec<Box<dyn Technique>>, Vec<Box<dyn Technique>>)> {
+        let name = self.technique.split(':').next().unwrap_or_default();
         let on_gpu = GPU_TECHNIQUES.contains(&name);
-        let all = match self.engine {
+        match self.engine {
             Engine::Cpu if on_gpu => {
-                return Err(Error::Config(format!(
-                    "technique {name} runs on a GPU; use --engine gpu"
-                )));
+                Err(Error::Config(format!("technique {name} runs on a GPU; use --engine gpu")))
             }
-            Engine::Gpu => gpu_techniques()?,
-            // The CPU's cores have work of their own.
-            Engine::Hybrid => gpu_techniques()?
-                .into_iter()
-                .filter(|technique| technique.name() != "gpu-verify")
-                .collect(),
-            Engine::Auto if on_gpu => gpu_techniques()?,
-            Engine::Auto | Engine::Cpu => simjoin_cpu::techniques(),
-        };
+            Engine::Auto if self.technique == "auto" => {
+                Ok((Mode::Auto, cpu_techniques(), Vec::new()))
+            }
+            Engine::Gpu => {
+                let device = self.named(gpu_techniques(None)?)?;
+                Ok((Mode::Device, cpu_techniques(), device))
+            }
+            Engine::Auto if on_gpu => {
+                let device = self.named(gpu_techniques(None)?)?;
+                Ok((Mode::Device, cpu_techniques(), device))
+            }
+            Engine::Hybrid => Ok((Mode::Both(self.split), cpu_techniques(), Vec::new())),
+            Engine::Auto | Engine::Cpu => {
+                Ok((Mode::Cpu, self.named(simjoin_cpu::techniques())?, Vec::new()))
+            }
+        }
+    }
+
+    /// Those of the techniques that were asked for.
+    fn named(&self, all: Vec<Box<dyn Technique>>) -> Result<Vec<Box<dyn Technique>>> {
+        let (name, variant) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
         let all = all.into_iter();
         let offered: Vec<_> = if self.technique == "auto" {
             all.filter(|technique| technique.name() != "naive").collect()
@@ -456,17 +536,33 @@ pub fn simulated_gpu() -> Result<Option<String>> {
 }
 
 /// The techniques of all devices.
-fn gpu_techniques() -> Result<Vec<Box<dyn Technique>>> {
+fn gpu_techniques(stretch: Option<&Stretch>) -> Result<Vec<Box<dyn Technique>>> {
     if let Some(device) = Simulated::asked_for()? {
-        return Ok(device.techniques());
+        return Ok(device.techniques(stretch));
     }
     let devices = simjoin_gpu::devices()?;
     simjoin_gpu::Nvrtc::get()?;
     Ok(simjoin_gpu::techniques(devices))
 }
 
-/// What each device can spare.
-fn free_device_memory() -> Result<u64> {
+/// How devices and the CPU beside them share a clock, where the devices are simulated.
+fn stretch() -> Result<Option<Stretch>> {
+    Ok(Simulated::asked_for()?.map(|device| device.stretch()))
+}
+
+/// The techniques of all devices beside the CPU, whose cores have work of their own.
+pub(crate) fn device_side() -> Result<(Vec<Box<dyn Technique>>, Option<Stretch>)> {
+    let stretch = stretch()?;
+    let mut device = gpu_techniques(stretch.as_ref())?;
+    device.retain(|technique| technique.name() != "gpu-verify");
+    Ok((device, stretch))
+}
+
+/// What each device can spare, unless a limit is given.
+pub(crate) fn device_memory(limit: u64) -> Result<u64> {
+    if limit != u64::MAX {
+        return Ok(limit);
+    }
     if let Some(device) = Simulated::asked_for()? {
         return Ok(device.memory);
     }

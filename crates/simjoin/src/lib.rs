@@ -37,7 +37,9 @@ mod driver;
 mod groups;
 mod join;
 mod ordered;
+mod plan;
 mod queue;
+mod rates;
 mod simulated;
 mod size;
 mod stage;
@@ -45,7 +47,8 @@ mod units;
 
 pub use driver::Control;
 pub use join::{
-    Engine, GPU_TECHNIQUES, Join, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS, simulated_gpu,
+    Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,
+    simulated_gpu,
 };
 pub use simjoin_core::{
     Bounds, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side, Threshold,

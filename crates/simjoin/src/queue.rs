@@ -1,136 +1,237 @@
 //! Who takes the next tile?
 //!
-//! The queue of HySet: the probes of a join lie in it as many small tiles, in rising order of size. The
-//! CPU takes from the front, devices from the back, where the sets are large, until they meet. A take is
-//! no more than half of what is left in proportion to how fast the taker has been, so takes become
-//! smaller towards the end and neither side waits long for the other. Two numbers in one atomic word say
-//! what is left; nobody locks.
+//! The queue of HySet: what is to be done lies in a line, in rising order of set sizes. The CPU takes from
+//! the front, devices from the back, where the sets are large, until they meet. Two numbers in one atomic
+//! word say what is left; nobody locks. How much is taken follows one of two rules:
+//!
+//! * [`Rule::Halves`]: half of what is left, in proportion to how fast the taker has been. Takes become
+//!   smaller towards the end, so neither side waits long for the other.
+//! * [`Rule::Balance`]: what makes both sides end at the same time, by what each has shown so far and by
+//!   what was expected of it before. This corrects a split that was planned: the plan leaves some of the
+//!   work to whoever comes first.
 
-use simjoin_plan::{Join, Part, Tile, sides, split_at};
+use simjoin_plan::{Join, Line, Part, Tile};
 use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Tiles of each part of a join, of about equally many pairs.
-const TILES: usize = 64;
-
-/// A range of probes that either side may do.
-pub(crate) struct Queued<'a> {
-    pub(crate) join: Join<'a>,
-    pub(crate) part: Part,
-    pub(crate) tile: Tile,
-}
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 /// From which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
+    /// The CPU's.
     Front,
+    /// The devices'.
     Back,
 }
 
-/// The tiles of a join that nobody has taken yet.
+impl End {
+    fn other(self) -> End {
+        match self {
+            End::Front => End::Back,
+            End::Back => End::Front,
+        }
+    }
+}
+
+/// How much to take.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rule {
+    /// Half of one's share.
+    Halves,
+    /// As much as lets both end together. For each end: what is expected of it, as a part of all work a
+    /// second, and the seconds that each take costs beside.
+    Balance { expected: [f64; 2], start: [f64; 2] },
+}
+
+/// Something that is to be done.
+pub(crate) type Queued<'a> = (Join<'a>, Part, Tile);
+
+/// Work that nobody has taken yet.
 pub(crate) struct Queue<'a> {
-    tiles: Vec<Queued<'a>>,
-    /// The first tile that is left, and above it the end of those that are.
+    line: Line<'a>,
+    /// The part of the line that it holds, in units of which there are so many.
+    from: f64,
+    to: f64,
+    units: u32,
+    rule: Rule,
+    /// The first unit that is left, and above it the end of those that are.
     left: AtomicU64,
-    /// Tiles that each end has done a second, as the bits of a number; 0 while unknown.
-    rates: [AtomicU64; 2],
+    sides: [Side; 2],
+    clock: Instant,
+}
+
+/// What is known of a side, in numbers as their bits.
+#[derive(Default)]
+struct Side {
+    /// Work that it has done, as a part of all, and the seconds that it took.
+    done: AtomicU64,
+    busy: AtomicU64,
+    /// What it is at, and since when; 0 while it is idle.
+    taken: AtomicU64,
+    since: AtomicU64,
+    /// It takes nothing more.
+    ended: AtomicBool,
+}
+
+fn load(bits: &AtomicU64) -> f64 {
+    f64::from_bits(bits.load(Ordering::SeqCst))
+}
+
+fn store(bits: &AtomicU64, value: f64) {
+    bits.store(value.to_bits(), Ordering::SeqCst);
 }
 
 impl<'a> Queue<'a> {
-    pub(crate) fn new(parts: &[(Join<'a>, Part)]) -> Self {
-        let mut tiles = Vec::new();
-        for &(join, part) in parts {
-            let mut start = 0;
-            for tile in 1..=TILES {
-                let end = split_at(&join, tile as f64 / TILES as f64);
-                if end > start {
-                    let [_, from] = sides(&join, start);
-                    let tile = Tile { probes: start..end, ..from };
-                    tiles.push(Queued { join, part, tile });
-                    start = end;
-                }
-            }
-        }
-        let left = AtomicU64::new(pack(&(0..tiles.len())));
-        Queue { tiles, left, rates: [AtomicU64::new(0), AtomicU64::new(0)] }
+    /// What lies between two points of a line.
+    pub(crate) fn new(line: Line<'a>, from: f64, to: f64, units: u32, rule: Rule) -> Self {
+        let left = AtomicU64::new(pack(&(0..units)));
+        let sides = Default::default();
+        Queue { line, from, to, units, rule, left, sides, clock: Instant::now() }
     }
 
-    /// Takes some of the tiles at one end, neighbours of one part, and makes one of them.
-    pub(crate) fn take(&self, end: End) -> Option<(Queued<'a>, usize)> {
-        let [own, other] = self.rates_of(end);
-        let share = if own > 0.0 && other > 0.0 { own / (own + other) } else { 0.25 };
-        let taken = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| {
-            let left = unpack(left);
-            if left.is_empty() {
+    fn side(&self, end: End) -> &Side {
+        &self.sides[end as usize]
+    }
+
+    /// What lies before it, which was given to the front, or after it.
+    pub(crate) fn outside(&self, end: End) -> f64 {
+        match end {
+            End::Front => self.from,
+            End::Back => 1.0 - self.to,
+        }
+    }
+
+    /// A side takes nothing more.
+    pub(crate) fn end(&self, end: End) {
+        self.side(end).ended.store(true, Ordering::SeqCst);
+    }
+
+    /// A side begins with a part of all work.
+    pub(crate) fn begin(&self, end: End, amount: f64) {
+        store(&self.side(end).since, self.clock.elapsed().as_secs_f64());
+        store(&self.side(end).taken, amount);
+    }
+
+    /// It has done what it began with.
+    pub(crate) fn done(&self, end: End) {
+        let side = self.side(end);
+        let taken = load(&side.taken);
+        store(&side.taken, 0.0);
+        store(&side.done, load(&side.done) + taken);
+        let seconds = self.clock.elapsed().as_secs_f64() - load(&side.since);
+        store(&side.busy, load(&side.busy) + seconds);
+    }
+
+    /// Takes some of the work at one end, as a part of all, and tells what it is. A side that gets nothing
+    /// has ended.
+    pub(crate) fn take(&self, end: End) -> Option<(Vec<Queued<'a>>, f64)> {
+        let mut taken = self.take_units(end, |left| self.amount(end, left));
+        if taken.is_none() {
+            self.side(end).ended.store(true, Ordering::SeqCst);
+            // Where each side thought the other would do it.
+            if self.side(end.other()).ended.load(Ordering::SeqCst) {
+                taken = self.take_units(end, |left| left);
+            }
+        }
+        let taken = taken?;
+        let point = |unit: u32| {
+            self.from + (self.to - self.from) * f64::from(unit) / f64::from(self.units.max(1))
+        };
+        let (from, to) = (point(taken.start), point(taken.end));
+        Some((self.line.between(from, to), to - from))
+    }
+
+    fn take_units(&self, end: End, amount: impl Fn(u32) -> u32) -> Option<Range<u32>> {
+        let mut before = self.left.load(Ordering::SeqCst);
+        loop {
+            let left = unpack(before);
+            let count = amount(left.len() as u32).min(left.len() as u32);
+            if count == 0 {
                 return None;
             }
-            let count = ((left.len() as f64 * share / 2.0) as usize).clamp(1, left.len());
-            let taken = self.neighbours(&left, end, count);
-            Some(pack(&match end {
-                End::Front => taken.end..left.end,
-                End::Back => left.start..taken.start,
-            }))
-        });
-        let left = unpack(taken.ok()?);
-        let after = unpack(self.left.load(Ordering::Acquire));
-        // Only this side moves this end.
-        let taken = match end {
-            End::Front => left.start..after.start,
-            End::Back => after.end..left.end,
-        };
-        let tiles = &self.tiles[taken.clone()];
-        let first = &tiles[0];
-        let probes = first.tile.probes.start..tiles[tiles.len() - 1].tile.probes.end;
-        let tile = Tile { probes, ..first.tile.clone() };
-        Some((Queued { join: first.join, part: first.part, tile }, taken.len()))
-    }
-
-    /// At most so many tiles at one end, of one part.
-    fn neighbours(&self, left: &Range<usize>, end: End, count: usize) -> Range<usize> {
-        let alike = |a: usize, b: usize| self.tiles[a].part == self.tiles[b].part;
-        match end {
-            End::Front => {
-                let more = (left.start..left.start + count).take_while(|&at| alike(at, left.start));
-                left.start..left.start + more.count()
-            }
-            End::Back => {
-                let last = left.end - 1;
-                let more = (left.end - count..left.end).rev().take_while(|&at| alike(at, last));
-                left.end - more.count()..left.end
+            let (taken, rest) = match end {
+                End::Front => (left.start..left.start + count, left.start + count..left.end),
+                End::Back => (left.end - count..left.end, left.start..left.end - count),
+            };
+            let order = Ordering::SeqCst;
+            match self.left.compare_exchange_weak(before, pack(&rest), order, order) {
+                Ok(_) => return Some(taken),
+                Err(now) => before = now,
             }
         }
     }
 
-    /// How many tiles a side has done in how many seconds.
-    pub(crate) fn done(&self, end: End, tiles: usize, seconds: f64) {
-        let rate = tiles as f64 / seconds.max(1e-9);
-        self.rates[end as usize].store(rate.to_bits(), Ordering::Relaxed);
-    }
-
-    /// Those of this side and of the other.
-    fn rates_of(&self, end: End) -> [f64; 2] {
-        let rate = |at: usize| f64::from_bits(self.rates[at].load(Ordering::Relaxed));
-        let at = end as usize;
-        [rate(at), rate(1 - at)]
+    /// How many of the units that are left to take.
+    fn amount(&self, end: End, left: u32) -> u32 {
+        if left == 0 {
+            return 0;
+        }
+        let (own, other) = (self.side(end), self.side(end.other()));
+        if other.ended.load(Ordering::SeqCst) {
+            return left;
+        }
+        let measured = |side: &Side| {
+            let (done, busy) = (load(&side.done), load(&side.busy));
+            (done > 0.0 && busy > 0.0).then(|| done / busy)
+        };
+        let all = f64::from(left);
+        let (expected, start) = match self.rule {
+            Rule::Halves => {
+                let share = match (measured(own), measured(other)) {
+                    (Some(own), Some(other)) => own / (own + other),
+                    _ => 0.25,
+                };
+                return ((all * share / 2.0) as u32).clamp(1, left);
+            }
+            Rule::Balance { expected, start } => (expected, start),
+        };
+        let (at, beside) = (end as usize, end.other() as usize);
+        let own_rate = measured(own).unwrap_or(expected[at]);
+        // The other side may be slower than expected, and not have ended anything yet.
+        let (taken, since) = (load(&other.taken), load(&other.since));
+        let elapsed = (self.clock.elapsed().as_secs_f64() - since).max(1e-9);
+        let mut other_rate = measured(other).unwrap_or(expected[beside]);
+        let mut wait = 0.0;
+        if taken > 0.0 {
+            let late = elapsed > taken / other_rate;
+            if late {
+                // As far as can be told, it is almost there.
+                other_rate = taken / (1.25 * elapsed);
+            }
+            wait = (taken / other_rate - elapsed).max(0.0);
+        }
+        // own start + x / own rate = wait + other start + (rest - x) / other rate
+        let unit = (self.to - self.from) / f64::from(self.units);
+        let rest = all * unit;
+        let together = wait + start[beside] - start[at] + rest / other_rate;
+        let amount = together / (1.0 / own_rate + 1.0 / other_rate) / unit;
+        // A little that is left over is not worth another start.
+        if amount > 0.85 * all {
+            left
+        } else if amount < 0.05 * all {
+            0
+        } else {
+            amount as u32
+        }
     }
 }
 
-fn pack(range: &Range<usize>) -> u64 {
-    (range.end as u64) << 32 | range.start as u64
+fn pack(range: &Range<u32>) -> u64 {
+    u64::from(range.end) << 32 | u64::from(range.start)
 }
 
-fn unpack(both: u64) -> Range<usize> {
-    (both & 0xffff_ffff) as usize..(both >> 32) as usize
+fn unpack(both: u64) -> Range<u32> {
+    both as u32..(both >> 32) as u32
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use simjoin_core::{Bounds, Measure, Predicate, RawSets, prepare};
+    use simjoin_core::{Bounds, Measure, Predicate, RawSets, SetCollection, prepare};
     use std::sync::Mutex;
+    use std::time::Duration;
 
-    #[test]
-    fn two_sides_take_every_probe_once() {
+    fn sets() -> (SetCollection, Option<SetCollection>) {
         let rows = |count: u32| {
             let mut raw = RawSets::default();
             for row in 0..count {
@@ -138,36 +239,70 @@ mod tests {
             }
             raw
         };
-        let (left, right) = prepare(rows(900), Some(rows(300)), 1000).unwrap();
+        prepare(rows(900), Some(rows(300)), 1000).unwrap()
+    }
+
+    #[test]
+    fn two_sides_take_everything_once() {
+        let (left, right) = sets();
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.3").unwrap());
         let parts = Join::parts(&left, right.as_ref(), true, bounds);
-        for rates in [[1.0, 1.0], [1.0, 50.0], [20.0, 0.5]] {
-            let queue = Queue::new(&parts);
-            let taken = Mutex::new(Vec::new());
-            std::thread::scope(|scope| {
-                for (end, rate) in [End::Front, End::Back].into_iter().zip(rates) {
-                    let (queue, taken) = (&queue, &taken);
-                    scope.spawn(move || {
-                        while let Some((queued, tiles)) = queue.take(end) {
-                            queue.done(end, tiles, tiles as f64 / rate);
-                            taken.lock().unwrap().push((queued.part, queued.tile));
-                            std::thread::yield_now();
-                        }
-                    });
+        let line = Line::new(&parts);
+        let balance = |cpu, device| Rule::Balance { expected: [cpu, device], start: [0.0, 1e-4] };
+        for rule in [Rule::Halves, balance(1.0, 1.0), balance(1e-3, 1e3), balance(1e3, 1e-3)] {
+            for (units, pauses) in [(64, [0, 0]), (1, [0, 0]), (1000, [300, 10]), (1000, [10, 300])]
+            {
+                let queue = Queue::new(line.clone(), 0.0, 1.0, units, rule);
+                let taken = Mutex::new(Vec::new());
+                std::thread::scope(|scope| {
+                    for (end, pause) in [End::Front, End::Back].into_iter().zip(pauses) {
+                        let (queue, taken) = (&queue, &taken);
+                        scope.spawn(move || {
+                            while let Some((tiles, amount)) = queue.take(end) {
+                                queue.begin(end, amount);
+                                std::thread::sleep(Duration::from_micros(pause));
+                                queue.done(end);
+                                taken.lock().unwrap().extend(tiles);
+                            }
+                        });
+                    }
+                });
+                let taken = taken.into_inner().unwrap();
+                let pairs = |join: &Join<'_>, tile: &Tile| -> u64 {
+                    simjoin_plan::reaches(join, tile).iter().map(|reach| reach.pairs).sum()
+                };
+                for (join, part) in &parts {
+                    let of = taken.iter().filter(|(_, of, _)| of == part);
+                    let met: u64 = of.map(|(join, _, tile)| pairs(join, tile)).sum();
+                    assert_eq!(met, pairs(join, &Tile::whole(join)), "{rule:?} {units}");
                 }
-            });
-            let taken = taken.into_inner().unwrap();
-            for (join, part) in &parts {
-                let of = taken.iter().filter(|(of, _)| of == part);
-                let mut probes: Vec<_> = of.map(|(_, tile)| tile.probes.clone()).collect();
-                probes.sort_by_key(|range| range.start);
-                let mut next = 0;
-                for range in probes {
-                    assert_eq!(range.start, next);
-                    next = range.end;
-                }
-                assert_eq!(next as usize, join.probe.len());
             }
         }
+    }
+
+    #[test]
+    fn what_is_left_is_divided_so_that_both_end_together() {
+        let (left, _) = sets();
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.3").unwrap());
+        let line = Line::new(&Join::parts(&left, None, false, bounds));
+        let amount = |expected, start, cpu_at: f64| {
+            let rule = Rule::Balance { expected, start };
+            let queue = Queue::new(line.clone(), 0.4, 0.6, 1000, rule);
+            if cpu_at > 0.0 {
+                queue.begin(End::Front, cpu_at);
+            }
+            queue.amount(End::Back, 1000)
+        };
+        // As fast as each other, and both free: half. Three times as fast: three quarters.
+        assert!((480..=520).contains(&amount([1.0, 1.0], [0.0; 2], 0.0)));
+        assert!((730..=770).contains(&amount([1.0, 3.0], [0.0; 2], 0.0)));
+        // The other one is busy for as long as this one would take for everything, or a start costs more.
+        assert_eq!(amount([1.0, 1.0], [0.0; 2], 0.3), 1000);
+        assert_eq!(amount([1.0, 1.0], [0.0, 1.0], 0.0), 0);
+        // Nobody else is there.
+        let rule = Rule::Balance { expected: [1.0, 1.0], start: [0.0, 1.0] };
+        let queue = Queue::new(line, 0.0, 1.0, 1000, rule);
+        assert!(queue.take(End::Back).is_none());
+        assert!(queue.take(End::Front).is_some_and(|(_, amount)| amount == 1.0));
     }
 }

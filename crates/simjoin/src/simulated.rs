@@ -4,19 +4,22 @@
 //! memory and a tendency to fail of one's choice. Its pairs are real, so what is done with a device can
 //! be tested where there is none: `SIMJOIN_SIMULATED_GPU=speed=0.5,memory=64M,latency=2,fail=0.1`.
 //!
-//! * `speed`: relative to one core. A slower device sleeps; one faster than a core cannot be had, and is
-//!   only believed to be by the planner.
+//! * `speed`: relative to one core. A slower device sleeps. One faster than a core cannot be had; beside
+//!   it the cores sleep instead, as if time were stretched, so that both end when they would. Alone it is
+//!   only believed to be fast.
 //! * `memory`: bytes, as for `--device-memory`.
 //! * `latency`: milliseconds before each piece.
 //! * `fail`: the part of the pieces that fail; always the same ones for the same join.
 
 use simjoin_core::{Error, PairSink, Result};
 use simjoin_cpu::{Bitmap, PrefixBitmap};
-use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Trace, Units, Worker};
+use simjoin_plan::{
+    Cost, Join, Prepared, Room, Span, Survey, Technique, Tile, Trace, Unit, Units, Worker,
+};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// The environment variable that asks for a simulated device.
@@ -69,15 +72,148 @@ impl Simulated {
         Ok(device)
     }
 
-    /// What it can do.
-    pub(crate) fn techniques(self) -> Vec<Box<dyn Technique>> {
+    /// What it can do, alone or beside the CPU.
+    pub(crate) fn techniques(mut self, stretch: Option<&Stretch>) -> Vec<Box<dyn Technique>> {
+        if let Some(stretch) = stretch {
+            // Times of the stretched clock.
+            self.speed /= stretch.factor;
+            self.latency = self.latency.mul_f64(stretch.factor);
+        }
         let simulated = |name, inner| -> Box<dyn Technique> {
-            Box::new(OnSimulated { device: self, name, inner })
+            Box::new(OnSimulated { device: self, name, inner, stretch: stretch.cloned() })
         };
         vec![
             simulated("gpu-bitmap", Box::new(Bitmap { words: 4 })),
             simulated("gpu-prefix", Box::new(PrefixBitmap { words: 1 })),
         ]
+    }
+
+    /// How the clock is stretched beside it.
+    pub(crate) fn stretch(&self) -> Stretch {
+        Stretch { factor: self.speed.max(1.0), over: Arc::default() }
+    }
+}
+
+/// A clock that goes slower as long as the device works.
+#[derive(Clone, Debug)]
+pub(crate) struct Stretch {
+    factor: f64,
+    over: Arc<AtomicBool>,
+}
+
+impl Stretch {
+    /// From now on the CPU is alone.
+    pub(crate) fn end(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
+    /// The CPU's techniques in stretched time.
+    pub(crate) fn slowed(&self, techniques: Vec<Box<dyn Technique>>) -> Vec<Box<dyn Technique>> {
+        if self.factor == 1.0 {
+            return techniques;
+        }
+        let slowed =
+            |inner| -> Box<dyn Technique> { Box::new(Slowed { inner, stretch: self.clone() }) };
+        techniques.into_iter().map(slowed).collect()
+    }
+
+    /// Sleeps for what something would have taken longer.
+    fn sleep(&self, begin: Instant) {
+        let until = begin + begin.elapsed().mul_f64(self.factor);
+        // In short naps: the device may end, or fail, meanwhile.
+        while !self.over.load(Ordering::Relaxed) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            std::thread::sleep(left.min(Duration::from_millis(2)));
+        }
+    }
+}
+
+/// A technique of the CPU in stretched time.
+struct Slowed {
+    inner: Box<dyn Technique>,
+    stretch: Stretch,
+}
+
+impl Technique for Slowed {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn variant(&self) -> String {
+        self.inner.variant()
+    }
+
+    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+        let Cost { serial, shared } = self.inner.cost(survey, units)?;
+        let factor = self.stretch.factor;
+        Some(Cost { serial: serial * factor, shared: shared * factor })
+    }
+
+    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        self.inner.memory_bytes(join, tile, threads)
+    }
+
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        let begin = Instant::now();
+        let inner = self.inner.prepare(join, tile, room)?;
+        self.stretch.sleep(begin);
+        Ok(Box::new(SlowedPrepared { inner, stretch: self.stretch.clone() }))
+    }
+}
+
+struct SlowedPrepared<'a> {
+    inner: Box<dyn Prepared + 'a>,
+    stretch: Stretch,
+}
+
+impl Prepared for SlowedPrepared<'_> {
+    fn rounds(&self) -> usize {
+        self.inner.rounds()
+    }
+
+    fn begin(&mut self, round: usize) -> Result<()> {
+        let begin = Instant::now();
+        self.inner.begin(round)?;
+        self.stretch.sleep(begin);
+        Ok(())
+    }
+
+    fn pieces(&self) -> usize {
+        self.inner.pieces()
+    }
+
+    fn workers(&self) -> usize {
+        self.inner.workers()
+    }
+
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        Ok(Box::new(SlowedWorker { inner: self.inner.worker()?, stretch: &self.stretch }))
+    }
+}
+
+struct SlowedWorker<'a> {
+    inner: Box<dyn Worker + 'a>,
+    stretch: &'a Stretch,
+}
+
+impl Worker for SlowedWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        let begin = Instant::now();
+        let flow = self.inner.run(piece, sink)?;
+        self.stretch.sleep(begin);
+        Ok(flow)
+    }
+
+    fn candidates(&self) -> u64 {
+        self.inner.candidates()
     }
 }
 
@@ -97,6 +233,7 @@ struct OnSimulated {
     device: Simulated,
     name: &'static str,
     inner: Box<dyn Technique>,
+    stretch: Option<Stretch>,
 }
 
 impl Technique for OnSimulated {
@@ -134,6 +271,7 @@ impl Technique for OnSimulated {
     ) -> Result<Box<dyn Prepared + 'a>> {
         let needed = self.device_bytes(join, tile, 1);
         if needed > self.device.memory {
+            self.stretch.iter().for_each(Stretch::end);
             return Err(Error::Unavailable(format!(
                 "the simulated GPU has too little memory: {needed} bytes are needed"
             )));
@@ -141,7 +279,14 @@ impl Technique for OnSimulated {
         let room = Room { bytes: room.device_bytes.min(self.device.memory), threads: 1, ..*room };
         let inner = self.inner.prepare(join, tile, &room)?;
         let failures = Arc::new(AtomicU64::new(u64::from(tile.probes.start) << 20));
-        Ok(Box::new(PreparedOnSimulated { device: self.device, inner, failures }))
+        let stretch = self.stretch.clone();
+        Ok(Box::new(PreparedOnSimulated {
+            device: self.device,
+            inner,
+            failures,
+            stretch,
+            spans: room.spans,
+        }))
     }
 }
 
@@ -150,6 +295,8 @@ struct PreparedOnSimulated<'a> {
     inner: Box<dyn Prepared + 'a>,
     /// Counts pieces, over all rounds; a failure follows from the number.
     failures: Arc<AtomicU64>,
+    stretch: Option<Stretch>,
+    spans: bool,
 }
 
 impl Prepared for PreparedOnSimulated<'_> {
@@ -174,7 +321,9 @@ impl Prepared for PreparedOnSimulated<'_> {
             device: self.device,
             inner: self.inner.worker()?,
             failures: &self.failures,
+            stretch: self.stretch.as_ref(),
             trace: Trace::default(),
+            spans: self.spans.then(Vec::new),
         }))
     }
 }
@@ -183,7 +332,9 @@ struct SimulatedWorker<'a> {
     device: Simulated,
     inner: Box<dyn Worker + 'a>,
     failures: &'a AtomicU64,
+    stretch: Option<&'a Stretch>,
     trace: Trace,
+    spans: Option<Vec<Span>>,
 }
 
 impl Worker for SimulatedWorker<'_> {
@@ -194,11 +345,16 @@ impl Worker for SimulatedWorker<'_> {
         let busy = begin.elapsed().as_secs_f64();
         let simulated = busy / self.device.speed;
         std::thread::sleep(Duration::from_secs_f64((simulated - busy).max(0.0)));
+        if let Some(spans) = &mut self.spans {
+            let (by, what) = (Unit::Stream, "filter and verify");
+            spans.push(Span { by, what, begin, end: Instant::now() });
+        }
         self.trace.filter += simulated;
         self.trace.waited += simulated;
         // A piece that fails does so at its end, with its pairs handed on: the worst moment.
         let number = self.failures.fetch_add(1, Ordering::Relaxed);
         if fraction(number) < self.device.fail {
+            self.stretch.into_iter().for_each(Stretch::end);
             return Err(Error::Unavailable("the simulated GPU failed".into()));
         }
         Ok(flow)
@@ -210,6 +366,10 @@ impl Worker for SimulatedWorker<'_> {
 
     fn trace(&self) -> Trace {
         self.trace
+    }
+
+    fn spans(&mut self) -> Vec<Span> {
+        self.spans.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn calibrated() -> Units {
     if let Known::Measured { ratios: before, .. } = known() {
         ratios = better(ratios, before);
     }
-    store(ratios);
+    keep("calibration", &format(ratios));
     remember(Known::Measured { ratios, lately: true });
     Units::default().scaled(ratios)
 }
@@ -66,29 +66,30 @@ fn remember(known: Known) -> Known {
     known
 }
 
-fn file() -> Option<PathBuf> {
+/// A file in the user's cache folder.
+pub(crate) fn cache_file(name: &str) -> Option<PathBuf> {
     let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
     let cache = folder("XDG_CACHE_HOME")
         .map(PathBuf::from)
         .or_else(|| folder("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("simjoin").join("calibration"))
+    Some(cache.join("simjoin").join(name))
 }
 
 fn load() -> Option<Known> {
-    let file = file()?;
+    let file = cache_file("calibration")?;
     let ratios = parse(&std::fs::read_to_string(&file).ok()?)?;
     let written = std::fs::metadata(&file).and_then(|data| data.modified()).ok();
     let age = written.and_then(|written| written.elapsed().ok());
     Some(Known::Measured { ratios, lately: age.is_none_or(|age| age < DAY) })
 }
 
-/// A calibration that cannot be kept is made again next time; that is no error.
-fn store(ratios: Ratios) {
-    let Some(file) = file() else { return };
+/// Keeps a text in the cache folder. What cannot be kept is found again next time; that is no error.
+pub(crate) fn keep(name: &str, text: &str) {
+    let Some(file) = cache_file(name) else { return };
     let Some(folder) = file.parent() else { return };
-    let part = folder.join(format!("calibration.{}", std::process::id()));
+    let part = folder.join(format!("{name}.{}", std::process::id()));
     let kept = std::fs::create_dir_all(folder)
-        .and_then(|()| std::fs::write(&part, format(ratios)))
+        .and_then(|()| std::fs::write(&part, text))
         .and_then(|()| std::fs::rename(&part, &file));
     if kept.is_err() {
         let _ = std::fs::remove_file(&part);

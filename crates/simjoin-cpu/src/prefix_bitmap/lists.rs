@@ -234,7 +234,13 @@ impl<'a, const W: usize> Side<'a, W> {
         let (first, entries) = (self.starts[lists.start], self.entries(lists));
         if self.slots.len() < entries {
             self.slots.clear();
-            self.slots.resize_with(entries, Slot::blank);
+            if self.parts.len() == 1 {
+                self.slots.resize_with(entries, Slot::blank);
+            } else {
+                // The first touch of so much memory takes as long as filling it does.
+                let blank = (0..entries).into_par_iter().with_min_len(1 << 14);
+                blank.map(|_| Slot::blank()).collect_into_vec(&mut self.slots);
+            }
         }
         let (sets, slots) = (self.sets, &self.slots);
         in_parallel(&mut self.parts, |part| part.gather(sets, slots, first, tokens, builds));

@@ -1,0 +1,91 @@
+"""Where the work is split beside simulated devices of every speed, and where it had best been."""
+
+from __future__ import annotations
+
+import argparse
+
+from .. import bench, data, statistics, table
+from ..bench import Timing
+from ..context import Context, Report, say
+from .techniques import goal
+
+VARIABLE = "SIMJOIN_SIMULATED_GPU"
+SPEEDS = (0.1, 0.3, 1, 3, 10, 30, 100, 1000)
+CELLS = (("bms_pos_5pct", "0.5"), ("acl_2grams", "0.9"), ("debian_deps_4suites", "0.7"))
+# auto is to be so near to the best split.
+NEAR = 1.1
+
+
+def shares(speed: float) -> list[str]:
+    """Every tenth, and what a device of that speed beside one core would be due."""
+    points = [at / 10 for at in range(11)] + [speed / (1 + speed)]
+    points += [speed / (1 + speed) * factor for factor in (0.95, 0.98)]
+    return [f"{point:g}" for point in sorted(set(points)) if point <= 1]
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this job."""
+    parser.set_defaults(limit=20.0, runs=3)
+
+
+def run(context: Context, _options: argparse.Namespace) -> Report:
+    """Times every split beside every device."""
+    result = table.Table(
+        "The split beside simulated devices",
+        ["dataset", "T", "speed", "share", "best ms", "auto's share", "auto ms", "auto/best"],
+        frozenset({"dataset"}),
+        notes=[
+            "One thread of the CPU beside a simulated device of so many times the speed of a core; "
+            "beside one that is faster than a core, the CPU's thread is slowed down instead.",
+            "share: the device's part of the pairs in the best of all splits (every tenth, and three "
+            "near to what its speed would give it). auto: --engine hybrid.",
+        ],
+    )
+    problems: list[str] = []
+    ratios: list[float] = []
+    for dataset, threshold in CELLS:
+        if context.datasets is not None and dataset not in context.datasets:
+            continue
+        path = data.set_file(context.folder, dataset)
+        if path is None:
+            problems.append(f"{dataset}: not in the data folder")
+            continue
+        for speed in SPEEDS:
+            found: dict[str, Timing] = {}
+
+            def take(timing: Timing) -> None:
+                found[timing.split or ""] = timing
+
+            words = [
+                *bench.arguments(path, [threshold], 1, context.runs, context.limit),
+                "--budget", "1", "--technique", "auto", "--engine", "hybrid",
+                "--split", ",".join(("auto", *shares(speed))),
+            ]
+            wrong = bench.run(
+                context.binary, words, dataset, take, {VARIABLE: f"speed={speed:g}"}
+            )
+            if wrong:
+                problems.append(f"{dataset} {threshold}, speed {speed:g}: {wrong}")
+            auto = found.pop("auto", None)
+            finished = [one for one in found.values() if one.join is not None]
+            if auto is None or auto.join is None or not finished:
+                continue
+            best = min(finished, key=lambda one: one.join or 0.0)
+            ratio = statistics.ratio(auto.join, best.join)
+            assert ratio is not None
+            ratios.append(ratio)
+            say(f"{dataset} {threshold}, speed {speed:g}: auto {ratio:.2f} times the best")
+            result.add(
+                dataset, threshold, f"{speed:g}", best.split or "–",
+                table.milliseconds(best.join),
+                "–" if auto.share is None else f"{auto.share:.3f}",
+                table.milliseconds(auto.join), table.factor(ratio),
+            )
+    if ratios:
+        near = sum(ratio <= NEAR for ratio in ratios)
+        result.summary.append(
+            f"auto within {NEAR} times the best split in {near} of {len(ratios)} cases (at most "
+            f"{max(ratios):.2f} times), " + goal("all of them", near == len(ratios))
+        )
+    result.summary += problems
+    return Report(result, 1 if problems else 0)

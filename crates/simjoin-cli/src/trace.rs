@@ -1,0 +1,64 @@
+//! What happened when, for a person to look at?
+//!
+//! `--trace` writes the format of chrome://tracing and Perfetto: complete events with a begin and a
+//! duration in microseconds, on rows that are named.
+
+use serde_json::{Value, json};
+use simjoin::Moment;
+
+/// The document that `--trace` writes.
+pub fn document(timeline: &[Moment]) -> String {
+    let mut rows: Vec<&str> = timeline.iter().map(|moment| moment.row.as_str()).collect();
+    // CPU before GPU, thread 2 before thread 10.
+    rows.sort_unstable_by_key(|row| {
+        let (name, number) = row.rsplit_once(' ').unwrap_or((row, ""));
+        (name, number.parse::<u32>().unwrap_or(0))
+    });
+    rows.dedup();
+    let mut events: Vec<Value> = Vec::with_capacity(2 * rows.len() + timeline.len());
+    for (at, row) in rows.iter().enumerate() {
+        let event = |name: &str, arguments: Value| json!({ "ph": "M", "pid": 1, "tid": at, "name": name, "args": arguments });
+        events.push(event("thread_name", json!({ "name": row })));
+        events.push(event("thread_sort_index", json!({ "sort_index": at })));
+    }
+    let place = |row: &str| rows.iter().position(|one| *one == row);
+    for moment in timeline {
+        events.push(json!({
+            "ph": "X",
+            "pid": 1,
+            "tid": place(&moment.row),
+            "name": moment.what,
+            "ts": moment.begin * 1e6,
+            "dur": moment.seconds * 1e6,
+        }));
+    }
+    format!("{}\n", json!({ "displayTimeUnit": "ms", "traceEvents": events }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_named_and_events_lie_on_them() {
+        let moment = |row: &str, what: &str, begin: f64| Moment {
+            row: row.into(),
+            what: what.into(),
+            begin,
+            seconds: 0.5,
+        };
+        let timeline = [
+            moment("GPU stream 0", "filter", 0.25),
+            moment("CPU thread 10", "bitmap", 0.0),
+            moment("CPU thread 2", "bitmap", 0.0),
+        ];
+        let document: Value = serde_json::from_str(&document(&timeline)).unwrap();
+        let events = document["traceEvents"].as_array().unwrap();
+        let names: Vec<&str> =
+            events.iter().filter_map(|event| event["args"]["name"].as_str()).collect();
+        assert_eq!(names, ["CPU thread 2", "CPU thread 10", "GPU stream 0"]);
+        let filter = events.iter().find(|event| event["name"] == "filter").unwrap();
+        assert_eq!((&filter["tid"], &filter["ts"]), (&json!(2), &json!(250_000.0)));
+        assert_eq!(filter["dur"], json!(500_000.0));
+    }
+}

@@ -1,0 +1,437 @@
+//! Who does what?
+//!
+//! A [`Plan`] knows the techniques of the CPU and those of the devices. For one of the two alone the
+//! planner cuts each part of the join into tiles and names a technique for each. For both at once the
+//! work is divided first: at a point given by hand, where estimates say that both end together, or tile by
+//! tile as they go. [`Mode::Auto`] begins with the CPU alone, and looks for a device only where the join
+//! takes longer than waking one up.
+
+use crate::driver::Ran;
+use crate::join::{Engine, Report, StepPlan};
+use crate::queue::{Queue, Rule};
+use crate::simulated::{Simulated, Stretch};
+use crate::{rates, units};
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use simjoin_core::{Error, Result, SetCollection, SetId};
+use simjoin_plan::{
+    Choice, Division, Join, Line, Means, Part, Rates, Survey, Technique, Tile, Units, choose_for,
+    divide,
+};
+use std::ops::Range;
+
+/// Joins estimated to take longer than this many seconds are worth measuring the machine for, which
+/// takes a fiftieth of that.
+const CALIBRATE: f64 = 0.6;
+
+/// Joins estimated to take longer than this many seconds on the CPU are worth looking for a device: as
+/// long again as it takes to wake one up.
+const WAKE_UP: f64 = 0.6;
+
+/// Joins that take less than this many seconds on each thread, as far as exact counts tell, are the CPU's.
+const SOON: f64 = 0.1e-3;
+
+/// Joins that are divided and estimated to take longer than this many seconds keep some of the work for
+/// the side that is done first.
+const LONG: f64 = 20e-3;
+
+/// What is given out at once in such a join.
+const AT_ONCE: f64 = 0.8;
+
+/// In how many units the rest is given out.
+const REST_UNITS: u32 = 1 << 12;
+
+/// What a plan is made from, beside the techniques.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Threads to run on; 0 is the pool that the caller is in.
+    pub(crate) threads: usize,
+    /// Bytes for everything beside the collections.
+    pub(crate) memory: u64,
+    /// Bytes on each device.
+    pub(crate) device_memory: u64,
+    /// Bytes of the memory for the sink.
+    pub(crate) sink: u64,
+    /// Probe tokens in a piece.
+    pub(crate) tile_tokens: usize,
+}
+
+/// How a hybrid join is split.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Split {
+    /// Where both sides are estimated to end at the same time.
+    Auto,
+    /// The device gets this share of the pairs that the length filter leaves.
+    Share(f64),
+    /// Both take tiles from the ends of a queue, of so many at first.
+    Queue(u32),
+}
+
+/// Who works.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mode {
+    Cpu,
+    Device,
+    Both(Split),
+    /// Whoever is fastest.
+    Auto,
+}
+
+/// Techniques to choose from, and threads to run them.
+pub(crate) struct Plan {
+    pub(crate) mode: Mode,
+    /// Where only a device was asked for, these do the tiles of one that has failed.
+    cpu: Vec<Box<dyn Technique>>,
+    device: Vec<Box<dyn Technique>>,
+    pub(crate) limits: Limits,
+    explain: bool,
+    pub(crate) timeline: bool,
+    /// `None`: the pool that the caller is in.
+    pub(crate) pool: Option<ThreadPool>,
+    /// Beside a simulated device.
+    pub(crate) stretch: Option<Stretch>,
+}
+
+/// A part of the join, and what is to be done with it.
+pub(crate) struct Step<'a> {
+    pub(crate) join: Join<'a>,
+    pub(crate) part: Part,
+    pub(crate) choice: Choice,
+    /// Whether the CPU does it.
+    pub(crate) on_cpu: bool,
+}
+
+/// What is to be done by whom.
+#[derive(Default)]
+pub(crate) struct Work<'a> {
+    pub(crate) cpu: Vec<Step<'a>>,
+    pub(crate) device: Vec<Step<'a>>,
+    /// Both work at once; otherwise there are steps of one side only.
+    pub(crate) both: bool,
+    /// For whoever comes first.
+    pub(crate) rest: Option<Queue<'a>>,
+    /// The device's part of the pairs, as planned.
+    pub(crate) share: Option<f64>,
+}
+
+impl<'a> Work<'a> {
+    fn alone(steps: Vec<Step<'a>>) -> Self {
+        let (cpu, device) = steps.into_iter().partition(|step: &Step<'_>| step.on_cpu);
+        Work { cpu, device, ..Work::default() }
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(
+        mode: Mode,
+        cpu: Vec<Box<dyn Technique>>,
+        device: Vec<Box<dyn Technique>>,
+        limits: Limits,
+        explain: bool,
+        timeline: bool,
+    ) -> Result<Self> {
+        let pool =
+            match limits.threads {
+                0 => None,
+                threads => Some(ThreadPoolBuilder::new().num_threads(threads).build().map_err(
+                    |error| Error::Unavailable(format!("cannot start threads: {error}")),
+                )?),
+            };
+        Ok(Plan { mode, cpu, device, limits, explain, timeline, pool, stretch: None })
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads)
+    }
+
+    /// Runs `work` on the threads of the join.
+    pub(crate) fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+
+    pub(crate) fn techniques(&self, on_cpu: bool) -> &[Box<dyn Technique>] {
+        if on_cpu { &self.cpu } else { &self.device }
+    }
+
+    fn refs(&self, on_cpu: bool) -> Vec<&dyn Technique> {
+        self.techniques(on_cpu).iter().map(|technique| &**technique).collect()
+    }
+
+    /// Bytes for a technique. Where both sides work, two of them run at once.
+    pub(crate) fn memory(&self, both: bool) -> u64 {
+        match self.limits.memory {
+            u64::MAX => u64::MAX,
+            all => all.saturating_sub(self.limits.sink) / if both { 2 } else { 1 },
+        }
+    }
+
+    fn means<'m>(&self, units: &'m Units, rates: &'m Rates, both: bool) -> Means<'m> {
+        Means {
+            units,
+            rates,
+            threads: self.threads(),
+            memory: self.memory(both),
+            device_memory: self.limits.device_memory,
+            explain: self.explain,
+        }
+    }
+
+    /// An error about memory speaks of all of it.
+    fn with_sink(&self, error: Error, both: bool) -> Error {
+        match error {
+            Error::Memory { what, needed, device: false, .. } => Error::Memory {
+                what,
+                needed: needed * if both { 2 } else { 1 } + self.limits.sink,
+                limit: self.limits.memory,
+                device: false,
+            },
+            other => other,
+        }
+    }
+
+    /// What the CPU or a device is to do with tiles.
+    pub(crate) fn steps<'a>(
+        &self,
+        tiles: impl IntoIterator<Item = (Join<'a>, Part, Tile)>,
+        on_cpu: bool,
+        both: bool,
+    ) -> Result<Vec<Step<'a>>> {
+        let (units, _) = units::units();
+        self.steps_with(tiles, on_cpu, both, &units)
+    }
+
+    fn steps_with<'a>(
+        &self,
+        tiles: impl IntoIterator<Item = (Join<'a>, Part, Tile)>,
+        on_cpu: bool,
+        both: bool,
+        units: &Units,
+    ) -> Result<Vec<Step<'a>>> {
+        let rates = Rates::default();
+        let means = self.means(units, &rates, both);
+        let offered = self.refs(on_cpu);
+        let mut steps = Vec::new();
+        for (join, part, tile) in tiles {
+            let choices = choose_for(&join, &tile, &offered, &means)
+                .map_err(|error| self.with_sink(error, both))?;
+            steps.extend(choices.into_iter().map(|choice| Step { join, part, choice, on_cpu }));
+        }
+        Ok(steps)
+    }
+
+    /// What one side is to do with everything.
+    fn all_steps<'a>(&self, parts: &[(Join<'a>, Part)], on_cpu: bool) -> Result<Vec<Step<'a>>> {
+        let whole = || parts.iter().map(|&(join, part)| (join, part, Tile::whole(&join)));
+        let (units, measured) = units::units();
+        let steps = self.steps_with(whole(), on_cpu, false, &units)?;
+        // Where a choice matters, it is made with the units of this machine.
+        let estimated: f64 = steps.iter().filter_map(|step| step.choice.seconds()).sum();
+        let several = self.techniques(on_cpu).len() > 1;
+        if measured || !(self.explain || (several && estimated > CALIBRATE)) {
+            return Ok(steps);
+        }
+        self.steps_with(whole(), on_cpu, false, &units::calibrated())
+    }
+
+    /// Says who does what. `at_once`: everything, with nothing left for later.
+    pub(crate) fn decide<'a>(
+        &mut self,
+        parts: &[(Join<'a>, Part)],
+        at_once: bool,
+    ) -> Result<Work<'a>> {
+        match self.mode {
+            Mode::Cpu => Ok(Work::alone(self.all_steps(parts, true)?)),
+            Mode::Device => Ok(Work::alone(self.all_steps(parts, false)?)),
+            Mode::Both(Split::Auto) => self.divided(parts, at_once),
+            Mode::Both(Split::Share(share)) => {
+                self.split(&Line::new(parts), 1.0 - share, 1.0 - share)
+            }
+            // What a queue comes to is known only afterwards.
+            Mode::Both(Split::Queue(_)) if at_once => self.divided(parts, at_once),
+            Mode::Both(Split::Queue(tiles)) => {
+                let rest = Queue::new(Line::new(parts), 0.0, 1.0, tiles, Rule::Halves);
+                Ok(Work { both: true, rest: Some(rest), ..Work::default() })
+            }
+            Mode::Auto => {
+                // What is soon done is not worth a thought; what takes longer is worth waking a device up.
+                let awake = simjoin_gpu::opened() || self.is_simulated();
+                if least_seconds(parts) < SOON * self.threads() as f64 {
+                    return Ok(Work::alone(self.all_steps(parts, true)?));
+                }
+                if !awake {
+                    let steps = self.all_steps(parts, true)?;
+                    let seconds: f64 = steps.iter().filter_map(|step| step.choice.seconds()).sum();
+                    if seconds < WAKE_UP || !self.wake_up() {
+                        return Ok(Work::alone(steps));
+                    }
+                } else if !self.wake_up() {
+                    return Ok(Work::alone(self.all_steps(parts, true)?));
+                }
+                self.divided(parts, at_once)
+            }
+        }
+    }
+
+    fn is_simulated(&self) -> bool {
+        self.stretch.is_some() || matches!(Simulated::asked_for(), Ok(Some(_)))
+    }
+
+    /// Looks for devices, where none have been given. Whatever is wrong with them, there is the CPU.
+    fn wake_up(&mut self) -> bool {
+        if self.device.is_empty()
+            && let Ok(found) = crate::join::device_side()
+            && let Ok(memory) = crate::join::device_memory(self.limits.device_memory)
+        {
+            self.limits.device_memory = memory;
+            self.beside(found);
+        }
+        !self.device.is_empty()
+    }
+
+    /// Sets devices beside the CPU.
+    pub(crate) fn beside(&mut self, (device, stretch): (Vec<Box<dyn Technique>>, Option<Stretch>)) {
+        self.device = device;
+        if let Some(stretch) = stretch {
+            self.cpu = stretch.slowed(std::mem::take(&mut self.cpu));
+            self.stretch = Some(stretch);
+        }
+    }
+
+    /// Divides the work where both sides are expected to end together, or leaves it to one of them.
+    fn divided<'a>(&self, parts: &[(Join<'a>, Part)], at_once: bool) -> Result<Work<'a>> {
+        let line = Line::new(parts);
+        let (units, _) = units::units();
+        let rates =
+            if self.is_simulated() { Rates::default() } else { rates::rates(self.threads()) };
+        let means = self.means(&units, &rates, true);
+        let division = divide(&line, &self.refs(true), &self.refs(false), &means);
+        let Division { share, cpu, device, start, .. } = division;
+        let work = if share == 0.0 {
+            Err(Error::Internal("everything is for the CPU".into()))
+        } else if share == 1.0 {
+            self.all_steps(parts, false).map(Work::alone)
+        } else if at_once || division.seconds() < LONG {
+            self.split(&line, 1.0 - share, 1.0 - share)
+        } else {
+            let (from, to) = ((1.0 - share) * AT_ONCE, 1.0 - share * AT_ONCE);
+            self.split(&line, from, to).map(|work| {
+                let expected = [(1.0 - share) / cpu, share / device];
+                let rule = Rule::Balance { expected, start: [0.0, start] };
+                let rest = Some(Queue::new(line, from, to, REST_UNITS, rule));
+                Work { rest, ..work }
+            })
+        };
+        let mut work = match work {
+            Ok(work) => work,
+            // Also where something does not fit the device.
+            Err(Error::Internal(_) | Error::Memory { .. }) => {
+                self.stretch.iter().for_each(Stretch::end);
+                Work::alone(self.all_steps(parts, true)?)
+            }
+            Err(other) => return Err(other),
+        };
+        work.share = Some(if work.device.is_empty() { 0.0 } else { share });
+        Ok(work)
+    }
+
+    /// Gives the CPU what lies before a point, and the device what comes after one.
+    fn split<'a>(&self, line: &Line<'a>, before: f64, after: f64) -> Result<Work<'a>> {
+        Ok(Work {
+            cpu: self.steps(line.between(0.0, before), true, true)?,
+            device: self.steps(line.between(after, 1.0), false, true)?,
+            both: true,
+            rest: None,
+            share: Some(1.0 - after),
+        })
+    }
+
+    /// What would be done, and what else was considered.
+    pub(crate) fn explain(&mut self, parts: &[(Join<'_>, Part)]) -> Result<Vec<StepPlan>> {
+        let Work { cpu, device, .. } = self.decide(parts, true)?;
+        let describe = |step: Step<'_>| {
+            let Choice { tile, technique, considered, pairs } = step.choice;
+            let offered = self.techniques(step.on_cpu);
+            let label = |at: usize| (offered[at].name(), offered[at].variant());
+            StepPlan {
+                on_device: !step.on_cpu,
+                probes: sizes(step.join.probe, &tile.probes),
+                builds: sizes(step.join.build, &tile.builds),
+                pairs,
+                technique: label(technique),
+                seconds: considered[technique],
+                considered: (0..considered.len())
+                    .map(|at| (label(at).0, label(at).1, considered[at]))
+                    .collect(),
+            }
+        };
+        Ok(cpu.into_iter().chain(device).map(describe).collect())
+    }
+
+    pub(crate) fn report(&self, pairs: u64, ran: Ran) -> Report {
+        let mut names: Vec<&str> = Vec::new();
+        for step in &ran.steps {
+            if !names.contains(&step.technique) {
+                names.push(step.technique);
+            }
+        }
+        let offered = self.techniques(self.mode != Mode::Device);
+        if names.is_empty() {
+            // Nothing could meet, so nothing was run.
+            let first = offered[0].name();
+            let alone = offered.iter().all(|technique| technique.name() == first);
+            names.push(if alone { first } else { "auto" });
+        }
+        let ran_on = |device: bool| ran.steps.iter().any(|step| step.on_device == device);
+        let engine = match self.mode {
+            Mode::Both(_) => Engine::Hybrid,
+            Mode::Device => Engine::Gpu,
+            Mode::Cpu => Engine::Cpu,
+            Mode::Auto => match (ran_on(false), ran_on(true)) {
+                (_, false) => Engine::Cpu,
+                (false, true) => Engine::Gpu,
+                (true, true) => Engine::Hybrid,
+            },
+        };
+        if !self.is_simulated() && simjoin_gpu::opened() {
+            let taken: Vec<(&str, bool, f64, f64)> = ran
+                .steps
+                .iter()
+                .filter_map(|step| Some((step.technique, ran.both, step.estimated?, step.seconds)))
+                .collect();
+            rates::learn(self.threads(), &taken);
+        }
+        Report {
+            pairs,
+            candidates: ran.candidates,
+            technique: names.join("+"),
+            engine,
+            threads: self.threads(),
+            planned_share: ran.share,
+            seconds: ran.seconds,
+            steps: ran.steps,
+            warnings: ran.warnings,
+            timeline: ran.timeline,
+        }
+    }
+}
+
+/// What a join takes the CPU at least, as far as its sizes tell.
+fn least_seconds(parts: &[(Join<'_>, Part)]) -> f64 {
+    let (units, _) = units::units();
+    let least =
+        |(join, _): &(Join<'_>, Part)| Survey::new(join, &Tile::whole(join)).least_seconds(&units);
+    parts.iter().map(least).sum()
+}
+
+/// The techniques that `auto` chooses from on the CPU.
+pub(crate) fn cpu_techniques() -> Vec<Box<dyn Technique>> {
+    let all = simjoin_cpu::techniques().into_iter();
+    all.filter(|technique| technique.name() != "naive").collect()
+}
+
+/// The smallest and the largest size in a range of sets.
+pub(crate) fn sizes(sets: &SetCollection, range: &Range<SetId>) -> (u32, u32) {
+    if range.is_empty() { (0, 0) } else { (sets.size(range.start), sets.size(range.end - 1)) }
+}

@@ -1,0 +1,95 @@
+//! How far off have estimates been here?
+//!
+//! What each technique took beside what was estimated is kept in the user's cache folder
+//! (`simjoin/rates` beside the calibration), for each number of threads and for these devices. It decides
+//! how work is divided between CPU and devices, never what is found. Where there is no device nothing is
+//! kept.
+
+use crate::units::cache_file;
+use simjoin_plan::Rates;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// What is known, by number of threads; `None` until it was looked up.
+static KNOWN: Mutex<Option<BTreeMap<usize, Rates>>> = Mutex::new(None);
+
+fn known() -> MutexGuard<'static, Option<BTreeMap<usize, Rates>>> {
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if known.is_none() {
+        let text = cache_file("rates").and_then(|file| std::fs::read_to_string(file).ok());
+        *known = Some(text.and_then(|text| parse(&text)).unwrap_or_default());
+    }
+    known
+}
+
+/// Those of joins on so many threads.
+pub(crate) fn rates(threads: usize) -> Rates {
+    known().as_ref().and_then(|all| all.get(&threads).cloned()).unwrap_or_else(Rates::of_neighbours)
+}
+
+/// Remembers what techniques took: name, whether beside the other side, estimated and taken seconds.
+pub(crate) fn learn(threads: usize, taken: &[(&str, bool, f64, f64)]) {
+    let mut known = known();
+    let all = known.get_or_insert_default();
+    let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
+    let mut changed = false;
+    for &(technique, beside, estimated, seconds) in taken {
+        changed |= rates.learn(technique, beside, estimated, seconds);
+    }
+    if changed {
+        crate::units::keep("rates", &format(all));
+    }
+}
+
+/// What was learned with other devices says nothing of these.
+fn header() -> String {
+    let devices = simjoin_gpu::devices().unwrap_or_default();
+    let names: Vec<&str> = devices.iter().map(|device| device.info.name.as_str()).collect();
+    format!("simjoin {} {}", env!("CARGO_PKG_VERSION"), names.join(", "))
+}
+
+fn format(all: &BTreeMap<usize, Rates>) -> String {
+    let mut text = header() + "\n";
+    for (threads, rates) in all {
+        for (technique, beside, ratio) in rates.iter() {
+            let how = if beside { "beside" } else { "alone" };
+            text += &format!("{threads} {technique} {how} {ratio:.4}\n");
+        }
+    }
+    text
+}
+
+fn parse(text: &str) -> Option<BTreeMap<usize, Rates>> {
+    let mut lines = text.lines();
+    if lines.next()? != header() {
+        return None;
+    }
+    let mut all: BTreeMap<usize, Rates> = BTreeMap::new();
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        let [threads, technique, how, ratio] = words[..] else { return None };
+        let (threads, ratio) = (threads.parse().ok()?, ratio.parse().ok()?);
+        let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
+        rates.set(technique, how == "beside", ratio);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let mut all: BTreeMap<usize, Rates> = BTreeMap::new();
+        for (threads, technique, beside, ratio) in
+            [(16, "bitmap", true, 0.5), (16, "bitmap", false, 1.25), (2, "gpu-prefix", false, 2.0)]
+        {
+            let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
+            rates.set(technique, beside, ratio);
+        }
+        assert_eq!(parse(&format(&all)), Some(all));
+        assert_eq!(parse("something else\n"), None);
+        assert_eq!(parse(&(header() + "\n16 bitmap alone\n")), None);
+    }
+}
