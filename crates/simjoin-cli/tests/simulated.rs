@@ -4,6 +4,9 @@
 
 mod common;
 use common::{Folder, Run};
+use serde_json::Value;
+
+const DEVICE: (&str, &str) = ("SIMJOIN_SIMULATED_GPU", "speed=2");
 
 /// Sets of which many are alike, and some repeated.
 fn sets(count: u32) -> String {
@@ -88,7 +91,9 @@ fn both_at_once_give_the_answer_of_the_cpu_wherever_the_work_is_split() {
     ] {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
         for device in ["speed=0.1", "speed=5", "speed=1000,memory=400K", "speed=5,fail=0.4"] {
-            for split in ["", "--split 0", "--split 0.3", "--split 1", "--split queue"] {
+            for split in
+                ["", "--split 0", "--split 0.3", "--split 1", "--split queue", "--split queue:3"]
+            {
                 for threads in [1, 3] {
                     let more = format!("{join} {split} --threads {threads} --engine hybrid");
                     let run = folder.run_in(&more, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
@@ -118,4 +123,96 @@ fn what_exceeds_the_memory_is_done_in_passes_or_refused() {
 fn a_device_that_cannot_be_understood_is_refused() {
     let folder = folder();
     on(&folder, "speed=fast", "sets a.txt --jaccard 0.6").fails(2, &["SIMJOIN_SIMULATED_GPU"]);
+}
+
+fn json(folder: &Folder, file: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(folder.join(file)).unwrap()).unwrap()
+}
+
+#[test]
+fn what_both_sides_did_is_told_and_drawn() {
+    let folder = folder();
+    let join = "sets a.txt --jaccard 0.6 --count --threads 2 --engine hybrid --split 0.5";
+    let files = "--stats stats.json --trace trace.json --explain";
+    let run = folder.run_in(&format!("{join} {files}"), b"", &[DEVICE]);
+    assert_eq!(run.status, 0, "{run:?}");
+    assert!(run.err.contains("(planned 50 %)"), "{}", run.err);
+    let stats = json(&folder, "stats.json");
+    let number = |name: &str| stats[name].as_f64().unwrap_or(-1.0);
+    assert_eq!((number("planned_share"), &stats["engine"]), (0.5, &"hybrid".into()));
+    assert!((0.4..0.6).contains(&number("share")), "{stats}");
+    assert!((0.0..=1.0).contains(&number("overlap")), "{stats}");
+    let trace = json(&folder, "trace.json");
+    let events = trace["traceEvents"].as_array().unwrap();
+    let rows: Vec<&str> =
+        events.iter().filter_map(|event| event["args"]["name"].as_str()).collect();
+    for row in ["CPU thread 0", "GPU attendant 0", "GPU stream 0"] {
+        assert!(rows.contains(&row), "{rows:?}");
+    }
+    // Each event lies on a row, and none before the beginning.
+    let drawn: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
+    assert!(drawn.len() >= 4, "{drawn:?}");
+    for event in drawn {
+        assert!((event["tid"].as_u64().unwrap() as usize) < rows.len(), "{event}");
+        assert!(event["ts"].as_f64().unwrap() >= 0.0 && event["dur"].as_f64().unwrap() >= 0.0);
+    }
+    // The CPU alone has neither.
+    folder.run("sets a.txt --jaccard 0.6 --count --engine cpu --stats stats.json").ok();
+    let stats = json(&folder, "stats.json");
+    assert_eq!((&stats["overlap"], &stats["planned_share"]), (&Value::Null, &Value::Null));
+}
+
+#[test]
+fn auto_takes_a_device_where_that_pays() {
+    let folder = folder();
+    folder.file("tiny.txt", sets(50));
+    let cpu = folder.run("sets a.txt --jaccard 0.5 --count --engine cpu").ok();
+    for (file, device, engines) in [
+        ("a.txt", "speed=1000", &["gpu", "hybrid"][..]),
+        ("a.txt", "speed=0.001", &["cpu"]),
+        ("a.txt", "speed=1000,latency=5000", &["cpu"]),
+        ("tiny.txt", "speed=1000", &["cpu"]),
+    ] {
+        let join = format!("sets {file} --jaccard 0.5 --count --threads 1 --stats stats.json");
+        let run = folder.run_in(&join, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
+        assert_eq!(run.status, 0, "{device}: {run:?}");
+        let stats = json(&folder, "stats.json");
+        let engine = stats["engine"].as_str().unwrap();
+        assert!(engines.contains(&engine), "{file} {device}: {engine}");
+        assert_eq!(run.err.contains("the GPU is simulated"), engine != "cpu", "{run:?}");
+        if file == "a.txt" {
+            assert_eq!(run.out, cpu, "{device}");
+        }
+    }
+}
+
+#[test]
+fn a_simulated_device_is_listed_and_timed() {
+    let folder = folder();
+    let listed = folder.run_in("devices", b"", &[DEVICE]);
+    assert!(listed.status == 0 && listed.out.contains("simulated"), "{listed:?}");
+    let bench = "bench b.txt --jaccard 0.7 --threads 1 --repeat 1 --technique auto --json";
+    let ways = "--engine cpu,gpu,hybrid,auto --split auto,0.3,queue:5";
+    let run = folder.run_in(&format!("{bench} {ways}"), b"", &[DEVICE]);
+    assert_eq!(run.status, 0, "{run:?}");
+    let rows: Vec<Value> =
+        run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let way = |row: &Value| (row["engine"].to_string(), row["split"].to_string());
+    let said: Vec<(String, String)> = rows.iter().map(way).collect();
+    let text = |text: &str| format!("{text:?}");
+    let expected = [
+        (text("cpu"), "null".into()),
+        (text("gpu"), "null".into()),
+        (text("hybrid"), text("auto")),
+        (text("hybrid"), text("0.3")),
+        (text("hybrid"), text("queue:5")),
+        (text("auto"), "null".into()),
+    ];
+    assert_eq!(said, expected);
+    assert!(rows.iter().all(|row| row["pairs"] == rows[0]["pairs"]));
+    for wrong in ["queue:0", "queue:x", "1.5", "half"] {
+        let join = format!("sets a.txt --jaccard 0.6 --engine hybrid --split {wrong}");
+        folder.run_in(&join, b"", &[DEVICE]).fails(2, &["--split", wrong, "queue:100"]);
+    }
+    folder.run("bench b.txt --jaccard 0.7 --split 0.3").fails(2, &["--split", "hybrid"]);
 }

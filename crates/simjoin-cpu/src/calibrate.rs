@@ -39,7 +39,7 @@ pub fn calibrate() -> Ratios {
     let merge = seconds(|| u64::from(overlap(black_box(&sets[0]), black_box(&sets[1]))))
         / (sets[0].len() + sets[1].len()) as f64;
 
-    let mut places = vec![0u64; 1 << 20];
+    let mut places: Vec<u64> = (0..1 << 20).collect();
     let scatter = seconds(|| {
         let mut state = 1u64;
         for value in 0..20_000u64 {
@@ -58,8 +58,10 @@ pub fn calibrate() -> Ratios {
     }
 }
 
-/// The shortest of several runs within a few milliseconds.
+/// The shortest of several runs within a few milliseconds, after one that touches all memory: where that
+/// takes long, it would be the only one.
 fn seconds(mut run: impl FnMut() -> u64) -> f64 {
+    black_box(run());
     let begin = Instant::now();
     let mut best = f64::INFINITY;
     while begin.elapsed() < Duration::from_millis(4) {

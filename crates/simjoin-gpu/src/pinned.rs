@@ -23,36 +23,18 @@ impl<T: DeviceRepr> Pinned<T> {
     /// An array of zeros; zeros must be a value.
     pub(crate) fn zeros(device: &Arc<Device>, len: usize) -> Result<Self> {
         let bytes = len * size_of::<T>();
-        let (start, used) = device.pinned_bytes(bytes)?;
-        if used {
-            // SAFETY: there are so many bytes, and nobody else has them.
-            unsafe { start.write_bytes(0, bytes) };
-        }
-        Ok(Pinned { start: start.cast(), len, device: device.clone() })
-    }
-}
-
-impl Pinned<u8> {
-    /// Bytes, whatever they are.
-    pub(crate) fn any(device: &Arc<Device>, len: usize) -> Result<Self> {
-        let (start, _) = device.pinned_bytes(len)?;
-        Ok(Pinned { start, len, device: device.clone() })
-    }
-}
-
-impl Device {
-    /// Pinned memory, and whether it was used before; otherwise it is all zeros.
-    fn pinned_bytes(&self, bytes: usize) -> Result<(*mut u8, bool)> {
-        if let Some(start) = self.pinned.take(bytes) {
-            return Ok((start, true));
-        }
-        let at = failed("asking for pinned memory");
-        self.context.bind_to_thread().map_err(&at)?;
-        // SAFETY: the memory is set at once.
-        let start = unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(&at)?.cast::<u8>();
+        let start = match device.pinned.take(bytes) {
+            Some(start) => start,
+            None => {
+                let at = failed("asking for pinned memory");
+                device.context.bind_to_thread().map_err(&at)?;
+                // SAFETY: the memory is set before anything reads it.
+                unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(&at)?.cast()
+            }
+        };
         // SAFETY: there are so many bytes, and nobody else has them.
         unsafe { start.write_bytes(0, bytes) };
-        Ok((start, false))
+        Ok(Pinned { start: start.cast(), len, device: device.clone() })
     }
 }
 
@@ -95,20 +77,21 @@ struct Spare {
 unsafe impl Send for Spare {}
 
 impl PinnedPool {
-    /// Spare memory of this size.
+    /// Spare memory of this size; where there is none, that of other sizes is given back.
     fn take(&self, bytes: usize) -> Option<*mut u8> {
         let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = spares.iter().position(|spare| spare.bytes == bytes)?;
-        Some(spares.swap_remove(at).start)
+        if let Some(at) = spares.iter().position(|spare| spare.bytes == bytes) {
+            return Some(spares.swap_remove(at).start);
+        }
+        spares.drain(..).for_each(|spare| free(spare.start));
+        None
     }
 
-    /// Keeps memory for later. Where that is too much, what came first goes.
     fn put(&self, start: *mut u8, bytes: usize) {
         let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        spares.push(Spare { start, bytes });
-        while spares.iter().map(|spare| spare.bytes).sum::<usize>() > KEPT {
-            free(spares.remove(0).start);
-        }
+        let kept: usize = spares.iter().map(|spare| spare.bytes).sum();
+        let spare = Spare { start, bytes };
+        if kept + bytes <= KEPT { spares.push(spare) } else { free(start) }
     }
 }
 

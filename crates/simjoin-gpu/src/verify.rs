@@ -31,10 +31,7 @@
 
 use crate::device::{Device, failed};
 use crate::pinned::Pinned;
-use crate::send::Sender;
-use crate::sets::{
-    Answers, DeviceSets, Devices, Log, Predicate, Sides, State, sides, source, timer,
-};
+use crate::sets::{Answers, DeviceSets, Devices, Predicate, Sides, State, sides, source, timer};
 use cudarc::driver::{
     CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig,
     PushKernelArg, sys,
@@ -43,12 +40,10 @@ use simjoin_core::{PairSink, Result, SetCollection, SetId, SetPair};
 use simjoin_cpu::{
     AllPairs, CandidateFinder, CandidateSink, CandidateSource, Filtering, GroupJoin, PpJoin,
 };
-use simjoin_plan::{
-    Cost, Join, Prepared, Room, Span, Survey, Technique, Tile, Trace, Unit, Units, Worker,
-};
+use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Trace, Units, Worker};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 pub(crate) const SOURCE: &str = source!("kernels/candidates.cu");
 
@@ -179,7 +174,7 @@ impl Technique for GpuVerify {
             return None;
         }
         let filter = self.filter.technique().filter_cost(survey, units);
-        let send = 1e-3 + self.devices.len() as f64 * survey.tokens as f64 * 0.15e-9;
+        let send = 1e-3 + self.devices.len() as f64 * survey.tokens as f64 * 0.5e-9;
         Some(Cost { serial: filter.serial + send, shared: filter.shared })
     }
 
@@ -208,7 +203,7 @@ impl Technique for GpuVerify {
         // What a candidate takes at most on either side: with a share of a probe, and answers.
         let each = chunk_bytes(PER_PROBE) / PER_PROBE + Answers::HOST_BYTES;
         let chunk = (on_host.min(on_device) / each).clamp(LEAST_CHUNK, CHUNK);
-        let here = |device: &Arc<Device>| Here::new(device, self.way, join, tile, room);
+        let here = |device: &Arc<Device>| Here::new(device, self.way, join, tile);
         let offsets = join.probe.offsets();
         let Range { start, end } = tile.probes;
         let tokens = offsets[end as usize] - offsets[start as usize];
@@ -216,11 +211,10 @@ impl Technique for GpuVerify {
         let piece = (tokens / (threads * PIECES)).max(room.piece_tokens);
         Ok(Box::new(Offloaded {
             source: filter.source(join, tile, piece),
-            devices: Devices::new(&self.devices, room, here)?,
+            devices: Devices::new(&self.devices, here)?,
             way: self.way,
             predicate: Predicate::new(&join.bounds),
             chunk: chunk as usize,
-            room: *room,
         }))
     }
 }
@@ -233,17 +227,11 @@ struct Here {
 }
 
 impl Here {
-    fn new(
-        device: &Arc<Device>,
-        way: Way,
-        join: &Join<'_>,
-        tile: &Tile,
-        room: &Room,
-    ) -> Result<Self> {
-        let sender = Sender::new(device, room)?;
-        let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
+    fn new(device: &Arc<Device>, way: Way, join: &Join<'_>, tile: &Tile) -> Result<Self> {
+        let stream = device.context.new_stream().map_err(failed("making a stream"))?;
+        let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&stream, sets, range))?;
         let verify = device.function(SOURCE, &[], way.kernel())?;
-        sender.stream.synchronize().map_err(failed("sending sets to the device"))?;
+        stream.synchronize().map_err(failed("sending sets to the device"))?;
         Ok(Here { device: device.clone(), verify, sides })
     }
 }
@@ -254,7 +242,6 @@ struct Offloaded<'a> {
     way: Way,
     predicate: Predicate,
     chunk: usize,
-    room: Room,
 }
 
 impl Prepared for Offloaded<'_> {
@@ -274,13 +261,9 @@ impl Prepared for Offloaded<'_> {
                 slots,
                 filling: 0,
                 verified: 0,
-                log: Log::new(&self.room),
+                trace: Trace::default(),
             },
         }))
-    }
-
-    fn spans(&mut self) -> Vec<Span> {
-        self.devices.spans()
     }
 }
 
@@ -371,7 +354,7 @@ struct Pipeline<'a> {
     /// The slot that is being filled.
     filling: usize,
     verified: u64,
-    log: Log,
+    trace: Trace,
 }
 
 impl Pipeline<'_> {
@@ -433,21 +416,13 @@ impl Pipeline<'_> {
         let at = failed("waiting for the device");
         let waiting = Instant::now();
         slot.events[2].synchronize().map_err(&at)?;
-        let now = Instant::now();
-        let log = &mut self.log;
-        log.trace.waited += (now - waiting).as_secs_f64();
+        self.trace.waited += waiting.elapsed().as_secs_f64();
         let [begin, copied, done] = &slot.events;
-        let copies = f64::from(begin.elapsed_ms(copied).map_err(&at)?) / 1e3;
-        let verify = f64::from(copied.elapsed_ms(done).map_err(&at)?) / 1e3;
-        log.trace.copies += copies;
-        log.trace.verify += verify;
-        // When the device was done is known only where the host waited for it; it was not later.
-        log.span(Unit::Stream, "verify", now, verify);
-        let copied = now.checked_sub(Duration::from_secs_f64(verify)).unwrap_or(now);
-        log.span(Unit::Copies, "send candidates", copied, copies);
+        self.trace.copies += f64::from(begin.elapsed_ms(copied).map_err(&at)?) / 1e3;
+        self.trace.verify += f64::from(copied.elapsed_ms(done).map_err(&at)?) / 1e3;
         let state = slot.state[0];
         let firsts = (self.here.sides.probes().first, self.here.sides.builds().first);
-        slot.answers.hand_on(&slot.stream, &state, firsts, sink, &mut self.log)
+        slot.answers.hand_on(&slot.stream, &state, firsts, sink, &mut self.trace)
     }
 
     /// Sends the chunk that is being filled, and turns to the other one.
@@ -507,7 +482,7 @@ impl CandidateSink for Taker<'_, '_, '_> {
 impl Worker for OffloadWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
         let begin = Instant::now();
-        let waited = self.pipeline.log.trace.waited;
+        let waited = self.pipeline.trace.waited;
         let mut taker = Taker { pipeline: &mut self.pipeline, sink };
         let flow = self.finder.find(piece, &mut taker)?;
         let pipeline = &mut self.pipeline;
@@ -521,8 +496,8 @@ impl Worker for OffloadWorker<'_> {
                 flow = pipeline.receive(which % SLOTS, sink)?;
             }
         }
-        let waited = pipeline.log.trace.waited - waited;
-        pipeline.log.trace.host += begin.elapsed().as_secs_f64() - waited;
+        let waited = pipeline.trace.waited - waited;
+        pipeline.trace.host += begin.elapsed().as_secs_f64() - waited;
         Ok(flow)
     }
 
@@ -531,11 +506,7 @@ impl Worker for OffloadWorker<'_> {
     }
 
     fn trace(&self) -> Trace {
-        self.pipeline.log.trace
-    }
-
-    fn spans(&mut self) -> Vec<Span> {
-        self.pipeline.log.take()
+        self.pipeline.trace
     }
 }
 

@@ -7,7 +7,7 @@
 //! Planning must cost little beside joining: how many ranges and samples there are follows a first
 //! estimate from exact counts alone, and where that is under a millisecond nothing is sampled.
 
-use crate::{Cost, Effort, Join, Rates, Survey, Technique, Tile, Units, WIDTHS, passes, reaches};
+use crate::{Cost, Effort, Join, Survey, Technique, Tile, Units, WIDTHS, passes, reaches};
 use simjoin_core::{Error, Result};
 
 /// What plans are made with.
@@ -15,8 +15,6 @@ use simjoin_core::{Error, Result};
 pub struct Means<'m> {
     /// What steps cost.
     pub units: &'m Units,
-    /// How far off estimates have been on this machine.
-    pub rates: &'m Rates,
     /// How many threads there are.
     pub threads: usize,
     /// Bytes for the technique.
@@ -361,10 +359,8 @@ mod tests {
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
         let (join, _) = Join::parts(&sets, None, false, bounds)[0];
         let units = Units::default();
-        let rates = Rates::default();
         let means = |device_memory| Means {
             units: &units,
-            rates: &rates,
             threads: 2,
             memory: u64::MAX,
             device_memory,

@@ -11,7 +11,7 @@
 //! part, which moves the point, and so on, more often where more is at stake. Either side may get
 //! everything.
 
-use crate::{Effort, Join, Means, Part, Reach, Survey, Technique, Tile, reaches};
+use crate::{Effort, Join, Means, Part, Rates, Reach, Survey, Technique, Tile, reaches};
 use simjoin_core::SetId;
 
 /// The probes of all parts of a join, in a line.
@@ -100,6 +100,9 @@ pub struct Division {
     pub cpu_alone: f64,
     /// Seconds of the device for everything.
     pub device_alone: f64,
+    /// The device's technique for everything, by its place among those offered, and the seconds estimated
+    /// for it; where a single one does it.
+    pub device_technique: Option<(usize, f64)>,
 }
 
 impl Division {
@@ -126,12 +129,13 @@ const LONG: f64 = 20e-3;
 const PLANNING: f64 = 0.005;
 const FEW: usize = 64;
 
-/// Divides a join between the CPU and a device.
+/// Divides a join between the CPU and a device. `rates` say how far off estimates have been.
 pub fn divide<'a>(
     line: &Line<'a>,
     cpu: &[&dyn Technique],
     device: &[&dyn Technique],
     means: &Means<'_>,
+    rates: &Rates,
 ) -> Division {
     let survey = |from: f64, to: f64, part: f64| -> Vec<Survey<'a>> {
         let tiles = line.between(from, to).into_iter();
@@ -142,13 +146,20 @@ pub fn divide<'a>(
         };
         surveys.filter(|survey| survey.pairs > 0).map(sampled).collect()
     };
+    // The technique that takes least, as far as is known here, and what its own estimate is.
+    let cheapest = |survey: &Survey<'_>, offered: &[&dyn Technique], beside: bool| {
+        let costs = offered.iter().enumerate().filter_map(|(at, one)| {
+            let seconds = one.cost(survey, means.units)?.seconds(means.threads);
+            Some((at, seconds, seconds * rates.of(one.name(), beside)))
+        });
+        let least = costs.min_by(|a, b| a.2.total_cmp(&b.2));
+        least.map(|(at, seconds, _)| (at, seconds))
+    };
     let of = |surveys: &[Survey<'_>], offered: &[&dyn Technique], beside: bool| -> f64 {
         let of_survey = |survey: &Survey<'_>| {
-            let taken = |one: &&dyn Technique| {
-                let seconds = one.cost(survey, means.units)?.seconds(means.threads);
-                Some(seconds * means.rates.of(one.name(), beside))
-            };
-            offered.iter().filter_map(taken).fold(f64::INFINITY, f64::min)
+            cheapest(survey, offered, beside).map_or(f64::INFINITY, |(at, seconds)| {
+                seconds * rates.of(offered[at].name(), beside)
+            })
         };
         surveys.iter().map(of_survey).sum()
     };
@@ -167,6 +178,10 @@ pub fn divide<'a>(
         start: 0.0,
         cpu_alone,
         device_alone,
+        device_technique: match &all[..] {
+            [survey] => cheapest(survey, device, false),
+            _ => None,
+        },
     };
     let mut best = if cpu_alone <= device_alone { everything(0.0) } else { everything(1.0) };
     if !(cpu_alone + device_alone).is_finite() {
@@ -206,7 +221,7 @@ pub fn divide<'a>(
 mod tests {
     use super::*;
     use crate::tile::tests::{collection, collections};
-    use crate::{Cost, Prepared, Rates, Room, Units};
+    use crate::{Cost, Prepared, Room, Units};
     use simjoin_core::{Bounds, Measure, Predicate, Result};
 
     /// Takes so long to start, and so long for a pair; for each token of it, if asked to.
@@ -244,7 +259,6 @@ mod tests {
         let (units, rates) = (Units::default(), Rates::default());
         let means = Means {
             units: &units,
-            rates: &rates,
             threads: 1,
             memory: u64::MAX,
             device_memory: u64::MAX,
@@ -265,7 +279,7 @@ mod tests {
                         let at = 1.0 - share;
                         seconds(0.0, at, &cpu).max(seconds(at, 1.0, &device))
                     };
-                    let found = divide(&line, &[&cpu], &[&device], &means);
+                    let found = divide(&line, &[&cpu], &[&device], &means, &rates);
                     let chosen = longer(found.share);
                     let points = (0..=1000).map(|point| longer(f64::from(point) / 1000.0));
                     let best = points.fold(f64::INFINITY, f64::min);

@@ -182,7 +182,7 @@ impl Timeline {
     }
 
     fn into_moments(self) -> Vec<Moment> {
-        let moments = self.moments.map(|moments| moments.into_inner());
+        let moments = self.moments.map(Mutex::into_inner);
         moments.map(|found| found.unwrap_or_else(PoisonError::into_inner)).unwrap_or_default()
     }
 }

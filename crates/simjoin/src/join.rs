@@ -4,7 +4,7 @@ use crate::count::Counter;
 use crate::driver::Control;
 use crate::groups::Components;
 use crate::ordered::{Ordered, Room};
-use crate::plan::{Limits, Mode, Plan, Split, cpu_techniques};
+use crate::plan::{Limits, Mode, Plan, Split, Techniques, cpu_techniques};
 use crate::simulated::{Simulated, Stretch};
 use crate::stage::Stage;
 use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection, Side};
@@ -13,6 +13,7 @@ use simjoin_plan::{Part, Technique, Trace};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The names of all techniques, `auto` first.
 pub const TECHNIQUES: [&str; 9] = [
@@ -474,7 +475,7 @@ impl Join {
     }
 
     /// Who works, and the techniques of the CPU and of devices to choose from.
-    fn offered(&self) -> Result<(Mode, Vec<Box<dyn Technique>>, Vec<Box<dyn Technique>>)> {
+    fn offered(&self) -> Result<(Mode, Techniques, Techniques)> {
         let name = self.technique.split(':').next().unwrap_or_default();
         let on_gpu = GPU_TECHNIQUES.contains(&name);
         match self.engine {
@@ -500,7 +501,7 @@ impl Join {
     }
 
     /// Those of the techniques that were asked for.
-    fn named(&self, all: Vec<Box<dyn Technique>>) -> Result<Vec<Box<dyn Technique>>> {
+    fn named(&self, all: Techniques) -> Result<Techniques> {
         let (name, variant) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
         let all = all.into_iter();
         let offered: Vec<_> = if self.technique == "auto" {
@@ -536,13 +537,21 @@ pub fn simulated_gpu() -> Result<Option<String>> {
 }
 
 /// The techniques of all devices.
-fn gpu_techniques(stretch: Option<&Stretch>) -> Result<Vec<Box<dyn Technique>>> {
+fn gpu_techniques(stretch: Option<&Stretch>) -> Result<Techniques> {
     if let Some(device) = Simulated::asked_for()? {
         return Ok(device.techniques(stretch));
     }
     let devices = simjoin_gpu::devices()?;
     simjoin_gpu::Nvrtc::get()?;
+    AWAKE.store(true, Ordering::Relaxed);
     Ok(simjoin_gpu::techniques(devices))
+}
+
+static AWAKE: AtomicBool = AtomicBool::new(false);
+
+/// Whether devices have been found already, so that using them costs no start.
+pub(crate) fn devices_are_awake() -> bool {
+    AWAKE.load(Ordering::Relaxed)
 }
 
 /// How devices and the CPU beside them share a clock, where the devices are simulated.
@@ -551,7 +560,7 @@ fn stretch() -> Result<Option<Stretch>> {
 }
 
 /// The techniques of all devices beside the CPU, whose cores have work of their own.
-pub(crate) fn device_side() -> Result<(Vec<Box<dyn Technique>>, Option<Stretch>)> {
+pub(crate) fn device_side() -> Result<(Techniques, Option<Stretch>)> {
     let stretch = stretch()?;
     let mut device = gpu_techniques(stretch.as_ref())?;
     device.retain(|technique| technique.name() != "gpu-verify");

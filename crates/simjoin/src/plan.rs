@@ -76,12 +76,14 @@ pub(crate) enum Mode {
     Auto,
 }
 
+pub(crate) type Techniques = Vec<Box<dyn Technique>>;
+
 /// Techniques to choose from, and threads to run them.
 pub(crate) struct Plan {
     pub(crate) mode: Mode,
     /// Where only a device was asked for, these do the tiles of one that has failed.
-    cpu: Vec<Box<dyn Technique>>,
-    device: Vec<Box<dyn Technique>>,
+    cpu: Techniques,
+    device: Techniques,
     pub(crate) limits: Limits,
     explain: bool,
     pub(crate) timeline: bool,
@@ -123,8 +125,8 @@ impl<'a> Work<'a> {
 impl Plan {
     pub(crate) fn new(
         mode: Mode,
-        cpu: Vec<Box<dyn Technique>>,
-        device: Vec<Box<dyn Technique>>,
+        cpu: Techniques,
+        device: Techniques,
         limits: Limits,
         explain: bool,
         timeline: bool,
@@ -167,10 +169,9 @@ impl Plan {
         }
     }
 
-    fn means<'m>(&self, units: &'m Units, rates: &'m Rates, both: bool) -> Means<'m> {
+    fn means<'m>(&self, units: &'m Units, both: bool) -> Means<'m> {
         Means {
             units,
-            rates,
             threads: self.threads(),
             memory: self.memory(both),
             device_memory: self.limits.device_memory,
@@ -209,8 +210,7 @@ impl Plan {
         both: bool,
         units: &Units,
     ) -> Result<Vec<Step<'a>>> {
-        let rates = Rates::default();
-        let means = self.means(units, &rates, both);
+        let means = self.means(units, both);
         let offered = self.refs(on_cpu);
         let mut steps = Vec::new();
         for (join, part, tile) in tiles {
@@ -235,6 +235,29 @@ impl Plan {
         self.steps_with(whole(), on_cpu, false, &units::calibrated())
     }
 
+    /// What a device is to do with everything by a technique that is known already.
+    fn steps_by<'a>(
+        &self,
+        parts: &[(Join<'a>, Part)],
+        (technique, seconds): (usize, f64),
+    ) -> Result<Vec<Step<'a>>> {
+        let (units, _) = units::units();
+        let means = self.means(&units, false);
+        let mut steps = Vec::new();
+        for (join, part, tile) in Line::new(parts).between(0.0, 1.0) {
+            let choices = choose_for(&join, &tile, &[&*self.device[technique]], &means)
+                .map_err(|error| self.with_sink(error, false))?;
+            let each = seconds / choices.len().max(1) as f64;
+            steps.extend(choices.into_iter().map(|choice| {
+                let mut considered = vec![None; self.device.len()];
+                considered[technique] = Some(each);
+                let choice = Choice { technique, considered, ..choice };
+                Step { join, part, choice, on_cpu: false }
+            }));
+        }
+        Ok(steps)
+    }
+
     /// Says who does what. `at_once`: everything, with nothing left for later.
     pub(crate) fn decide<'a>(
         &mut self,
@@ -256,7 +279,7 @@ impl Plan {
             }
             Mode::Auto => {
                 // What is soon done is not worth a thought; what takes longer is worth waking a device up.
-                let awake = simjoin_gpu::opened() || self.is_simulated();
+                let awake = crate::join::devices_are_awake() || self.is_simulated();
                 if least_seconds(parts) < SOON * self.threads() as f64 {
                     return Ok(Work::alone(self.all_steps(parts, true)?));
                 }
@@ -291,7 +314,7 @@ impl Plan {
     }
 
     /// Sets devices beside the CPU.
-    pub(crate) fn beside(&mut self, (device, stretch): (Vec<Box<dyn Technique>>, Option<Stretch>)) {
+    pub(crate) fn beside(&mut self, (device, stretch): (Techniques, Option<Stretch>)) {
         self.device = device;
         if let Some(stretch) = stretch {
             self.cpu = stretch.slowed(std::mem::take(&mut self.cpu));
@@ -305,13 +328,17 @@ impl Plan {
         let (units, _) = units::units();
         let rates =
             if self.is_simulated() { Rates::default() } else { rates::rates(self.threads()) };
-        let means = self.means(&units, &rates, true);
-        let division = divide(&line, &self.refs(true), &self.refs(false), &means);
+        let means = self.means(&units, true);
+        let division = divide(&line, &self.refs(true), &self.refs(false), &means, &rates);
         let Division { share, cpu, device, start, .. } = division;
         let work = if share == 0.0 {
             Err(Error::Internal("everything is for the CPU".into()))
         } else if share == 1.0 {
-            self.all_steps(parts, false).map(Work::alone)
+            match division.device_technique {
+                Some(known) if !self.explain => self.steps_by(parts, known),
+                _ => self.all_steps(parts, false),
+            }
+            .map(Work::alone)
         } else if at_once || division.seconds() < LONG {
             self.split(&line, 1.0 - share, 1.0 - share)
         } else {
@@ -394,7 +421,7 @@ impl Plan {
                 (true, true) => Engine::Hybrid,
             },
         };
-        if !self.is_simulated() && simjoin_gpu::opened() {
+        if !self.is_simulated() && crate::join::devices_are_awake() {
             let taken: Vec<(&str, bool, f64, f64)> = ran
                 .steps
                 .iter()
@@ -426,7 +453,7 @@ fn least_seconds(parts: &[(Join<'_>, Part)]) -> f64 {
 }
 
 /// The techniques that `auto` chooses from on the CPU.
-pub(crate) fn cpu_techniques() -> Vec<Box<dyn Technique>> {
+pub(crate) fn cpu_techniques() -> Techniques {
     let all = simjoin_cpu::techniques().into_iter();
     all.filter(|technique| technique.name() != "naive").collect()
 }
