@@ -1,0 +1,69 @@
+"""The cells of the hybrid job and the shares of the split job."""
+
+import unittest
+
+from harness.bench import Timing
+from harness.cells import Cell
+from harness.jobs import hybrid, split
+
+CELL = Cell("retail", "jaccard", "0.5")
+
+
+def timing(engine: str, join: float | None, way: str | None = None, pairs: int = 7) -> Timing:
+    """A timing of one way."""
+    return Timing(CELL, "auto", 4, join=join, pairs=None if join is None else pairs,
+                  engine=engine, split=way, ran_on="gpu")
+
+
+def row(*timings: Timing) -> hybrid.Row:
+    """The cell that they make."""
+    cell = hybrid.Row("retail", "0.5")
+    for one in timings:
+        cell.take(one)
+    return cell
+
+
+class Cells(unittest.TestCase):
+    """What a cell comes to."""
+
+    def test_the_best_of_each_kind_counts(self) -> None:
+        cell = row(
+            timing("cpu", 0.4), timing("gpu", 0.1), timing("hybrid", 0.2, "queue:8"),
+            timing("hybrid", 0.12, "queue:32"), timing("hybrid", 0.09, "0.7"),
+            timing("hybrid", None, "0.1"), timing("hybrid", 0.08, "auto"), timing("auto", 0.099),
+        )
+        self.assertEqual((cell.queue, cell.share), ((0.12, "queue:32"), (0.09, "0.7")))
+        self.assertEqual((cell.fixed, cell.hybrid), (0.09, 0.08))
+        self.assertAlmostEqual(cell.ratio or 0, 1.1)
+        self.assertAlmostEqual(cell.slower or 0, 4.0)
+        self.assertEqual(cell.counts, {7})
+
+    def test_what_is_missing_is_not_compared(self) -> None:
+        cell = row(timing("cpu", None), timing("gpu", 0.1))
+        self.assertEqual((cell.ratio, cell.slower, cell.fixed), (None, None, 0.1))
+
+    def test_goals_follow_the_cells(self) -> None:
+        good = row(timing("cpu", 0.4), timing("gpu", 0.1), timing("hybrid", 0.08, "auto"),
+                   timing("auto", 0.1))
+        bad = row(timing("cpu", 0.2), timing("gpu", 0.1), timing("hybrid", 0.15, "auto"),
+                  timing("auto", 0.2))
+        far = row(timing("cpu", 9.0), timing("gpu", 0.1), timing("auto", 0.1))
+        met = hybrid.cells_table("a GPU", 4, [good, far]).summary
+        self.assertTrue(all("NOT" not in line for line in met), met)
+        self.assertIn("1 of 1 cells", met[2])
+        missed = hybrid.cells_table("a GPU", 4, [good, bad, far]).summary
+        self.assertTrue(all("NOT MET" in line for line in missed), missed)
+
+
+class Shares(unittest.TestCase):
+    """The splits that are tried."""
+
+    def test_the_share_that_the_speed_gives_is_among_them(self) -> None:
+        for speed in split.SPEEDS:
+            shares = [float(share) for share in split.shares(speed)]
+            self.assertTrue(any(abs(one - speed / (1 + speed)) < 1e-4 for one in shares))
+            self.assertEqual((shares[0], shares[-1], shares), (0.0, 1.0, sorted(shares)))
+
+
+if __name__ == "__main__":
+    unittest.main()
