@@ -90,7 +90,7 @@ fn both_at_once_give_the_answer_of_the_cpu_wherever_the_work_is_split() {
         "sets a.txt --dice 0.8 --groups",
     ] {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
-        for device in ["speed=0.1", "speed=5", "speed=1000,memory=400K", "speed=5,fail=0.4"] {
+        for device in ["speed=0.1", "speed=5", "speed=40,memory=400K", "speed=5,fail=0.4"] {
             for split in
                 ["", "--split 0", "--split 0.3", "--split 1", "--split queue", "--split queue:3"]
             {

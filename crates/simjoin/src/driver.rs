@@ -7,7 +7,6 @@
 use crate::join::{Moment, StepReport};
 use crate::plan::{Plan, Step, Work, sizes};
 use crate::queue::{End, Queue};
-use crate::simulated::Stretch;
 use crate::stage::{Stage, StagedSink};
 use rayon::BroadcastContext;
 use simjoin_core::{Error, PairSink, Result, SetPair};
@@ -258,8 +257,6 @@ impl Plan {
                 let device = scope.spawn(move || {
                     let crew = Crew::Own(ATTENDANTS);
                     let ran = self.run_side(device, rest, End::Back, crew, beside, sink);
-                    // The CPU is alone from here on.
-                    self.stretch.iter().for_each(Stretch::end);
                     ran.inspect_err(end_both)
                 });
                 let cpu = self.run_side(cpu, rest, End::Front, Crew::Pool, &mut progress, sink);

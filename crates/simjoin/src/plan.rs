@@ -32,10 +32,10 @@ const SOON: f64 = 0.1e-3;
 
 /// Joins that are divided and estimated to take longer than this many seconds keep some of the work for
 /// the side that is done first.
-const LONG: f64 = 20e-3;
+const LONG: f64 = 50e-3;
 
 /// What is given out at once in such a join.
-const AT_ONCE: f64 = 0.8;
+const AT_ONCE: f64 = 0.9;
 
 /// In how many units the rest is given out.
 const REST_UNITS: u32 = 1 << 12;

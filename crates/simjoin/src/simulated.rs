@@ -94,7 +94,7 @@ impl Simulated {
     }
 }
 
-/// A clock that goes slower as long as the device works.
+/// A clock that goes slower, until the device fails.
 #[derive(Clone, Debug)]
 pub(crate) struct Stretch {
     factor: f64,
@@ -120,7 +120,7 @@ impl Stretch {
     /// Sleeps for what something would have taken longer.
     fn sleep(&self, begin: Instant) {
         let until = begin + begin.elapsed().mul_f64(self.factor);
-        // In short naps: the device may end, or fail, meanwhile.
+        // In short naps: the device may fail meanwhile.
         while !self.over.load(Ordering::Relaxed) {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
