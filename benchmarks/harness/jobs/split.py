@@ -37,7 +37,7 @@ def run(context: Context, _options: argparse.Namespace) -> Report:
         notes=[
             "One thread of the CPU beside a simulated device of so many times the speed of a core; "
             "beside one that is faster than a core, the CPU's thread is slowed down instead.",
-            "share: the device's part of the pairs in the best of eleven splits: those in which the CPU "
+            "share: the device's part of the pairs in the best of up to eleven splits: those in which the CPU "
             "gets from a quarter to three times what its speed would give it, nothing, or all. auto: "
             "--engine hybrid.",
         ],

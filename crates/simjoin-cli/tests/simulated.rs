@@ -216,3 +216,35 @@ fn a_simulated_device_is_listed_and_timed() {
     }
     folder.run("bench b.txt --jaccard 0.7 --split 0.3").fails(2, &["--split", "hybrid"]);
 }
+
+#[test]
+fn what_is_kept_back_goes_to_whoever_comes_first_and_is_done_once() {
+    let folder = folder();
+    folder.file("c.txt", sets(9000));
+    let (mut divided, mut failed) = (0, 0);
+    for join in ["sets c.txt --jaccard 0.5", "sets c.txt b.txt --cosine 0.6 --with-itself"] {
+        let cpu = folder.run(&format!("{join} --engine cpu")).ok();
+        for device in [
+            "speed=1,rest=0.1",
+            "speed=1,rest=0.5",
+            "speed=0.5,rest=0.9",
+            "speed=2,rest=0.9",
+            "speed=1,latency=3,rest=0.5",
+            "speed=1,memory=2M,rest=0.5",
+            "speed=1,fail=0.2,rest=0.5",
+            "speed=1,fail=0.5,rest=0.9",
+            "speed=1,fail=1,rest=0.5",
+        ] {
+            for engine in ["hybrid", "auto", "auto --memory 40M"] {
+                let more = format!("{join} --threads 1 --engine {engine} --stats stats.json");
+                let run = folder.run_in(&more, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
+                assert_eq!(run.status, 0, "{device} {more}: {run:?}");
+                assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
+                let planned = json(&folder, "stats.json")["planned_share"].as_f64();
+                divided += usize::from(planned.is_some_and(|share| share > 0.0 && share < 1.0));
+                failed += usize::from(run.err.contains("the CPU did its work"));
+            }
+        }
+    }
+    assert!(divided >= 12 && failed >= 6, "{divided} divided, {failed} failed");
+}

@@ -17,6 +17,7 @@ use simjoin_core::SetId;
 /// The probes of all parts of a join, in a line.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
+    /// Those that have pairs.
     parts: Vec<(Join<'a>, Part)>,
     /// Pairs before each part, and in all.
     before: Vec<f64>,
@@ -25,12 +26,15 @@ pub struct Line<'a> {
 impl<'a> Line<'a> {
     /// The line of these parts.
     pub fn new(parts: &[(Join<'a>, Part)]) -> Self {
-        let mut before = vec![0.0];
-        for (join, _) in parts {
-            let pairs: u64 = reaches(join, &Tile::whole(join)).iter().map(|one| one.pairs).sum();
-            before.push(before[before.len() - 1] + pairs as f64);
+        let (mut with_pairs, mut before) = (Vec::new(), vec![0.0]);
+        for &(join, part) in parts {
+            let pairs: u64 = reaches(&join, &Tile::whole(&join)).iter().map(|one| one.pairs).sum();
+            if pairs > 0 {
+                with_pairs.push((join, part));
+                before.push(before[before.len() - 1] + pairs as f64);
+            }
         }
-        Line { parts: parts.to_vec(), before }
+        Line { parts: with_pairs, before }
     }
 
     /// What lies between two points: a tile of each part that has some of it, no larger than need be.
@@ -39,10 +43,11 @@ impl<'a> Line<'a> {
         let mut tiles = Vec::new();
         for (at, &(join, part)) in self.parts.iter().enumerate() {
             let (start, end) = (self.before[at], self.before[at + 1]);
-            if start == end {
-                continue;
-            }
-            let local = |point: f64| (point * all - start) / (end - start);
+            let local = |point: f64| match end - start {
+                // So few pairs beside so many that they do not count: they lie where they begin.
+                0.0 => f64::from(point * all > start || point >= 1.0),
+                pairs => (point * all - start) / pairs,
+            };
             let whole = Tile::whole(&join);
             let probes = split_at(&join, local(from))..split_at(&join, local(to));
             let tile = Tile { probes, ..whole };

@@ -5,8 +5,8 @@
 //! of the join, the devices' on a few threads that mostly wait.
 
 use crate::join::{Moment, StepReport};
-use crate::plan::{Plan, Step, Work, sizes};
-use crate::queue::{End, Queue};
+use crate::plan::{ATTENDANTS, Plan, Step, Work, sizes};
+use crate::queue::{End, Queue, Queued};
 use crate::stage::{Stage, StagedSink};
 use rayon::BroadcastContext;
 use simjoin_core::{Error, PairSink, Result, SetPair};
@@ -30,7 +30,9 @@ pub struct Control {
 impl Control {
     /// Work done and work in all, in an arbitrary unit; (0, 0) until the work is known.
     pub fn progress(&self) -> (u64, u64) {
-        (self.done.load(Ordering::Relaxed), self.total.load(Ordering::Relaxed))
+        // What a device began and the CPU did again counts once.
+        let total = self.total.load(Ordering::Relaxed);
+        (self.done.load(Ordering::Relaxed).min(total), total)
     }
 
     /// Asks the join to end early; what it has found so far is incomplete.
@@ -91,11 +93,10 @@ enum Crew {
     Own(usize),
 }
 
-/// Threads beside those of the pool that attend to devices.
-const ATTENDANTS: usize = 3;
-
 /// What running a plan has shown.
 pub(crate) struct Ran {
+    /// Whether it came to its end.
+    pub(crate) complete: bool,
     pub(crate) candidates: u64,
     pub(crate) seconds: f64,
     pub(crate) steps: Vec<StepReport>,
@@ -111,8 +112,8 @@ pub(crate) struct Ran {
 struct Lane<'a> {
     reports: Vec<StepReport>,
     warnings: Vec<String>,
-    /// What is still to be done, by the CPU.
-    left: Vec<Step<'a>>,
+    /// What is still to be done, by the CPU when it is alone.
+    left: Vec<Queued<'a>>,
 }
 
 impl<'a> Lane<'a> {
@@ -132,9 +133,8 @@ struct Progress<'a> {
     timeline: &'a Timeline,
     /// Whether CPU and devices work at once.
     both: bool,
-    /// Pieces that sinks have been told of, and probes done.
+    /// Pieces that sinks have been told of.
     pieces: usize,
-    probes: u64,
 }
 
 impl Progress<'_> {
@@ -244,7 +244,6 @@ impl Plan {
             timeline: &timeline,
             both,
             pieces: 0,
-            probes: 0,
         };
         let mut lane = Lane::default();
         if both {
@@ -283,14 +282,17 @@ impl Plan {
             let steps = cpu.into_iter().chain(device).collect();
             lane.add(self.run_lane(steps, Crew::Pool, &mut progress, sink)?);
         }
-        // What devices have left is the CPU's.
-        while !lane.left.is_empty() && !progress.stopped() {
-            let left = std::mem::take(&mut lane.left);
+        // What is left is the CPU's, which has all the memory now.
+        if !lane.left.is_empty() && !progress.stopped() {
+            progress.both = false;
+            let left = self.steps(std::mem::take(&mut lane.left), true, false)?;
             lane.add(self.run_lane(left, Crew::Pool, &mut progress, sink)?);
         }
+        let complete = !progress.stopped();
         let Lane { reports, warnings, .. } = lane;
         let seconds = timeline.begin.elapsed().as_secs_f64();
         Ok(Ran {
+            complete,
             candidates: candidates.into_inner(),
             seconds,
             steps: reports,
@@ -322,7 +324,14 @@ impl Plan {
                 None => {
                     let Some((tiles, amount)) = rest.take(end) else { break };
                     rest.begin(end, amount);
-                    let steps = self.install_for(crew, || self.steps(tiles, on_cpu, true))?;
+                    let steps = self.steps(tiles.clone(), on_cpu, true);
+                    // What does not fit beside the other side fits the CPU alone.
+                    if let Err(Error::Memory { .. }) = steps {
+                        lane.left.extend(tiles);
+                        rest.end(end);
+                        break;
+                    }
+                    let steps = steps?;
                     let probes = |step: &Step<'_>| step.choice.tile.probes.len() as u64;
                     let more: u64 = steps.iter().map(probes).sum();
                     progress.control.total.fetch_add(more, Ordering::Relaxed);
@@ -362,13 +371,10 @@ impl Plan {
             let ran = self.run_step(&step, technique, crew, stage.as_ref(), progress, sink);
             let trace = match ran {
                 Ok(trace) => trace,
-                // Nothing of the tile has gone on, so the CPU can do it.
-                Err(Error::Unavailable(why)) if stage.as_ref().is_some_and(|s| !s.is_open()) => {
+                // Whatever is wrong with the device, nothing of the tile has gone on, so the CPU can do it.
+                Err(why) if stage.as_ref().is_some_and(|s| !s.is_open()) => {
                     lane.warnings.push(format!("{why}; the CPU did its work"));
-                    let Step { join, part, choice, .. } = &step;
-                    let tile = [(*join, *part, choice.tile.clone())];
-                    let both = progress.both;
-                    lane.left.extend(self.install_for(crew, || self.steps(tile, true, both))?);
+                    lane.left.push((step.join, step.part, step.choice.tile));
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -377,8 +383,6 @@ impl Plan {
                 self.hand_on(&step, stage, crew, progress, sink);
             }
             let Step { join, choice, .. } = &step;
-            progress.probes += choice.tile.probes.len() as u64;
-            progress.control.done.fetch_max(progress.probes, Ordering::Relaxed);
             lane.reports.push(StepReport {
                 technique: technique.name(),
                 variant: technique.variant(),
@@ -471,10 +475,13 @@ impl Plan {
                         }
                         Ok(_) => {}
                     }
-                    let done = 1 + finished.fetch_add(1, Ordering::Relaxed);
-                    let done = (round as f64 + done as f64 / pieces as f64) / rounds as f64;
-                    let probes = (tile.probes.len() as f64 * done) as u64;
-                    shared.control.done.fetch_max(shared.probes + probes, Ordering::Relaxed);
+                    let done = finished.fetch_add(1, Ordering::Relaxed);
+                    let mark = |done: usize| {
+                        let done = (round as f64 + done as f64 / pieces as f64) / rounds as f64;
+                        (tile.probes.len() as f64 * done) as u64
+                    };
+                    let more = mark(done + 1) - mark(done);
+                    shared.control.done.fetch_add(more, Ordering::Relaxed);
                 }
                 shared.candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
                 timeline.add_all(number, worker.spans());

@@ -386,8 +386,8 @@ impl Join {
     }
 
     /// Hands every pair of rows to `take`, in batches. The order is that of the technique and does not
-    /// depend on the number of threads, as long as the memory suffices for one pass; on a GPU there is
-    /// none. `take` may
+    /// depend on the number of threads, as long as the memory suffices for one pass; where a GPU works,
+    /// which is [`Engine::Auto`]'s to decide, there is none. `take` may
     /// answer `Break` to end the join early.
     pub fn pairs(
         &self,
@@ -453,11 +453,9 @@ impl Join {
     fn plan_beside(&self, sink: u64) -> Result<Plan> {
         let (mode, cpu, device) = self.offered()?;
         let mut limits = Limits { sink, ..self.limits };
-        if mode != Mode::Cpu {
-            // What a device has found waits for its tile to be complete.
-            if limits.memory != u64::MAX {
-                limits.sink += Stage::bytes(limits.memory);
-            }
+        // What a device has found waits for its tile to be complete.
+        if mode == Mode::Device && limits.memory != u64::MAX {
+            limits.sink += Stage::bytes(limits.memory);
         }
         if mode == Mode::Device || matches!(mode, Mode::Both(_)) {
             limits.device_memory = device_memory(limits.device_memory)?;

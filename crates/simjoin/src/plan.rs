@@ -10,6 +10,7 @@ use crate::driver::Ran;
 use crate::join::{Engine, Report, StepPlan};
 use crate::queue::{Queue, Rule};
 use crate::simulated::{Simulated, Stretch};
+use crate::stage::Stage;
 use crate::{rates, units};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Error, Result, SetCollection, SetId};
@@ -32,13 +33,16 @@ const SOON: f64 = 0.1e-3;
 
 /// Joins that are divided and estimated to take longer than this many seconds keep some of the work for
 /// the side that is done first.
-const LONG: f64 = 50e-3;
+const LONG: f64 = 0.2;
 
-/// What is given out at once in such a join.
-const AT_ONCE: f64 = 0.9;
+/// The part of such a join that is kept back.
+const KEPT_BACK: f64 = 0.1;
 
 /// In how many units the rest is given out.
 const REST_UNITS: u32 = 1 << 12;
+
+/// Threads beside those of the pool that attend to devices.
+pub(crate) const ATTENDANTS: usize = 3;
 
 /// What a plan is made from, beside the techniques.
 #[derive(Clone, Copy, Debug)]
@@ -89,6 +93,8 @@ pub(crate) struct Plan {
     pub(crate) timeline: bool,
     /// `None`: the pool that the caller is in.
     pub(crate) pool: Option<ThreadPool>,
+    /// How many threads it has.
+    threads: usize,
     /// Beside a simulated device.
     pub(crate) stretch: Option<Stretch>,
 }
@@ -138,11 +144,14 @@ impl Plan {
                     |error| Error::Unavailable(format!("cannot start threads: {error}")),
                 )?),
             };
-        Ok(Plan { mode, cpu, device, limits, explain, timeline, pool, stretch: None })
+        let threads =
+            pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads);
+        let stretch = None;
+        Ok(Plan { mode, cpu, device, limits, explain, timeline, pool, threads, stretch })
     }
 
     pub(crate) fn threads(&self) -> usize {
-        self.pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads)
+        self.threads
     }
 
     /// Runs `work` on the threads of the join.
@@ -169,10 +178,10 @@ impl Plan {
         }
     }
 
-    fn means<'m>(&self, units: &'m Units, both: bool) -> Means<'m> {
+    fn means<'m>(&self, units: &'m Units, threads: usize, both: bool) -> Means<'m> {
         Means {
             units,
-            threads: self.threads(),
+            threads,
             memory: self.memory(both),
             device_memory: self.limits.device_memory,
             explain: self.explain,
@@ -210,7 +219,8 @@ impl Plan {
         both: bool,
         units: &Units,
     ) -> Result<Vec<Step<'a>>> {
-        let means = self.means(units, both);
+        let threads = if both && !on_cpu { ATTENDANTS } else { self.threads() };
+        let means = self.means(units, threads, both);
         let offered = self.refs(on_cpu);
         let mut steps = Vec::new();
         for (join, part, tile) in tiles {
@@ -242,7 +252,7 @@ impl Plan {
         (technique, seconds): (usize, f64),
     ) -> Result<Vec<Step<'a>>> {
         let (units, _) = units::units();
-        let means = self.means(&units, false);
+        let means = self.means(&units, self.threads(), false);
         let mut steps = Vec::new();
         for (join, part, tile) in Line::new(parts).between(0.0, 1.0) {
             let choices = choose_for(&join, &tile, &[&*self.device[technique]], &means)
@@ -316,6 +326,10 @@ impl Plan {
     /// Sets devices beside the CPU.
     pub(crate) fn beside(&mut self, (device, stretch): (Techniques, Option<Stretch>)) {
         self.device = device;
+        // What a device has found waits for its tile to be complete.
+        if self.limits.memory != u64::MAX {
+            self.limits.sink += Stage::bytes(self.limits.memory);
+        }
         if let Some(stretch) = stretch {
             self.cpu = stretch.slowed(std::mem::take(&mut self.cpu));
             self.stretch = Some(stretch);
@@ -328,9 +342,10 @@ impl Plan {
         let (units, _) = units::units();
         let rates =
             if self.is_simulated() { Rates::default() } else { rates::rates(self.threads()) };
-        let means = self.means(&units, true);
+        let means = self.means(&units, self.threads(), true);
         let division = divide(&line, &self.refs(true), &self.refs(false), &means, &rates);
         let Division { share, cpu, device, start, .. } = division;
+        let asked_for = self.stretch.as_ref().and_then(Stretch::rest);
         let work = if share == 0.0 {
             Err(Error::Internal("everything is for the CPU".into()))
         } else if share == 1.0 {
@@ -339,10 +354,11 @@ impl Plan {
                 _ => self.all_steps(parts, false),
             }
             .map(Work::alone)
-        } else if at_once || division.seconds() < LONG {
+        } else if at_once || (division.seconds() < LONG && asked_for.is_none()) {
             self.split(&line, 1.0 - share, 1.0 - share)
         } else {
-            let (from, to) = ((1.0 - share) * AT_ONCE, 1.0 - share * AT_ONCE);
+            let now = 1.0 - asked_for.unwrap_or(KEPT_BACK);
+            let (from, to) = ((1.0 - share) * now, 1.0 - share * now);
             self.split(&line, from, to).map(|work| {
                 let expected = [(1.0 - share) / cpu, share / device];
                 let rule = Rule::Balance { expected, start: [0.0, start] };
@@ -421,7 +437,8 @@ impl Plan {
                 (true, true) => Engine::Hybrid,
             },
         };
-        if !self.is_simulated() && crate::join::devices_are_awake() {
+        // A join that was cut short says nothing of what it would have taken.
+        if ran.complete && !self.is_simulated() && crate::join::devices_are_awake() {
             let taken: Vec<(&str, bool, f64, f64)> = ran
                 .steps
                 .iter()

@@ -134,8 +134,11 @@ impl<'a> Queue<'a> {
             }
         }
         let taken = taken?;
-        let point = |unit: u32| {
-            self.from + (self.to - self.from) * f64::from(unit) / f64::from(self.units.max(1))
+        // The ends are those that others know, to the bit.
+        let point = |unit: u32| match unit {
+            0 => self.from,
+            unit if unit == self.units => self.to,
+            unit => self.from + (self.to - self.from) * f64::from(unit) / f64::from(self.units),
         };
         let (from, to) = (point(taken.start), point(taken.end));
         Some((self.line.between(from, to), to - from))
@@ -272,9 +275,12 @@ mod tests {
                     simjoin_plan::reaches(join, tile).iter().map(|reach| reach.pairs).sum()
                 };
                 for (join, part) in &parts {
-                    let of = taken.iter().filter(|(_, of, _)| of == part);
-                    let met: u64 = of.map(|(join, _, tile)| pairs(join, tile)).sum();
+                    let of = || taken.iter().filter(|(_, of, _)| of == part);
+                    let met: u64 = of().map(|(join, _, tile)| pairs(join, tile)).sum();
                     assert_eq!(met, pairs(join, &Tile::whole(join)), "{rule:?} {units}");
+                    let mut probes: Vec<_> = of().map(|(_, _, tile)| tile.probes.clone()).collect();
+                    probes.sort_unstable_by_key(|probes| probes.start);
+                    assert!(probes.windows(2).all(|two| two[0].end <= two[1].start), "{probes:?}");
                 }
             }
         }

@@ -9,7 +9,9 @@
 //!   only believed to be fast.
 //! * `memory`: bytes, as for `--device-memory`.
 //! * `latency`: milliseconds before each piece.
-//! * `fail`: the part of the pieces that fail; always the same ones for the same join.
+//! * `fail`: the part of the pieces that fail; which ones follows from the tile and the piece.
+//! * `rest`: the part of a divided join that is kept back for the side that is done first, however long the
+//!   join takes.
 
 use simjoin_core::{Error, PairSink, Result};
 use simjoin_cpu::{Bitmap, PrefixBitmap};
@@ -32,6 +34,7 @@ pub(crate) struct Simulated {
     pub(crate) memory: u64,
     latency: Duration,
     fail: f64,
+    rest: Option<f64>,
 }
 
 impl Simulated {
@@ -50,8 +53,13 @@ impl Simulated {
                  speed=5,memory=64M,latency=2,fail=0.1"
             ))
         };
-        let mut device =
-            Simulated { speed: 1.0, memory: 1 << 30, latency: Duration::ZERO, fail: 0.0 };
+        let mut device = Simulated {
+            speed: 1.0,
+            memory: 1 << 30,
+            latency: Duration::ZERO,
+            fail: 0.0,
+            rest: None,
+        };
         for part in text.split(',') {
             let (name, value) = part.split_once('=').ok_or_else(|| wrong(part))?;
             let number = || value.parse().ok().filter(|&number: &f64| number.is_finite());
@@ -62,6 +70,7 @@ impl Simulated {
                 "speed" => device.speed = within(0.001, 1e6)?,
                 "latency" => device.latency = Duration::from_secs_f64(within(0.0, 1e6)? / 1e3),
                 "fail" => device.fail = within(0.0, 1.0)?,
+                "rest" => device.rest = Some(within(0.01, 0.99)?),
                 "memory" => {
                     let bytes = crate::size::bytes(value).ok_or_else(|| wrong(part))?;
                     device.memory = bytes;
@@ -90,7 +99,7 @@ impl Simulated {
 
     /// How the clock is stretched beside it.
     pub(crate) fn stretch(&self) -> Stretch {
-        Stretch { factor: self.speed.max(1.0), over: Arc::default() }
+        Stretch { factor: self.speed.max(1.0), rest: self.rest, over: Arc::default() }
     }
 }
 
@@ -98,10 +107,16 @@ impl Simulated {
 #[derive(Clone, Debug)]
 pub(crate) struct Stretch {
     factor: f64,
+    rest: Option<f64>,
     over: Arc<AtomicBool>,
 }
 
 impl Stretch {
+    /// What is to be kept back.
+    pub(crate) fn rest(&self) -> Option<f64> {
+        self.rest
+    }
+
     /// From now on the CPU is alone.
     pub(crate) fn end(&self) {
         self.over.store(true, Ordering::Relaxed);
@@ -219,7 +234,7 @@ impl Worker for SlowedWorker<'_> {
 
 impl fmt::Display for Simulated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Simulated { speed, memory, latency, fail } = self;
+        let Simulated { speed, memory, latency, fail, .. } = self;
         write!(
             f,
             "the GPU is simulated: {speed} times the speed of a core, {memory} bytes of memory, \
@@ -386,9 +401,10 @@ mod tests {
 
     #[test]
     fn a_device_is_what_the_text_says() {
-        let device = Simulated::parse("speed=5,memory=64M,latency=2,fail=0.2").unwrap();
+        let device = Simulated::parse("speed=5,memory=64M,latency=2,fail=0.2,rest=0.5").unwrap();
         let latency = Duration::from_millis(2);
-        assert_eq!(device, Simulated { speed: 5.0, memory: 64 << 20, latency, fail: 0.2 });
+        let (memory, rest) = (64 << 20, Some(0.5));
+        assert_eq!(device, Simulated { speed: 5.0, memory, latency, fail: 0.2, rest });
         assert!(device.to_string().contains("5 times"));
         for wrong in ["", "speed", "speed=0", "speed=x", "fail=2", "memory=lots", "colour=red"] {
             let said = Simulated::parse(wrong).unwrap_err().to_string();
