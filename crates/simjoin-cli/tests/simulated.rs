@@ -220,7 +220,7 @@ fn a_simulated_device_is_listed_and_timed() {
 #[test]
 fn what_is_kept_back_goes_to_whoever_comes_first_and_is_done_once() {
     let folder = folder();
-    folder.file("c.txt", sets(9000));
+    folder.file("c.txt", sets(30_000));
     let (mut divided, mut failed) = (0, 0);
     for join in ["sets c.txt --jaccard 0.5", "sets c.txt b.txt --cosine 0.6 --with-itself"] {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
