@@ -8,6 +8,7 @@
     python3 benchmarks/run.py sparse             millions of short sets: time and memory
     python3 benchmarks/run.py device             on a machine with a GPU: stage by stage
     python3 benchmarks/run.py hybrid             on a machine with a GPU: CPU and GPU at once
+    python3 benchmarks/run.py engines            the same pairs by CPU, GPU and both
     python3 benchmarks/run.py split              the split beside simulated devices of every speed
     python3 benchmarks/run.py reading            reading text records
     python3 benchmarks/run.py data               only unpack the data
@@ -25,7 +26,7 @@ from harness import data, record, simjoin
 from harness.cells import comma_list
 from harness.context import Context
 from harness.jobs import (
-    device, expected, hybrid, peers, reading, reference, sparse, split, techniques,
+    device, engines, expected, hybrid, peers, reading, reference, sparse, split, techniques,
 )
 
 JOBS = {
@@ -36,6 +37,7 @@ JOBS = {
     "sparse": (sparse, "millions of short sets: time beside the published techniques, and memory"),
     "device": (device, "the techniques of a GPU beside the CPU's, stage by stage"),
     "hybrid": (hybrid, "CPU and GPU at once: auto beside every fixed way to split the work"),
+    "engines": (engines, "the same pairs by every engine, with every measure, on every set file"),
     "split": (split, "the split beside simulated devices of every speed"),
     "reading": (reading, "seconds of reading and preparing text records"),
 }
