@@ -339,7 +339,10 @@ impl Plan {
     /// Divides the work where both sides are expected to end together, or leaves it to one of them.
     fn divided<'a>(&self, parts: &[(Join<'a>, Part)], at_once: bool) -> Result<Work<'a>> {
         let line = Line::new(parts);
-        let (units, _) = units::units();
+        let (mut units, measured) = units::units();
+        if !measured && least_seconds(parts) > CALIBRATE {
+            units = units::calibrated();
+        }
         let rates =
             if self.is_simulated() { Rates::default() } else { rates::rates(self.threads()) };
         let means = self.means(&units, self.threads(), true);
@@ -347,15 +350,15 @@ impl Plan {
         let Division { share, cpu, device, start, .. } = division;
         let asked_for = self.stretch.as_ref().and_then(Stretch::rest);
         let work = if share == 0.0 {
-            Err(Error::Internal("everything is for the CPU".into()))
+            Ok(None)
         } else if share == 1.0 {
-            match division.device_technique {
+            let steps = match division.device_technique {
                 Some(known) if !self.explain => self.steps_by(parts, known),
                 _ => self.all_steps(parts, false),
-            }
-            .map(Work::alone)
+            };
+            steps.map(|steps| Some(Work::alone(steps)))
         } else if at_once || (division.seconds() < LONG && asked_for.is_none()) {
-            self.split(&line, 1.0 - share, 1.0 - share)
+            self.split(&line, 1.0 - share, 1.0 - share).map(Some)
         } else {
             let now = 1.0 - asked_for.unwrap_or(KEPT_BACK);
             let (from, to) = ((1.0 - share) * now, 1.0 - share * now);
@@ -363,13 +366,13 @@ impl Plan {
                 let expected = [(1.0 - share) / cpu, share / device];
                 let rule = Rule::Balance { expected, start: [0.0, start] };
                 let rest = Some(Queue::new(line, from, to, REST_UNITS, rule));
-                Work { rest, ..work }
+                Some(Work { rest, ..work })
             })
         };
         let mut work = match work {
-            Ok(work) => work,
+            Ok(Some(work)) => work,
             // Also where something does not fit the device.
-            Err(Error::Internal(_) | Error::Memory { .. }) => {
+            Ok(None) | Err(Error::Memory { .. }) => {
                 self.stretch.iter().for_each(Stretch::end);
                 Work::alone(self.all_steps(parts, true)?)
             }
