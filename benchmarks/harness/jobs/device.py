@@ -89,12 +89,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(context: Context, options: argparse.Namespace) -> Report:
-    """Times every workload on the GPU and on the CPU."""
+def device_name(context: Context) -> str:
+    """The first GPU; the job is left out where there is none."""
     listed = process.run([context.binary, "devices"], limit=60)
     if listed.code != 0:
         raise simjoin.Unavailable(listed.complaint)
-    device = listed.stdout.splitlines()[1].split("\t")[1]
+    return listed.stdout.splitlines()[1].split("\t")[1]
+
+
+def run(context: Context, options: argparse.Namespace) -> Report:
+    """Times every workload on the GPU and on the CPU."""
+    device = device_name(context)
     cores = os.cpu_count() or 1
     result = device_table(device, cores)
     problems: list[str] = []

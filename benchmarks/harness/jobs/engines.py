@@ -34,7 +34,6 @@ ENGINES: tuple[tuple[str, ...], ...] = (
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this job."""
-    parser.set_defaults(limit=120.0)
     parser.add_argument(
         "--simulate", metavar="SPECS",
         help=f"devices to simulate, one after the other, separated by ';' (default: ${VARIABLE}, "

@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .. import bench, process, simjoin, statistics, table
+from .. import bench, statistics, table
 from ..bench import Timing
 from ..context import Context, Report, say
-from .device import Workload
+from .device import Workload, device_name
 from .techniques import goal
 
 THRESHOLDS = ("0.95", "0.9", "0.8", "0.7", "0.5")
@@ -105,10 +105,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, options: argparse.Namespace) -> Report:
     """Times every way on every cell."""
-    listed = process.run([context.binary, "devices"], limit=60)
-    if listed.code != 0:
-        raise simjoin.Unavailable(listed.complaint)
-    device = listed.stdout.splitlines()[1].split("\t")[1]
+    device = device_name(context)
     cores = os.cpu_count() or 1
     thresholds = context.thresholds or THRESHOLDS
     rows: dict[tuple[str, str], Row] = {}
