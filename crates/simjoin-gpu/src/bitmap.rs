@@ -28,16 +28,15 @@
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
 use crate::device::{Device, failed};
+use crate::send::Sender;
 use crate::sets::{
     Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, Work, order, sides,
     source,
 };
-use cudarc::driver::{
-    CudaFunction, CudaSlice, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, sys,
-};
-use simjoin_core::{Bounds, PairSink, Result, SetCollection, SetId};
+use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr, LaunchConfig, PushKernelArg, sys};
+use simjoin_core::{Bounds, PairSink, Result, SetCollection, SetId, SizeClass};
 use simjoin_plan::{
-    Cost, Join, Order, Prepared, Reach, Room, Survey, Technique, Tile, Trace, Units, Worker,
+    Cost, Join, Order, Prepared, Reach, Room, Span, Survey, Technique, Tile, Trace, Units, Worker,
     reaches,
 };
 use std::ops::{ControlFlow, Range};
@@ -68,7 +67,7 @@ const SURVIVOR_BYTES: u64 = size_of::<u64>() as u64 + Answers::DEVICE_BYTES;
 /// Pieces of a join, unless they become too small or too large, in pairs.
 const PIECES: u64 = 8;
 const SMALL_PIECE: u64 = 1 << 29;
-const LARGE_PIECE: u64 = 1 << 33;
+const LARGE_PIECE: u64 = 1 << 35;
 
 /// Items of a piece at most.
 const MAX_ITEMS: usize = 1 << 15;
@@ -185,9 +184,7 @@ impl Technique for GpuBitmap {
         let rate =
             if self.tensor { [7.4e12, 5.1e12, 3.2e12, 1.7e12] } else { [4e11, 2e11, 1e11, 5e10] };
         let devices = self.devices.len() as f64;
-        let power: f64 =
-            self.devices.iter().map(|device| f64::from(device.info.multiprocessors)).sum::<f64>()
-                / 132.0;
+        let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
         // Widths beyond those surveyed let through about a third of what half of them does.
         let [.., narrow, wide] = survey.survival;
         let survival = [narrow, wide, wide / 3.0, wide / 9.0][place];
@@ -195,8 +192,8 @@ impl Technique for GpuBitmap {
         let verified = pairs * survival * (0.4e-9 + 0.01e-9 * survey.mean_size);
         Some(Cost {
             serial: 0.6e-3
-                + devices * survey.tokens as f64 * 0.5e-9
-                + devices * survey.sets as f64 * 3e-9
+                + devices * survey.tokens as f64 * 0.15e-9
+                + devices * survey.sets as f64 * 4e-9
                 + (pairs / rate[place] + verified) / power,
             shared: 0.0,
         })
@@ -261,7 +258,7 @@ impl Side {
     fn new(
         technique: &GpuBitmap,
         device: &Device,
-        stream: &Arc<CudaStream>,
+        sender: &Sender,
         sets: &SetCollection,
         range: &Range<SetId>,
         bounds: &Bounds,
@@ -272,18 +269,23 @@ impl Side {
         let count = range.len();
         // Blocks and steps read beyond the last set.
         let padded = count.next_multiple_of(columns as usize) + rows as usize;
-        let mut shares = [Vec::with_capacity(count), Vec::with_capacity(count)];
-        for class in sets.classes() {
-            let sets = class.end.min(range.end).saturating_sub(class.start.max(range.start));
-            let both = [bounds.probe_share(class.size, 16), bounds.build_share(class.size, 16)];
-            for (shares, share) in shares.iter_mut().zip(both) {
-                let share = if class.size > MAX_WEIGHTED { ALWAYS } else { share as i32 };
-                shares.resize(shares.len() + sets as usize, share);
-            }
-        }
-        let probe_shares = stream.clone_htod(&shares[0]).map_err(&at)?;
-        let build_shares = stream.clone_htod(&shares[1]).map_err(&at)?;
-        let on_device = DeviceSets::new(stream, sets, range)?;
+        let stream = &sender.stream;
+        let share = |of: &dyn Fn(u32) -> i64| -> Vec<i32> {
+            let class = |class: &SizeClass| {
+                if class.size > MAX_WEIGHTED { ALWAYS } else { of(class.size) as i32 }
+            };
+            sets.classes().iter().map(class).collect()
+        };
+        let send = |shares: Vec<i32>| {
+            sender.send_with(count, |start, out: &mut [i32]| {
+                for (set, share) in (range.start + start as SetId..).zip(out) {
+                    *share = shares[sets.class_of(set) as usize];
+                }
+            })
+        };
+        let probe_shares = send(share(&|size| bounds.probe_share(size, 16)))?;
+        let build_shares = send(share(&|size| bounds.build_share(size, 16)))?;
+        let on_device = DeviceSets::new(sender, sets, range)?;
         let words = padded * (technique.bits / 32) as usize;
         // SAFETY: the kernel writes every element.
         let (mut signatures, mut probe_rooms, mut build_rooms, mut rough_rooms) = unsafe {
@@ -336,10 +338,11 @@ impl Here {
         device: &Arc<Device>,
         join: &Join<'_>,
         tile: &Tile,
+        room: &Room,
     ) -> Result<Self> {
-        let stream = device.context.new_stream().map_err(failed("making a stream"))?;
+        let sender = Sender::new(device, room)?;
         let sides = Sides::new(join, tile, |sets, range| {
-            Side::new(technique, device, &stream, sets, range, &join.bounds)
+            Side::new(technique, device, &sender, sets, range, &join.bounds)
         })?;
         let filter = technique.function(device, "filter")?;
         filter
@@ -365,12 +368,13 @@ struct Signed {
     items: Vec<Item>,
     pieces: Vec<Range<usize>>,
     survivors: usize,
+    room: Room,
 }
 
 impl Signed {
     fn new(technique: &GpuBitmap, join: &Join<'_>, tile: &Tile, room: &Room) -> Result<Self> {
-        let here = |device: &Arc<Device>| Here::new(technique, device, join, tile);
-        let devices = Devices::new(&technique.devices, here)?;
+        let here = |device: &Arc<Device>| Here::new(technique, device, join, tile, room);
+        let devices = Devices::new(&technique.devices, room, here)?;
         let shape = technique.shape();
         let items = items(join, tile, devices.first(), shape);
         let pairs_of =
@@ -404,6 +408,7 @@ impl Signed {
             items,
             pieces,
             survivors: survivors as usize,
+            room: *room,
         })
     }
 }
@@ -452,11 +457,15 @@ impl Prepared for Signed {
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
         let here = self.devices.deal();
-        let channel = Channel::new(&here.device, self.survivors)?;
+        let channel = Channel::new(&here.device, self.survivors, &self.room)?;
         let at = failed("making the buffers of a worker");
         // SAFETY: nothing is read before it was written.
         let survivors = unsafe { channel.stream.alloc(self.survivors) }.map_err(at)?;
         Ok(Box::new(SignedWorker { signed: self, here, channel, survivors, verified: 0 }))
+    }
+
+    fn spans(&mut self) -> Vec<Span> {
+        self.devices.spans()
     }
 }
 
@@ -564,7 +573,7 @@ impl Worker for SignedWorker<'_> {
         let items = &self.signed.items[self.signed.pieces[piece].clone()];
         let Shape { threads, rows, columns, .. } = self.signed.shape;
         let ranges: u64 = items.iter().map(|item| u64::from(item.to - item.from)).sum();
-        self.channel.trace.compared += ranges * u64::from(rows * columns);
+        self.channel.log.trace.compared += ranges * u64::from(rows * columns);
         let stream = &self.channel.stream;
         let warps = items.len() * (threads / 32) as usize;
         let sent = Sent {
@@ -579,6 +588,10 @@ impl Worker for SignedWorker<'_> {
     }
 
     fn trace(&self) -> Trace {
-        self.channel.trace
+        self.channel.log.trace
+    }
+
+    fn spans(&mut self) -> Vec<Span> {
+        self.channel.log.take()
     }
 }

@@ -22,14 +22,32 @@ pub struct DeviceInfo {
     pub capability: (i32, i32),
     /// How many multiprocessors it has.
     pub multiprocessors: u32,
+    /// Bytes a second that its memory moves; 0 where the driver does not tell.
+    pub bandwidth: u64,
     /// The driver's CUDA version, such as (13, 0).
     pub driver: (i32, i32),
 }
+
+/// Multiprocessors, and bytes a second of memory, of the device that costs were measured on, an H200.
+const MEASURED_ON: (u32, u64) = (132, 4_800_000_000_000);
 
 impl DeviceInfo {
     /// The name of its architecture, for the compiler.
     pub fn architecture(&self) -> String {
         format!("sm_{}{}", self.capability.0, self.capability.1)
+    }
+
+    /// How many times the multiprocessors of the device that costs were measured on.
+    pub fn multiprocessor_ratio(&self) -> f64 {
+        f64::from(self.multiprocessors) / f64::from(MEASURED_ON.0)
+    }
+
+    /// How many times its bandwidth.
+    pub fn bandwidth_ratio(&self) -> f64 {
+        match self.bandwidth {
+            0 => self.multiprocessor_ratio(),
+            bytes => bytes as f64 / MEASURED_ON.1 as f64,
+        }
     }
 
     /// Whether its tensor cores multiply bits.
@@ -50,9 +68,15 @@ pub struct Device {
 
 type ModuleKey = (&'static str, Vec<(&'static str, u32)>);
 
+static FOUND: OnceLock<std::result::Result<Vec<Arc<Device>>, String>> = OnceLock::new();
+
+/// Whether devices have been found and opened already, so that using them costs no start.
+pub fn opened() -> bool {
+    FOUND.get().is_some_and(std::result::Result::is_ok)
+}
+
 /// All devices of this machine, found once; why there are none, otherwise.
 pub fn devices() -> Result<&'static [Arc<Device>]> {
-    static FOUND: OnceLock<std::result::Result<Vec<Arc<Device>>, String>> = OnceLock::new();
     let found = FOUND.get_or_init(|| find().map_err(|error| error.to_string()));
     found.as_deref().map_err(|why| Error::Unavailable(why.clone()))
 }
@@ -81,8 +105,13 @@ impl Device {
         let multiprocessors = context
             .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
             .map_err(&at)?;
+        let attribute = |which| context.attribute(which).unwrap_or(0).max(0) as u64;
+        let kilohertz = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+        let bits = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
         let info = DeviceInfo {
             ordinal,
+            // Memory sends twice in a cycle.
+            bandwidth: 2 * 1000 * kilohertz * bits / 8,
             name: context.name().map_err(&at)?,
             memory: context.total_mem().map_err(&at)? as u64,
             capability: context.compute_capability().map_err(&at)?,
@@ -90,7 +119,8 @@ impl Device {
             driver: (version / 1000, version % 1000 / 10),
         };
         // Buffers are used by the stream of the worker that owns them, or are complete before any
-        // worker begins, so nothing needs to be tracked.
+        // worker begins; arrays that several streams fill are waited for on the host. So nothing needs to be
+        // tracked.
         // SAFETY: as said.
         unsafe { context.disable_event_tracking() };
         keep_memory(&context).map_err(&at)?;

@@ -8,21 +8,24 @@
 //! * [`GpuPrefix`] makes lists of prefix tokens on the device and verifies what meets there.
 //! * [`GpuVerify`] verifies what a CPU filter finds.
 //!
-//! What they share: `sets.rs` (sets on their way to a device, and answers on their way back),
-//! `pinned.rs`, and of the kernels `accept.cuh` (the decision in integers) and `sets.cuh`.
+//! What they share: `sets.rs` (sets on their way to a device, and answers on their way back), `send.rs`
+//! and `pinned.rs` (how large arrays get there), and of the kernels `accept.cuh` (the decision in integers) and `sets.cuh`.
 
 mod bitmap;
 mod device;
 mod nvrtc;
 mod pinned;
 mod prefix;
+mod send;
 mod sets;
 mod verify;
 
 pub use bitmap::GpuBitmap;
-pub use device::{Device, DeviceInfo, devices};
+pub use device::{Device, DeviceInfo, devices, opened};
 pub use nvrtc::Nvrtc;
 pub use prefix::GpuPrefix;
+#[doc(hidden)]
+pub use send::send_by_threads_from;
 pub use verify::{Filter, GpuVerify, Way};
 
 use simjoin_plan::Technique;

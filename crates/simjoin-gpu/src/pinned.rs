@@ -4,6 +4,7 @@
 //! the next array of its size.
 
 use crate::device::{Device, failed};
+use crate::send::BUFFER;
 use cudarc::driver::{DeviceRepr, result};
 use simjoin_core::Result;
 use std::ops::{Deref, DerefMut};
@@ -23,18 +24,36 @@ impl<T: DeviceRepr> Pinned<T> {
     /// An array of zeros; zeros must be a value.
     pub(crate) fn zeros(device: &Arc<Device>, len: usize) -> Result<Self> {
         let bytes = len * size_of::<T>();
-        let start = match device.pinned.take(bytes) {
-            Some(start) => start,
-            None => {
-                let at = failed("asking for pinned memory");
-                device.context.bind_to_thread().map_err(&at)?;
-                // SAFETY: the memory is set before anything reads it.
-                unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(&at)?.cast()
-            }
-        };
+        let (start, used) = device.pinned_bytes(bytes)?;
+        if used {
+            // SAFETY: there are so many bytes, and nobody else has them.
+            unsafe { start.write_bytes(0, bytes) };
+        }
+        Ok(Pinned { start: start.cast(), len, device: device.clone() })
+    }
+}
+
+impl Pinned<u8> {
+    /// Bytes, whatever they are.
+    pub(crate) fn any(device: &Arc<Device>, len: usize) -> Result<Self> {
+        let (start, _) = device.pinned_bytes(len)?;
+        Ok(Pinned { start, len, device: device.clone() })
+    }
+}
+
+impl Device {
+    /// Pinned memory, and whether it was used before; otherwise it is all zeros.
+    fn pinned_bytes(&self, bytes: usize) -> Result<(*mut u8, bool)> {
+        if let Some(start) = self.pinned.take(bytes) {
+            return Ok((start, true));
+        }
+        let at = failed("asking for pinned memory");
+        self.context.bind_to_thread().map_err(&at)?;
+        // SAFETY: the memory is set at once.
+        let start = unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(&at)?.cast::<u8>();
         // SAFETY: there are so many bytes, and nobody else has them.
         unsafe { start.write_bytes(0, bytes) };
-        Ok(Pinned { start: start.cast(), len, device: device.clone() })
+        Ok((start, false))
     }
 }
 
@@ -77,13 +96,22 @@ struct Spare {
 unsafe impl Send for Spare {}
 
 impl PinnedPool {
-    /// Spare memory of this size; where there is none, that of other sizes is given back.
+    /// Spare memory of this size; where there is none, that of other sizes is given back, but for the
+    /// buffers that arrays are sent through.
     fn take(&self, bytes: usize) -> Option<*mut u8> {
         let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = spares.iter().position(|spare| spare.bytes == bytes) {
             return Some(spares.swap_remove(at).start);
         }
-        spares.drain(..).for_each(|spare| free(spare.start));
+        if bytes != BUFFER {
+            spares.retain(|spare| {
+                let keep = spare.bytes == BUFFER;
+                if !keep {
+                    free(spare.start);
+                }
+                keep
+            });
+        }
         None
     }
 

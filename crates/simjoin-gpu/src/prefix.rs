@@ -31,6 +31,7 @@
 //! short.
 
 use crate::device::{Device, failed};
+use crate::send::{Plain, Sender};
 use crate::sets::{
     Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, Work, order, sides,
     source,
@@ -40,7 +41,7 @@ use cudarc::driver::{
 };
 use simjoin_core::{PairSink, Result, SetCollection, SetId, SizeClass};
 use simjoin_plan::{
-    Cost, Join, Prepared, Reach, Room, Survey, Technique, Tile, Trace, Units, Worker,
+    Cost, Join, Prepared, Reach, Room, Span, Survey, Technique, Tile, Trace, Units, Worker,
     build_prefixes, reaches,
 };
 use std::ops::{ControlFlow, Range};
@@ -132,13 +133,13 @@ impl Technique for GpuPrefix {
 
     fn cost(&self, survey: &Survey<'_>, _: &Units) -> Option<Cost> {
         let devices = self.devices.len() as f64;
-        let multiprocessors = |device: &Arc<Device>| f64::from(device.info.multiprocessors);
-        let power = self.devices.iter().map(multiprocessors).sum::<f64>() / 132.0;
+        // Walking lists goes as fast as memory does.
+        let power: f64 = self.devices.iter().map(|device| device.info.bandwidth_ratio()).sum();
         let entries = (survey.probe_entries + survey.build_entries) as f64 * survey.live;
         let verified = survey.list_pairs * survey.list_survival[0];
         Some(Cost {
             serial: 2e-3
-                + devices * survey.tokens as f64 * 0.5e-9
+                + devices * survey.tokens as f64 * 0.15e-9
                 + devices * survey.sets as f64 * 6e-9
                 + entries * 0.3e-9
                 + (survey.list_pairs * 0.01e-9 + verified * (0.15e-9 + 0.01e-9 * survey.mean_size))
@@ -202,7 +203,7 @@ unsafe impl DeviceRepr for Survivor {}
 
 /// A probe and a part of its prefix.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Item {
     probe: u32,
     from: u32,
@@ -211,6 +212,8 @@ struct Item {
 
 // SAFETY: numbers, laid out as in the kernels.
 unsafe impl DeviceRepr for Item {}
+// SAFETY: numbers.
+unsafe impl Plain for Item {}
 
 /// What the probes of a size reach, as the device reads it.
 #[repr(C)]
@@ -279,6 +282,7 @@ struct Listed<'a> {
     block: Range<SetId>,
     pieces: Vec<Range<usize>>,
     survivors: usize,
+    room: Room,
 }
 
 impl<'a> Listed<'a> {
@@ -300,26 +304,24 @@ impl<'a> Listed<'a> {
         let on_host = room.bytes.saturating_sub(GpuPrefix::host_bytes(tile, &reaches))
             / (workers * Answers::HOST_BYTES);
         let survivors = on_device.min(on_host).clamp(LEAST_SURVIVORS, SURVIVORS);
-        let first = sides(join, tile).next().map_or(0, |(_, range)| range.start);
-        let mut items = Vec::with_capacity(items_of(&reaches) as usize);
+        // Where the items of each class begin.
         let mut class_items = vec![0];
         for reach in &reaches {
-            for probe in reach.probes.clone() {
-                let mut from = 0;
-                while from < reach.prefix {
-                    let to = reach.prefix.min(from + ITEM);
-                    items.push(Item { probe: probe - first, from, to });
-                    from = to;
-                }
-            }
-            class_items.push(items.len());
+            let items = reach.probes.len() * reach.prefix.div_ceil(ITEM) as usize;
+            class_items.push(class_items[class_items.len() - 1] + items);
         }
         let here = |device: &Arc<Device>| {
-            Here::new(device, join, tile, &reaches, &prefixes, &items, longest)
+            let needs = Needs {
+                reaches: &reaches,
+                prefixes: &prefixes,
+                class_items: &class_items,
+                entries: longest,
+            };
+            Here::new(device, join, tile, room, &needs)
         };
         Ok(Listed {
             join: *join,
-            devices: Devices::new(&technique.devices, here)?,
+            devices: Devices::new(&technique.devices, room, here)?,
             predicate: Predicate::new(&join.bounds),
             order: order(join, tile),
             reaches,
@@ -328,6 +330,7 @@ impl<'a> Listed<'a> {
             block: 0..0,
             pieces: Vec::new(),
             survivors: survivors as usize,
+            room: *room,
         })
     }
 }
@@ -367,25 +370,65 @@ fn blocks(join: &Join<'_>, tile: &Tile, prefixes: &[u32], most: u64) -> Vec<(Ran
     blocks
 }
 
+/// What a device needs beside the sets.
+struct Needs<'a> {
+    reaches: &'a [Reach],
+    prefixes: &'a [u32],
+    /// Where the items of each probe class begin.
+    class_items: &'a [usize],
+    /// Entries of the largest block.
+    entries: u64,
+}
+
+/// Sends the items of all probes: class by class, set by set, a few tokens of its prefix each.
+fn send_items(
+    sender: &Sender,
+    reaches: &[Reach],
+    class_items: &[usize],
+    first: SetId,
+) -> Result<CudaSlice<Item>> {
+    let count = class_items[class_items.len() - 1];
+    // An array on the device has at least one element.
+    sender.send_with(count.max(1), |start, out: &mut [Item]| {
+        if count == 0 {
+            return out.fill(Item::default());
+        }
+        let mut class = class_items.partition_point(|&begin| begin <= start) - 1;
+        let mut place = start - class_items[class];
+        for item in out {
+            while place == class_items[class + 1] - class_items[class] {
+                (class, place) = (class + 1, 0);
+            }
+            let Reach { probes, prefix, .. } = &reaches[class];
+            let each = prefix.div_ceil(ITEM) as usize;
+            let probe = probes.start + (place / each) as SetId - first;
+            let from = (place % each) as u32 * ITEM;
+            *item = Item { probe, from, to: (*prefix).min(from + ITEM) };
+            place += 1;
+        }
+    })
+}
+
 impl Here {
     fn new(
         device: &Arc<Device>,
         join: &Join<'_>,
         tile: &Tile,
-        reaches: &[Reach],
-        prefixes: &[u32],
-        items: &[Item],
-        entries: u64,
+        room: &Room,
+        needs: &Needs<'_>,
     ) -> Result<Self> {
+        let Needs { reaches, prefixes, class_items, entries } = *needs;
         let at = failed("sending sets to the device");
-        let stream = device.context.new_stream().map_err(failed("making a stream"))?;
+        let sender = Sender::new(device, room)?;
         let sides = Sides::new(join, tile, |sets, range| {
-            let classes: Vec<u32> = range.clone().map(|set| sets.class_of(set)).collect();
-            Ok(Side {
-                sets: DeviceSets::new(&stream, sets, range)?,
-                classes: stream.clone_htod(&classes).map_err(&at)?,
-            })
+            let classes = sender.send_with(range.len(), |start, out: &mut [u32]| {
+                for (set, class) in (range.start + start as SetId..).zip(out) {
+                    *class = sets.class_of(set);
+                }
+            })?;
+            Ok(Side { sets: DeviceSets::new(&sender, sets, range)?, classes })
         })?;
+        let items = send_items(&sender, reaches, class_items, sides.probes().sets.first)?;
         let first = sides.builds().sets.first;
         let reach = |reach: &Reach| DeviceReach {
             begin: reach.builds.start.saturating_sub(first),
@@ -393,9 +436,7 @@ impl Here {
         };
         let reaches: Vec<DeviceReach> = reaches.iter().map(reach).collect();
         let tokens = (join.build.universe() - join.build.lonely_tokens()) as usize + 1;
-        // An array on the device has at least one element.
-        let nothing = [Item { probe: 0, from: 0, to: 0 }];
-        let items = if items.is_empty() { &nothing } else { items };
+        let stream = sender.stream;
         let kernel = |name| device.function(SOURCE, &[], name);
         // SAFETY: nothing is read before it was written.
         let (begins, ends, entries) = unsafe {
@@ -417,7 +458,7 @@ impl Here {
             sides,
             reaches: stream.clone_htod(&reaches).map_err(&at)?,
             prefixes: stream.clone_htod(prefixes).map_err(&at)?,
-            items: stream.clone_htod(items).map_err(&at)?,
+            items,
             begins,
             ends,
             entries,
@@ -521,13 +562,17 @@ impl Prepared for Listed<'_> {
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
         let here = self.devices.deal();
         let at = failed("making the buffers of a worker");
-        let channel = Channel::new(&here.device, self.survivors)?;
+        let channel = Channel::new(&here.device, self.survivors, &self.room)?;
         // SAFETY: nothing is read before it was written.
         let (survivors, progress) = unsafe {
             let stream = &channel.stream;
             (stream.alloc(self.survivors).map_err(&at)?, stream.alloc(PIECE).map_err(&at)?)
         };
         Ok(Box::new(ListWorker { listed: self, here, channel, survivors, progress, verified: 0 }))
+    }
+
+    fn spans(&mut self) -> Vec<Span> {
+        self.devices.spans()
     }
 }
 
@@ -587,7 +632,7 @@ impl Stages for ListWorker<'_> {
             }
             Ok(())
         })?;
-        self.channel.trace.compared += state.walked;
+        self.channel.log.trace.compared += state.walked;
         Ok(state)
     }
 
@@ -637,6 +682,10 @@ impl Worker for ListWorker<'_> {
     }
 
     fn trace(&self) -> Trace {
-        self.channel.trace
+        self.channel.log.trace
+    }
+
+    fn spans(&mut self) -> Vec<Span> {
+        self.channel.log.take()
     }
 }

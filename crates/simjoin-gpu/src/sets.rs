@@ -1,15 +1,16 @@
 //! How do sets come to a device, and answers back?
 
 use crate::device::{Device, failed};
+use crate::send::Sender;
 use cudarc::driver::{
     CudaEvent, CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits, sys,
 };
 use simjoin_core::{Bounds, Measure, PairSink, Result, SetCollection, SetId, SetPair};
-use simjoin_plan::{Join, Order, Tile, Trace};
+use simjoin_plan::{Join, Order, Room, Span, Tile, Trace, Unit};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What every kernel source begins with.
 macro_rules! source {
@@ -101,28 +102,26 @@ impl DeviceSets {
     }
 
     /// Sends sets; complete when the stream has been waited for.
-    pub(crate) fn new(
-        stream: &Arc<CudaStream>,
-        sets: &SetCollection,
-        range: &Range<SetId>,
-    ) -> Result<Self> {
-        let at = failed("sending sets to the device");
+    pub(crate) fn new(sender: &Sender, sets: &SetCollection, range: &Range<SetId>) -> Result<Self> {
         let offsets = &sets.offsets()[range.start as usize..=range.end as usize];
         let tokens = &sets.tokens()[offsets[0]..offsets[offsets.len() - 1]];
-        let base = offsets[0] as u64;
-        let wide: Vec<u64> = offsets.iter().map(|&offset| offset as u64).collect();
-        let weights = if sets.has_repeats() {
-            let weights: Vec<u32> = range.clone().map(|set| sets.weight(set)).collect();
-            Some(stream.clone_htod(&weights).map_err(&at)?)
-        } else {
-            None
-        };
+        let weights = sets.has_repeats().then(|| {
+            sender.send_with(range.len(), |start, out: &mut [u32]| {
+                for (set, weight) in (range.start + start as SetId..).zip(out) {
+                    *weight = sets.weight(set);
+                }
+            })
+        });
         Ok(DeviceSets {
             first: range.start,
-            offsets: stream.clone_htod(&wide).map_err(&at)?,
-            tokens: stream.clone_htod(tokens).map_err(&at)?,
-            weights,
-            base,
+            offsets: sender.send_with(offsets.len(), |start, out: &mut [u64]| {
+                for (offset, &from) in out.iter_mut().zip(&offsets[start..]) {
+                    *offset = from as u64;
+                }
+            })?,
+            tokens: sender.send(tokens)?,
+            weights: weights.transpose()?,
+            base: offsets[0] as u64,
         })
     }
 
@@ -219,7 +218,7 @@ impl Answers {
         state: &State,
         firsts: (SetId, SetId),
         sink: &mut dyn PairSink,
-        trace: &mut Trace,
+        log: &mut Log,
     ) -> Result<ControlFlow<()>> {
         if sink.only_counts() {
             sink.count(state.rows);
@@ -238,8 +237,9 @@ impl Answers {
         stream.memcpy_dtoh(&from, self.found.as_mut_slice()).map_err(&at)?;
         stream.synchronize().map_err(&at)?;
         let seconds = waiting.elapsed().as_secs_f64();
-        trace.copies += seconds;
-        trace.waited += seconds;
+        log.trace.copies += seconds;
+        log.trace.waited += seconds;
+        log.span(Unit::Copies, "fetch answers", Instant::now(), seconds);
         self.pairs.clear();
         self.pairs.reserve_exact(answered);
         self.pairs.extend(self.found.iter().map(|answer| SetPair {
@@ -251,13 +251,60 @@ impl Answers {
     }
 }
 
+/// What is remembered of a device's work.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) trace: Trace,
+    /// When it happened, if that is wanted.
+    spans: Option<Vec<Span>>,
+}
+
+impl Log {
+    /// Moments remembered at most.
+    const MOST: usize = 100_000;
+
+    pub(crate) fn new(room: &Room) -> Self {
+        Log { trace: Trace::default(), spans: room.spans.then(Vec::new) }
+    }
+
+    /// Something took so many seconds and has just ended.
+    pub(crate) fn span(&mut self, by: Unit, what: &'static str, end: Instant, seconds: f64) {
+        let Some(spans) = self.spans.as_mut().filter(|spans| spans.len() < Self::MOST) else {
+            return;
+        };
+        let seconds = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        spans.push(Span { by, what, begin: end.checked_sub(seconds).unwrap_or(end), end });
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<Span> {
+        self.spans.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}
+
+/// How long to look whether a device is done before sleeping, and how long to sleep before looking again.
+const LOOK: Duration = Duration::from_micros(50);
+const NAP: Duration = Duration::from_micros(20);
+
+/// Waits for an event without keeping a core busy for long.
+pub(crate) fn sleep_until(event: &CudaEvent) -> Result<()> {
+    let at = failed("waiting for the device");
+    let begin = Instant::now();
+    while !event.try_is_complete().map_err(&at)? {
+        if begin.elapsed() > LOOK {
+            std::thread::sleep(NAP);
+        }
+    }
+    Ok(())
+}
+
 /// A worker's way to its device: a stream, room for answers, and what it took.
 pub(crate) struct Channel {
     pub(crate) stream: Arc<CudaStream>,
     pub(crate) answers: Answers,
     pub(crate) state: CudaSlice<State>,
-    pub(crate) trace: Trace,
+    pub(crate) log: Log,
     clock: [CudaEvent; 2],
+    patient: bool,
 }
 
 /// What the time of a piece of work is added to.
@@ -268,13 +315,14 @@ pub(crate) enum Work {
 }
 
 impl Channel {
-    pub(crate) fn new(device: &Device, capacity: usize) -> Result<Self> {
+    pub(crate) fn new(device: &Device, capacity: usize, room: &Room) -> Result<Self> {
         let at = failed("making the buffers of a worker");
         let stream = device.context.new_stream().map_err(&at)?;
         let answers = Answers::new(&stream, capacity)?;
         let state = stream.clone_htod(&[State::BEGIN]).map_err(&at)?;
         let clock = [timer(device)?, timer(device)?];
-        Ok(Channel { stream, answers, state, trace: Trace::default(), clock })
+        let (log, patient) = (Log::new(room), room.patient);
+        Ok(Channel { stream, answers, state, log, clock, patient })
     }
 
     fn reset(&mut self) -> Result<()> {
@@ -294,14 +342,20 @@ impl Channel {
         self.clock[1].record(&self.stream).map_err(&at)?;
         let mut state = [State::BEGIN];
         let waiting = Instant::now();
+        if self.patient {
+            sleep_until(&self.clock[1])?;
+        }
         self.stream.memcpy_dtoh(&self.state, &mut state).map_err(&at)?;
         self.stream.synchronize().map_err(&at)?;
-        self.trace.waited += waiting.elapsed().as_secs_f64();
+        let end = Instant::now();
+        self.log.trace.waited += (end - waiting).as_secs_f64();
         let seconds = f64::from(self.clock[0].elapsed_ms(&self.clock[1]).map_err(&at)?) / 1e3;
-        match what {
-            Work::Filter => self.trace.filter += seconds,
-            Work::Verify => self.trace.verify += seconds,
-        }
+        let (sum, name) = match what {
+            Work::Filter => (&mut self.log.trace.filter, "filter"),
+            Work::Verify => (&mut self.log.trace.verify, "verify"),
+        };
+        *sum += seconds;
+        self.log.span(Unit::Stream, name, end, seconds);
         Ok(state[0])
     }
 
@@ -313,10 +367,10 @@ impl Channel {
         sink: &mut dyn PairSink,
     ) -> Result<ControlFlow<()>> {
         let begin = Instant::now();
-        let waited = self.trace.waited;
-        let flow = self.answers.hand_on(&self.stream, state, firsts, sink, &mut self.trace)?;
-        let waited = self.trace.waited - waited;
-        self.trace.host += begin.elapsed().as_secs_f64() - waited;
+        let waited = self.log.trace.waited;
+        let flow = self.answers.hand_on(&self.stream, state, firsts, sink, &mut self.log)?;
+        let waited = self.log.trace.waited - waited;
+        self.log.trace.host += begin.elapsed().as_secs_f64() - waited;
         Ok(flow)
     }
 }
@@ -363,15 +417,30 @@ pub(crate) trait Stages {
 pub(crate) struct Devices<T> {
     all: Vec<T>,
     dealt: AtomicUsize,
+    log: Log,
 }
 
 impl<T> Devices<T> {
+    /// Makes it for one after the other, sets sent included.
     pub(crate) fn new(
         devices: &[Arc<Device>],
-        make: impl FnMut(&Arc<Device>) -> Result<T>,
+        room: &Room,
+        mut make: impl FnMut(&Arc<Device>) -> Result<T>,
     ) -> Result<Self> {
-        let all = devices.iter().map(make).collect::<Result<_>>()?;
-        Ok(Devices { all, dealt: AtomicUsize::new(0) })
+        let mut log = Log::new(room);
+        let mut timed = |device: &Arc<Device>| {
+            let begin = Instant::now();
+            let made = make(device);
+            log.span(Unit::Copies, "send sets", Instant::now(), begin.elapsed().as_secs_f64());
+            made
+        };
+        let all = devices.iter().map(&mut timed).collect::<Result<_>>()?;
+        Ok(Devices { all, dealt: AtomicUsize::new(0), log })
+    }
+
+    /// When sets were sent, if that is wanted.
+    pub(crate) fn spans(&mut self) -> Vec<Span> {
+        self.log.take()
     }
 
     /// The device of the next worker.

@@ -31,7 +31,10 @@
 
 use crate::device::{Device, failed};
 use crate::pinned::Pinned;
-use crate::sets::{Answers, DeviceSets, Devices, Predicate, Sides, State, sides, source, timer};
+use crate::send::Sender;
+use crate::sets::{
+    Answers, DeviceSets, Devices, Log, Predicate, Sides, State, sides, source, timer,
+};
 use cudarc::driver::{
     CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig,
     PushKernelArg, sys,
@@ -40,10 +43,12 @@ use simjoin_core::{PairSink, Result, SetCollection, SetId, SetPair};
 use simjoin_cpu::{
     AllPairs, CandidateFinder, CandidateSink, CandidateSource, Filtering, GroupJoin, PpJoin,
 };
-use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Trace, Units, Worker};
+use simjoin_plan::{
+    Cost, Join, Prepared, Room, Span, Survey, Technique, Tile, Trace, Unit, Units, Worker,
+};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 pub(crate) const SOURCE: &str = source!("kernels/candidates.cu");
 
@@ -174,7 +179,7 @@ impl Technique for GpuVerify {
             return None;
         }
         let filter = self.filter.technique().filter_cost(survey, units);
-        let send = 1e-3 + self.devices.len() as f64 * survey.tokens as f64 * 0.5e-9;
+        let send = 1e-3 + self.devices.len() as f64 * survey.tokens as f64 * 0.15e-9;
         Some(Cost { serial: filter.serial + send, shared: filter.shared })
     }
 
@@ -203,7 +208,7 @@ impl Technique for GpuVerify {
         // What a candidate takes at most on either side: with a share of a probe, and answers.
         let each = chunk_bytes(PER_PROBE) / PER_PROBE + Answers::HOST_BYTES;
         let chunk = (on_host.min(on_device) / each).clamp(LEAST_CHUNK, CHUNK);
-        let here = |device: &Arc<Device>| Here::new(device, self.way, join, tile);
+        let here = |device: &Arc<Device>| Here::new(device, self.way, join, tile, room);
         let offsets = join.probe.offsets();
         let Range { start, end } = tile.probes;
         let tokens = offsets[end as usize] - offsets[start as usize];
@@ -211,10 +216,11 @@ impl Technique for GpuVerify {
         let piece = (tokens / (threads * PIECES)).max(room.piece_tokens);
         Ok(Box::new(Offloaded {
             source: filter.source(join, tile, piece),
-            devices: Devices::new(&self.devices, here)?,
+            devices: Devices::new(&self.devices, room, here)?,
             way: self.way,
             predicate: Predicate::new(&join.bounds),
             chunk: chunk as usize,
+            room: *room,
         }))
     }
 }
@@ -227,11 +233,17 @@ struct Here {
 }
 
 impl Here {
-    fn new(device: &Arc<Device>, way: Way, join: &Join<'_>, tile: &Tile) -> Result<Self> {
-        let stream = device.context.new_stream().map_err(failed("making a stream"))?;
-        let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&stream, sets, range))?;
+    fn new(
+        device: &Arc<Device>,
+        way: Way,
+        join: &Join<'_>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Self> {
+        let sender = Sender::new(device, room)?;
+        let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
         let verify = device.function(SOURCE, &[], way.kernel())?;
-        stream.synchronize().map_err(failed("sending sets to the device"))?;
+        sender.stream.synchronize().map_err(failed("sending sets to the device"))?;
         Ok(Here { device: device.clone(), verify, sides })
     }
 }
@@ -242,6 +254,7 @@ struct Offloaded<'a> {
     way: Way,
     predicate: Predicate,
     chunk: usize,
+    room: Room,
 }
 
 impl Prepared for Offloaded<'_> {
@@ -261,9 +274,13 @@ impl Prepared for Offloaded<'_> {
                 slots,
                 filling: 0,
                 verified: 0,
-                trace: Trace::default(),
+                log: Log::new(&self.room),
             },
         }))
+    }
+
+    fn spans(&mut self) -> Vec<Span> {
+        self.devices.spans()
     }
 }
 
@@ -354,7 +371,7 @@ struct Pipeline<'a> {
     /// The slot that is being filled.
     filling: usize,
     verified: u64,
-    trace: Trace,
+    log: Log,
 }
 
 impl Pipeline<'_> {
@@ -416,13 +433,22 @@ impl Pipeline<'_> {
         let at = failed("waiting for the device");
         let waiting = Instant::now();
         slot.events[2].synchronize().map_err(&at)?;
-        self.trace.waited += waiting.elapsed().as_secs_f64();
+        let now = Instant::now();
+        let log = &mut self.log;
+        log.trace.waited += (now - waiting).as_secs_f64();
         let [begin, copied, done] = &slot.events;
-        self.trace.copies += f64::from(begin.elapsed_ms(copied).map_err(&at)?) / 1e3;
-        self.trace.verify += f64::from(copied.elapsed_ms(done).map_err(&at)?) / 1e3;
+        let copies = f64::from(begin.elapsed_ms(copied).map_err(&at)?) / 1e3;
+        let verify = f64::from(copied.elapsed_ms(done).map_err(&at)?) / 1e3;
+        log.trace.copies += copies;
+        log.trace.verify += verify;
+        // When the device was done is known only where the host waited for it; it was not later.
+        log.span(Unit::Stream, "verify", now, verify);
+        let ago = Duration::try_from_secs_f64(verify).unwrap_or_default();
+        let copied = now.checked_sub(ago).unwrap_or(now);
+        log.span(Unit::Copies, "send candidates", copied, copies);
         let state = slot.state[0];
         let firsts = (self.here.sides.probes().first, self.here.sides.builds().first);
-        slot.answers.hand_on(&slot.stream, &state, firsts, sink, &mut self.trace)
+        slot.answers.hand_on(&slot.stream, &state, firsts, sink, &mut self.log)
     }
 
     /// Sends the chunk that is being filled, and turns to the other one.
@@ -482,7 +508,7 @@ impl CandidateSink for Taker<'_, '_, '_> {
 impl Worker for OffloadWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
         let begin = Instant::now();
-        let waited = self.pipeline.trace.waited;
+        let waited = self.pipeline.log.trace.waited;
         let mut taker = Taker { pipeline: &mut self.pipeline, sink };
         let flow = self.finder.find(piece, &mut taker)?;
         let pipeline = &mut self.pipeline;
@@ -496,8 +522,8 @@ impl Worker for OffloadWorker<'_> {
                 flow = pipeline.receive(which % SLOTS, sink)?;
             }
         }
-        let waited = pipeline.trace.waited - waited;
-        pipeline.trace.host += begin.elapsed().as_secs_f64() - waited;
+        let waited = pipeline.log.trace.waited - waited;
+        pipeline.log.trace.host += begin.elapsed().as_secs_f64() - waited;
         Ok(flow)
     }
 
@@ -506,7 +532,11 @@ impl Worker for OffloadWorker<'_> {
     }
 
     fn trace(&self) -> Trace {
-        self.pipeline.trace
+        self.pipeline.log.trace
+    }
+
+    fn spans(&mut self) -> Vec<Span> {
+        self.pipeline.log.take()
     }
 }
 

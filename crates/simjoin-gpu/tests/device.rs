@@ -2,14 +2,17 @@
 //!
 //! Each test needs a device; where there is none, it is counted as ignored, not as passed. With
 //! `SIMJOIN_GPU_RECORD=gpu-verification.toml` a run in which all have passed is put on record.
+//! `SIMJOIN_GPU_BRIEF=1` makes every test smaller, for a run under compute-sanitizer, which slows kernels
+//! down a hundredfold; such a run is not put on record.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{Bounds, Measure, Predicate, SetPair};
-use simjoin_cpu::Naive;
+use simjoin_cpu::{Naive, PrefixBitmap};
 use simjoin_gpu::{Device, Filter, GpuBitmap, GpuPrefix, GpuVerify, Way, devices};
 use simjoin_plan::{Choice, Join, Means, Room, Technique, Tile, Units, choose};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,13 +28,14 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let device = devices().ok().map(|devices| devices[0].clone());
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
-    let tests: [(&str, Test); 6] = [
+    let tests: [(&str, Test); 7] = [
         ("random_collections_equal_naive", random_collections),
         ("many_near_duplicates_equal_naive", many_near_duplicates),
         ("large_sets_equal_naive", large_sets),
         ("little_room_loses_nothing", little_room),
         ("repeated_sets_are_counted_by_rows", everything_twice),
         ("what_does_not_fit_is_cut", what_does_not_fit_is_cut),
+        ("large_arrays_arrive_whole", large_arrays),
     ];
     let trial = |(name, test): (&str, Test)| {
         let here = device.clone();
@@ -40,8 +44,8 @@ fn main() -> ExitCode {
     };
     let conclusion = libtest_mimic::run(&arguments, tests.map(trial).into());
     if let (Some(device), Some(file)) = (&device, std::env::var_os("SIMJOIN_GPU_RECORD")) {
-        if conclusion.has_failed() || conclusion.num_filtered_out > 0 {
-            eprintln!("no record: not every test has passed");
+        if conclusion.has_failed() || conclusion.num_filtered_out > 0 || brief() {
+            eprintln!("no record: not every test has passed, or not at full length");
             return ExitCode::FAILURE;
         }
         if let Err(error) = std::fs::write(&file, record(device, conclusion.num_passed)) {
@@ -50,6 +54,16 @@ fn main() -> ExitCode {
         }
     }
     conclusion.exit_code()
+}
+
+/// Whether a little of each will do.
+fn brief() -> bool {
+    std::env::var_os("SIMJOIN_GPU_BRIEF").is_some()
+}
+
+/// All of them, or a part of them when brief.
+fn some<T>(all: impl IntoIterator<Item = T>, part: usize) -> impl Iterator<Item = T> {
+    all.into_iter().step_by(if brief() { part } else { 1 })
 }
 
 /// What was verified where: sources, device, driver, date, and how many tests have passed.
@@ -135,7 +149,8 @@ fn check(
             for technique in techniques(device) {
                 let device_bytes = technique.device_bytes(&join, &tile, 2);
                 let bytes = technique.memory_bytes(&join, &tile, 2);
-                let room = if tight { Room { bytes, device_bytes, ..roomy } } else { roomy };
+                let tight_room = Room { bytes, device_bytes, patient: true, spans: true, ..roomy };
+                let room = if tight { tight_room } else { roomy };
                 let found = run(&*technique, &join, &tile, &room);
                 let counted = testing::count(&*technique, &join, &tile, &room);
                 if found != expected || counted != rows {
@@ -153,9 +168,7 @@ fn check(
 }
 
 fn random_collections(device: &Arc<Device>) -> Result<(), Failed> {
-    // Under a checker that slows kernels down, fewer will do.
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
-    let cases = cases.unwrap_or(60);
+    let cases = if brief() { 2 } else { 60 };
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new(config);
     let input = (rows(), prop::option::of(rows()), predicate(), any::<bool>());
@@ -167,8 +180,12 @@ fn random_collections(device: &Arc<Device>) -> Result<(), Failed> {
 
 /// Enough sets for many blocks and ranges, and more survivors than fit one step.
 fn many_near_duplicates(device: &Arc<Device>) -> Result<(), Failed> {
-    let (left, right) = (near_duplicates(400, 0..2600), near_duplicates(400, 1000..3000));
-    for measure in Measure::ALL {
+    let (left, right) = if brief() {
+        (near_duplicates(60, 0..260), near_duplicates(60, 130..300))
+    } else {
+        (near_duplicates(400, 0..2600), near_duplicates(400, 1000..3000))
+    };
+    for measure in some(Measure::ALL, 5) {
         let text = if measure == Measure::Overlap { "3" } else { "0.6" };
         let predicate = Predicate::parse(measure, text).unwrap();
         check(device, predicate, &left, None, false)?;
@@ -179,14 +196,21 @@ fn many_near_duplicates(device: &Arc<Device>) -> Result<(), Failed> {
 
 /// Far more candidates and answers than there is room for at once, on the device and on the host.
 fn little_room(device: &Arc<Device>) -> Result<(), Failed> {
-    let rows: Rows =
-        (0..1500u32).map(|row| (0..12).chain([20 + row % 700, 800 + row]).collect()).collect();
+    let rows: Rows = some(0..1500u32, 12)
+        .map(|row| (0..12).chain([20 + row % 700, 800 + row]).collect())
+        .collect();
     for (measure, text) in
-        [(Measure::Jaccard, "0.7"), (Measure::Cosine, "0.8"), (Measure::Overlap, "9")]
+        some([(Measure::Jaccard, "0.7"), (Measure::Cosine, "0.8"), (Measure::Overlap, "9")], 3)
     {
         let predicate = Predicate::parse(measure, text).unwrap();
         check(device, predicate, &rows, None, true)?;
-        check(device, predicate, &rows, Some(&near_duplicates(300, 0..900)), true)?;
+        check(
+            device,
+            predicate,
+            &rows,
+            Some(&near_duplicates(300, 0..if brief() { 100 } else { 900 })),
+            true,
+        )?;
     }
     Ok(())
 }
@@ -195,7 +219,7 @@ fn little_room(device: &Arc<Device>) -> Result<(), Failed> {
 fn everything_twice(device: &Arc<Device>) -> Result<(), Failed> {
     let mut rows = near_duplicates(40, 0..400);
     rows.extend(rows.clone());
-    for measure in Measure::ALL {
+    for measure in some(Measure::ALL, 5) {
         let text = if measure == Measure::Overlap { "2" } else { "0.5" };
         check(device, Predicate::parse(measure, text).unwrap(), &rows, None, false)?;
     }
@@ -205,21 +229,73 @@ fn everything_twice(device: &Arc<Device>) -> Result<(), Failed> {
 /// Sizes 1 and 100,000 beside each other; one token in every set; equal sets.
 fn large_sets(device: &Arc<Device>) -> Result<(), Failed> {
     let mut rows: Rows = (1..40u32).map(|row| [0, row, row / 2].into()).collect();
-    rows.push((0..100_000).collect());
-    rows.push((0..100_000).step_by(2).collect());
-    rows.push((1..100_000).collect());
+    let large = if brief() { 5_000 } else { 100_000 };
+    rows.push((0..large).collect());
+    rows.push((0..large).step_by(2).collect());
+    rows.push((1..large).collect());
     rows.extend(rows.clone());
     for (measure, text) in
-        [(Measure::Jaccard, "0.5"), (Measure::Containment, "1"), (Measure::Overlap, "1")]
+        some([(Measure::Jaccard, "0.5"), (Measure::Containment, "1"), (Measure::Overlap, "1")], 2)
     {
         check(device, Predicate::parse(measure, text).unwrap(), &rows, None, false)?;
     }
     Ok(())
 }
 
+/// Arrays that several threads send, of every kind, in two collections, with repeats: what the CPU finds.
+fn large_arrays(device: &Arc<Device>) -> Result<(), Failed> {
+    // Every array of more than one buffer goes by several threads, and those of one buffer too.
+    simjoin_gpu::send_by_threads_from(1 << 10);
+    let outcome = large_arrays_by_threads(device);
+    simjoin_gpu::send_by_threads_from(4 << 20);
+    outcome
+}
+
+fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
+    // Of each pair of neighbours one has up to two tokens more.
+    // Enough that offsets, weights, classes and items take several buffers, unless brief: then tokens do.
+    let count = if brief() { 30_000 } else { 900_000 };
+    let row = |row: u32| -> BTreeSet<u32> {
+        let token = |at: u32| {
+            let mixed = (row / 2).wrapping_mul(2_654_435_761).rotate_left(at);
+            1000 * at + mixed % 1000
+        };
+        let more = (0..row % 2 * (row % 3)).map(|at| 30_000 + row % 7_000 + at);
+        (0..20).map(token).chain(more).collect()
+    };
+    let mut left: Rows = (0..count).map(row).collect();
+    let right: Rows = (count - count / 3..count + count / 3).map(row).collect();
+    left.extend((0..count / 20).map(row));
+    let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.9").unwrap());
+    let (left, right) = collections(&left, Some(&right));
+    for (join, part) in Join::parts(&left, right.as_ref(), true, bounds) {
+        let (whole, room) = (Tile::whole(&join), Room::unlimited(10_000, 2));
+        let expected = run(&PrefixBitmap { words: 1 }, &join, &whole, &room);
+        let counted = testing::count(&PrefixBitmap { words: 1 }, &join, &whole, &room);
+        for technique in simjoin_gpu::techniques(std::slice::from_ref(device)) {
+            let variant = technique.variant();
+            // One of those that filter on the CPU will do.
+            if technique.name() == "gpu-verify" && variant != "ppjoin B" {
+                continue;
+            }
+            let name = format!("{} {variant}, {part:?}", technique.name());
+            if run(&*technique, &join, &whole, &room) != expected {
+                return Err(format!("{name}: the pairs differ").into());
+            }
+            if testing::count(&*technique, &join, &whole, &room) != counted {
+                return Err(format!("{name}: the counts differ").into());
+            }
+        }
+        if expected.is_empty() {
+            return Err("nothing was found".into());
+        }
+    }
+    Ok(())
+}
+
 /// A tile that no device can hold is refused, and cut smaller by the planner.
 fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
-    let rows = near_duplicates(300, 0..3000);
+    let rows = near_duplicates(300, 0..if brief() { 900 } else { 3000 });
     let (sets, _) = collections(&rows, None);
     let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
     let joins = Join::parts(&sets, None, false, Bounds::new(predicate));

@@ -13,7 +13,6 @@ use simjoin_plan::{Part, Technique, Trace};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The names of all techniques, `auto` first.
 pub const TECHNIQUES: [&str; 9] = [
@@ -541,15 +540,7 @@ fn gpu_techniques(stretch: Option<&Stretch>) -> Result<Techniques> {
     }
     let devices = simjoin_gpu::devices()?;
     simjoin_gpu::Nvrtc::get()?;
-    AWAKE.store(true, Ordering::Relaxed);
     Ok(simjoin_gpu::techniques(devices))
-}
-
-static AWAKE: AtomicBool = AtomicBool::new(false);
-
-/// Whether devices have been found already, so that using them costs no start.
-pub(crate) fn devices_are_awake() -> bool {
-    AWAKE.load(Ordering::Relaxed)
 }
 
 /// How devices and the CPU beside them share a clock, where the devices are simulated.

@@ -289,7 +289,7 @@ impl Plan {
             }
             Mode::Auto => {
                 // What is soon done is not worth a thought; what takes longer is worth waking a device up.
-                let awake = crate::join::devices_are_awake() || self.is_simulated();
+                let awake = simjoin_gpu::opened() || self.is_simulated();
                 if least_seconds(parts) < SOON * self.threads() as f64 {
                     return Ok(Work::alone(self.all_steps(parts, true)?));
                 }
@@ -441,7 +441,7 @@ impl Plan {
             },
         };
         // A join that was cut short says nothing of what it would have taken.
-        if ran.complete && !self.is_simulated() && crate::join::devices_are_awake() {
+        if ran.complete && !self.is_simulated() && simjoin_gpu::opened() {
             let taken: Vec<(&str, bool, f64, f64)> = ran
                 .steps
                 .iter()

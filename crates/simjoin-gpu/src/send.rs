@@ -1,0 +1,167 @@
+//! How do large arrays come to a device?
+//!
+//! A copy from ordinary memory goes through a pinned buffer of the driver, filled by one thread, at a
+//! tenth of what the bus carries. Here several threads fill pinned buffers of their own, each with a
+//! stream and two buffers, so that one is filled while the other is on its way. What is computed from the
+//! sets, rather than copied, is written into these buffers at once.
+//!
+//! They take up to 24 MB of the host, which are kept for the next array; where its memory is limited, or
+//! cannot be pinned, arrays go the ordinary way.
+
+use crate::device::{Device, failed};
+use crate::pinned::Pinned;
+use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, result};
+use simjoin_core::Result;
+use simjoin_plan::Room;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Threads that fill buffers, and bytes of a buffer.
+const THREADS: usize = 6;
+pub(crate) const BUFFER: usize = 2 << 20;
+
+/// Arrays of fewer bytes go the ordinary way. Tests set another limit, so that small ones do not.
+const LARGE: usize = 4 << 20;
+pub(crate) static LARGE_FROM: AtomicUsize = AtomicUsize::new(LARGE);
+
+/// Lets arrays of so many bytes and more be sent by several threads.
+#[doc(hidden)]
+pub fn send_by_threads_from(bytes: usize) {
+    LARGE_FROM.store(bytes, Ordering::Relaxed);
+}
+
+/// A type of which every pattern of bits is a value.
+///
+/// # Safety
+///
+/// It must be so.
+pub(crate) unsafe trait Plain: DeviceRepr + Copy + Default + Sync {}
+
+// SAFETY: numbers.
+unsafe impl Plain for u32 {}
+// SAFETY: numbers.
+unsafe impl Plain for i32 {}
+// SAFETY: numbers.
+unsafe impl Plain for u64 {}
+
+/// Sends arrays to a device.
+pub(crate) struct Sender {
+    device: Arc<Device>,
+    pub(crate) stream: Arc<CudaStream>,
+    roomy: bool,
+    /// Threads of the join.
+    threads: usize,
+}
+
+impl Sender {
+    pub(crate) fn new(device: &Arc<Device>, room: &Room) -> Result<Self> {
+        let stream = device.context.new_stream().map_err(failed("making a stream"))?;
+        let (roomy, threads) = (room.bytes == u64::MAX, room.threads.max(1));
+        Ok(Sender { device: device.clone(), stream, roomy, threads })
+    }
+
+    /// Sends an array; complete when the stream has been waited for.
+    pub(crate) fn send<T: Plain>(&self, data: &[T]) -> Result<CudaSlice<T>> {
+        if !self.is_small::<T>(data.len()) {
+            let copy = |start: usize, out: &mut [T]| {
+                out.copy_from_slice(&data[start..start + out.len()]);
+            };
+            if let Some(buffers) = self.buffers() {
+                return self.send_parts(data.len(), buffers, copy);
+            }
+        }
+        self.stream.clone_htod(data).map_err(failed("sending sets to the device"))
+    }
+
+    /// Sends an array of this length. `fill` writes the part of it that begins at a place.
+    pub(crate) fn send_with<T: Plain>(
+        &self,
+        len: usize,
+        fill: impl Fn(usize, &mut [T]) + Sync,
+    ) -> Result<CudaSlice<T>> {
+        if !self.is_small::<T>(len)
+            && let Some(buffers) = self.buffers()
+        {
+            return self.send_parts(len, buffers, fill);
+        }
+        let mut data = vec![T::default(); len];
+        fill(0, &mut data);
+        self.stream.clone_htod(&data).map_err(failed("sending sets to the device"))
+    }
+
+    fn is_small<T>(&self, len: usize) -> bool {
+        !self.roomy || len * size_of::<T>() < LARGE_FROM.load(Ordering::Relaxed)
+    }
+
+    /// Two buffers for each thread; `None` where the host cannot pin so much.
+    fn buffers(&self) -> Option<Vec<[Pinned<u8>; 2]>> {
+        let buffer = || Pinned::<u8>::any(&self.device, BUFFER).ok();
+        (0..THREADS.min(self.threads + 1)).map(|_| Some([buffer()?, buffer()?])).collect()
+    }
+
+    fn send_parts<T: Plain>(
+        &self,
+        len: usize,
+        buffers: Vec<[Pinned<u8>; 2]>,
+        fill: impl Fn(usize, &mut [T]) + Sync,
+    ) -> Result<CudaSlice<T>> {
+        let at = failed("sending sets to the device");
+        // SAFETY: every element is written below.
+        let mut array = unsafe { self.stream.alloc::<T>(len) }.map_err(&at)?;
+        // Other streams write to it.
+        self.stream.synchronize().map_err(&at)?;
+        let part = BUFFER / size_of::<T>();
+        let (start, _guard) = array.device_ptr_mut(&self.stream);
+        let next = AtomicUsize::new(0);
+        let work = |mut buffers: [Pinned<u8>; 2]| -> Result<()> {
+            let at = failed("sending sets to the device");
+            self.device.context.bind_to_thread().map_err(&at)?;
+            let stream = Drained(self.device.context.new_stream().map_err(&at)?);
+            let sent = || self.device.context.new_event(None).map_err(&at);
+            let sent = [sent()?, sent()?];
+            for turn in 0.. {
+                let begin = part * next.fetch_add(1, Ordering::Relaxed);
+                if begin >= len {
+                    break;
+                }
+                let which = turn % 2;
+                // Its last copy has left it; an event that was never recorded is over.
+                sent[which].synchronize().map_err(&at)?;
+                let count = part.min(len - begin);
+                let bytes = buffers[which].as_mut_ptr();
+                // SAFETY: there are so many bytes, aligned to a page, and any of them make a value.
+                let out = unsafe { std::slice::from_raw_parts_mut(bytes.cast::<T>(), count) };
+                fill(begin, out);
+                let to = start + (begin * size_of::<T>()) as u64;
+                // SAFETY: the array is so long, and the buffer is left alone until the event.
+                unsafe { result::memcpy_htod_async(to, out, stream.0.cu_stream()) }.map_err(&at)?;
+                sent[which].record(&stream.0).map_err(&at)?;
+            }
+            stream.0.synchronize().map_err(&at)
+        };
+        let work = &work;
+        std::thread::scope(|scope| {
+            let busy = buffers.into_iter().take(len.div_ceil(part));
+            let threads: Vec<_> = busy.map(|two| scope.spawn(move || work(two))).collect();
+            let ended = threads.into_iter().map(|thread| match thread.join() {
+                Ok(ended) => ended,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            ended.collect::<Result<Vec<()>>>()
+        })?;
+        drop(_guard);
+        Ok(array)
+    }
+}
+
+/// A stream that is waited for when it goes, whatever happened: buffers and the array outlive what the
+/// device does with them. It is declared after the buffers, and goes before them.
+struct Drained(Arc<CudaStream>);
+
+impl Drop for Drained {
+    fn drop(&mut self) {
+        // SAFETY: the stream is alive. Past errors must not keep this from waiting, so the driver is asked
+        // itself; one that fails now has nothing in flight.
+        let _ = unsafe { result::stream::synchronize(self.0.cu_stream()) };
+    }
+}
