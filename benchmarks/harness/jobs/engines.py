@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from .. import data, table
@@ -21,6 +23,8 @@ MEASURES = (
 LARGE = {"acl_2grams": {"overlap": "70"}}
 # Joins with more pairs are compared by their number alone.
 MANY = 4_000_000
+# Of each join; several go on at once where there are more.
+THREADS = 2
 ENGINES: tuple[tuple[str, ...], ...] = (
     ("--engine", "gpu"),
     ("--engine", "gpu", "--technique", "gpu-bitmap"),
@@ -49,52 +53,76 @@ def run(context: Context, options: argparse.Namespace) -> Report:
         ["dataset", "measure", "T", "pairs", "compared", "agree"],
         frozenset({"dataset", "measure", "compared"}),
         notes=[
-            "Self-joins of the distinct rows of each file, 2 threads; what --engine cpu finds beside "
+            f"Self-joins of the distinct rows of each file, {THREADS} threads; what --engine cpu finds beside "
             + "; ".join(" ".join(words[1:]).replace("--", "") for words in ENGINES)
             + (f"; devices simulated: {options.simulate}" if options.simulate else "") + ".",
             "compared: pairs with their similarity, whatever their order; or their number, where they "
             "are many.",
         ],
     )
-    problems: list[str] = []
-    runs = 0
+    cells: list[Cell] = []
     for dataset in data.set_names(context.folder):
         if context.datasets is not None and dataset not in context.datasets:
             continue
         whole = data.set_file(context.folder, dataset)
-        if whole is None:
-            continue
-        path = distinct(whole)
-        for measure, usual in MEASURES:
-            threshold = LARGE.get(dataset, {}).get(measure, usual)
-            join = ["sets", str(path), f"--{measure}", threshold, "--threads", "2", "--quiet"]
-            count = int(b"".join(lines(context, [*join, "--engine", "cpu", "--count"], {})))
-            pairs = count <= MANY
-            ask = [] if pairs else ["--count"]
-            expected = digest(lines(context, [*join, "--engine", "cpu", *ask], {}))
-            agree = 0
-            for device in devices:
-                variables = {VARIABLE: device} if device else {}
-                for words in ENGINES:
-                    runs += 1
-                    try:
-                        found = digest(lines(context, [*join, *words, *ask], variables))
-                    except OSError as error:
-                        problems.append(f"{dataset} {measure} {device} {words}: {error}")
-                        continue
-                    if found == expected:
-                        agree += 1
-                    else:
-                        problems.append(
-                            f"{dataset} {measure} {threshold} {' '.join(words)} {device or ''}: "
-                            f"{found[0] - expected[0]:+,} lines, DIFFERENT"
-                        )
-            say(f"{dataset} {measure} {threshold}: {count:,} pairs, {agree} agree")
-            result.add(dataset, measure, threshold, table.count(count),
-                       "pairs" if pairs else "number", str(agree))
+        if whole is not None:
+            path = distinct(whole)
+            cells += [
+                Cell(dataset, path, measure, LARGE.get(dataset, {}).get(measure, usual))
+                for measure, usual in MEASURES
+            ]
+    problems: list[str] = []
+    with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // THREADS)) as pool:
+        for cell, (count, wrong) in zip(
+            cells, pool.map(lambda cell: compare(context, cell, devices), cells), strict=True
+        ):
+            agree = len(devices) * len(ENGINES) - len(wrong)
+            result.add(cell.dataset, cell.measure, cell.threshold, table.count(count),
+                       "pairs" if count <= MANY else "number", str(agree))
+            problems += wrong
+    runs = len(cells) * len(devices) * len(ENGINES)
     result.summary.append(f"{runs - len(problems)} of {runs} runs agree with the CPU")
     result.summary += problems
     return Report(result, 1 if problems or runs == 0 else 0)
+
+
+@dataclass
+class Cell:
+    """A join that every engine does."""
+
+    dataset: str
+    path: Path
+    measure: str
+    threshold: str
+
+
+def compare(
+    context: Context, cell: Cell, devices: Sequence[str | None]
+) -> tuple[int, list[str]]:
+    """How many pairs there are, and which engines find others."""
+    join = [
+        "sets", str(cell.path), f"--{cell.measure}", cell.threshold, "--threads", str(THREADS), "--quiet"
+    ]
+    count = int(b"".join(lines(context, [*join, "--engine", "cpu", "--count"], {})))
+    ask = [] if count <= MANY else ["--count"]
+    expected = digest(lines(context, [*join, "--engine", "cpu", *ask], {}))
+    name = f"{cell.dataset} {cell.measure} {cell.threshold}"
+    problems: list[str] = []
+    for device in devices:
+        variables = {VARIABLE: device} if device else {}
+        for words in ENGINES:
+            try:
+                found = digest(lines(context, [*join, *words, *ask], variables))
+            except OSError as error:
+                problems.append(f"{name} {device} {words}: {error}")
+                continue
+            if found != expected:
+                problems.append(
+                    f"{name} {' '.join(words)} {device or ''}: {found[0] - expected[0]:+,} lines, "
+                    "DIFFERENT"
+                )
+    say(f"{name}: {count:,} pairs, {len(problems)} of {len(devices) * len(ENGINES)} wrong")
+    return count, problems
 
 
 def distinct(whole: Path) -> Path:

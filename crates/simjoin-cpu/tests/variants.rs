@@ -129,3 +129,32 @@ fn lists_made_by_many_threads_in_many_rounds_are_the_same_lists() {
         }
     }
 }
+
+/// More tokens than one thread opens lists for.
+#[test]
+fn lists_of_many_tokens_are_opened_by_many_threads() {
+    // Each set twice, the second time with another last token.
+    let row = |row: u32| (0..5).map(|at| 6 * (row / 2) + at + at / 4 * (row % 2)).collect();
+    let rows: testing::Rows = (0..40_000).map(row).collect();
+    let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
+    let every_other = |from| rows.iter().skip(from).step_by(2).cloned().collect::<testing::Rows>();
+    let mut found = 0;
+    for (left, right) in [(rows.clone(), None), (every_other(0), Some(every_other(1)))] {
+        let (left, right) = collections(&left, right.as_ref());
+        for (join, _) in Join::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+            let whole = Tile::whole(&join);
+            let all = techniques();
+            let of = |name: &str, threads: usize| {
+                let technique = all.iter().find(|technique| technique.name() == name).unwrap();
+                let mut pairs = run(&**technique, &join, &whole, &Room::unlimited(1000, threads));
+                pairs.sort_unstable();
+                pairs
+            };
+            let expected = of("ppjoin", 1);
+            found += expected.len();
+            assert_eq!(of("prefix-bitmap", 1), expected);
+            assert_eq!(of("prefix-bitmap", 7), expected);
+        }
+    }
+    assert_eq!(found, 2 * 20_000);
+}

@@ -189,9 +189,9 @@ impl Technique for GpuBitmap {
         let [.., narrow, wide] = survey.survival;
         let survival = [narrow, wide, wide / 3.0, wide / 9.0][place];
         let pairs = survey.pairs as f64;
-        let verified = pairs * survival * (0.4e-9 + 0.01e-9 * survey.mean_size);
+        let verified = pairs * survival * (0.7e-9 + 0.01e-9 * survey.mean_size);
         Some(Cost {
-            serial: 0.6e-3
+            serial: 0.7e-3
                 + devices * survey.tokens as f64 * 0.15e-9
                 + devices * survey.sets as f64 * 4e-9
                 + (pairs / rate[place] + verified) / power,

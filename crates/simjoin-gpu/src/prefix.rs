@@ -138,9 +138,9 @@ impl Technique for GpuPrefix {
         let entries = (survey.probe_entries + survey.build_entries) as f64 * survey.live;
         let verified = survey.list_pairs * survey.list_survival[0];
         Some(Cost {
-            serial: 2e-3
+            serial: 5e-3
                 + devices * survey.tokens as f64 * 0.15e-9
-                + devices * survey.sets as f64 * 6e-9
+                + devices * survey.sets as f64 * 5e-9
                 + entries * 0.3e-9
                 + (survey.list_pairs * 0.01e-9 + verified * (0.15e-9 + 0.01e-9 * survey.mean_size))
                     / power,

@@ -100,7 +100,7 @@ pub fn choose_for(
     if on_device {
         let guessed = guess(&coarse);
         let seconds = offered.iter().filter_map(|technique| technique.cost(&guessed, units));
-        least = seconds.map(|cost| cost.seconds(JUDGED_ON)).fold(least, f64::min);
+        least = seconds.map(|cost| cost.seconds(JUDGED_ON)).fold(1.0, f64::min);
     }
     if least < SMALL && !means.explain {
         // Signatures in lists, or of all pairs where these are few.
@@ -114,8 +114,8 @@ pub fn choose_for(
         }
     }
     // Let samples cost a fiftieth of the join, or what it takes to explain it well.
-    let few = if means.explain { 256 } else { 48 };
-    let effort = Effort::of(&coarse, least / 50.0, few);
+    let effort = Effort::of(&coarse, least / 50.0, 48);
+    let effort = Effort::pairs(effort.pairs.max(if means.explain { 256 } else { 0 }));
     let count = if on_device { 1 } else { (least / RANGE).clamp(1.0, MAX_RANGES) as usize };
     let mut choices: Vec<Choice> = Vec::new();
     for tile in ranges(&coarse, count) {
@@ -162,7 +162,7 @@ pub fn choose_for(
 }
 
 /// What may be assumed of a join without looking at its sets.
-fn guess<'a>(coarse: &Survey<'a>) -> Survey<'a> {
+pub(crate) fn guess<'a>(coarse: &Survey<'a>) -> Survey<'a> {
     let mut survey = coarse.clone();
     survey.list_pairs = 4.0 * coarse.probe_entries as f64;
     survey.list_survival = [0.05, 0.04, 0.03];

@@ -21,12 +21,14 @@ pub struct Rates {
     seen: BTreeMap<(String, bool), f64>,
     /// How much longer a technique takes beside the other side, as long as that has not been seen.
     beside: f64,
+    /// What dividing work must promise, over the better side alone.
+    worthwhile: f64,
 }
 
 impl Default for Rates {
     /// Estimates are right, and the sides are not in each other's way.
     fn default() -> Self {
-        Rates { seen: BTreeMap::new(), beside: 1.0 }
+        Rates { seen: BTreeMap::new(), beside: 1.0, worthwhile: 0.95 }
     }
 }
 
@@ -34,9 +36,14 @@ impl Rates {
     /// The largest ratio that is believed; its inverse is the smallest.
     pub const MOST: f64 = 20.0;
 
-    /// Of sides that share memory and cores.
+    /// Of sides that share memory and cores: how much they are in each other's way is hard to foresee.
     pub fn of_neighbours() -> Self {
-        Rates { beside: 1.25, ..Rates::default() }
+        Rates { beside: 1.25, worthwhile: 0.75, ..Rates::default() }
+    }
+
+    /// What dividing work must promise, over the better side alone.
+    pub fn worthwhile(&self) -> f64 {
+        self.worthwhile
     }
 
     /// By what to multiply an estimate. `beside`: while the other side works as well.

@@ -8,17 +8,21 @@
 //! The point finds itself. Each side says what the whole join would take it, and what a start costs the
 //! device; by the ratio of the two speeds follows a first point, as in the model of heterogeneous
 //! clusters, where it is the ratio of memory bandwidths. Then both say what they would take for their
-//! part, which moves the point, and so on, more often where more is at stake. Either side may get
-//! everything.
+//! part, which moves the point, and so on, more often where more is at stake. All of it follows from one
+//! look at samples of the whole line. Either side may get everything.
 
-use crate::{Effort, Join, Means, Part, Rates, Reach, Survey, Technique, Tile, reaches};
+use crate::choose::guess;
+use crate::{
+    Effort, Join, Means, Order, Part, Rates, Reach, Samples, Survey, Technique, Tile, reaches,
+};
 use simjoin_core::SetId;
+use std::ops::Range;
 
 /// The probes of all parts of a join, in a line.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
-    /// Those that have pairs.
-    parts: Vec<(Join<'a>, Part)>,
+    /// Those that have pairs, with what their probes reach.
+    parts: Vec<(Join<'a>, Part, Vec<Reach>)>,
     /// Pairs before each part, and in all.
     before: Vec<f64>,
 }
@@ -28,9 +32,11 @@ impl<'a> Line<'a> {
     pub fn new(parts: &[(Join<'a>, Part)]) -> Self {
         let (mut with_pairs, mut before) = (Vec::new(), vec![0.0]);
         for &(join, part) in parts {
-            let pairs: u64 = reaches(&join, &Tile::whole(&join)).iter().map(|one| one.pairs).sum();
+            let mut reaches = reaches(&join, &Tile::whole(&join));
+            reaches.retain(|reach| reach.pairs > 0);
+            let pairs: u64 = reaches.iter().map(|reach| reach.pairs).sum();
             if pairs > 0 {
-                with_pairs.push((join, part));
+                with_pairs.push((join, part, reaches));
                 before.push(before[before.len() - 1] + pairs as f64);
             }
         }
@@ -41,53 +47,92 @@ impl<'a> Line<'a> {
     pub fn between(&self, from: f64, to: f64) -> Vec<(Join<'a>, Part, Tile)> {
         let all = self.before[self.before.len() - 1];
         let mut tiles = Vec::new();
-        for (at, &(join, part)) in self.parts.iter().enumerate() {
+        for (at, (join, part, reaches)) in self.parts.iter().enumerate() {
             let (start, end) = (self.before[at], self.before[at + 1]);
             let local = |point: f64| match end - start {
                 // So few pairs beside so many that they do not count: they lie where they begin.
                 0.0 => f64::from(point * all > start || point >= 1.0),
                 pairs => (point * all - start) / pairs,
             };
-            let whole = Tile::whole(&join);
-            let probes = split_at(&join, local(from))..split_at(&join, local(to));
-            let tile = Tile { probes, ..whole };
-            let reaches = reaches(&join, &tile);
-            let met = reaches.iter().filter(|reach| reach.pairs > 0);
-            let met = met.fold(None, |met: Option<Tile>, reach| {
-                let Reach { probes, builds, .. } = reach.clone();
-                Some(match met {
-                    None => Tile { probes, builds },
-                    Some(met) => Tile {
-                        probes: met.probes.start..probes.end,
-                        builds: met.builds.start.min(builds.start)..met.builds.end.max(builds.end),
-                    },
-                })
-            });
-            tiles.extend(met.map(|tile| (join, part, tile)));
+            let probes = split_at(reaches, local(from))..split_at(reaches, local(to));
+            let tile = tile_of(join.order, reaches, &probes);
+            tiles.extend(tile.map(|tile| (*join, *part, tile)));
         }
         tiles
     }
 }
 
 /// The probe before which lies this share of the pairs that the length filter leaves.
-fn split_at(join: &Join<'_>, share: f64) -> SetId {
+fn split_at(reaches: &[Reach], share: f64) -> SetId {
+    let end = reaches.last().map_or(0, |reach| reach.probes.end);
     if share >= 1.0 {
-        return join.probe.len() as SetId;
+        return end;
     }
     if share <= 0.0 {
         return 0;
     }
-    let reaches = reaches(join, &Tile::whole(join));
     let all: u64 = reaches.iter().map(|reach| reach.pairs).sum();
     let mut left = all as f64 * share;
-    for reach in reaches.iter().filter(|reach| reach.pairs > 0) {
+    for reach in reaches {
         let pairs = reach.pairs as f64;
         if left < pairs {
             return reach.probes.start + (reach.probes.len() as f64 * left / pairs) as SetId;
         }
         left -= pairs;
     }
-    join.probe.len() as SetId
+    end
+}
+
+/// Those of the probes that reach something, and what they reach.
+fn tile_of(order: Order, reaches: &[Reach], within: &Range<SetId>) -> Option<Tile> {
+    let first = reaches.partition_point(|reach| reach.probes.end <= within.start);
+    let mut tile: Option<Tile> = None;
+    for reach in &reaches[first..] {
+        let probes = reach.probes.start.max(within.start)..reach.probes.end.min(within.end);
+        if probes.is_empty() {
+            break;
+        }
+        // The last one meets all that any of them does.
+        let builds = reach.of(order, probes.end - 1);
+        match &mut tile {
+            _ if builds.is_empty() => {}
+            None => tile = Some(Tile { probes, builds }),
+            Some(tile) => {
+                tile.probes.end = probes.end;
+                tile.builds.start = tile.builds.start.min(builds.start);
+                tile.builds.end = tile.builds.end.max(builds.end);
+            }
+        }
+    }
+    tile
+}
+
+/// What samples of each part of the line show.
+struct Profile<'l, 'a> {
+    line: &'l Line<'a>,
+    samples: Vec<(Part, Samples)>,
+}
+
+impl<'l, 'a> Profile<'l, 'a> {
+    /// Takes about so many seconds.
+    fn new(line: &'l Line<'a>, seconds: f64) -> Self {
+        let sampled = |(join, part, tile): (Join<'a>, Part, Tile)| {
+            let survey = Survey::new(&join, &tile);
+            let effort = Effort::of(&survey, seconds, FEW);
+            (part, Samples::new(&survey, effort))
+        };
+        Profile { line, samples: line.between(0.0, 1.0).into_iter().map(sampled).collect() }
+    }
+
+    /// What lies between two points.
+    fn between(&self, from: f64, to: f64) -> Vec<Survey<'a>> {
+        let tiles = self.line.between(from, to).into_iter();
+        let surveys = tiles.filter_map(|(join, part, tile)| {
+            let (_, samples) = self.samples.iter().find(|one| one.0 == part)?;
+            Some(Survey::new(&join, &tile).seen_in(samples))
+        });
+        surveys.filter(|survey| survey.pairs > 0).collect()
+    }
 }
 
 /// How the work is divided, and what is expected of it.
@@ -101,6 +146,12 @@ pub struct Division {
     pub device: f64,
     /// Those of it that a start takes, however little there is to do.
     pub start: f64,
+    /// What is kept back for the side that is done first: from one point to another.
+    pub kept: [f64; 2],
+    /// Seconds of the CPU and of the device for what lies before and after it.
+    pub outside: [f64; 2],
+    /// Seconds of each for all that is kept back.
+    pub inside: [f64; 2],
     /// Seconds of the CPU for everything.
     pub cpu_alone: f64,
     /// Seconds of the device for everything.
@@ -120,37 +171,30 @@ impl Division {
 /// Beginning and ending two sides at once.
 const TOGETHER: f64 = 0.2e-3;
 
-/// What dividing must promise, over the better side alone.
-const WORTHWHILE: f64 = 0.95;
-
 /// A part of the work that is next to nothing.
 const LEAST: f64 = 0.02;
+
+/// A part of the work that is small.
+const SMALL: f64 = 0.25;
 
 /// Seconds below which work is not divided, and from which on planning is done with care.
 const SHORT: f64 = 2e-3;
 const LONG: f64 = 20e-3;
 
-/// The part of the time that each look at samples may take, and list pairs to look at in any case.
-const PLANNING: f64 = 0.005;
-const FEW: usize = 64;
+/// The part of the time that a look at samples may take, and list pairs to look at in any case.
+const PLANNING: f64 = 0.03;
+const FEW: usize = 16;
 
-/// Divides a join between the CPU and a device. `rates` say how far off estimates have been.
+/// Divides a join between the CPU and a device. `rates` say how far off estimates have been; `keep_back` is
+/// the part of each side's work that whoever comes first is to do.
 pub fn divide<'a>(
     line: &Line<'a>,
     cpu: &[&dyn Technique],
     device: &[&dyn Technique],
     means: &Means<'_>,
     rates: &Rates,
+    keep_back: f64,
 ) -> Division {
-    let survey = |from: f64, to: f64, part: f64| -> Vec<Survey<'a>> {
-        let tiles = line.between(from, to).into_iter();
-        let surveys = tiles.map(|(join, _, tile)| Survey::new(&join, &tile));
-        let sampled = |survey: Survey<'a>| {
-            let effort = Effort::of(&survey, part, FEW);
-            survey.sample(effort)
-        };
-        surveys.filter(|survey| survey.pairs > 0).map(sampled).collect()
-    };
     // The technique that takes least, as far as is known here, and what its own estimate is.
     let cheapest = |survey: &Survey<'_>, offered: &[&dyn Technique], beside: bool| {
         let costs = offered.iter().enumerate().filter_map(|(at, one)| {
@@ -168,12 +212,12 @@ pub fn divide<'a>(
         };
         surveys.iter().map(of_survey).sum()
     };
-    // A first look with few samples, and a closer one where there is time for it.
-    let mut all = survey(0.0, 1.0, 0.0);
-    let shortest = of(&all, cpu, false).min(of(&all, device, false));
-    if shortest > LONG && shortest.is_finite() {
-        all = survey(0.0, 1.0, shortest * PLANNING);
-    }
+    // What may be assumed says how closely to look.
+    let tiles = line.between(0.0, 1.0).into_iter();
+    let assumed: Vec<_> = tiles.map(|(join, _, tile)| guess(&Survey::new(&join, &tile))).collect();
+    let shortest = of(&assumed, cpu, false).min(of(&assumed, device, false));
+    let profile = Profile::new(line, if shortest.is_finite() { shortest * PLANNING } else { 0.0 });
+    let all = profile.between(0.0, 1.0);
     let [cpu_alone, cpu_beside] = [false, true].map(|beside| of(&all, cpu, beside));
     let [device_alone, device_beside] = [false, true].map(|beside| of(&all, device, beside));
     let everything = |share: f64| Division {
@@ -181,6 +225,9 @@ pub fn divide<'a>(
         cpu: if share == 0.0 { cpu_alone } else { 0.0 },
         device: if share == 1.0 { device_alone } else { 0.0 },
         start: 0.0,
+        kept: [1.0 - share; 2],
+        outside: [0.0; 2],
+        inside: [0.0; 2],
         cpu_alone,
         device_alone,
         device_technique: match &all[..] {
@@ -194,30 +241,41 @@ pub fn divide<'a>(
     }
     // At best both would work all the time, each as fast as it is beside the other.
     let together = cpu_beside * device_beside / (cpu_beside + device_beside) + TOGETHER;
-    if together > WORTHWHILE * best.seconds() || best.seconds() < SHORT {
+    if together > rates.worthwhile() * best.seconds() || best.seconds() < SHORT {
         return best;
     }
-    let part = best.seconds() * PLANNING;
-    let start = of(&survey(1.0 - LEAST, 1.0, 0.0), device, true).min(device_beside);
-    let rounds = if best.seconds() < LONG { 1 } else { 3 };
-    // What each takes for a whole, the start left out: at first by what it takes for everything.
-    let (mut of_cpu, mut of_device) = (cpu_beside, device_beside - start);
-    for _ in 0..rounds {
-        let share = (of_cpu - start) / (of_cpu + of_device);
+    let start = of(&profile.between(1.0 - LEAST, 1.0), device, true).min(device_beside);
+    // The more goes to the device, the longer it takes, and the CPU the less: first by what each takes for
+    // everything, then between the points of which one was too much and the other too little.
+    let (mut enough, mut too_much) = (0.0, 1.0);
+    let mut share = cpu_beside / (cpu_beside + device_beside);
+    let steps = if best.seconds() < LONG { 4 } else { 10 };
+    for _ in 0..steps {
         if !(LEAST..=1.0 - LEAST).contains(&share) {
             break;
         }
-        let front = of(&survey(0.0, 1.0 - share, part), cpu, true);
-        let back = of(&survey(1.0 - share, 1.0, part), device, true);
+        let front = of(&profile.between(0.0, 1.0 - share), cpu, true);
+        let back = of(&profile.between(1.0 - share, 1.0), device, true);
         let together = front.max(back) + TOGETHER;
-        if together < best.seconds().min(WORTHWHILE * cpu_alone.min(device_alone)) {
+        if together < best.seconds().min(rates.worthwhile() * cpu_alone.min(device_alone)) {
             let (cpu, device) = (front + TOGETHER, back + TOGETHER);
             best = Division { share, cpu, device, start, ..best };
         }
-        if (front - back).abs() < 0.05 * together {
+        if (front - back).abs() < 0.02 * together {
             break;
         }
-        (of_cpu, of_device) = (front / (1.0 - share), (back - start).max(0.0) / share);
+        *(if front > back { &mut enough } else { &mut too_much }) = share;
+        share = f64::midpoint(enough, too_much);
+    }
+    if best.share > 0.0 && best.share < 1.0 {
+        // A side with a small part is slow: what it has begun would keep the other one waiting.
+        let later = |part: f64| if part < SMALL { (2.0 * keep_back).min(1.0) } else { keep_back };
+        let now = |part: f64| part * (1.0 - later(part));
+        let [from, to] = [now(1.0 - best.share), 1.0 - now(best.share)];
+        let side = |from, to, offered| of(&profile.between(from, to), offered, true);
+        best.kept = [from, to];
+        best.outside = [side(0.0, from, cpu), side(to, 1.0, device)];
+        best.inside = [side(from, to, cpu), (side(from, to, device) - start).max(0.0)];
     }
     best
 }
@@ -284,7 +342,7 @@ mod tests {
                         let at = 1.0 - share;
                         seconds(0.0, at, &cpu).max(seconds(at, 1.0, &device))
                     };
-                    let found = divide(&line, &[&cpu], &[&device], &means, &rates);
+                    let found = divide(&line, &[&cpu], &[&device], &means, &rates, 0.0);
                     let chosen = longer(found.share);
                     let points = (0..=1000).map(|point| longer(f64::from(point) / 1000.0));
                     let best = points.fold(f64::INFINITY, f64::min);

@@ -317,13 +317,16 @@ impl Plan {
         let on_cpu = end == End::Front;
         let Some(rest) = rest else { return self.run_lane(steps, crew, progress, sink) };
         let mut lane = Lane::default();
-        let mut next = (!steps.is_empty()).then_some((steps, None));
+        let mut next = (!steps.is_empty()).then_some(steps);
         loop {
-            let (steps, amount) = match next.take() {
-                Some(first) => first,
+            let steps = match next.take() {
+                Some(first) => {
+                    rest.begin(end, rest.outside(end));
+                    first
+                }
                 None => {
-                    let Some((tiles, amount)) = rest.take(end) else { break };
-                    rest.begin(end, amount);
+                    let Some((tiles, work)) = rest.take(end) else { break };
+                    rest.begin(end, work);
                     let steps = self.steps(tiles.clone(), on_cpu, true);
                     // What does not fit beside the other side fits the CPU alone.
                     if let Err(Error::Memory { .. }) = steps {
@@ -335,12 +338,9 @@ impl Plan {
                     let probes = |step: &Step<'_>| step.choice.tile.probes.len() as u64;
                     let more: u64 = steps.iter().map(probes).sum();
                     progress.control.total.fetch_add(more, Ordering::Relaxed);
-                    (steps, Some(amount))
+                    steps
                 }
             };
-            if amount.is_none() {
-                rest.begin(end, rest.outside(end));
-            }
             lane.add(self.run_lane(steps, crew, progress, sink)?);
             rest.done(end);
             // A device that has failed once takes nothing more.

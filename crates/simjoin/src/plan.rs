@@ -33,10 +33,10 @@ const SOON: f64 = 0.1e-3;
 
 /// Joins that are divided and estimated to take longer than this many seconds keep some of the work for
 /// the side that is done first.
-const LONG: f64 = 0.2;
+const LONG: f64 = 0.03;
 
 /// The part of such a join that is kept back.
-const KEPT_BACK: f64 = 0.1;
+const KEPT_BACK: f64 = 0.25;
 
 /// In how many units the rest is given out.
 const REST_UNITS: u32 = 1 << 12;
@@ -346,9 +346,11 @@ impl Plan {
         let rates =
             if self.is_simulated() { Rates::default() } else { rates::rates(self.threads()) };
         let means = self.means(&units, self.threads(), true);
-        let division = divide(&line, &self.refs(true), &self.refs(false), &means, &rates);
-        let Division { share, cpu, device, start, .. } = division;
         let asked_for = self.stretch.as_ref().and_then(Stretch::rest);
+        let (cpu, device) = (self.refs(true), self.refs(false));
+        let keep_back = asked_for.unwrap_or(KEPT_BACK);
+        let division = divide(&line, &cpu, &device, &means, &rates, keep_back);
+        let Division { share, start, kept: [from, to], outside, inside, .. } = division;
         let work = if share == 0.0 {
             Ok(None)
         } else if share == 1.0 {
@@ -360,11 +362,8 @@ impl Plan {
         } else if at_once || (division.seconds() < LONG && asked_for.is_none()) {
             self.split(&line, 1.0 - share, 1.0 - share).map(Some)
         } else {
-            let now = 1.0 - asked_for.unwrap_or(KEPT_BACK);
-            let (from, to) = ((1.0 - share) * now, 1.0 - share * now);
             self.split(&line, from, to).map(|work| {
-                let expected = [(1.0 - share) / cpu, share / device];
-                let rule = Rule::Balance { expected, start: [0.0, start] };
+                let rule = Rule::Balance { outside, inside, start: [0.0, start] };
                 let rest = Some(Queue::new(line, from, to, REST_UNITS, rule));
                 Some(Work { rest, ..work })
             })

@@ -38,9 +38,9 @@ impl End {
 pub(crate) enum Rule {
     /// Half of one's share.
     Halves,
-    /// As much as lets both end together. For each end: what is expected of it, as a part of all work a
-    /// second, and the seconds that each take costs beside.
-    Balance { expected: [f64; 2], start: [f64; 2] },
+    /// As much as lets both end together. For each end: the seconds expected of it for what lies outside the
+    /// queue, for everything in it, and for each take beside.
+    Balance { outside: [f64; 2], inside: [f64; 2], start: [f64; 2] },
 }
 
 /// Something that is to be done.
@@ -63,7 +63,7 @@ pub(crate) struct Queue<'a> {
 /// What is known of a side, in numbers as their bits.
 #[derive(Default)]
 struct Side {
-    /// Work that it has done, as a part of all, and the seconds that it took.
+    /// Work that it has done, as a part of all or in seconds expected of it, and the seconds that it took.
     done: AtomicU64,
     busy: AtomicU64,
     /// What it is at, and since when; 0 while it is idle.
@@ -93,12 +93,22 @@ impl<'a> Queue<'a> {
         &self.sides[end as usize]
     }
 
-    /// What lies before it, which was given to the front, or after it.
+    /// The work that lies before it, which was given to the front, or after it.
     pub(crate) fn outside(&self, end: End) -> f64 {
-        match end {
-            End::Front => self.from,
-            End::Back => 1.0 - self.to,
+        match (self.rule, end) {
+            (Rule::Balance { outside, .. }, _) => outside[end as usize],
+            (Rule::Halves, End::Front) => self.from,
+            (Rule::Halves, End::Back) => 1.0 - self.to,
         }
+    }
+
+    /// The work in so many units of it.
+    fn inside(&self, end: End, units: u32) -> f64 {
+        let all = match self.rule {
+            Rule::Balance { inside, .. } => inside[end as usize],
+            Rule::Halves => self.to - self.from,
+        };
+        all * f64::from(units) / f64::from(self.units)
     }
 
     /// A side takes nothing more.
@@ -106,10 +116,10 @@ impl<'a> Queue<'a> {
         self.side(end).ended.store(true, Ordering::SeqCst);
     }
 
-    /// A side begins with a part of all work.
-    pub(crate) fn begin(&self, end: End, amount: f64) {
+    /// A side begins with some work.
+    pub(crate) fn begin(&self, end: End, work: f64) {
         store(&self.side(end).since, self.clock.elapsed().as_secs_f64());
-        store(&self.side(end).taken, amount);
+        store(&self.side(end).taken, work);
     }
 
     /// It has done what it began with.
@@ -122,8 +132,8 @@ impl<'a> Queue<'a> {
         store(&side.busy, load(&side.busy) + seconds);
     }
 
-    /// Takes some of the work at one end, as a part of all, and tells what it is. A side that gets nothing
-    /// has ended.
+    /// Takes some of the work at one end, and tells what it is and how much. A side that gets nothing has
+    /// ended.
     pub(crate) fn take(&self, end: End) -> Option<(Vec<Queued<'a>>, f64)> {
         let mut taken = self.take_units(end, |left| self.amount(end, left));
         if taken.is_none() {
@@ -140,8 +150,8 @@ impl<'a> Queue<'a> {
             unit if unit == self.units => self.to,
             unit => self.from + (self.to - self.from) * f64::from(unit) / f64::from(self.units),
         };
-        let (from, to) = (point(taken.start), point(taken.end));
-        Some((self.line.between(from, to), to - from))
+        let tiles = self.line.between(point(taken.start), point(taken.end));
+        Some((tiles, self.inside(end, taken.len() as u32)))
     }
 
     fn take_units(&self, end: End, amount: impl Fn(u32) -> u32) -> Option<Range<u32>> {
@@ -177,37 +187,36 @@ impl<'a> Queue<'a> {
             let (done, busy) = (load(&side.done), load(&side.busy));
             (done > 0.0 && busy > 0.0).then(|| done / busy)
         };
-        let all = f64::from(left);
-        let (expected, start) = match self.rule {
+        let start = match self.rule {
             Rule::Halves => {
                 let share = match (measured(own), measured(other)) {
                     (Some(own), Some(other)) => own / (own + other),
                     _ => 0.25,
                 };
-                return ((all * share / 2.0) as u32).clamp(1, left);
+                return ((f64::from(left) * share / 2.0) as u32).clamp(1, left);
             }
-            Rule::Balance { expected, start } => (expected, start),
+            Rule::Balance { start, .. } => start,
         };
-        let (at, beside) = (end as usize, end.other() as usize);
-        let own_rate = measured(own).unwrap_or(expected[at]);
+        // Seconds of work that are done in a second; one, unless something else was seen.
+        let own_speed = measured(own).unwrap_or(1.0);
+        let mut other_speed = measured(other).unwrap_or(1.0);
         // The other side may be slower than expected, and not have ended anything yet.
         let (taken, since) = (load(&other.taken), load(&other.since));
         let elapsed = (self.clock.elapsed().as_secs_f64() - since).max(1e-9);
-        let mut other_rate = measured(other).unwrap_or(expected[beside]);
         let mut wait = 0.0;
         if taken > 0.0 {
-            let late = elapsed > taken / other_rate;
-            if late {
+            if elapsed > taken / other_speed {
                 // As far as can be told, it is almost there.
-                other_rate = taken / (1.25 * elapsed);
+                other_speed = taken / (1.25 * elapsed);
             }
-            wait = (taken / other_rate - elapsed).max(0.0);
+            wait = (taken / other_speed - elapsed).max(0.0);
         }
-        // own start + x / own rate = wait + other start + (rest - x) / other rate
-        let unit = (self.to - self.from) / f64::from(self.units);
-        let rest = all * unit;
-        let together = wait + start[beside] - start[at] + rest / other_rate;
-        let amount = together / (1.0 / own_rate + 1.0 / other_rate) / unit;
+        // own start + x * own unit = wait + other start + (all - x) * other unit
+        let all = f64::from(left);
+        let own_unit = self.inside(end, 1) / own_speed;
+        let other_unit = self.inside(end.other(), 1) / other_speed;
+        let together = wait + start[end.other() as usize] - start[end as usize] + all * other_unit;
+        let amount = together / (own_unit + other_unit);
         // A little that is left over is not worth another start.
         if amount > 0.85 * all {
             left
@@ -251,7 +260,11 @@ mod tests {
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.3").unwrap());
         let parts = Join::parts(&left, right.as_ref(), true, bounds);
         let line = Line::new(&parts);
-        let balance = |cpu, device| Rule::Balance { expected: [cpu, device], start: [0.0, 1e-4] };
+        let balance = |cpu, device| Rule::Balance {
+            outside: [0.0; 2],
+            inside: [cpu, device],
+            start: [0.0, 1e-4],
+        };
         for rule in [Rule::Halves, balance(1.0, 1.0), balance(1e-3, 1e3), balance(1e3, 1e-3)] {
             for (units, pauses) in [(64, [0, 0]), (1, [0, 0]), (1000, [300, 10]), (1000, [10, 300])]
             {
@@ -291,24 +304,32 @@ mod tests {
         let (left, _) = sets();
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.3").unwrap());
         let line = Line::new(&Join::parts(&left, None, false, bounds));
-        let amount = |expected, start, cpu_at: f64| {
-            let rule = Rule::Balance { expected, start };
-            let queue = Queue::new(line.clone(), 0.4, 0.6, 1000, rule);
+        let queue = |inside, start| {
+            let rule = Rule::Balance { outside: [0.8; 2], inside, start };
+            Queue::new(line.clone(), 0.4, 0.6, 1000, rule)
+        };
+        let amount = |inside, start, cpu_at: f64| {
+            let queue = queue(inside, start);
             if cpu_at > 0.0 {
                 queue.begin(End::Front, cpu_at);
             }
             queue.amount(End::Back, 1000)
         };
         // As fast as each other, and both free: half. Three times as fast: three quarters.
-        assert!((480..=520).contains(&amount([1.0, 1.0], [0.0; 2], 0.0)));
-        assert!((730..=770).contains(&amount([1.0, 3.0], [0.0; 2], 0.0)));
+        assert!((480..=520).contains(&amount([0.2, 0.2], [0.0; 2], 0.0)));
+        assert!((730..=770).contains(&amount([0.6, 0.2], [0.0; 2], 0.0)));
         // The other one is busy for as long as this one would take for everything, or a start costs more.
-        assert_eq!(amount([1.0, 1.0], [0.0; 2], 0.3), 1000);
-        assert_eq!(amount([1.0, 1.0], [0.0, 1.0], 0.0), 0);
+        assert_eq!(amount([0.2, 0.2], [0.0; 2], 0.3), 1000);
+        assert_eq!(amount([0.2, 0.2], [0.0, 1.0], 0.0), 0);
+        // What took three times as long as expected is expected to do so again.
+        let slow = queue([0.2, 0.2], [0.0; 2]);
+        slow.begin(End::Back, 0.01);
+        std::thread::sleep(Duration::from_millis(30));
+        slow.done(End::Back);
+        assert!(slow.amount(End::Back, 1000) <= 270);
         // Nobody else is there.
-        let rule = Rule::Balance { expected: [1.0, 1.0], start: [0.0, 1.0] };
-        let queue = Queue::new(line, 0.0, 1.0, 1000, rule);
+        let queue = queue([0.2, 0.2], [0.0, 1.0]);
         assert!(queue.take(End::Back).is_none());
-        assert!(queue.take(End::Front).is_some_and(|(_, amount)| amount == 1.0));
+        assert!(queue.take(End::Front).is_some_and(|(_, work)| work == 0.2));
     }
 }

@@ -1,8 +1,8 @@
 //! How do prefix tokens become lists?
 //!
 //! Two passes over the prefixes, each shared by all threads. The first counts how often each token
-//! stands in a prefix, a part of the sets at a time, which says where in its list each part begins
-//! to write; the second writes. Tokens under which no pair meets get no list. Whatever the parts, a
+//! stands in a prefix, a part of the sets at a time, which says, a part of the tokens at a time, where in
+//! its list each part begins to write; the second writes. Tokens under which no pair meets get no list. Whatever the parts, a
 //! list has its sets in rising order.
 
 use super::{BuildClass, NONE, weigh};
@@ -190,28 +190,6 @@ impl<'a, const W: usize> Side<'a, W> {
         4 * (tokens + self.starts.len()) as u64
     }
 
-    /// How often each token of a block stands in a prefix.
-    fn counts(&self, block: &Range<usize>) -> [u32; BLOCK] {
-        let mut counts = [0; BLOCK];
-        for part in &self.parts {
-            for (sum, &more) in counts.iter_mut().zip(&part.cursors[block.clone()]) {
-                *sum += more;
-            }
-        }
-        counts
-    }
-
-    /// Tells each part where its entries of a block's tokens go, from where those of all parts do.
-    fn place(&mut self, block: &Range<usize>, next: &mut [u32; BLOCK]) {
-        for part in &mut self.parts {
-            for (cursor, next) in part.cursors[block.clone()].iter_mut().zip(next.iter_mut()) {
-                let count = *cursor;
-                *cursor = *next;
-                *next = if *next == DEAD { DEAD } else { *next + count };
-            }
-        }
-    }
-
     /// How many entries the lists have.
     pub(super) fn entries(&self, lists: Range<usize>) -> usize {
         (self.starts[lists.end] - self.starts[lists.start]) as usize
@@ -250,51 +228,138 @@ impl<'a, const W: usize> Side<'a, W> {
 /// Tokens that are looked at together.
 const BLOCK: usize = 256;
 
+/// Tokens whose lists are opened by one thread.
+const CHUNK: usize = 128 * BLOCK;
+
+/// Some tokens, and what all parts of the one or two sides know of them.
+struct Chunk<'c> {
+    first: TokenId,
+    /// For each side, the cursors of each of its parts.
+    cursors: [Vec<&'c mut [u32]>; 2],
+    /// How many of the tokens have pairs, and how many entries their lists have on each side.
+    live: usize,
+    entries: [u32; 2],
+    /// Where these tokens go, and for each side where their lists begin.
+    tokens: &'c mut [TokenId],
+    starts: [&'c mut [u32]; 2],
+}
+
 /// Gives each token with pairs a list on every side, and tells each part where its entries go; the
 /// result are these tokens. Counts of all parts are summed up for a block of tokens at a time, so this
 /// takes no room beside what it leaves.
 pub(super) fn open_lists<const W: usize>(sides: &mut [Side<'_, W>]) -> Vec<TokenId> {
     let lonely = sides[0].sets.lonely_tokens();
     let universe = sides[0].parts[0].cursors.len();
-    let blocks = (0..universe).step_by(BLOCK).map(|start| start..universe.min(start + BLOCK));
-    let counts = |sides: &[Side<'_, W>], block: &Range<usize>| {
-        let of = |side: usize| sides.get(side).map_or([0; BLOCK], |side| side.counts(block));
-        [of(0), of(1)]
-    };
     let alone = sides.len() == 1;
-    let has_pairs = |left: u32, right: u32| if alone { left > 1 } else { left > 0 && right > 0 };
-    let mut live = 0;
-    for block in blocks.clone() {
-        let [left, right] = counts(sides, &block);
-        live += left.iter().zip(&right).filter(|of| has_pairs(*of.0, *of.1)).count();
+    let mut cursors: [Vec<_>; 2] = [Vec::new(), Vec::new()];
+    for (side, cursors) in sides.iter_mut().zip(&mut cursors) {
+        cursors.extend(side.parts.iter_mut().map(|part| part.cursors.chunks_mut(CHUNK)));
     }
-    let mut tokens = Vec::with_capacity(live);
-    for side in &mut *sides {
-        side.starts = Vec::with_capacity(live + 1);
-    }
+    let chunk = |start: usize| Chunk {
+        first: lonely + start as TokenId,
+        cursors: cursors
+            .each_mut()
+            .map(|parts| parts.iter_mut().flat_map(Iterator::next).collect()),
+        live: 0,
+        entries: [0; 2],
+        tokens: &mut [],
+        starts: [&mut [], &mut []],
+    };
+    let mut chunks: Vec<Chunk<'_>> = (0..universe).step_by(CHUNK).map(chunk).collect();
+    in_parallel(&mut chunks, |chunk| chunk.count(alone));
+    let live = chunks.iter().map(|chunk| chunk.live).sum();
+    let mut tokens = vec![0; live];
+    let mut starts = [vec![0; live + 1], vec![0; if alone { 0 } else { live + 1 }]];
     let mut ends = [0; 2];
-    for block in blocks {
-        let counts = counts(sides, &block);
-        let mut next = [[DEAD; BLOCK]; 2];
-        for at in 0..block.len() {
-            if !has_pairs(counts[0][at], counts[1][at]) {
-                continue;
-            }
-            tokens.push(lonely + (block.start + at) as TokenId);
-            for (side, of) in sides.iter_mut().enumerate() {
-                of.starts.push(ends[side]);
-                next[side][at] = ends[side];
-                ends[side] += counts[side][at];
-            }
+    let (mut tokens_left, mut starts_left) =
+        (&mut tokens[..], starts.each_mut().map(|of| &mut of[..]));
+    for chunk in &mut chunks {
+        // Until it is known better, entries are where they begin.
+        for (end, entries) in ends.iter_mut().zip(&mut chunk.entries) {
+            *end += std::mem::replace(entries, *end);
         }
-        for (side, next) in sides.iter_mut().zip(&mut next) {
-            side.place(&block, next);
+        (chunk.tokens, tokens_left) = tokens_left.split_at_mut(chunk.live);
+        for (of, left) in chunk.starts.iter_mut().zip(&mut starts_left) {
+            let count = chunk.live.min(left.len());
+            (*of, *left) = std::mem::take(left).split_at_mut(count);
         }
     }
-    for (side, end) in sides.iter_mut().zip(ends) {
-        side.starts.push(end);
+    for (left, end) in starts_left.iter_mut().zip(ends) {
+        if let [last] = left {
+            *last = end;
+        }
+    }
+    in_parallel(&mut chunks, |chunk| chunk.open(alone));
+    drop(chunks);
+    for (side, starts) in sides.iter_mut().zip(starts) {
+        side.starts = starts;
     }
     tokens
+}
+
+impl Chunk<'_> {
+    fn blocks(&self) -> impl Iterator<Item = Range<usize>> + use<> {
+        let tokens = self.cursors[0].first().map_or(0, |cursors| cursors.len());
+        (0..tokens).step_by(BLOCK).map(move |start| start..tokens.min(start + BLOCK))
+    }
+
+    /// How often each token of a block stands in a prefix, on each side, and whether it has pairs.
+    fn counts(&self, block: &Range<usize>, alone: bool) -> ([[u32; BLOCK]; 2], [bool; BLOCK]) {
+        let mut counts = [[0; BLOCK]; 2];
+        for (counts, parts) in counts.iter_mut().zip(&self.cursors) {
+            for part in parts {
+                for (sum, &more) in counts.iter_mut().zip(&part[block.clone()]) {
+                    *sum += more;
+                }
+            }
+        }
+        let [left, right] = &counts;
+        let has_pairs =
+            std::array::from_fn(
+                |at| {
+                    if alone { left[at] > 1 } else { left[at] > 0 && right[at] > 0 }
+                },
+            );
+        (counts, has_pairs)
+    }
+
+    fn count(&mut self, alone: bool) {
+        for block in self.blocks() {
+            let (counts, has_pairs) = self.counts(&block, alone);
+            self.live += has_pairs.iter().filter(|&&live| live).count();
+            for (entries, counts) in self.entries.iter_mut().zip(&counts) {
+                let of_live = |(&count, &live): (&u32, &bool)| if live { count } else { 0 };
+                *entries += counts.iter().zip(&has_pairs).map(of_live).sum::<u32>();
+            }
+        }
+    }
+
+    /// Says where lists begin, the first where `entries` says.
+    fn open(&mut self, alone: bool) {
+        let mut list = 0;
+        for block in self.blocks() {
+            let (counts, has_pairs) = self.counts(&block, alone);
+            let mut next = [[DEAD; BLOCK]; 2];
+            for at in (0..block.len()).filter(|&at| has_pairs[at]) {
+                self.tokens[list] = self.first + (block.start + at) as TokenId;
+                for side in 0..if alone { 1 } else { 2 } {
+                    self.starts[side][list] = self.entries[side];
+                    next[side][at] = self.entries[side];
+                    self.entries[side] += counts[side][at];
+                }
+                list += 1;
+            }
+            // Each part's entries of a token come after those of the part before.
+            for (parts, next) in self.cursors.iter_mut().zip(&mut next) {
+                for part in parts {
+                    for (cursor, next) in part[block.clone()].iter_mut().zip(next.iter_mut()) {
+                        let count = std::mem::replace(cursor, *next);
+                        *next = if *next == DEAD { DEAD } else { *next + count };
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// Cuts stretches into parts with about so many tokens each; one part at least.

@@ -1,0 +1,428 @@
+//! What do a few sets tell about a join?
+//!
+//! The samples of a tile are:
+//!
+//! * some build sets, by which the lengths of the prefix lists are estimated; each token remembers
+//!   a few sets that have it;
+//! * some prefix tokens of probes, each meeting one of the sets that its token remembers: list pairs;
+//! * some pairs that the length filter leaves.
+//!
+//! They depend on the sets alone, so the same join is planned the same way every time. Each pair is kept
+//! with what became of it, so that one look at a tile tells about every part of it as well, and what is
+//! said of two parts differs by what is in them, not by chance.
+
+use crate::{Join, Survey, WIDTHS};
+use simjoin_core::{SetId, TokenId};
+use simjoin_kernels::bitmap::Kernels;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// How many samples of each kind a survey takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Build sets.
+    pub sets: usize,
+    /// List pairs, and four times as many pairs.
+    pub pairs: usize,
+}
+
+impl Effort {
+    /// About as much as can be done in so many seconds, but no fewer than some list pairs of small sets.
+    pub fn of(survey: &Survey<'_>, seconds: f64, few: usize) -> Self {
+        // With all that belongs to it, a sample of sets of up to 25 tokens takes about two microseconds.
+        let large = (survey.mean_size / 25.0).max(1.0);
+        let few = (few as f64 / large).max(8.0) as usize;
+        Self::pairs(((seconds / (2e-6 * large)) as usize).clamp(few, 4_000))
+    }
+
+    /// So many list pairs, and what belongs to them.
+    pub fn pairs(pairs: usize) -> Self {
+        Effort { sets: 8 * pairs, pairs }
+    }
+}
+
+/// A pair that the length filter leaves.
+#[derive(Debug)]
+struct Pair {
+    probe: SetId,
+    build: SetId,
+    /// Whether signatures of each width are close enough.
+    close: [bool; WIDTHS.len()],
+}
+
+/// A pair of sets under a common prefix token.
+#[derive(Debug)]
+struct ListPair {
+    probe: SetId,
+    build: SetId,
+    /// Where the token stands in the two.
+    positions: [u32; 2],
+    /// Whether signatures of what follows are close enough, for the first three widths.
+    close: [bool; 3],
+    /// Whether the position filter leaves it.
+    placed: bool,
+    /// Whether it must be looked at more closely: signatures of 64 bits are close but do not tell the
+    /// overlap, and the tokens just before differ.
+    open: bool,
+}
+
+/// What was seen of a tile.
+#[derive(Debug, Default)]
+pub struct Samples {
+    pairs: Vec<Pair>,
+    list_pairs: Vec<ListPair>,
+    /// List pairs that each of those stands for.
+    each: f64,
+    /// The part of the prefix tokens that stand in more than one row.
+    live: f64,
+}
+
+impl Samples {
+    /// Looks at some of the sets of a tile.
+    pub fn new(of: &Survey<'_>, effort: Effort) -> Self {
+        let mut samples = Samples::default();
+        if of.pairs > 0 {
+            samples.take_pairs(of, 4 * effort.pairs);
+            samples.take_list_pairs(of, effort);
+        }
+        samples
+    }
+
+    fn take_pairs(&mut self, of: &Survey<'_>, count: usize) {
+        let Join { probe, build, bounds, order } = of.join;
+        let top = build.universe().saturating_sub(1);
+        let pick = Pick::new(of.reaches.iter().map(|reach| reach.pairs));
+        let mut random = Random::default();
+        for _ in 0..count {
+            let reach = &of.reaches[pick.one(&mut random)];
+            let r = reach.probes.start + random.below(reach.probes.len() as u64) as SetId;
+            let met = reach.of(order, r);
+            if met.is_empty() {
+                continue;
+            }
+            let s = met.start + random.below(met.len() as u64) as SetId;
+            let (probe, build) = (probe.set(r), build.set(s));
+            let budget = bounds.budget(probe.len() as u32, build.len() as u32);
+            let distances = [
+                distance::<1>(probe, build, top),
+                distance::<2>(probe, build, top),
+                distance::<4>(probe, build, top),
+                distance::<8>(probe, build, top),
+            ];
+            let close = distances.map(|distance| distance as i64 <= budget);
+            self.pairs.push(Pair { probe: r, build: s, close });
+        }
+    }
+
+    fn take_list_pairs(&mut self, of: &Survey<'_>, effort: Effort) {
+        let Join { probe, build, bounds, order } = of.join;
+        let lonely = build.lonely_tokens();
+        let top = build.universe().saturating_sub(1);
+        let mut random = Random::default();
+        // The sampled build sets: how many have each token in their prefix, and some that do.
+        let mut lists = Lists::new((build.universe() - lonely) as usize);
+        let mut builds = 0u64;
+        for set in every(&of.tile.builds, effort.sets, &mut random) {
+            let prefix = of.prefixes[build.class_of(set) as usize] as usize;
+            for (position, &token) in (0..).zip(&build.set(set)[..prefix]) {
+                if token >= lonely {
+                    lists.add(token - lonely, (set, position), &mut random);
+                }
+            }
+            builds += 1;
+        }
+        // The prefix tokens of sampled probes, each with all the sampled sets that it meets.
+        let mut entries: Vec<(SetId, u32)> = Vec::new();
+        let mut met = Vec::new();
+        let (mut probes, mut prefix_tokens, mut live) = (0u64, 0u64, 0u64);
+        for set in every(&of.tile.probes, effort.sets, &mut random) {
+            let reach = &of.reaches[probe.class_of(set) as usize];
+            prefix_tokens += u64::from(reach.prefix);
+            for (position, &token) in (0..).zip(&probe.set(set)[..reach.prefix as usize]) {
+                if token >= lonely {
+                    live += 1;
+                    let count = lists.get(token - lonely).count;
+                    if count > 0 {
+                        entries.push((set, position));
+                        met.push(u64::from(count));
+                    }
+                }
+            }
+            probes += 1;
+        }
+        self.live = live as f64 / prefix_tokens.max(1) as f64;
+        let total: u64 = met.iter().sum();
+        if total == 0 {
+            return;
+        }
+        let scale = |range: &Range<SetId>, taken: u64| range.len() as f64 / taken.max(1) as f64;
+        let all = total as f64 * scale(&of.tile.builds, builds) * scale(&of.tile.probes, probes);
+        self.each = all / effort.pairs as f64;
+        let pick = Pick::new(met.into_iter());
+        for _ in 0..effort.pairs {
+            let (r, i) = entries[pick.one(&mut random)];
+            let token = probe.set(r)[i as usize];
+            let (s, j) = lists.one(token - lonely, &mut random);
+            let reach = &of.reaches[probe.class_of(r) as usize];
+            // Nor does a set meet itself.
+            if !reach.of(order, r).contains(&s) {
+                continue;
+            }
+            let (probe, build) = (probe.set(r), build.set(s));
+            let positions = [i, j];
+            let (i, j) = (i as usize, j as usize);
+            let sizes = [probe.len() as u32, build.len() as u32];
+            let required = bounds.required_overlap(sizes[0], sizes[1]) as usize;
+            let placed = probe.len() - i >= required && build.len() - j >= required;
+            let budget = bounds.budget(sizes[0], sizes[1]) - (i + j) as i64;
+            let first = i == 0 || j == 0 || probe[i - 1] != build[j - 1];
+            let (probe, build) = (&probe[i..], &build[j..]);
+            let distances = [
+                distance::<1>(probe, build, top),
+                distance::<2>(probe, build, top),
+                distance::<4>(probe, build, top),
+            ];
+            let close = distances.map(|distance| distance as i64 <= budget);
+            let open = close[0] && first && top - token >= 64;
+            self.list_pairs.push(ListPair { probe: r, build: s, positions, close, placed, open });
+        }
+    }
+
+    /// Says what they show of a tile: that of which they are, or one in it.
+    pub(crate) fn show(&self, of: &mut Survey<'_>) {
+        let Join { probe, build, order, .. } = of.join;
+        let reach_of = |r: SetId| {
+            let inside = of.tile.probes.contains(&r);
+            inside.then(|| &of.reaches[probe.class_of(r) as usize])
+        };
+        let meets =
+            |r: SetId, s: SetId| reach_of(r).is_some_and(|reach| reach.of(order, r).contains(&s));
+        let (mut close, mut taken) = ([0u32; WIDTHS.len()], 0u32);
+        for pair in self.pairs.iter().filter(|pair| meets(pair.probe, pair.build)) {
+            add(&mut close, pair.close);
+            taken += 1;
+        }
+        // Of all the pairs that were looked at, a tenth of one more: what was not seen may still be there.
+        let unseen = 0.1 / (self.pairs.len() + 1) as f64;
+        let survival = close.map(|count| f64::from(count) / f64::from(taken + 1) + unseen);
+        let (mut met, mut close, mut placed, mut open, mut before) = (0u32, [0u32; 3], 0, 0, 0u64);
+        for pair in &self.list_pairs {
+            let &ListPair { probe: r, build: s, positions: [i, j], .. } = pair;
+            let listed = |prefix: u32| i < prefix && j < of.prefixes[build.class_of(s) as usize];
+            if !meets(r, s) || !reach_of(r).is_some_and(|reach| listed(reach.prefix)) {
+                continue;
+            }
+            met += 1;
+            placed += u32::from(pair.placed);
+            add(&mut close, pair.close);
+            if pair.open {
+                open += 1;
+                before += u64::from(i + j);
+            }
+        }
+        let part = |count: u32| f64::from(count) / f64::from(met.max(1));
+        of.live = self.live;
+        of.survival = survival;
+        of.list_pairs = self.each * f64::from(met);
+        of.list_survival = close.map(part);
+        of.list_position = part(placed);
+        of.list_open = part(open);
+        of.list_before = before as f64 / f64::from(met.max(1));
+    }
+}
+
+fn add<const N: usize>(counts: &mut [u32; N], found: [bool; N]) {
+    for (count, found) in counts.iter_mut().zip(found) {
+        *count += u32::from(found);
+    }
+}
+
+/// In how many bits the signatures of two sets differ.
+fn distance<const W: usize>(r: &[TokenId], s: &[TokenId], top: TokenId) -> u64 {
+    let kernels = Kernels::<W>::best();
+    kernels.distance(&kernels.signature(r, top), &kernels.signature(s, top))
+}
+
+/// What the sampled build sets show of the list of a token.
+#[derive(Clone, Copy, Default)]
+struct List {
+    count: u32,
+    /// Where some of its sets are remembered.
+    place: u32,
+}
+
+/// Of a list, so many sets at most are remembered, each as likely as the others.
+const REMEMBERED: usize = 8;
+
+/// Lists by token.
+struct Lists {
+    by_token: ByToken,
+    /// Sets, and where the token stands in them.
+    remembered: Vec<[(SetId, u32); REMEMBERED]>,
+}
+
+/// Of a large universe most tokens have no list, and room for all would take longer to make than the
+/// samples.
+enum ByToken {
+    All(Vec<List>),
+    Some(HashMap<TokenId, List>),
+}
+
+impl Lists {
+    const LARGE: usize = 1 << 17;
+
+    fn new(tokens: usize) -> Self {
+        let by_token = if tokens > Self::LARGE {
+            ByToken::Some(HashMap::new())
+        } else {
+            ByToken::All(vec![List::default(); tokens])
+        };
+        Lists { by_token, remembered: Vec::new() }
+    }
+
+    fn add(&mut self, token: TokenId, entry: (SetId, u32), random: &mut Random) {
+        let list = match &mut self.by_token {
+            ByToken::All(lists) => &mut lists[token as usize],
+            ByToken::Some(lists) => lists.entry(token).or_default(),
+        };
+        if list.count == 0 {
+            list.place = self.remembered.len() as u32;
+            self.remembered.push([entry; REMEMBERED]);
+        }
+        let at = match list.count as usize {
+            early if early < REMEMBERED => early,
+            later => random.below(later as u64 + 1) as usize,
+        };
+        list.count += 1;
+        if let Some(place) = self.remembered[list.place as usize].get_mut(at) {
+            *place = entry;
+        }
+    }
+
+    fn get(&self, token: TokenId) -> List {
+        match &self.by_token {
+            ByToken::All(lists) => lists[token as usize],
+            ByToken::Some(lists) => lists.get(&token).copied().unwrap_or_default(),
+        }
+    }
+
+    /// One of the sets of a list that has some.
+    fn one(&self, token: TokenId, random: &mut Random) -> (SetId, u32) {
+        let List { count, place } = self.get(token);
+        let known = (count as usize).min(REMEMBERED);
+        self.remembered[place as usize][random.below(known as u64) as usize]
+    }
+}
+
+/// About so many sets of a range, in order, at random distances.
+fn every<'r>(
+    range: &Range<SetId>,
+    count: usize,
+    random: &mut Random,
+) -> impl Iterator<Item = SetId> + 'r {
+    let step = (range.len() / count.max(1)).max(1) as u64;
+    let mut random = Random(random.below(u64::MAX));
+    let end = u64::from(range.end);
+    let mut at = u64::from(range.start) + random.below(step);
+    std::iter::from_fn(move || {
+        let set = at;
+        at += if step == 1 { 1 } else { 1 + random.below(2 * step - 1) };
+        (set < end).then_some(set as SetId)
+    })
+}
+
+/// Picks a number with a probability that follows its weight.
+struct Pick(Vec<u64>);
+
+impl Pick {
+    fn new(weights: impl Iterator<Item = u64>) -> Self {
+        let mut sum = 0;
+        Pick(
+            weights
+                .map(|weight| {
+                    sum += weight;
+                    sum
+                })
+                .collect(),
+        )
+    }
+
+    fn one(&self, random: &mut Random) -> usize {
+        let total = self.0.last().copied().unwrap_or(0);
+        let ticket = random.below(total.max(1));
+        self.0.partition_point(|&sum| sum <= ticket)
+    }
+}
+
+/// The same numbers every time (splitmix64), for samples.
+#[derive(Debug, Default)]
+pub struct Random(u64);
+
+impl Random {
+    /// A number below a limit.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let z = z ^ (z >> 31);
+        ((u128::from(z) * u128::from(limit)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Tile, build_prefixes, reaches};
+    use simjoin_core::{Bounds, Measure, Predicate, RawSets, prepare};
+    use std::collections::BTreeSet;
+
+    /// Pairs of a tile under each common prefix token, one by one.
+    fn list_pairs(join: &Join<'_>, tile: &Tile) -> u64 {
+        let reaches = reaches(join, tile);
+        let prefixes = build_prefixes(join, tile, &reaches);
+        let mut met = 0;
+        for r in tile.probes.clone() {
+            let reach = &reaches[join.probe.class_of(r) as usize];
+            for s in reach.of(join.order, r) {
+                let prefix = prefixes[join.build.class_of(s) as usize] as usize;
+                let build = &join.build.set(s)[..prefix];
+                let probe = &join.probe.set(r)[..reach.prefix as usize];
+                met += probe.iter().filter(|token| build.contains(token)).count() as u64;
+            }
+        }
+        met
+    }
+
+    #[test]
+    fn samples_of_a_tile_tell_about_its_parts() {
+        let mut random = Random::default();
+        let mut rows = |count: u32| {
+            let mut raw = RawSets::default();
+            for row in 0..count {
+                let tokens = (0..6 + row % 13).map(|_| {
+                    let [a, b] = [0; 2].map(|_| random.below(60) as u32);
+                    a * b / 8
+                });
+                raw.push(&tokens.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
+            }
+            raw
+        };
+        let (left, right) = prepare(rows(900), Some(rows(700)), 1000).unwrap();
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
+        for (join, _) in Join::parts(&left, right.as_ref(), true, bounds) {
+            let whole = Tile::whole(&join);
+            let samples = Samples::new(&Survey::new(&join, &whole), Effort::pairs(20_000));
+            let (probes, builds) = (join.probe.len() as SetId, join.build.len() as SetId);
+            let front = Tile { probes: 0..probes / 2, builds: whole.builds.clone() };
+            let back = Tile { probes: probes / 2..probes, builds: builds / 4..builds };
+            for tile in [whole, front, back] {
+                let survey = Survey::new(&join, &tile).seen_in(&samples);
+                let expected = list_pairs(&join, &tile) as f64;
+                assert!(expected > 1000.0);
+                let ratio = survey.list_pairs / expected;
+                assert!((0.9..1.1).contains(&ratio), "{tile:?}: {ratio}");
+                assert!(survey.survival.is_sorted_by(|wide, narrow| wide >= narrow));
+            }
+        }
+    }
+}
