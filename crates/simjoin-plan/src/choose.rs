@@ -100,6 +100,7 @@ pub fn choose_for(
     if on_device {
         let guessed = guess(&coarse);
         let seconds = offered.iter().filter_map(|technique| technique.cost(&guessed, units));
+        // No more samples are taken for longer ones.
         least = seconds.map(|cost| cost.seconds(JUDGED_ON)).fold(1.0, f64::min);
     }
     if least < SMALL && !means.explain {

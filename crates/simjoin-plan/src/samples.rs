@@ -164,7 +164,7 @@ impl Samples {
             let token = probe.set(r)[i as usize];
             let (s, j) = lists.one(token - lonely, &mut random);
             let reach = &of.reaches[probe.class_of(r) as usize];
-            // Nor does a set meet itself.
+            // Out of reach; and a set does not meet itself.
             if !reach.of(order, r).contains(&s) {
                 continue;
             }

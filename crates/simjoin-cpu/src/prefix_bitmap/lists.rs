@@ -2,8 +2,8 @@
 //!
 //! Two passes over the prefixes, each shared by all threads. The first counts how often each token
 //! stands in a prefix, a part of the sets at a time, which says, a part of the tokens at a time, where in
-//! its list each part begins to write; the second writes. Tokens under which no pair meets get no list. Whatever the parts, a
-//! list has its sets in rising order.
+//! its list each part begins to write; the second writes. Tokens under which no pair meets get no list.
+//! Whatever the parts, a list has its sets in rising order.
 
 use super::{BuildClass, NONE, weigh};
 use rayon::prelude::*;
@@ -236,8 +236,9 @@ struct Chunk<'c> {
     first: TokenId,
     /// For each side, the cursors of each of its parts.
     cursors: [Vec<&'c mut [u32]>; 2],
-    /// How many of the tokens have pairs, and how many entries their lists have on each side.
+    /// How many of the tokens have pairs.
     live: usize,
+    /// How many entries their lists have on each side; later, where the next list begins among all.
     entries: [u32; 2],
     /// Where these tokens go, and for each side where their lists begin.
     tokens: &'c mut [TokenId],
@@ -274,7 +275,7 @@ pub(super) fn open_lists<const W: usize>(sides: &mut [Side<'_, W>]) -> Vec<Token
     let (mut tokens_left, mut starts_left) =
         (&mut tokens[..], starts.each_mut().map(|of| &mut of[..]));
     for chunk in &mut chunks {
-        // Until it is known better, entries are where they begin.
+        // Where the lists of the chunk before end, those of this one begin.
         for (end, entries) in ends.iter_mut().zip(&mut chunk.entries) {
             *end += std::mem::replace(entries, *end);
         }
@@ -314,12 +315,8 @@ impl Chunk<'_> {
             }
         }
         let [left, right] = &counts;
-        let has_pairs =
-            std::array::from_fn(
-                |at| {
-                    if alone { left[at] > 1 } else { left[at] > 0 && right[at] > 0 }
-                },
-            );
+        let meets = |at: usize| if alone { left[at] > 1 } else { left[at] > 0 && right[at] > 0 };
+        let has_pairs = std::array::from_fn(meets);
         (counts, has_pairs)
     }
 
@@ -334,7 +331,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// Says where lists begin, the first where `entries` says.
+    /// Says where lists begin.
     fn open(&mut self, alone: bool) {
         let mut list = 0;
         for block in self.blocks() {
