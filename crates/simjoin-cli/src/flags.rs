@@ -91,6 +91,7 @@ pub enum Command {
         after_help = "Examples:\n  \
             simjoin generate uniform --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n  \
             simjoin generate zipf --sets 10M --universe 50K --size 25 --exponent 0.8 -o z.txt.zst\n  \
+            simjoin generate normal --sets 1 --universe 1G --size 10M -o a.u32\n  \
             simjoin generate inflate baskets.txt --times 10 -o baskets-10.txt\n  \
             simjoin generate dirty titles.txt --copies 2 --edits 1..5 -o dirty.txt\n\n\
             'simjoin generate COMMAND --help' explains a command."
@@ -369,6 +370,24 @@ pub enum GenerateCommand {
         )]
         exponent: String,
     },
+    /// Sets of tokens that follow the normal law
+    #[command(
+        long_about = "Makes sets of tokens that follow the normal law.\n\n\
+            Tokens are the numbers from 1 to the universe, and lie around its middle. No set is empty \
+            or holds a token twice; sizes vary around their average as Poisson numbers do.",
+        after_help = "Examples:\n  \
+            simjoin generate normal --sets 1 --universe 1G --size 10M -o a.u32\n  \
+            simjoin generate normal --sets 1K --universe 100M --size 10K --deviation 5M -o n.txt.zst"
+    )]
+    Normal {
+        #[command(flatten)]
+        synthetic: SyntheticFlags,
+
+        /// The standard deviation, in tokens; sets have at most four times as many on average [default:
+        /// an eighth of the universe]
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
+        deviation: Option<String>,
+    },
     /// Make a file of sets several times as large
     #[command(
         long_about = "Makes a file of sets several times as large.\n\n\
@@ -466,7 +485,8 @@ pub struct Seed {
 
 #[derive(Debug, Args)]
 pub struct GenerateOutput {
-    /// Write to FILE, compressed if it ends with .gz or .zst [default: standard output]
+    /// Write to FILE, compressed if it ends with .gz or .zst; a single set of numbers also as .u32 (raw
+    /// 32-bit integers) or .npy (NumPy) [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<String>,
 
