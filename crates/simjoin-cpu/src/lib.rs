@@ -12,6 +12,9 @@
 //! | `bitmap`, `dense` | signatures of all pairs | `bitmap.rs` |
 //! | `prefix-bitmap` | signatures of the pairs in prefix lists | `prefix_bitmap/` |
 //!
+//! Two single sets are intersected by `intersect.rs`; all pairs of sets, without a threshold, by
+//! `overlaps.rs`, with the bit matrix and the lists of `heavy.rs`.
+//!
 //! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
 //! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to
 //! answer), `set_join.rs` (from a filter over single sets to a technique), and `few_tokens.rs`
@@ -27,8 +30,13 @@ mod calibrate;
 mod candidates;
 mod demands;
 mod few_tokens;
+#[cfg(test)]
+mod generators;
 mod group_join;
+mod heavy;
+mod intersect;
 mod naive;
+mod overlaps;
 mod ppjoin;
 mod prefix_bitmap;
 mod prefix_index;
@@ -43,7 +51,9 @@ pub use bitmap::{Bitmap, Dense, estimate_rows};
 pub use calibrate::calibrate;
 pub use candidates::{CandidateFinder, CandidateSink, CandidateSource, Filtering};
 pub use group_join::GroupJoin;
+pub use intersect::{Intersection, ascending};
 pub use naive::Naive;
+pub use overlaps::{AllOverlaps, OverlapPass, OverlapPlan, OverlapSpace, OverlapTechnique};
 pub use ppjoin::PpJoin;
 pub use prefix_bitmap::PrefixBitmap;
 pub use skip_join::SkipJoin;
