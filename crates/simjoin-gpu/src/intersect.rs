@@ -45,16 +45,20 @@ use std::time::Instant;
 
 pub(crate) const SOURCE: &str = source!("kernels/intersect.cu");
 
-/// Threads of a block; elements of the merge in a block of `ip` and `ip-hash`; elements of the shorter
-/// array in a block of `ip-obs`: as in the kernels.
+/// Threads of a block; elements of the merge for each thread of `ip` and `ip-hash` in a tile and tiles of a
+/// block, at most; elements of the shorter array in a block of `ip-obs`: as in the kernels.
 const THREADS: u32 = 256;
-const SPAN: u64 = 8 * 15 * THREADS as u64;
+const EACH: u32 = 23;
+const TILES: u32 = 7;
 const PART: u64 = 2048;
 
-/// Values in the range of a block of `bitmap`, as powers of two: at least and at most. The most take 32 KiB
+/// Blocks of `ip` that a multiprocessor has room for.
+const RESIDENT: u64 = 6;
+
+/// Values in the range of a block of `bitmap`, as powers of two: at least and at most. The most take 16 KiB
 /// of shared memory.
 const LEAST_RANGE: u32 = 12;
-const MOST_RANGE: u32 = 18;
+const MOST_RANGE: u32 = 17;
 
 /// Blocks of `bitmap` for each multiprocessor, unless ranges become too small.
 const RANGES: u64 = 24;
@@ -187,12 +191,37 @@ unsafe impl DeviceRepr for ArrayArgument {}
 #[derive(Clone, Copy)]
 struct FoundArgument {
     total: sys::CUdeviceptr,
+    next_total: sys::CUdeviceptr,
     blocks: sys::CUdeviceptr,
     out: sys::CUdeviceptr,
 }
 
 // SAFETY: as above.
 unsafe impl DeviceRepr for FoundArgument {}
+
+/// Elements of the merge for each thread in a tile, and tiles of a block, as a kernel takes them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct WorkArgument {
+    each: u32,
+    tiles: u32,
+}
+
+// SAFETY: as above.
+unsafe impl DeviceRepr for WorkArgument {}
+
+/// How many blocks do a merge of so many elements, and how. A merge that blocks of the device can do at once
+/// is cut so that all of them have the same to do.
+fn cut(elements: u64, multiprocessors: u32) -> (u64, WorkArgument) {
+    let tile = u64::from(EACH * THREADS);
+    let resident = RESIDENT * u64::from(multiprocessors.max(1));
+    let tiles = elements.div_ceil(resident * tile).clamp(1, TILES.into());
+    let each = elements.div_ceil(resident * tiles * u64::from(THREADS)).min(EACH.into());
+    // Odd, and at least a few, or searching takes longer than merging.
+    let each = (each | 1).max(7);
+    let span = each * tiles * u64::from(THREADS);
+    (elements.div_ceil(span), WorkArgument { each: each as u32, tiles: tiles as u32 })
+}
 
 /// What two sets share, and what it took to find out.
 #[derive(Clone, Debug, Default)]
@@ -211,7 +240,9 @@ pub struct Intersection {
 pub struct Intersect {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
-    total: CudaSlice<u64>,
+    /// Two of them, used in turn.
+    totals: CudaSlice<u64>,
+    turn: usize,
     /// The counts of blocks, or where their elements begin.
     blocks: CudaSlice<u64>,
     clock: [CudaEvent; 2],
@@ -229,6 +260,8 @@ struct Plan {
     b: ArrayArgument,
     /// For `bitmap`: the least and the largest value, and the size of a range as a power of two.
     values: Option<(u32, u32, u32)>,
+    /// For `ip` and `ip-hash`: how a block's part of the merge is cut.
+    work: Option<WorkArgument>,
     blocks: u32,
     shared: u32,
 }
@@ -240,7 +273,8 @@ impl Intersect {
         let stream = device.context.new_stream().map_err(&at)?;
         Ok(Intersect {
             device: device.clone(),
-            total: stream.alloc_zeros(1).map_err(&at)?,
+            totals: stream.alloc_zeros(2).map_err(&at)?,
+            turn: 0,
             blocks: stream.alloc_zeros(1).map_err(&at)?,
             stream,
             clock: [timer(device)?, timer(device)?],
@@ -330,11 +364,10 @@ impl Intersect {
         // The shorter one is looked up in the longer one.
         let (a, b) = if a.len() <= b.len() { (a, b) } else { (b, a) };
         let all = (a.len() + b.len()) as u64;
+        let (spans, work) = cut(all, self.device.info.multiprocessors);
         let (names, blocks, values) = match kernel {
-            IntersectKernel::Ip => (["ip_count", "ip_write"], all.div_ceil(SPAN), None),
-            IntersectKernel::IpHash => {
-                (["ip_hash_count", "ip_hash_write"], all.div_ceil(SPAN), None)
-            }
+            IntersectKernel::Ip => (["ip_count", "ip_write"], spans, None),
+            IntersectKernel::IpHash => (["ip_hash_count", "ip_hash_write"], spans, None),
             IntersectKernel::IpObs => {
                 (["ip_obs_count", "ip_obs_write"], (a.len() as u64).div_ceil(PART), None)
             }
@@ -356,13 +389,14 @@ impl Intersect {
             a: a.argument(&self.stream),
             b: b.argument(&self.stream),
             values,
+            work: matches!(kernel, IntersectKernel::Ip | IntersectKernel::IpHash).then_some(work),
             blocks: blocks as u32,
             shared: values.map_or(0, |(_, _, range)| 1 << (range - 3)),
         }))
     }
 
     fn count(&mut self, plan: &Plan) -> Result<()> {
-        self.stream.memset_zeros(&mut self.total).map_err(failed("intersecting"))?;
+        self.turn = 1 - self.turn;
         self.launch(plan, &plan.count, 0)
     }
 
@@ -382,8 +416,11 @@ impl Intersect {
     }
 
     fn launch(&self, plan: &Plan, kernel: &CudaFunction, out: sys::CUdeviceptr) -> Result<()> {
+        let totals = self.totals.device_ptr(&self.stream).0;
+        let total = |turn: usize| totals + (turn * size_of::<u64>()) as u64;
         let found = FoundArgument {
-            total: self.total.device_ptr(&self.stream).0,
+            total: total(self.turn),
+            next_total: total(1 - self.turn),
             blocks: self.blocks.device_ptr(&self.stream).0,
             out,
         };
@@ -391,6 +428,9 @@ impl Intersect {
         launch.arg(&plan.a).arg(&plan.b);
         if let Some((low, high, range)) = &plan.values {
             launch.arg(low).arg(high).arg(range);
+        }
+        if let Some(work) = &plan.work {
+            launch.arg(work);
         }
         // SAFETY: the arguments are those of the kernel; the arrays ascend, there is room for the count of
         // every block, and for as many elements as were counted.
@@ -410,10 +450,10 @@ impl Intersect {
 
     fn read_total(&self) -> Result<u64> {
         let at = failed("intersecting");
-        let mut total = [0];
-        self.stream.memcpy_dtoh(&self.total, &mut total).map_err(&at)?;
+        let mut totals = [0; 2];
+        self.stream.memcpy_dtoh(&self.totals, &mut totals).map_err(&at)?;
         self.stream.synchronize().map_err(&at)?;
-        Ok(total[0])
+        Ok(totals[self.turn])
     }
 
     fn value(&self, values: &CudaSlice<u32>, place: usize) -> Result<u32> {
@@ -471,5 +511,21 @@ mod tests {
             assert_eq!(IntersectKernel::named(kernel.name()), Some(kernel));
         }
         assert_eq!(IntersectKernel::named("merge"), None);
+    }
+
+    #[test]
+    fn every_element_of_a_merge_is_in_a_block() {
+        for elements in [1, 5, 1000, 100_000, 19_999_999, 20_000_000, 1 << 30, 1 << 33] {
+            for multiprocessors in [1, 20, 132] {
+                let (blocks, work) = cut(elements, multiprocessors);
+                let WorkArgument { each, tiles } = work;
+                let span = u64::from(each * tiles * THREADS);
+                assert!(blocks * span >= elements && (blocks - 1) * span < elements);
+                assert!(each <= EACH && each % 2 == 1 && tiles <= TILES, "{work:?}");
+                assert!(blocks < 1 << 31);
+            }
+        }
+        // All blocks of a device at once.
+        assert!(cut(20_000_000, 132).0 <= 6 * 132);
     }
 }

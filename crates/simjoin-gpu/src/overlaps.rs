@@ -62,19 +62,19 @@ const STEP: u32 = 512;
 
 /// Pairs and 256-bit pieces of them that the product takes in a second, on tensor cores and without, and
 /// entries of lists that are walked in one: of an H200.
-const PRODUCT: f64 = 1e13;
+const PRODUCT: f64 = 9e12;
 const POPCOUNT: f64 = 4e11;
 const WALK: f64 = 3e10;
 
 /// Bytes of a tile that is consumed on the device, and of a piece of one on its way to the host, at most.
 const TILE: u64 = 2 << 30;
-const PIECE: u64 = 64 << 20;
+const PIECE: u64 = 16 << 20;
 
 /// Bytes for answers, on the device and on the host, at most.
 const ANSWERS: u64 = 256 << 20;
 
 /// Shared memory, in words, for what a row is made into.
-const LOOK_UP_ROOM: u32 = 12_288;
+const LOOK_UP_ROOM: u32 = 12_000;
 
 /// How the overlaps of all pairs are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -373,7 +373,7 @@ impl<'a> Overlaps<'a> {
     ) -> Result<ControlFlow<()>> {
         let Some(here) = &self.here else { return Ok(ControlFlow::Continue(())) };
         let at = failed("fetching counts");
-        let tiles = self.tiles(here, 2, 4 * PIECE, 0, Want::Once)?;
+        let tiles = self.tiles(here, 2, 16 * PIECE, 0, Want::Once)?;
         let most = tiles.iter().map(|tile| here.bytes(tile)).max().unwrap_or(0);
         let mut buffers = [here.buffer(most)?, here.buffer(most)?];
         let widest =
@@ -1256,10 +1256,10 @@ mod tests {
         // Where nothing meets, no bits are worth it; where everything does, all are.
         let none = scale(1_000_000, u64::MAX, entries, [0; 32]).choose().unwrap();
         assert_eq!(none, (0, None));
-        let all = scale(700, u64::MAX, entries, [1 << 60; 32]).choose().unwrap();
+        let all = scale(700, u64::MAX, entries, [1 << 50; 32]).choose().unwrap();
         assert_eq!(all.0, 700);
         // Bits that do not fit are not chosen.
-        let some = scale(1 << 20, 100_352 * 256, [0; 32], [1 << 60; 32]).choose().unwrap();
+        let some = scale(1 << 20, 100_352 * 256, [0; 32], [1 << 50; 32]).choose().unwrap();
         assert_eq!(some.0, 2048);
         assert!(scale(700, 10, [1000; 32], meetings).choose().is_none());
     }

@@ -5,33 +5,44 @@
 // ascending. No element is found twice: a block owns its elements of `a`, or a range of values.
 //
 // `path` and `path_hash` cut the merge of the two arrays into equal parts (merge path: Green and others);
-// of two equal elements that of `a` comes first. A block takes SPAN elements of the merge, TILE at a time.
-// An element of `a` is common if its partner comes next in `b`: at the end of a tile that is one beyond it.
+// of two equal elements that of `a` comes first. A block takes some tiles of the merge, each of `each`
+// elements for a thread. An element of `a` is common if its partner comes next in `b`: at the end of a tile
+// that is one beyond it.
+//
+// Totals are added to one of two numbers; the other one is made zero for the kernel that follows.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
-// Elements of the merge for each thread; odd, so that threads begin their search in different banks.
-#define EACH 15
+// Elements of the merge for each thread at most; odd, so that threads begin their search in different
+// banks. And tiles of a block at most.
+#define EACH 23
 #define TILE (THREADS * EACH)
-#define TILES 8
-#define SPAN (TILES * TILE)
+#define TILES 7
 // What a tile may hold beside its elements: up to three before each side, and three and one beyond.
 #define HELD (TILE + 20)
 // Slots of the hash table: the shorter side of a tile has at most half a tile and one.
-#define SLOTS 4096
-#define SLOT_BITS 12
+#define SLOTS 8192
+#define SLOT_BITS 13
 // Elements of the shorter array in a block of the binary search, and of the longer one that are cached.
 #define PART 2048
 #define CACHE 4096
+// Fours of elements that a thread of the bitmap loads at once.
+#define AHEAD 2
 
 struct Array {
     const u32* at;
     u64 size;
 };
 
+// One of two arrays.
+__device__ __forceinline__ Array pick(bool first, const Array& a, const Array& b) {
+    return {first ? a.at : b.at, first ? a.size : b.size};
+}
+
 // What becomes of common elements.
 struct Found {
     u64* total;
+    u64* next_total;
     // Of each block: how many there are, or where the first of them is to be.
     u64* blocks;
     u32* out;
@@ -68,58 +79,69 @@ __device__ __forceinline__ void leave_count(u32 count, u32* sums, const Found& f
     sum_before(count, sums, all);
     if (threadIdx.x == 0) {
         found.blocks[blockIdx.x] = all;
+        if (blockIdx.x == 0) *found.next_total = 0;
         if (all > 0) atomicAdd(found.total, (u64)all);
     }
 }
 
-// How many places from `low` on satisfy `before`, which holds for the first ones up to `high` and for no
-// other. A warp tries 32 of them at once.
+// The first place from `low` to `high` that does not satisfy `before`, which holds for all places before
+// it. A warp tries 32 places at once: first some around `hint`, `width` apart, then equal parts of what is
+// left.
 template <class Before>
-__device__ __forceinline__ u64 partition_point(u64 low, u64 high, Before before) {
+__device__ __forceinline__ u64 partition_point(
+    u64 low, u64 high, u64 hint, u32 width, Before before
+) {
+    u64 around = (u64)16 * width;
+    u64 first = hint > low + around ? hint - around : low;
+    u64 tried = first + (u64)lane_of() * width;
+    u32 count = __popc(__ballot_sync(~0u, tried < high && before(tried)));
+    u64 end = first + (u64)count * width;
+    if (count < 32) high = min(high, end);
+    if (count > 0) low = end - width + 1;
     while (low < high) {
         u64 step = (high - low + 32) / 33;
-        u64 tried = low + (lane_of() + 1) * step - 1;
-        u32 mask = __ballot_sync(~0u, tried < high && before(tried));
-        u32 count = __popc(mask);
-        u64 upper = low + (count + 1) * step - 1;
+        tried = low + (lane_of() + 1) * step - 1;
+        count = __popc(__ballot_sync(~0u, tried < high && before(tried)));
+        end = low + (count + 1) * step - 1;
         low += count * step;
-        if (count < 32 && upper < high) high = upper;
+        if (count < 32) high = min(high, end);
     }
     return low;
 }
 
-// The elements of `a` among the first `diagonal` of the merge; at least `low` and at most `high`.
-__device__ __forceinline__ u64 cross(
-    const Array& a, const Array& b, u64 diagonal, u64 low, u64 high
-) {
-    return partition_point(low, high, [&](u64 i) { return a.at[i] <= b.at[diagonal - 1 - i]; });
+// The part of `size` that `part` is of `whole`.
+__device__ __forceinline__ u64 share(u64 size, u64 part, u64 whole) {
+    return (u64)((double)size * ((double)part / (double)whole));
 }
 
 // The first place of an array from which on elements are at least `value`.
 __device__ __forceinline__ u64 first_at_least(const Array& array, u64 value) {
-    return partition_point(0, array.size, [&](u64 i) { return array.at[i] < value; });
+    u32 first = array.at[0], last = array.at[array.size - 1];
+    if (value <= first) return 0;
+    if (value > last) return array.size;
+    u64 hint = share(array.size, value - first, (u64)last - first + 1);
+    return partition_point(0, array.size, hint, 256, [&](u64 i) { return array.at[i] < value; });
 }
 
+// What a block of `path` does: some tiles.
+struct Work {
+    // Elements of the merge for each thread in a tile, and tiles of a block.
+    u32 each;
+    u32 tiles;
+};
+
 // Where the tiles of a block begin and end in `a`.
-__device__ __forceinline__ void split(const Array& a, const Array& b, u64 (&splits)[TILES + 1]) {
-    u32 warp = threadIdx.x / 32;
-    u64 all = a.size + b.size;
-    u64 first = (u64)blockIdx.x * SPAN, last = min(first + SPAN, all);
-    if (warp < 2) {
-        u64 diagonal = warp == 0 ? first : last;
+__device__ __forceinline__ void split(
+    const Array& a, const Array& b, const Work& work, u64 (&splits)[TILES + 1]
+) {
+    u64 all = a.size + b.size, tile = (u64)work.each * THREADS;
+    for (u32 at = threadIdx.x / 32; at <= work.tiles; at += WARPS) {
+        u64 diagonal = min(((u64)blockIdx.x * work.tiles + at) * tile, all);
         u64 low = diagonal > b.size ? diagonal - b.size : 0, high = min(diagonal, a.size);
-        u64 at = cross(a, b, diagonal, low, high);
-        if (lane_of() == 0) splits[warp * TILES] = at;
-    }
-    __syncthreads();
-    u64 begin = splits[0], end = splits[TILES];
-    for (u32 tile = 1 + warp; tile < TILES; tile += WARPS) {
-        u64 diagonal = min(first + tile * TILE, last);
-        u64 before = first - begin, after = last - end;
-        u64 low = max(begin, diagonal > after ? diagonal - after : 0);
-        u64 high = min(end, diagonal - before);
-        u64 at = cross(a, b, diagonal, low, high);
-        if (lane_of() == 0) splits[tile] = at;
+        u64 place = partition_point(low, high, share(a.size, diagonal, all), 256, [&](u64 i) {
+            return a.at[i] <= b.at[diagonal - 1 - i];
+        });
+        if (lane_of() == 0) splits[at] = place;
     }
     __syncthreads();
 }
@@ -185,46 +207,47 @@ __device__ __forceinline__ u32 test_all(
     return count;
 }
 
-// Goes `steps` steps along the merge of `xs` and `ys`, from `i` and `j` on: how many of the elements of
-// `xs` on the way are common. `n` of xs and `m` of ys are at hand.
+// Goes `steps` steps along the merge of `held[i..n]` and `held[j..m]`: how many of the elements of the
+// first on the way are common.
 template <bool PUT>
 __device__ __forceinline__ u32 merge_steps(
-    const u32* xs, u32 n, const u32* ys, u32 m, u32 i, u32 j, u32 steps, u32* out
+    const u32* held, u32 i, u32 n, u32 j, u32 m, u32 steps, u32* out
 ) {
     u32 common = 0;
-    u32 x = i < n ? xs[i] : 0, y = j < m ? ys[j] : 0;
-    #pragma unroll
-    for (u32 step = 0; step < EACH; step++) {
-        if (step < steps) {
-            bool with_b = j < m;
-            if (!with_b || (i < n && x <= y)) {
-                if (with_b && x == y) {
-                    if (PUT) out[common] = x;
-                    common++;
-                }
-                i++;
-                if (i < n) x = xs[i];
-            } else {
-                j++;
-                if (j < m) y = ys[j];
-            }
-        }
+    // Beyond the end of a side something else is read, and not used.
+    u32 x = held[i], y = held[j];
+    #pragma unroll 4
+    for (u32 step = 0; step < steps; step++) {
+        bool with_a = i < n, with_b = j < m;
+        bool on = !with_b || (with_a && x <= y);
+        bool same = with_a && with_b && x == y;
+        if (PUT && same) out[common] = x;
+        common += same;
+        i += on;
+        j += !on;
+        u32 next = held[on ? i : j];
+        x = on ? next : x;
+        y = on ? y : next;
     }
     return common;
 }
 
-// `ip`: each thread merges EACH elements of a tile.
+// `ip`: each thread merges some elements of a tile.
 template <bool WRITE>
-__device__ __forceinline__ void path(const Array& a, const Array& b, const Found& found) {
+__device__ __forceinline__ void path(
+    const Array& a, const Array& b, const Work& work, const Found& found
+) {
     __shared__ __align__(16) u32 held[HELD];
     __shared__ u64 splits[TILES + 1];
     __shared__ u32 sums[WARPS];
-    split(a, b, splits);
-    u64 first = (u64)blockIdx.x * SPAN, last = min(first + SPAN, a.size + b.size);
+    split(a, b, work, splits);
+    u32 size_of_tile = work.each * THREADS;
+    u64 first = (u64)blockIdx.x * work.tiles * size_of_tile;
+    u64 last = min(first + work.tiles * size_of_tile, a.size + b.size);
     u32 count = 0;
     u64 base = WRITE ? found.blocks[blockIdx.x] : 0;
-    for (u32 tile = 0; first + tile * TILE < last; tile++) {
-        u64 from = first + tile * TILE, to = min(from + TILE, last);
+    for (u32 tile = 0; first + tile * size_of_tile < last; tile++) {
+        u64 from = first + tile * size_of_tile, to = min(from + size_of_tile, last);
         u64 a_from = splits[tile], a_to = splits[tile + 1];
         u64 b_from = from - a_from, b_to = to - a_to;
         u32 n = (u32)(a_to - a_from), own = (u32)(b_to - b_from);
@@ -237,25 +260,29 @@ __device__ __forceinline__ void path(const Array& a, const Array& b, const Found
             if (four < a_fours) copy_four(held + 4 * four, a, a_at + 4 * four);
             else copy_four(held + 4 * four, b, b_at + 4 * (four - a_fours));
         }
-        const u32* xs = held + (a_from - a_at);
-        const u32* ys = held + 4 * a_fours + (b_from - b_at);
+        u32 a_begin = (u32)(a_from - a_at), b_begin = 4 * a_fours + (u32)(b_from - b_at);
         await_copies();
 
         u32 all = n + own;
-        u32 diagonal = min(threadIdx.x * EACH, all);
+        u32 diagonal = min(threadIdx.x * work.each, all);
         u32 low = diagonal > own ? diagonal - own : 0, high = min(diagonal, n);
+        const u32* xs = held + a_begin;
+        const u32* ys = held + b_begin + diagonal - 1;
         while (low < high) {
             u32 half = (low + high) / 2;
-            if (xs[half] <= ys[diagonal - 1 - half]) low = half + 1;
-            else high = half;
+            bool on = xs[half] <= ys[-(int)half];
+            low = on ? half + 1 : low;
+            high = on ? high : half;
         }
-        u32 steps = min((u32)EACH, all - diagonal);
-        u32 common = merge_steps<false>(xs, n, ys, m, low, diagonal - low, steps, 0);
+        u32 steps = min(work.each, all - diagonal);
+        u32 i = a_begin + low, j = b_begin + diagonal - low;
+        u32 a_end = a_begin + n, b_end = b_begin + m;
+        u32 common = merge_steps<false>(held, i, a_end, j, b_end, steps, 0);
         if (WRITE) {
             u32 in_tile;
             u64 place = base + sum_before(common, sums, in_tile);
             if (common > 0) {
-                merge_steps<true>(xs, n, ys, m, low, diagonal - low, steps, found.out + place);
+                merge_steps<true>(held, i, a_end, j, b_end, steps, found.out + place);
             }
             base += in_tile;
         } else {
@@ -283,17 +310,21 @@ __device__ __forceinline__ u32 absent(const u32* values, u32 count, u32* shared)
 
 // `ip-hash`: the shorter side of a tile goes into a table, the elements of the other are looked up.
 template <bool WRITE>
-__device__ __forceinline__ void path_hash(const Array& a, const Array& b, const Found& found) {
+__device__ __forceinline__ void path_hash(
+    const Array& a, const Array& b, const Work& work, const Found& found
+) {
     __shared__ __align__(16) u32 table[SLOTS];
     __shared__ u64 splits[TILES + 1];
     __shared__ u32 sums[WARPS];
     __shared__ u32 gap;
-    split(a, b, splits);
-    u64 first = (u64)blockIdx.x * SPAN, last = min(first + SPAN, a.size + b.size);
+    split(a, b, work, splits);
+    u32 size_of_tile = work.each * THREADS;
+    u64 first = (u64)blockIdx.x * work.tiles * size_of_tile;
+    u64 last = min(first + work.tiles * size_of_tile, a.size + b.size);
     u32 count = 0;
     u64 base = WRITE ? found.blocks[blockIdx.x] : 0;
-    for (u32 tile = 0; first + tile * TILE < last; tile++) {
-        u64 from = first + tile * TILE, to = min(from + TILE, last);
+    for (u32 tile = 0; first + tile * size_of_tile < last; tile++) {
+        u64 from = first + tile * size_of_tile, to = min(from + size_of_tile, last);
         u64 a_from = splits[tile], a_to = splits[tile + 1];
         u64 b_from = from - a_from, b_to = to - a_to;
         if (b_to < b.size) b_to++;
@@ -321,7 +352,7 @@ __device__ __forceinline__ void path_hash(const Array& a, const Array& b, const 
                 slot = (slot + 1) % SLOTS;
             }
         };
-        count += test_all<WRITE>(a_shorter ? b : a, a_shorter ? b_from : a_from,
+        count += test_all<WRITE>(pick(a_shorter, b, a), a_shorter ? b_from : a_from,
                                  a_shorter ? b_to : a_to, hit, sums, found.out, base);
         __syncthreads();
     }
@@ -375,6 +406,33 @@ __device__ __forceinline__ void path_search(const Array& a, const Array& b, cons
     if (!WRITE) leave_count(count, sums, found);
 }
 
+// Four neighbouring elements for each thread, several times THREADS fours apart.
+template <u32 COUNT>
+struct Fours {
+    u32 values[COUNT][4];
+
+    __device__ __forceinline__ void load(const Array& array, u64 chunk) {
+        #pragma unroll
+        for (u32 i = 0; i < COUNT; i++) {
+            u64 at = chunk + 4 * (i * THREADS + threadIdx.x);
+            if (at + 4 <= array.size) {
+                *(uint4*)values[i] = *(const uint4*)(array.at + at);
+            } else {
+                #pragma unroll
+                for (u32 k = 0; k < 4; k++) {
+                    values[i][k] = at + k < array.size ? array.at[at + k] : 0;
+                }
+            }
+        }
+    }
+
+    template <class Visit>
+    __device__ __forceinline__ void each(u64 chunk, Visit visit) {
+        #pragma unroll
+        for (u32 i = 0; i < COUNT; i++) visit(values[i], chunk + 4 * (i * THREADS + threadIdx.x));
+    }
+};
+
 // `bitmap`: a block takes a range of values, makes a bitmap of the elements of `a` there and looks the
 // elements of `b` up in it.
 template <bool WRITE>
@@ -388,22 +446,19 @@ __device__ __forceinline__ void bitmap(
     u64 to = min(from + (1ull << range_bits), (u64)high + 1);
     u32 warp = threadIdx.x / 32;
     if (warp < 4) {
-        u64 at = first_at_least(warp < 2 ? a : b, warp % 2 == 0 ? from : to);
+        u64 at = first_at_least(pick(warp < 2, a, b), warp % 2 == 0 ? from : to);
         if (lane_of() == 0) bounds[warp] = at;
     }
     for (u32 four = threadIdx.x; four < 1u << (range_bits - 7); four += THREADS) {
         ((uint4*)bits)[four] = make_uint4(0, 0, 0, 0);
     }
     __syncthreads();
-    u64 a_from = bounds[0], a_to = bounds[1];
-    for (u64 at = a_from / 4 * 4 + 4 * threadIdx.x; at < a_to; at += 4 * THREADS) {
-        u32 values[4];
-        if (at + 4 <= a.size) {
-            *(uint4*)values = *(const uint4*)(a.at + at);
-        } else {
-            #pragma unroll
-            for (u32 i = 0; i < 4; i++) values[i] = at + i < a.size ? a.at[at + i] : 0;
-        }
+    u64 a_from = bounds[0], a_to = bounds[1], b_from = bounds[2], b_to = bounds[3];
+    // Both sides are on their way before the first element is used.
+    Fours<AHEAD> as, bs;
+    as.load(a, a_from / 4 * 4);
+    if (!WRITE) bs.load(b, b_from / 4 * 4);
+    auto set = [&](const u32 (&values)[4], u64 at) {
         // Neighbours are often in one word.
         u32 word = 0, mask = 0;
         #pragma unroll
@@ -418,6 +473,10 @@ __device__ __forceinline__ void bitmap(
             mask |= 1u << (bit % 32);
         }
         if (mask != 0) atomicOr(&bits[word], mask);
+    };
+    for (u64 chunk = a_from / 4 * 4; chunk < a_to; chunk += 4 * THREADS * AHEAD) {
+        if (chunk != a_from / 4 * 4) as.load(a, chunk);
+        as.each(chunk, set);
     }
     __syncthreads();
     auto hit = [&](u32 value) {
@@ -425,27 +484,37 @@ __device__ __forceinline__ void bitmap(
         return (bits[bit / 32] >> (bit % 32) & 1) != 0;
     };
     u64 base = WRITE ? found.blocks[blockIdx.x] : 0;
-    u32 count = test_all<WRITE>(b, bounds[2], bounds[3], hit, sums, found.out, base);
-    if (!WRITE) leave_count(count, sums, found);
+    if (WRITE) {
+        test_all<true>(b, b_from, b_to, hit, sums, found.out, base);
+        return;
+    }
+    u32 count = 0;
+    auto test = [&](const u32 (&values)[4], u64 at) {
+        #pragma unroll
+        for (u32 i = 0; i < 4; i++) {
+            if (at + i >= b_from && at + i < b_to) count += hit(values[i]);
+        }
+    };
+    for (u64 chunk = b_from / 4 * 4; chunk < b_to; chunk += 4 * THREADS * AHEAD) {
+        if (chunk != b_from / 4 * 4) bs.load(b, chunk);
+        bs.each(chunk, test);
+    }
+    leave_count(count, sums, found);
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 4) ip_count(Array a, Array b, Found found) {
-    path<false>(a, b, found);
-}
-extern "C" __global__ void __launch_bounds__(THREADS, 4) ip_write(Array a, Array b, Found found) {
-    path<true>(a, b, found);
-}
-extern "C" __global__ void __launch_bounds__(THREADS, 4) ip_hash_count(
-    Array a, Array b, Found found
-) {
-    path_hash<false>(a, b, found);
-}
-extern "C" __global__ void __launch_bounds__(THREADS, 4) ip_hash_write(
-    Array a, Array b, Found found
-) {
-    path_hash<true>(a, b, found);
-}
-extern "C" __global__ void __launch_bounds__(THREADS, 4) ip_obs_count(
+#define PATH(name, path, WRITE, BLOCKS)                                            \
+    extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) name(               \
+        Array a, Array b, Work work, Found found                                      \
+    ) {                                                                               \
+        path<WRITE>(a, b, work, found);                                               \
+    }
+
+PATH(ip_count, path, false, 6)
+PATH(ip_write, path, true, 4)
+PATH(ip_hash_count, path_hash, false, 5)
+PATH(ip_hash_write, path_hash, true, 4)
+
+extern "C" __global__ void __launch_bounds__(THREADS, 5) ip_obs_count(
     Array a, Array b, Found found
 ) {
     path_search<false>(a, b, found);
@@ -455,12 +524,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) ip_obs_write(
 ) {
     path_search<true>(a, b, found);
 }
-extern "C" __global__ void __launch_bounds__(THREADS, 3) bitmap_count(
+extern "C" __global__ void __launch_bounds__(THREADS, 6) bitmap_count(
     Array a, Array b, u32 low, u32 high, u32 range_bits, Found found
 ) {
     bitmap<false>(a, b, low, high, range_bits, found);
 }
-extern "C" __global__ void __launch_bounds__(THREADS, 3) bitmap_write(
+extern "C" __global__ void __launch_bounds__(THREADS, 4) bitmap_write(
     Array a, Array b, u32 low, u32 high, u32 range_bits, Found found
 ) {
     bitmap<true>(a, b, low, high, range_bits, found);
