@@ -1,8 +1,9 @@
 //! How fast are intersections and overlaps on the device that is there, beside what it could do?
 //!
-//! `cargo run --release -p simjoin-gpu --example measure [intersect] [overlaps] [techniques] [check]`
+//! `cargo run --release -p simjoin-gpu --example measure -- [intersect] [overlaps] [techniques] [select]
+//! [check]`: what is asked for, or all of it.
 
-use simjoin_core::{RawSets, Result, SetCollection, prepare};
+use simjoin_core::{Measure, Predicate, RawSets, Result, SetCollection, prepare};
 use simjoin_gpu::{
     Counts, Device, DeviceArray, Intersect, IntersectKernel, OverlapTechnique, Overlaps, devices,
 };
@@ -22,7 +23,7 @@ fn main() -> Result<()> {
     if wanted("intersect") {
         intersections(&device)?;
     }
-    if wanted("overlaps") || wanted("techniques") || wanted("check") {
+    if ["overlaps", "techniques", "select", "check"].into_iter().any(wanted) {
         overlaps(&device, &wanted)?;
     }
     Ok(())
@@ -224,6 +225,9 @@ fn overlaps(device: &Arc<Device>, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
                 }
             }
         }
+        if wanted("select") {
+            select(device, &sets, &room)?;
+        }
         if wanted("check") {
             check(device, &Like { sets: 24_000, ..*like }.make(), &room)?;
         }
@@ -259,6 +263,43 @@ fn measure(
         pairs / count,
         pairs * f64::from(overlaps.width()) / count / 1e9,
         overlaps.seconds.send * 1e3,
+    );
+    Ok(())
+}
+
+/// The containment join, and the best ten of each row.
+fn select(device: &Arc<Device>, sets: &SetCollection, room: &Room) -> Result<()> {
+    let technique = OverlapTechnique::Combined(None);
+    for threshold in ["1", "0.8"] {
+        let predicate = Predicate::parse(Measure::Containment, threshold)?;
+        let mut overlaps = Overlaps::new(device, sets, None, technique, room)?;
+        let mut found = 0;
+        let flow = overlaps.selected(predicate, |pairs| {
+            found += pairs.len();
+            if found < 50_000_000 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        let seconds = overlaps.seconds;
+        println!(
+            "  {predicate}: {found} pairs{}; count {:.1} ms, select {:.1} ms, fetch {:.1} ms",
+            if flow.is_break() { ", then broken off" } else { "" },
+            seconds.count * 1e3,
+            seconds.select * 1e3,
+            seconds.fetch * 1e3,
+        );
+    }
+    let mut overlaps = Overlaps::new(device, sets, None, technique, room)?;
+    let mut found = 0;
+    let flow = overlaps.top(10, None, |_, pairs| {
+        found += pairs.len();
+        ControlFlow::Continue(())
+    })?;
+    assert!(flow.is_continue());
+    let seconds = overlaps.seconds;
+    println!(
+        "  the best 10 of each row: {found}; count {:.1} ms, select {:.1} ms, fetch {:.1} ms",
+        seconds.count * 1e3,
+        seconds.select * 1e3,
+        seconds.fetch * 1e3,
     );
     Ok(())
 }

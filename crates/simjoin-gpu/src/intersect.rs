@@ -48,7 +48,7 @@ pub(crate) const SOURCE: &str = source!("kernels/intersect.cu");
 /// Threads of a block; elements of the merge for each thread of `ip` and `ip-hash` in a tile and tiles of a
 /// block, at most; elements of the shorter array in a block of `ip-obs`: as in the kernels.
 const THREADS: u32 = 256;
-const EACH: u32 = 23;
+const EACH: u32 = 27;
 const TILES: u32 = 7;
 const PART: u64 = 2048;
 
@@ -104,7 +104,7 @@ impl IntersectKernel {
             return Self::IpObs;
         }
         match a.common_range(b) {
-            Some((low, high)) if u64::from(high - low) / 128 < short + long => Self::Bitmap,
+            Some((low, high)) if u64::from(high - low) / 16 < short + long => Self::Bitmap,
             _ => Self::Ip,
         }
     }
@@ -116,8 +116,15 @@ pub struct DeviceArray {
     /// At least one element, even if the array is empty.
     values: CudaSlice<u32>,
     len: usize,
+    /// Whether the largest number of all is its last element. Kernels do not see it: they take it for
+    /// something else.
+    with_last: bool,
+    /// The first and the last of the others.
     ends: Option<(u32, u32)>,
 }
+
+/// The largest number of all.
+const LAST: u32 = u32::MAX;
 
 impl DeviceArray {
     /// Sends an array, whose elements must ascend, each larger than the one before.
@@ -126,11 +133,14 @@ impl DeviceArray {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let sender = Sender::new(device, &Room::unlimited(1, threads))?;
         let sent = sender.send(if values.is_empty() { &[0] } else { values })?;
+        let with_last = values.last() == Some(&LAST);
+        let others = &values[..values.len() - usize::from(with_last)];
         let array = DeviceArray {
             device: device.clone(),
             values: sent,
             len: values.len(),
-            ends: values.first().copied().zip(values.last().copied()),
+            with_last,
+            ends: others.first().copied().zip(others.last().copied()),
         };
         let stream = &sender.stream;
         let mut place = stream.clone_htod(&[u64::MAX]).map_err(&at)?;
@@ -140,7 +150,8 @@ impl DeviceArray {
         unsafe {
             stream
                 .launch_builder(&ascends)
-                .arg(&array.argument(stream))
+                .arg(&array.values)
+                .arg(&(array.len as u64))
                 .arg(&mut place)
                 .launch(grid(blocks, 0))
                 .map_err(&at)?;
@@ -164,14 +175,19 @@ impl DeviceArray {
         self.len == 0
     }
 
-    /// The values that both may have: `None` where there are none.
+    /// How many elements kernels see.
+    fn seen(&self) -> usize {
+        self.len - usize::from(self.with_last)
+    }
+
+    /// The values that both may have, but for the largest number of all: `None` where there are none.
     fn common_range(&self, other: &Self) -> Option<(u32, u32)> {
         let ((a, b), (c, d)) = self.ends.zip(other.ends)?;
         (a.max(c) <= b.min(d)).then_some((a.max(c), b.min(d)))
     }
 
     fn argument(&self, stream: &CudaStream) -> ArrayArgument {
-        ArrayArgument { at: self.values.device_ptr(stream).0, size: self.len as u64 }
+        ArrayArgument { at: self.values.device_ptr(stream).0, size: self.seen() as u32 }
     }
 }
 
@@ -180,7 +196,7 @@ impl DeviceArray {
 #[derive(Clone, Copy)]
 struct ArrayArgument {
     at: sys::CUdeviceptr,
-    size: u64,
+    size: u32,
 }
 
 // SAFETY: numbers and addresses, laid out as in the kernels.
@@ -218,7 +234,7 @@ fn cut(elements: u64, multiprocessors: u32) -> (u64, WorkArgument) {
     let tiles = elements.div_ceil(resident * tile).clamp(1, TILES.into());
     let each = elements.div_ceil(resident * tiles * u64::from(THREADS)).min(EACH.into());
     // Odd, and at least a few, or searching takes longer than merging.
-    let each = (each | 1).max(7);
+    let each = (each | 1).clamp(9, EACH.into());
     let span = each * tiles * u64::from(THREADS);
     (elements.div_ceil(span), WorkArgument { each: each as u32, tiles: tiles as u32 })
 }
@@ -288,11 +304,12 @@ impl Intersect {
         b: &DeviceArray,
         kernel: IntersectKernel,
     ) -> Result<(u64, f64)> {
-        let Some(plan) = self.plan(a, b, kernel)? else { return Ok((0, 0.0)) };
+        let last = u64::from(a.with_last && b.with_last);
+        let Some(plan) = self.plan(a, b, kernel)? else { return Ok((last, 0.0)) };
         self.record(0)?;
         self.count(&plan)?;
         self.record(1)?;
-        Ok((self.read_total()?, self.elapsed()?))
+        Ok((self.read_total()? + last, self.elapsed()?))
     }
 
     /// The elements that two arrays share, on the device, and the seconds there.
@@ -302,29 +319,33 @@ impl Intersect {
         b: &DeviceArray,
         kernel: IntersectKernel,
     ) -> Result<(DeviceArray, f64)> {
+        let with_last = a.with_last && b.with_last;
         let Some(plan) = self.plan(a, b, kernel)? else {
-            return Ok((DeviceArray::new(&self.device, &[])?, 0.0));
+            let values: &[u32] = if with_last { &[LAST] } else { &[] };
+            return Ok((DeviceArray::new(&self.device, values)?, 0.0));
         };
         let at = failed("intersecting");
         self.record(0)?;
         self.count(&plan)?;
         self.record(1)?;
-        let size = self.read_total()? as usize;
-        let counting = self.elapsed()?;
+        let seen = self.read_total()? as usize;
+        let mut seconds = self.elapsed()?;
+        let len = seen + usize::from(with_last);
         // SAFETY: every element is written below, or there are none.
-        let values = unsafe { self.stream.alloc::<u32>(size.max(1)) }.map_err(&at)?;
-        if size > 0 {
+        let mut values = unsafe { self.stream.alloc::<u32>(len.max(1)) }.map_err(&at)?;
+        let mut ends = None;
+        if seen > 0 {
             self.record(0)?;
             self.write(&plan, &values)?;
             self.record(1)?;
+            ends = Some((self.value(&values, 0)?, self.value(&values, seen - 1)?));
+            seconds += self.elapsed()?;
+        }
+        if with_last {
+            self.stream.memcpy_htod(&[LAST], &mut values.slice_mut(seen..len)).map_err(&at)?;
         }
         self.stream.synchronize().map_err(&at)?;
-        let seconds = counting + if size > 0 { self.elapsed()? } else { 0.0 };
-        let ends = match size {
-            0 => None,
-            _ => Some((self.value(&values, 0)?, self.value(&values, size - 1)?)),
-        };
-        Ok((DeviceArray { device: self.device.clone(), values, len: size, ends }, seconds))
+        Ok((DeviceArray { device: self.device.clone(), values, len, with_last, ends }, seconds))
     }
 
     /// Counts for one pair of arrays after the other, so many times in all, without a pause: the seconds
@@ -362,14 +383,14 @@ impl Intersect {
             return Err(Error::Internal("the arrays are on different devices".into()));
         }
         // The shorter one is looked up in the longer one.
-        let (a, b) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-        let all = (a.len() + b.len()) as u64;
+        let (a, b) = if a.seen() <= b.seen() { (a, b) } else { (b, a) };
+        let all = (a.seen() + b.seen()) as u64;
         let (spans, work) = cut(all, self.device.info.multiprocessors);
         let (names, blocks, values) = match kernel {
             IntersectKernel::Ip => (["ip_count", "ip_write"], spans, None),
             IntersectKernel::IpHash => (["ip_hash_count", "ip_hash_write"], spans, None),
             IntersectKernel::IpObs => {
-                (["ip_obs_count", "ip_obs_write"], (a.len() as u64).div_ceil(PART), None)
+                (["ip_obs_count", "ip_obs_write"], (a.seen() as u64).div_ceil(PART), None)
             }
             IntersectKernel::Bitmap => {
                 let values = u64::from(high - low) + 1;

@@ -10,16 +10,20 @@
 // that is one beyond it.
 //
 // Totals are added to one of two numbers; the other one is made zero for the kernel that follows.
+//
+// No element is LAST, the largest number: the host sees to it. So there are fewer than 2^32 of them.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
+#define LAST 0xffffffffu
 // Elements of the merge for each thread at most; odd, so that threads begin their search in different
 // banks. And tiles of a block at most.
-#define EACH 23
+#define EACH 27
 #define TILE (THREADS * EACH)
 #define TILES 7
-// What a tile may hold beside its elements: up to three before each side, and three and one beyond.
-#define HELD (TILE + 20)
+// What a tile may hold beside its elements: up to three before each side, three and one beyond, and what
+// ends it.
+#define HELD (TILE + 24)
 // Slots of the hash table: the shorter side of a tile has at most half a tile and one.
 #define SLOTS 8192
 #define SLOT_BITS 13
@@ -27,11 +31,12 @@
 #define PART 2048
 #define CACHE 4096
 // Fours of elements that a thread of the bitmap loads at once.
-#define AHEAD 2
+#define AHEAD 3
+#define CHUNK (4 * THREADS * AHEAD)
 
 struct Array {
     const u32* at;
-    u64 size;
+    u32 size;
 };
 
 // One of two arrays.
@@ -88,39 +93,44 @@ __device__ __forceinline__ void leave_count(u32 count, u32* sums, const Found& f
 // it. A warp tries 32 places at once: first some around `hint`, `width` apart, then equal parts of what is
 // left.
 template <class Before>
-__device__ __forceinline__ u64 partition_point(
-    u64 low, u64 high, u64 hint, u32 width, Before before
+__device__ __forceinline__ u32 partition_point(
+    u32 low, u32 high, u32 hint, u32 width, Before before
 ) {
-    u64 around = (u64)16 * width;
-    u64 first = hint > low + around ? hint - around : low;
-    u64 tried = first + (u64)lane_of() * width;
-    u32 count = __popc(__ballot_sync(~0u, tried < high && before(tried)));
-    u64 end = first + (u64)count * width;
-    if (count < 32) high = min(high, end);
-    if (count > 0) low = end - width + 1;
+    u32 around = 16 * width;
+    u32 first = hint > around && hint - around > low ? hint - around : low;
+    u32 each = width;
+    bool hinted = true;
     while (low < high) {
-        u64 step = (high - low + 32) / 33;
-        tried = low + (lane_of() + 1) * step - 1;
-        count = __popc(__ballot_sync(~0u, tried < high && before(tried)));
-        end = low + (count + 1) * step - 1;
-        low += count * step;
-        if (count < 32) high = min(high, end);
+        if (!hinted) {
+            each = (high - low) / 33 + 1;
+            first = low + each - 1;
+        }
+        hinted = false;
+        u32 tried = first + lane_of() * each;
+        // Places beyond all numbers come round to small ones.
+        bool holds = tried >= first && tried < high && before(tried);
+        u32 count = __popc(__ballot_sync(~0u, holds));
+        if (count < 32) {
+            u32 end = first + count * each;
+            high = end >= first ? min(high, end) : high;
+        }
+        if (count > 0) low = first + (count - 1) * each + 1;
     }
     return low;
 }
 
-// The part of `size` that `part` is of `whole`.
-__device__ __forceinline__ u64 share(u64 size, u64 part, u64 whole) {
-    return (u64)((double)size * ((double)part / (double)whole));
+// About the part of `size` that `part` is of `whole`.
+__device__ __forceinline__ u32 share(u32 size, float part, float whole) {
+    return (u32)((float)size * __fdividef(part, whole));
 }
 
 // The first place of an array from which on elements are at least `value`.
-__device__ __forceinline__ u64 first_at_least(const Array& array, u64 value) {
+__device__ __forceinline__ u32 first_at_least(const Array& array, u64 value) {
     u32 first = array.at[0], last = array.at[array.size - 1];
     if (value <= first) return 0;
     if (value > last) return array.size;
-    u64 hint = share(array.size, value - first, (u64)last - first + 1);
-    return partition_point(0, array.size, hint, 256, [&](u64 i) { return array.at[i] < value; });
+    u32 hint = share(array.size, (float)(value - first), (float)(last - first + 1));
+    return partition_point(0, array.size, hint, 256, [&](u32 i) { return array.at[i] < value; });
 }
 
 // What a block of `path` does: some tiles.
@@ -132,13 +142,15 @@ struct Work {
 
 // Where the tiles of a block begin and end in `a`.
 __device__ __forceinline__ void split(
-    const Array& a, const Array& b, const Work& work, u64 (&splits)[TILES + 1]
+    const Array& a, const Array& b, const Work& work, u32 (&splits)[TILES + 1]
 ) {
-    u64 all = a.size + b.size, tile = (u64)work.each * THREADS;
+    u64 all = (u64)a.size + b.size, tile = (u64)work.each * THREADS;
     for (u32 at = threadIdx.x / 32; at <= work.tiles; at += WARPS) {
         u64 diagonal = min(((u64)blockIdx.x * work.tiles + at) * tile, all);
-        u64 low = diagonal > b.size ? diagonal - b.size : 0, high = min(diagonal, a.size);
-        u64 place = partition_point(low, high, share(a.size, diagonal, all), 256, [&](u64 i) {
+        u32 low = diagonal > b.size ? (u32)(diagonal - b.size) : 0;
+        u32 high = (u32)min(diagonal, (u64)a.size);
+        u32 hint = share(a.size, (float)diagonal, (float)all);
+        u32 place = partition_point(low, high, hint, 256, [&](u32 i) {
             return a.at[i] <= b.at[diagonal - 1 - i];
         });
         if (lane_of() == 0) splits[at] = place;
@@ -146,18 +158,21 @@ __device__ __forceinline__ void split(
     __syncthreads();
 }
 
-// Copies four elements to shared memory; fewer where the array ends.
-__device__ __forceinline__ void copy_four(u32* to, const Array& from, u64 at) {
-    if (at + 4 <= from.size) {
+// Copies so many fours of elements to shared memory, without waiting; fewer elements where the array ends.
+__device__ __forceinline__ void copy_fours(u32* to, const Array& from, u32 first, u32 fours) {
+    const u32* at = from.at + first;
+    u32 whole = min(fours, (from.size - first) / 4);
+    for (u32 four = threadIdx.x; four < whole; four += THREADS) {
 #if __CUDA_ARCH__ >= 800
-        u32 there = (u32)__cvta_generic_to_shared(to);
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(there), "l"(from.at + at)
+        u32 there = (u32)__cvta_generic_to_shared(to + 4 * four);
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(there), "l"(at + 4 * four)
                      : "memory");
 #else
-        *(uint4*)to = *(const uint4*)(from.at + at);
+        *(uint4*)(to + 4 * four) = *(const uint4*)(at + 4 * four);
 #endif
-    } else {
-        for (u32 i = 0; at + i < from.size; i++) to[i] = from.at[at + i];
+    }
+    if (whole < fours && threadIdx.x < (from.size - first) % 4) {
+        to[4 * whole + threadIdx.x] = at[4 * whole + threadIdx.x];
     }
 }
 
@@ -172,7 +187,7 @@ __device__ __forceinline__ void await_copies() {
 // neighbours for each thread.
 template <bool WRITE, class Hit>
 __device__ __forceinline__ u32 test_all(
-    const Array& array, u64 begin, u64 end, Hit hit, u32* sums, u32* out, u64& base
+    const Array& array, u32 begin, u32 end, Hit hit, u32* sums, u32* out, u64& base
 ) {
     u32 count = 0;
     for (u64 chunk = begin / 4 * 4; chunk < end; chunk += 4 * THREADS) {
@@ -207,28 +222,72 @@ __device__ __forceinline__ u32 test_all(
     return count;
 }
 
-// Goes `steps` steps along the merge of `held[i..n]` and `held[j..m]`: how many of the elements of the
-// first on the way are common.
+__device__ __forceinline__ u32 address_of(const u32* shared) {
+    return (u32)__cvta_generic_to_shared(shared);
+}
+
+__device__ __forceinline__ u32 load_shared(u32 address) {
+    u32 value;
+    asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+    return value;
+}
+
+// How many of the first `diagonal` elements of the merge are of the first side: `n` elements at the address
+// `xs` and `m` at `ys`. It is looked for around what would be usual first.
+__device__ __forceinline__ u32 cross(u32 xs, u32 n, u32 ys, u32 m, u32 diagonal, float usual) {
+    u32 low = diagonal > m ? diagonal - m : 0, high = min(diagonal, n);
+    u32 partners = ys + 4 * (diagonal - 1);
+    // Whether element i of the first side is one of them.
+    auto within = [&](u32 i) { return load_shared(xs + 4 * i) <= load_shared(partners - 4 * i); };
+    const u32 AROUND = 48;
+    u32 guess = (u32)((float)diagonal * usual);
+    u32 below = guess > AROUND ? guess - AROUND : 0, above = guess + AROUND;
+    if (below >= low && below < high) {
+        bool on = within(below);
+        low = on ? below + 1 : low;
+        high = on ? high : below;
+    }
+    if (above >= low && above < high) {
+        bool on = within(above);
+        low = on ? above + 1 : low;
+        high = on ? high : above;
+    }
+    while (low < high) {
+        u32 half = (low + high) / 2;
+        bool on = within(half);
+        low = on ? half + 1 : low;
+        high = on ? high : half;
+    }
+    return low;
+}
+
+// Goes `steps` steps along the merge of what stands at the addresses `i` and `j`: how many of the elements
+// on the way have their partner come next. LAST ends both.
 template <bool PUT>
-__device__ __forceinline__ u32 merge_steps(
-    const u32* held, u32 i, u32 n, u32 j, u32 m, u32 steps, u32* out
-) {
-    u32 common = 0;
-    // Beyond the end of a side something else is read, and not used.
-    u32 x = held[i], y = held[j];
-    #pragma unroll 4
-    for (u32 step = 0; step < steps; step++) {
-        bool with_a = i < n, with_b = j < m;
-        bool on = !with_b || (with_a && x <= y);
-        bool same = with_a && with_b && x == y;
+__device__ __forceinline__ u32 merge_steps(u32 i, u32 j, u32 steps, u32* out) {
+    u32 common = 0, sum = i + j;
+    u32 x = load_shared(i), y = load_shared(j);
+    auto step = [&]() {
+        bool same = x == y, on = x <= y;
         if (PUT && same) out[common] = x;
         common += same;
-        i += on;
-        j += !on;
-        u32 next = held[on ? i : j];
+        sum += 4;
+        i += on ? 4 : 0;
+        u32 next = load_shared(on ? i : sum - i);
         x = on ? next : x;
         y = on ? y : next;
+    };
+    u32 fives = steps / 5, rest = steps % 5;
+    #pragma unroll 1
+    for (; fives > 0; fives--) {
+        step();
+        step();
+        step();
+        step();
+        step();
     }
+    #pragma unroll 1
+    for (; rest > 0; rest--) step();
     return common;
 }
 
@@ -238,52 +297,45 @@ __device__ __forceinline__ void path(
     const Array& a, const Array& b, const Work& work, const Found& found
 ) {
     __shared__ __align__(16) u32 held[HELD];
-    __shared__ u64 splits[TILES + 1];
+    __shared__ u32 splits[TILES + 1];
     __shared__ u32 sums[WARPS];
     split(a, b, work, splits);
     u32 size_of_tile = work.each * THREADS;
     u64 first = (u64)blockIdx.x * work.tiles * size_of_tile;
-    u64 last = min(first + work.tiles * size_of_tile, a.size + b.size);
+    u64 last = min(first + work.tiles * size_of_tile, (u64)a.size + b.size);
     u32 count = 0;
     u64 base = WRITE ? found.blocks[blockIdx.x] : 0;
     for (u32 tile = 0; first + tile * size_of_tile < last; tile++) {
         u64 from = first + tile * size_of_tile, to = min(from + size_of_tile, last);
-        u64 a_from = splits[tile], a_to = splits[tile + 1];
-        u64 b_from = from - a_from, b_to = to - a_to;
-        u32 n = (u32)(a_to - a_from), own = (u32)(b_to - b_from);
+        u32 a_from = splits[tile], a_to = splits[tile + 1];
+        u32 b_from = (u32)(from - a_from), b_to = (u32)(to - a_to);
+        u32 n = a_to - a_from, own = b_to - b_from;
         // One beyond, which may be the partner of the last.
         u32 m = own + (b_to < b.size ? 1 : 0);
-        u64 a_at = a_from / 4 * 4, b_at = b_from / 4 * 4;
-        u32 a_fours = n == 0 ? 0 : (u32)((a_to - a_at + 3) / 4);
-        u32 b_fours = m == 0 ? 0 : (u32)((b_from + m - b_at + 3) / 4);
-        for (u32 four = threadIdx.x; four < a_fours + b_fours; four += THREADS) {
-            if (four < a_fours) copy_four(held + 4 * four, a, a_at + 4 * four);
-            else copy_four(held + 4 * four, b, b_at + 4 * (four - a_fours));
-        }
-        u32 a_begin = (u32)(a_from - a_at), b_begin = 4 * a_fours + (u32)(b_from - b_at);
+        u32 a_begin = a_from % 4, a_fours = (a_begin + n + 3) / 4;
+        // Room for what ends the first side.
+        u32 b_at = 4 * a_fours + 4, b_begin = b_at + b_from % 4;
+        copy_fours(held, a, a_from - a_begin, a_fours);
+        copy_fours(held + b_at, b, b_from / 4 * 4, (b_from % 4 + m + 3) / 4);
         await_copies();
+        // What ends each side: elements beyond it may have been copied too.
+        if (threadIdx.x == 0) {
+            held[a_begin + n] = LAST;
+            held[b_begin + m] = LAST;
+        }
+        __syncthreads();
 
         u32 all = n + own;
         u32 diagonal = min(threadIdx.x * work.each, all);
-        u32 low = diagonal > own ? diagonal - own : 0, high = min(diagonal, n);
-        const u32* xs = held + a_begin;
-        const u32* ys = held + b_begin + diagonal - 1;
-        while (low < high) {
-            u32 half = (low + high) / 2;
-            bool on = xs[half] <= ys[-(int)half];
-            low = on ? half + 1 : low;
-            high = on ? high : half;
-        }
+        u32 xs = address_of(held + a_begin), ys = address_of(held + b_begin);
+        u32 low = cross(xs, n, ys, own, diagonal, __fdividef((float)n, (float)all));
         u32 steps = min(work.each, all - diagonal);
-        u32 i = a_begin + low, j = b_begin + diagonal - low;
-        u32 a_end = a_begin + n, b_end = b_begin + m;
-        u32 common = merge_steps<false>(held, i, a_end, j, b_end, steps, 0);
+        u32 i = xs + 4 * low, j = ys + 4 * (diagonal - low);
+        u32 common = merge_steps<false>(i, j, steps, 0);
         if (WRITE) {
             u32 in_tile;
             u64 place = base + sum_before(common, sums, in_tile);
-            if (common > 0) {
-                merge_steps<true>(held, i, a_end, j, b_end, steps, found.out + place);
-            }
+            if (common > 0) merge_steps<true>(i, j, steps, found.out + place);
             base += in_tile;
         } else {
             count += common;
@@ -293,64 +345,46 @@ __device__ __forceinline__ void path(
     if (!WRITE) leave_count(count, sums, found);
 }
 
-// A number that is not among `count` ascending ones, of which there are fewer than numbers.
-__device__ __forceinline__ u32 absent(const u32* values, u32 count, u32* shared) {
-    u32 first = values[0], last = values[count - 1];
-    if (first > 0) return first - 1;
-    if (last < ~0u) return last + 1;
-    // The first and the last number are there, so there is a gap.
-    for (u32 at = threadIdx.x; at + 1 < count; at += THREADS) {
-        if (values[at + 1] - values[at] > 1) *shared = values[at] + 1;
-    }
-    __syncthreads();
-    u32 gap = *shared;
-    __syncthreads();
-    return gap;
-}
-
 // `ip-hash`: the shorter side of a tile goes into a table, the elements of the other are looked up.
 template <bool WRITE>
 __device__ __forceinline__ void path_hash(
     const Array& a, const Array& b, const Work& work, const Found& found
 ) {
     __shared__ __align__(16) u32 table[SLOTS];
-    __shared__ u64 splits[TILES + 1];
+    __shared__ u32 splits[TILES + 1];
     __shared__ u32 sums[WARPS];
-    __shared__ u32 gap;
     split(a, b, work, splits);
     u32 size_of_tile = work.each * THREADS;
     u64 first = (u64)blockIdx.x * work.tiles * size_of_tile;
-    u64 last = min(first + work.tiles * size_of_tile, a.size + b.size);
+    u64 last = min(first + work.tiles * size_of_tile, (u64)a.size + b.size);
     u32 count = 0;
     u64 base = WRITE ? found.blocks[blockIdx.x] : 0;
     for (u32 tile = 0; first + tile * size_of_tile < last; tile++) {
         u64 from = first + tile * size_of_tile, to = min(from + size_of_tile, last);
-        u64 a_from = splits[tile], a_to = splits[tile + 1];
-        u64 b_from = from - a_from, b_to = to - a_to;
+        u32 a_from = splits[tile], a_to = splits[tile + 1];
+        u32 b_from = (u32)(from - a_from), b_to = (u32)(to - a_to);
         if (b_to < b.size) b_to++;
         if (a_from == a_to || b_from == b_to) continue;
         bool a_shorter = a_to - a_from <= b_to - b_from;
         const u32* hashed = a_shorter ? a.at + a_from : b.at + b_from;
-        u32 size = (u32)(a_shorter ? a_to - a_from : b_to - b_from);
-        u32 empty = absent(hashed, size, &gap);
+        u32 size = a_shorter ? a_to - a_from : b_to - b_from;
         for (u32 slot = threadIdx.x; slot < SLOTS / 4; slot += THREADS) {
-            ((uint4*)table)[slot] = make_uint4(empty, empty, empty, empty);
+            ((uint4*)table)[slot] = make_uint4(LAST, LAST, LAST, LAST);
         }
         __syncthreads();
         auto slot_of = [](u32 value) { return value * 2654435769u >> (32 - SLOT_BITS); };
         for (u32 at = threadIdx.x; at < size; at += THREADS) {
             u32 value = hashed[at], slot = slot_of(value);
-            while (atomicCAS(&table[slot], empty, value) != empty) slot = (slot + 1) % SLOTS;
+            while (atomicCAS(&table[slot], LAST, value) != LAST) slot = (slot + 1) % SLOTS;
         }
         __syncthreads();
         auto hit = [&](u32 value) {
-            u32 slot = slot_of(value);
-            while (true) {
-                u32 held = table[slot];
-                if (held == empty) return false;
-                if (held == value) return true;
+            u32 slot = slot_of(value), held = table[slot];
+            while (held != value && held != LAST) {
                 slot = (slot + 1) % SLOTS;
+                held = table[slot];
             }
+            return held == value;
         };
         count += test_all<WRITE>(pick(a_shorter, b, a), a_shorter ? b_from : a_from,
                                  a_shorter ? b_to : a_to, hit, sums, found.out, base);
@@ -364,22 +398,22 @@ __device__ __forceinline__ void path_hash(
 template <bool WRITE>
 __device__ __forceinline__ void path_search(const Array& a, const Array& b, const Found& found) {
     __shared__ u32 cache[CACHE];
-    __shared__ u64 bounds[2];
+    __shared__ u32 bounds[2];
     __shared__ u32 sums[WARPS];
-    u64 first = (u64)blockIdx.x * PART, last = min(first + PART, a.size);
+    u32 first = blockIdx.x * PART, last = a.size - first > PART ? first + PART : a.size;
     u32 warp = threadIdx.x / 32;
     if (warp < 2) {
         u64 value = warp == 0 ? a.at[first] : (u64)a.at[last - 1] + 1;
-        u64 at = first_at_least(b, value);
+        u32 at = first_at_least(b, value);
         if (lane_of() == 0) bounds[warp] = at;
     }
     __syncthreads();
-    u64 begin = bounds[0], size = bounds[1] - begin;
+    u32 begin = bounds[0], size = bounds[1] - begin;
     const u32* within = b.at + begin;
     // Every stride-th element is cached.
-    u64 stride = (size + CACHE - 1) / CACHE;
-    u32 cached = size == 0 ? 0 : (u32)((size + stride - 1) / stride);
-    for (u32 at = threadIdx.x; at < cached; at += THREADS) cache[at] = within[at * stride];
+    u32 stride = size == 0 ? 1 : (size - 1) / CACHE + 1;
+    u32 cached = size == 0 ? 0 : (size - 1) / stride + 1;
+    for (u32 at = threadIdx.x; at < cached; at += THREADS) cache[at] = within[(u64)at * stride];
     __syncthreads();
     auto hit = [&](u32 value) {
         // The last of the cached that is not larger.
@@ -391,7 +425,7 @@ __device__ __forceinline__ void path_search(const Array& a, const Array& b, cons
         }
         if (low == 0) return false;
         if (cache[low - 1] == value) return true;
-        u64 from = (low - 1) * stride + 1, to = min(low * stride, size);
+        u64 from = (u64)(low - 1) * stride + 1, to = min((u64)low * stride, (u64)size);
         while (from < to) {
             u64 half = (from + to) / 2;
             u32 there = within[half];
@@ -406,65 +440,70 @@ __device__ __forceinline__ void path_search(const Array& a, const Array& b, cons
     if (!WRITE) leave_count(count, sums, found);
 }
 
-// Four neighbouring elements for each thread, several times THREADS fours apart.
+// Four neighbouring elements for each thread, several times THREADS fours apart. Beyond the end of the
+// array there is LAST.
 template <u32 COUNT>
 struct Fours {
     u32 values[COUNT][4];
 
-    __device__ __forceinline__ void load(const Array& array, u64 chunk) {
+    __device__ __forceinline__ void load(const Array& array, u32 chunk, u32 end) {
         #pragma unroll
         for (u32 i = 0; i < COUNT; i++) {
-            u64 at = chunk + 4 * (i * THREADS + threadIdx.x);
+            u64 at = (u64)chunk + 4 * (i * THREADS + threadIdx.x);
+            #pragma unroll
+            for (u32 k = 0; k < 4; k++) values[i][k] = LAST;
             if (at + 4 <= array.size) {
-                *(uint4*)values[i] = *(const uint4*)(array.at + at);
+                if (at < end) *(uint4*)values[i] = *(const uint4*)(array.at + at);
             } else {
                 #pragma unroll
                 for (u32 k = 0; k < 4; k++) {
-                    values[i][k] = at + k < array.size ? array.at[at + k] : 0;
+                    if (at + k < array.size) values[i][k] = array.at[at + k];
                 }
             }
         }
     }
 
     template <class Visit>
-    __device__ __forceinline__ void each(u64 chunk, Visit visit) {
+    __device__ __forceinline__ void each(Visit visit) {
         #pragma unroll
-        for (u32 i = 0; i < COUNT; i++) visit(values[i], chunk + 4 * (i * THREADS + threadIdx.x));
+        for (u32 i = 0; i < COUNT; i++) visit(values[i]);
     }
 };
 
 // `bitmap`: a block takes a range of values, makes a bitmap of the elements of `a` there and looks the
-// elements of `b` up in it.
+// elements of `b` up in it. Elements are loaded four at a time, some from beyond the range.
 template <bool WRITE>
 __device__ __forceinline__ void bitmap(
     const Array& a, const Array& b, u32 low, u32 high, u32 range_bits, const Found& found
 ) {
     extern __shared__ __align__(16) u32 bits[];
-    __shared__ u64 bounds[4];
+    __shared__ u32 bounds[4];
     __shared__ u32 sums[WARPS];
-    u64 from = low + ((u64)blockIdx.x << range_bits);
-    u64 to = min(from + (1ull << range_bits), (u64)high + 1);
+    u32 from = low + (blockIdx.x << range_bits);
+    u32 range = min((1u << range_bits) - 1, high - from) + 1;
     u32 warp = threadIdx.x / 32;
     if (warp < 4) {
-        u64 at = first_at_least(pick(warp < 2, a, b), warp % 2 == 0 ? from : to);
+        u64 value = (u64)from + (warp % 2 == 0 ? 0 : range);
+        u32 at = first_at_least(pick(warp < 2, a, b), value);
         if (lane_of() == 0) bounds[warp] = at;
     }
     for (u32 four = threadIdx.x; four < 1u << (range_bits - 7); four += THREADS) {
         ((uint4*)bits)[four] = make_uint4(0, 0, 0, 0);
     }
     __syncthreads();
-    u64 a_from = bounds[0], a_to = bounds[1], b_from = bounds[2], b_to = bounds[3];
+    u32 a_from = bounds[0] / 4 * 4, a_to = bounds[1], b_from = bounds[2], b_to = bounds[3];
+    u32 b_first = b_from / 4 * 4;
     // Both sides are on their way before the first element is used.
     Fours<AHEAD> as, bs;
-    as.load(a, a_from / 4 * 4);
-    if (!WRITE) bs.load(b, b_from / 4 * 4);
-    auto set = [&](const u32 (&values)[4], u64 at) {
+    as.load(a, a_from, a_to);
+    if (!WRITE) bs.load(b, b_first, b_to);
+    auto set = [&](const u32 (&values)[4]) {
         // Neighbours are often in one word.
         u32 word = 0, mask = 0;
         #pragma unroll
         for (u32 i = 0; i < 4; i++) {
-            if (at + i < a_from || at + i >= a_to) continue;
-            u32 bit = (u32)(values[i] - from);
+            u32 bit = values[i] - from;
+            if (bit >= range) continue;
             if (bit / 32 != word && mask != 0) {
                 atomicOr(&bits[word], mask);
                 mask = 0;
@@ -474,30 +513,30 @@ __device__ __forceinline__ void bitmap(
         }
         if (mask != 0) atomicOr(&bits[word], mask);
     };
-    for (u64 chunk = a_from / 4 * 4; chunk < a_to; chunk += 4 * THREADS * AHEAD) {
-        if (chunk != a_from / 4 * 4) as.load(a, chunk);
-        as.each(chunk, set);
+    as.each(set);
+    for (u64 chunk = (u64)a_from + CHUNK; chunk < a_to; chunk += CHUNK) {
+        as.load(a, (u32)chunk, a_to);
+        as.each(set);
     }
     __syncthreads();
     auto hit = [&](u32 value) {
-        u32 bit = (u32)(value - from);
-        return (bits[bit / 32] >> (bit % 32) & 1) != 0;
+        u32 bit = value - from;
+        return bit < range && (bits[bit / 32] >> (bit % 32) & 1) != 0;
     };
-    u64 base = WRITE ? found.blocks[blockIdx.x] : 0;
     if (WRITE) {
+        u64 base = found.blocks[blockIdx.x];
         test_all<true>(b, b_from, b_to, hit, sums, found.out, base);
         return;
     }
     u32 count = 0;
-    auto test = [&](const u32 (&values)[4], u64 at) {
+    auto test = [&](const u32 (&values)[4]) {
         #pragma unroll
-        for (u32 i = 0; i < 4; i++) {
-            if (at + i >= b_from && at + i < b_to) count += hit(values[i]);
-        }
+        for (u32 i = 0; i < 4; i++) count += hit(values[i]);
     };
-    for (u64 chunk = b_from / 4 * 4; chunk < b_to; chunk += 4 * THREADS * AHEAD) {
-        if (chunk != b_from / 4 * 4) bs.load(b, chunk);
-        bs.each(chunk, test);
+    bs.each(test);
+    for (u64 chunk = (u64)b_first + CHUNK; chunk < b_to; chunk += CHUNK) {
+        bs.load(b, (u32)chunk, b_to);
+        bs.each(test);
     }
     leave_count(count, sums, found);
 }
@@ -511,7 +550,7 @@ __device__ __forceinline__ void bitmap(
 
 PATH(ip_count, path, false, 6)
 PATH(ip_write, path, true, 4)
-PATH(ip_hash_count, path_hash, false, 5)
+PATH(ip_hash_count, path_hash, false, 6)
 PATH(ip_hash_write, path_hash, true, 4)
 
 extern "C" __global__ void __launch_bounds__(THREADS, 5) ip_obs_count(
@@ -560,9 +599,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) place_blocks(u64* blocks, 
 }
 
 // Whether an array ascends: otherwise a place where it does not is left.
-extern "C" __global__ void ascends(Array array, u64* where) {
+extern "C" __global__ void ascends(const u32* array, u64 size, u64* where) {
     u64 step = (u64)gridDim.x * blockDim.x;
-    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at + 1 < array.size; at += step) {
-        if (array.at[at] >= array.at[at + 1]) atomicMin(where, at);
+    for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at + 1 < size; at += step) {
+        if (array[at] >= array[at + 1]) atomicMin(where, at);
     }
 }

@@ -635,8 +635,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) select(
             for (u32 i = 0; i < VECTOR; i++) {
                 u32 overlap = vector.counts[i];
                 if (overlap == 0 || !meets(tile, row, first + i)) continue;
-                bool good = positive ||
-                    accepts(predicate, n, size_of(columns, first + i), overlap);
+                bool good = positive;
+                if (!positive) {
+                    u32 m = size_of(columns, first + i);
+                    good = (int)overlap >= least_overlap(predicate, n, m) &&
+                        accepts(predicate, n, m, overlap);
+                }
                 hits |= (u32)good << i;
             }
         }
