@@ -7,13 +7,16 @@
 //! * [`GpuBitmap`] compares signatures of all pairs by binary tensor cores and verifies what survives.
 //! * [`GpuPrefix`] makes lists of prefix tokens on the device and verifies what meets there.
 //! * [`GpuVerify`] verifies what a CPU filter finds.
+//! * [`intersect()`] finds what two large sets share, [`Overlaps`] how much every two sets do.
 //!
 //! What they share: `sets.rs` (sets on their way to a device, and answers on their way back), `send.rs`
 //! and `pinned.rs` (how large arrays get there), and of the kernels `accept.cuh` (the decision in integers) and `sets.cuh`.
 
 mod bitmap;
 mod device;
+mod intersect;
 mod nvrtc;
+mod overlaps;
 mod pinned;
 mod prefix;
 mod send;
@@ -22,7 +25,9 @@ mod verify;
 
 pub use bitmap::GpuBitmap;
 pub use device::{Device, DeviceInfo, devices, opened};
+pub use intersect::{DeviceArray, Intersect, IntersectKernel, Intersection, intersect};
 pub use nvrtc::Nvrtc;
+pub use overlaps::{Counts, OverlapSeconds, OverlapTechnique, OverlapTile, Overlaps};
 pub use prefix::GpuPrefix;
 #[doc(hidden)]
 pub use send::send_by_threads_from;
@@ -64,12 +69,23 @@ pub fn kernels() -> Vec<Kernel> {
     let everywhere = &["sm_75", "sm_80", "sm_90", "sm_100"];
     let plain = |name, source| Kernel { name, source, defines: vec![], architectures: everywhere };
     let mut kernels = vec![plain("prefix", prefix::SOURCE), plain("candidates", verify::SOURCE)];
+    kernels.push(plain("intersect", intersect::SOURCE));
     for bits in GpuBitmap::BITS {
         for tensor in [true, false] {
             kernels.push(Kernel {
                 name: "bitmap",
                 source: bitmap::SOURCE,
                 defines: bitmap::defines(bits, tensor).into(),
+                architectures: if tensor { &["sm_80", "sm_90"] } else { everywhere },
+            });
+        }
+    }
+    for width in [1, 2, 4] {
+        for tensor in [true, false] {
+            kernels.push(Kernel {
+                name: "overlaps",
+                source: overlaps::SOURCE,
+                defines: overlaps::defines(width, tensor, if tensor { 3 } else { 2 }).into(),
                 architectures: if tensor { &["sm_80", "sm_90"] } else { everywhere },
             });
         }

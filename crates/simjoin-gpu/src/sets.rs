@@ -185,6 +185,13 @@ pub(crate) struct Answer {
 // SAFETY: three numbers, laid out as in the kernels.
 unsafe impl DeviceRepr for Answer {}
 
+impl Answer {
+    /// The pair, where sets have the same numbers on the device.
+    pub(crate) fn pair(&self) -> SetPair {
+        SetPair { probe: self.probe, build: self.build, overlap: self.overlap }
+    }
+}
+
 /// Answers on a device, and on their way from there to a sink.
 pub(crate) struct Answers {
     on_device: CudaSlice<Answer>,
