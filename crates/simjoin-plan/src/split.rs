@@ -18,11 +18,14 @@ use crate::{
 use simjoin_core::SetId;
 use std::ops::Range;
 
+/// A size class, by its place, and what its probes reach.
+type OfClass = (usize, Reach);
+
 /// The probes of all parts of a join, in a line.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
     /// Those that have pairs, with what their probes reach, by size class.
-    parts: Vec<(Join<'a>, Part, Vec<(usize, Reach)>)>,
+    parts: Vec<(Join<'a>, Part, Vec<OfClass>)>,
     /// Pairs before each part, and in all.
     before: Vec<f64>,
 }
@@ -63,7 +66,7 @@ impl<'a> Line<'a> {
         &self,
         from: f64,
         to: f64,
-    ) -> impl Iterator<Item = (Join<'a>, Part, Tile, &[(usize, Reach)])> {
+    ) -> impl Iterator<Item = (Join<'a>, Part, Tile, &[OfClass])> {
         let all = self.before[self.before.len() - 1];
         self.parts.iter().enumerate().filter_map(move |(at, (join, part, reaches))| {
             let (start, end) = (self.before[at], self.before[at + 1]);
@@ -80,7 +83,7 @@ impl<'a> Line<'a> {
 }
 
 /// The probe before which lies this share of the pairs that the length filter leaves.
-fn split_at(reaches: &[(usize, Reach)], share: f64) -> SetId {
+fn split_at(reaches: &[OfClass], share: f64) -> SetId {
     let end = reaches.last().map_or(0, |(_, reach)| reach.probes.end);
     if share >= 1.0 {
         return end;
@@ -101,7 +104,7 @@ fn split_at(reaches: &[(usize, Reach)], share: f64) -> SetId {
 }
 
 /// Those of the probes that reach something, and what they reach.
-fn tile_of(order: Order, reaches: &[(usize, Reach)], within: &Range<SetId>) -> Option<Tile> {
+fn tile_of(order: Order, reaches: &[OfClass], within: &Range<SetId>) -> Option<Tile> {
     let first = reaches.partition_point(|(_, reach)| reach.probes.end <= within.start);
     let mut tile: Option<Tile> = None;
     for (_, reach) in &reaches[first..] {
