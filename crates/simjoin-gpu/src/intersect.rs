@@ -240,8 +240,10 @@ fn cut(elements: u64, multiprocessors: u32) -> (u64, WorkArgument) {
 }
 
 /// What two sets share, and what it took to find out.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Intersection {
+    /// How it was done.
+    pub technique: IntersectKernel,
     /// How many elements.
     pub size: u64,
     /// Which, if they were wanted, ascending.
@@ -509,17 +511,18 @@ pub fn intersect(
     let begin = Instant::now();
     let [a, b] = [DeviceArray::new(device, a)?, DeviceArray::new(device, b)?];
     let mut transfer = begin.elapsed().as_secs_f64();
-    let kernel = kernel.unwrap_or_else(|| IntersectKernel::choose(&a, &b));
+    let technique = kernel.unwrap_or_else(|| IntersectKernel::choose(&a, &b));
     let mut work = Intersect::new(device)?;
     if !elements {
-        let (size, kernel) = work.size(&a, &b, kernel)?;
-        return Ok(Intersection { size, elements: None, transfer, kernel });
+        let (size, kernel) = work.size(&a, &b, technique)?;
+        return Ok(Intersection { technique, size, elements: None, transfer, kernel });
     }
-    let (common, kernel) = work.elements(&a, &b, kernel)?;
+    let (common, kernel) = work.elements(&a, &b, technique)?;
     let begin = Instant::now();
     let elements = work.fetch(&common)?;
     transfer += begin.elapsed().as_secs_f64();
-    Ok(Intersection { size: elements.len() as u64, elements: Some(elements), transfer, kernel })
+    let size = elements.len() as u64;
+    Ok(Intersection { technique, size, elements: Some(elements), transfer, kernel })
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@
 #![forbid(unsafe_code)]
 
 mod count;
+mod device_overlaps;
 mod driver;
 mod groups;
 mod intersect;
@@ -50,8 +51,9 @@ mod size;
 mod stage;
 mod units;
 
+pub use device_overlaps::GPU_OVERLAP_TECHNIQUES;
 pub use driver::Control;
-pub use intersect::{INTERSECT_TECHNIQUES, Intersect, IntersectReport};
+pub use intersect::{GPU_INTERSECT_TECHNIQUES, INTERSECT_TECHNIQUES, Intersect, IntersectReport};
 pub use join::{
     Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,
     simulated_gpu,
