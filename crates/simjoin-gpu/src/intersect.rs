@@ -55,10 +55,10 @@ const PART: u64 = 2048;
 /// Blocks of `ip` that a multiprocessor has room for.
 const RESIDENT: u64 = 6;
 
-/// Values in the range of a block of `bitmap`, as powers of two: at least and at most. The most take 16 KiB
+/// Values in the range of a block of `bitmap`, as powers of two: at least and at most. The most take 32 KiB
 /// of shared memory.
 const LEAST_RANGE: u32 = 12;
-const MOST_RANGE: u32 = 17;
+const MOST_RANGE: u32 = 18;
 
 /// Blocks of `bitmap` for each multiprocessor, unless ranges become too small.
 const RANGES: u64 = 24;
@@ -240,10 +240,8 @@ fn cut(elements: u64, multiprocessors: u32) -> (u64, WorkArgument) {
 }
 
 /// What two sets share, and what it took to find out.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Intersection {
-    /// How it was done.
-    pub technique: IntersectKernel,
     /// How many elements.
     pub size: u64,
     /// Which, if they were wanted, ascending.
@@ -511,18 +509,17 @@ pub fn intersect(
     let begin = Instant::now();
     let [a, b] = [DeviceArray::new(device, a)?, DeviceArray::new(device, b)?];
     let mut transfer = begin.elapsed().as_secs_f64();
-    let technique = kernel.unwrap_or_else(|| IntersectKernel::choose(&a, &b));
+    let kernel = kernel.unwrap_or_else(|| IntersectKernel::choose(&a, &b));
     let mut work = Intersect::new(device)?;
     if !elements {
-        let (size, kernel) = work.size(&a, &b, technique)?;
-        return Ok(Intersection { technique, size, elements: None, transfer, kernel });
+        let (size, kernel) = work.size(&a, &b, kernel)?;
+        return Ok(Intersection { size, elements: None, transfer, kernel });
     }
-    let (common, kernel) = work.elements(&a, &b, technique)?;
+    let (common, kernel) = work.elements(&a, &b, kernel)?;
     let begin = Instant::now();
     let elements = work.fetch(&common)?;
     transfer += begin.elapsed().as_secs_f64();
-    let size = elements.len() as u64;
-    Ok(Intersection { technique, size, elements: Some(elements), transfer, kernel })
+    Ok(Intersection { size: elements.len() as u64, elements: Some(elements), transfer, kernel })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::join::Engine;
 use rayon::ThreadPoolBuilder;
 use simjoin_core::{Error, Result};
 use simjoin_cpu::Intersection;
-use simjoin_gpu::IntersectKernel;
+use simjoin_gpu::{DeviceArray, IntersectKernel};
 use simjoin_kernels::intersect::Method;
 use simjoin_kernels::tier::Tier;
 use std::ops::ControlFlow;
@@ -211,19 +211,30 @@ impl Intersect {
         let [device, ..] = simjoin_gpu::devices()? else {
             return Err(Error::Unavailable("no GPU was found".into()));
         };
-        let found = simjoin_gpu::intersect(device, a, b, kernel, take.is_some())?;
-        if let (Some(take), Some(elements)) = (take, &found.elements) {
-            let _ = elements.chunks(BATCH).try_for_each(take);
-        }
+        let [left, right] = [DeviceArray::new(device, a)?, DeviceArray::new(device, b)?];
+        let mut transfer = begin.elapsed().as_secs_f64();
+        let kernel = kernel.unwrap_or_else(|| IntersectKernel::choose(&left, &right));
+        let mut work = simjoin_gpu::Intersect::new(device)?;
+        let (size, seconds) = match take {
+            None => work.size(&left, &right, kernel)?,
+            Some(take) => {
+                let (common, seconds) = work.elements(&left, &right, kernel)?;
+                let fetching = Instant::now();
+                let elements = work.fetch(&common)?;
+                transfer += fetching.elapsed().as_secs_f64();
+                let _ = elements.chunks(BATCH).try_for_each(take);
+                (elements.len() as u64, seconds)
+            }
+        };
         Ok(IntersectReport {
-            size: found.size,
+            size,
             sets: (a.len() as u64, b.len() as u64),
-            technique: found.technique.name().into(),
+            technique: kernel.name().into(),
             engine: Engine::Gpu,
             tier: "none",
             threads: 1,
             seconds: begin.elapsed().as_secs_f64(),
-            device: Some((found.transfer, found.kernel)),
+            device: Some((transfer, seconds)),
         })
     }
 
