@@ -1,7 +1,7 @@
 //! How fast are intersections and overlaps on the device that is there, beside what it could do?
 //!
-//! `cargo run --release -p simjoin-gpu --example measure -- [intersect] [overlaps] [techniques] [select]
-//! [check]`: what is asked for, or all of it.
+//! `cargo run --release -p simjoin-gpu --example measure -- [intersect] [overlaps] [bits] [techniques]
+//! [select] [check]`: what is asked for, or all of it.
 
 use simjoin_core::{Measure, Predicate, RawSets, Result, SetCollection, prepare};
 use simjoin_gpu::{
@@ -23,7 +23,7 @@ fn main() -> Result<()> {
     if wanted("intersect") {
         intersections(&device)?;
     }
-    if ["overlaps", "techniques", "select", "check"].into_iter().any(wanted) {
+    if ["overlaps", "bits", "techniques", "select", "check"].into_iter().any(wanted) {
         overlaps(&device, &wanted)?;
     }
     Ok(())
@@ -199,12 +199,11 @@ fn overlaps(device: &Arc<Device>, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
             sets.universe(),
         );
         if wanted("overlaps") {
-            let mut fixed: Vec<Option<u32>> = vec![None];
-            if sets.universe() > 2000 {
-                fixed.extend([1024, 4096, 16_384, 65_536].map(Some));
-            }
-            for frequent in fixed {
-                let technique = OverlapTechnique::Combined(frequent);
+            measure(device, &sets, OverlapTechnique::Combined(None), &room, like.goal)?;
+        }
+        if wanted("bits") && sets.universe() > 20_000 {
+            for frequent in [1024, 4096, 16_384, 65_536] {
+                let technique = OverlapTechnique::Combined(Some(frequent));
                 measure(device, &sets, technique, &room, like.goal)?;
             }
         }

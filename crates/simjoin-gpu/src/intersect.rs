@@ -55,10 +55,10 @@ const PART: u64 = 2048;
 /// Blocks of `ip` that a multiprocessor has room for.
 const RESIDENT: u64 = 6;
 
-/// Values in the range of a block of `bitmap`, as powers of two: at least and at most. The most take 16 KiB
+/// Values in the range of a block of `bitmap`, as powers of two: at least and at most. The most take 32 KiB
 /// of shared memory.
 const LEAST_RANGE: u32 = 12;
-const MOST_RANGE: u32 = 17;
+const MOST_RANGE: u32 = 18;
 
 /// Blocks of `bitmap` for each multiprocessor, unless ranges become too small.
 const RANGES: u64 = 24;

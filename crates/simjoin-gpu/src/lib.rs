@@ -7,6 +7,7 @@
 //! * [`GpuBitmap`] compares signatures of all pairs by binary tensor cores and verifies what survives.
 //! * [`GpuPrefix`] makes lists of prefix tokens on the device and verifies what meets there.
 //! * [`GpuVerify`] verifies what a CPU filter finds.
+//! * [`GpuMmJoin`] counts the overlaps of all pairs and keeps those that satisfy the bounds.
 //! * [`intersect()`] finds what two large sets share, [`Overlaps`] how much every two sets do.
 //!
 //! What they share: `sets.rs` (sets on their way to a device, and answers on their way back), `send.rs`
@@ -15,6 +16,7 @@
 mod bitmap;
 mod device;
 mod intersect;
+mod mmjoin;
 mod nvrtc;
 mod overlaps;
 mod pinned;
@@ -26,6 +28,7 @@ mod verify;
 pub use bitmap::GpuBitmap;
 pub use device::{Device, DeviceInfo, devices, opened};
 pub use intersect::{DeviceArray, Intersect, IntersectKernel, Intersection, intersect};
+pub use mmjoin::GpuMmJoin;
 pub use nvrtc::Nvrtc;
 pub use overlaps::{Counts, OverlapSeconds, OverlapTechnique, OverlapTile, Overlaps};
 pub use prefix::GpuPrefix;
@@ -38,8 +41,10 @@ use std::sync::Arc;
 
 /// Every technique, in all its variants, on these devices, among which tiles are divided.
 pub fn techniques(devices: &[Arc<Device>]) -> Vec<Box<dyn Technique>> {
-    let mut techniques: Vec<Box<dyn Technique>> =
-        vec![Box::new(GpuPrefix { devices: devices.to_vec() })];
+    let mut techniques: Vec<Box<dyn Technique>> = vec![
+        Box::new(GpuPrefix { devices: devices.to_vec() }),
+        Box::new(GpuMmJoin { devices: devices.to_vec() }),
+    ];
     for bits in GpuBitmap::BITS {
         techniques.push(Box::new(GpuBitmap::new(devices, bits)));
     }

@@ -47,7 +47,7 @@ use cudarc::driver::{
 };
 use simjoin_core::{Bounds, Error, Predicate, Result, SetCollection, SetId, SetPair};
 use simjoin_plan::Room;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -72,6 +72,9 @@ const PIECE: u64 = 16 << 20;
 
 /// Bytes for answers, on the device and on the host, at most.
 const ANSWERS: u64 = 256 << 20;
+
+/// Bytes for what is small.
+const SMALL: u64 = 1024;
 
 /// Shared memory, in words, for what a row is made into.
 const LOOK_UP_ROOM: u32 = 12_000;
@@ -211,10 +214,11 @@ impl OverlapTile<'_> {
 
 /// A tile as a kernel takes it.
 #[repr(C)]
-#[derive(Clone, Copy)]
-struct TileArgument {
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TileArgument {
     counts: sys::CUdeviceptr,
     stride: u64,
+    limits: sys::CUdeviceptr,
     first: u32,
     rows: u32,
     columns: u32,
@@ -271,16 +275,16 @@ struct Bits {
 
 /// Counts overlaps on a device.
 pub struct Overlaps<'a> {
-    rows: &'a SetCollection,
-    columns: Option<&'a SetCollection>,
     room: Room,
     /// Nothing where a side has no sets.
-    here: Option<Here>,
+    here: Option<Here<'a>>,
     /// What it has taken so far.
     pub seconds: OverlapSeconds,
 }
 
-struct Here {
+/// Sets on a device, ready to be counted.
+pub(crate) struct Here<'a> {
+    sides: Sides<'a>,
     device: Arc<Device>,
     stream: Arc<CudaStream>,
     copies: Arc<CudaStream>,
@@ -295,14 +299,90 @@ struct Here {
     bits: Option<Bits>,
     lists: Option<Lists>,
     look_up: Option<LookUp>,
-    universe: u32,
+    limits: Option<CudaSlice<u32>>,
     /// Bytes that are left for tiles and answers.
     spare: u64,
 }
 
+/// Sets of a collection: rows, or columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Side<'a> {
+    pub(crate) sets: &'a SetCollection,
+    pub(crate) range: Range<SetId>,
+}
+
+impl<'a> Side<'a> {
+    fn all(sets: &'a SetCollection) -> Self {
+        Side { sets, range: 0..sets.len() as SetId }
+    }
+
+    fn bytes(&self) -> u64 {
+        DeviceSets::bytes(self.sets, &self.range)
+    }
+
+    /// The size of the largest but so many.
+    fn size(&self, but: SetId) -> u32 {
+        let wanted = self.range.end.checked_sub(1 + but).filter(|set| *set >= self.range.start);
+        wanted.map_or(0, |set| self.sets.size(set))
+    }
+}
+
+/// Rows and columns: the same sets where there are no columns. Where each row meets only the first columns,
+/// `limits` tells how many, which rises.
+#[derive(Clone, Debug)]
+pub(crate) struct Sides<'a> {
+    pub(crate) rows: Side<'a>,
+    pub(crate) columns: Option<Side<'a>>,
+    pub(crate) limits: Option<Vec<u32>>,
+}
+
+impl<'a> Sides<'a> {
+    fn columns(&self) -> &Side<'a> {
+        self.columns.as_ref().unwrap_or(&self.rows)
+    }
+
+    /// The largest overlap that a pair may have.
+    fn most_overlap(&self) -> u32 {
+        match &self.columns {
+            Some(columns) => self.rows.size(0).min(columns.size(0)),
+            // That of the two largest, which are different sets.
+            None => self.rows.size(1),
+        }
+    }
+
+    /// Bytes of a count.
+    fn width(&self) -> u32 {
+        match self.most_overlap() {
+            0..=0xff => 1,
+            0x100..=0xffff => 2,
+            _ => 4,
+        }
+    }
+
+    /// Bytes on the device that are always held, and of the smallest tiles with what is beside them.
+    pub(crate) fn least_bytes(&self, by_bits_and_lists: bool) -> (u64, u64) {
+        let sides = 1 + u64::from(self.columns.is_some());
+        let tokens = u64::from(self.rows.sets.universe() - self.rows.sets.lonely_tokens());
+        let lengths = if by_bits_and_lists { 4 * (1 + sides) * (tokens + 1) } else { 0 };
+        let (rows, columns) = (self.rows.range.len() as u64, self.columns().range.len());
+        let limits = self.limits.as_ref().map_or(0, |limits| 4 * limits.len() as u64);
+        let fixed = self.rows.bytes() + self.columns.as_ref().map_or(0, Side::bytes) + lengths;
+        let tiles = 2 * u64::from(ROWS) * padded(columns) * u64::from(self.width());
+        let answers = size_of::<Answer>() as u64 * columns as u64 + 8 * (rows + 1);
+        (fixed + limits, tiles + answers + SMALL)
+    }
+
+    /// Bytes on the device that lists of all tokens take.
+    pub(crate) fn list_bytes(&self) -> u64 {
+        let Side { sets, range } = self.columns();
+        let offsets = sets.offsets();
+        4 * (offsets[range.end as usize] - offsets[range.start as usize]) as u64
+    }
+}
+
 /// What a tile is for.
 #[derive(Clone, Copy, PartialEq)]
-enum Want {
+pub(crate) enum Want {
     /// Each pair once.
     Once,
     /// Each row with all others.
@@ -322,19 +402,6 @@ fn padded(sets: usize) -> u64 {
     (sets as u64).next_multiple_of(u64::from(COLUMNS))
 }
 
-/// The largest overlap that a pair may have.
-fn most_overlap(rows: &SetCollection, columns: Option<&SetCollection>) -> u32 {
-    let largest = |sets: &SetCollection| sets.classes().last().map_or(0, |class| class.size);
-    match columns {
-        Some(columns) => largest(rows).min(largest(columns)),
-        // That of the two largest, which are different sets.
-        None => match rows.len() {
-            0 | 1 => 0,
-            n => rows.size(n as SetId - 2),
-        },
-    }
-}
-
 impl<'a> Overlaps<'a> {
     /// Sends the sets of a self-join, or of a join of rows and columns, and prepares them. `room` bounds
     /// what is taken on the device and for tiles and answers on the host.
@@ -349,9 +416,13 @@ impl<'a> Overlaps<'a> {
         let empty = rows.is_empty() || columns.is_some_and(SetCollection::is_empty);
         let here = match empty {
             true => None,
-            false => Some(Here::new(device, rows, columns, technique, room, &mut seconds)?),
+            false => {
+                let (rows, columns) = (Side::all(rows), columns.map(Side::all));
+                let sides = Sides { rows, columns, limits: None };
+                Some(Here::new(device, sides, technique, room, &mut seconds)?)
+            }
         };
-        Ok(Overlaps { rows, columns, room: *room, here, seconds })
+        Ok(Overlaps { room: *room, here, seconds })
     }
 
     /// Bytes of a count.
@@ -361,9 +432,9 @@ impl<'a> Overlaps<'a> {
 
     /// How many of the most frequent tokens have a bit.
     pub fn frequent(&self) -> u32 {
-        self.here.as_ref().map_or(0, |here| {
-            if here.bits.is_some() { self.rows.universe() - here.heavy } else { 0 }
-        })
+        self.here
+            .as_ref()
+            .map_or(0, |here| if here.bits.is_some() { here.universe() - here.heavy } else { 0 })
     }
 
     /// Hands on the overlaps of all pairs, tile by tile, until the consumer breaks.
@@ -373,7 +444,7 @@ impl<'a> Overlaps<'a> {
     ) -> Result<ControlFlow<()>> {
         let Some(here) = &self.here else { return Ok(ControlFlow::Continue(())) };
         let at = failed("fetching counts");
-        let tiles = self.tiles(here, 2, 16 * PIECE, 0, Want::Once)?;
+        let tiles = here.tiles(2, 16 * PIECE, 0, Want::Once)?;
         let most = tiles.iter().map(|tile| here.bytes(tile)).max().unwrap_or(0);
         let mut buffers = [here.buffer(most)?, here.buffer(most)?];
         let widest =
@@ -461,90 +532,27 @@ impl<'a> Overlaps<'a> {
         mut consume: impl FnMut(&[SetPair]) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
         let Some(here) = &self.here else { return Ok(ControlFlow::Continue(())) };
-        let at = failed("fetching pairs");
-        let stream = &here.stream;
-        let columns = self.columns.unwrap_or(self.rows).len() as u64;
-        // Room for the answers of one row at least.
-        let each = size_of::<Answer>() as u64 + size_of::<SetPair>() as u64;
-        let least = each * columns;
-        if least > self.room.bytes {
-            let what = "handing on overlaps".into();
-            let (needed, limit) = (least, self.room.bytes);
-            return Err(Error::Memory { what, needed, limit, device: false });
-        }
-        let most = (ANSWERS.min(self.room.bytes).min(here.spare / 4) / each).max(columns);
-        let beside = size_of::<Answer>() as u64 * most + 8 * (self.rows.len() as u64 + 1);
-        let tiles = self.tiles(here, 1, TILE, beside, Want::Once)?;
-        let bytes = tiles.iter().map(|tile| here.bytes(tile)).max().unwrap_or(0);
-        let mut buffer = here.buffer(bytes)?;
-        let predicate = DevicePredicate::new(&Bounds::new(predicate));
-        let select = here.function("select")?;
-        let (row_sets, column_sets) = here.sets();
-        // SAFETY: nothing is read before it was written.
-        let answers = unsafe { stream.alloc::<Answer>(most as usize) }.map_err(&at)?;
-        let mut found: Vec<Answer> = Vec::new();
-        let mut pairs: Vec<SetPair> = Vec::new();
-        let clock = [timer(&here.device)?, timer(&here.device)?];
-        for tile in &tiles {
-            let tile =
-                here.timed(&clock, &mut self.seconds.count, || here.compute(&mut buffer, tile))?;
-            let rows = tile.rows as usize;
-            let mut places = stream.alloc_zeros::<u64>(rows + 1).map_err(&at)?;
-            let launch = |first: u32, rows: u32, places: &mut CudaSlice<u64>, to: u64| {
-                let config = LaunchConfig { grid_dim: (rows, 1, 1), ..grid(1) };
-                // SAFETY: the arguments are those of the kernel; there is a place for each row, and room
-                // for as many answers as were counted in these rows.
-                unsafe {
-                    stream
-                        .launch_builder(&select)
-                        .arg(&row_sets)
-                        .arg(&column_sets)
-                        .arg(&tile)
-                        .arg(&first)
-                        .arg(&predicate)
-                        .arg(places)
-                        .arg(&to)
-                        .launch(config)
-                }
-                .map(drop)
-                .map_err(failed("selecting pairs"))
-            };
-            here.timed(&clock, &mut self.seconds.select, || launch(0, tile.rows, &mut places, 0))?;
-            let mut ends = vec![0u64; rows + 1];
-            stream.memcpy_dtoh(&places, &mut ends).map_err(&at)?;
-            stream.synchronize().map_err(&at)?;
-            // Where the pairs of each row begin.
-            let mut sum = 0;
-            for place in &mut ends {
-                (*place, sum) = (sum, sum + *place);
-            }
-            stream.memcpy_htod(&ends, &mut places).map_err(&at)?;
-            let mut first = 0;
-            while first < rows {
-                let end =
-                    first + ends[first..].partition_point(|&end| end <= ends[first] + most) - 1;
-                let end = end.min(rows);
-                let count = (ends[end] - ends[first]) as usize;
-                if count > 0 {
-                    let to = answers.device_ptr(stream).0;
-                    here.timed(&clock, &mut self.seconds.select, || {
-                        launch(first as u32, (end - first) as u32, &mut places, to)
-                    })?;
-                    let waiting = Instant::now();
-                    found.resize(count, Answer::default());
-                    stream.memcpy_dtoh(&answers.slice(..count), &mut found).map_err(&at)?;
-                    stream.synchronize().map_err(&at)?;
-                    self.seconds.fetch += waiting.elapsed().as_secs_f64();
-                    pairs.clear();
-                    pairs.extend(found.iter().map(Answer::pair));
-                    if consume(&pairs).is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                }
-                first = end;
+        let bounds = Bounds::new(predicate);
+        let plan = SelectionPlan::new(here, self.room.bytes)?;
+        let mut selection = Selection::new(here, &bounds, &plan)?;
+        for tile in 0..plan.tiles() {
+            if selection.pairs(here, tile, &mut self.seconds, &mut consume)?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// For how many pairs of rows of the input those pairs stand; no pair comes to the host.
+    pub fn count(&mut self, predicate: Predicate) -> Result<u64> {
+        let Some(here) = &self.here else { return Ok(0) };
+        let plan = SelectionPlan::new(here, self.room.bytes)?;
+        let mut selection = Selection::new(here, &Bounds::new(predicate), &plan)?;
+        let mut rows = 0;
+        for tile in 0..plan.tiles() {
+            rows += selection.count(here, tile, &mut self.seconds)?;
+        }
+        Ok(rows)
     }
 
     /// Hands on the `most` columns of the largest positive overlap for each row, the best first; of equal
@@ -559,7 +567,8 @@ impl<'a> Overlaps<'a> {
         let Some(here) = &self.here else { return Ok(ControlFlow::Continue(())) };
         let at = failed("fetching the best pairs");
         let stream = &here.stream;
-        let columns = self.columns.unwrap_or(self.rows).len();
+        let columns = here.sides.columns().range.len();
+        let rows = here.sides.rows.range.len() as u64;
         let most = most.min(columns as u32);
         if most == 0 {
             return Ok(ControlFlow::Continue(()));
@@ -579,10 +588,10 @@ impl<'a> Overlaps<'a> {
             return Err(Error::Memory { what, needed, limit, device: false });
         }
         let batch = ANSWERS.min(self.room.bytes).min(here.spare / 4) / row_bytes;
-        let batch = batch.clamp(1, self.rows.len() as u64) as u32;
+        let batch = batch.clamp(1, rows) as u32;
         let beside = (size_of::<Answer>() as u64 * u64::from(most) + 4) * u64::from(batch);
         let beside = beside + if ranks.is_some() { 4 * columns as u64 } else { 0 };
-        let tiles = self.tiles(here, 1, TILE, beside, Want::All)?;
+        let tiles = here.tiles(1, TILE, beside, Want::All)?;
         let bytes = tiles.iter().map(|tile| here.bytes(tile)).max().unwrap_or(0);
         let mut buffer = here.buffer(bytes)?;
         let top = here.function("top")?;
@@ -635,7 +644,7 @@ impl<'a> Overlaps<'a> {
                     (part.first..).zip(found.chunks(most as usize).zip(&counts))
                 {
                     pairs.clear();
-                    pairs.extend(best[..count as usize].iter().map(Answer::pair));
+                    pairs.extend(best[..count as usize].iter().map(|best| best.pair((0, 0))));
                     let rank = |build: SetId| ranks.map_or(build, |ranks| ranks[build as usize]);
                     pairs.sort_unstable_by_key(|pair| {
                         (std::cmp::Reverse(pair.overlap), rank(pair.build))
@@ -653,7 +662,7 @@ impl<'a> Overlaps<'a> {
     #[doc(hidden)]
     pub fn count_only(&mut self) -> Result<()> {
         let Some(here) = &self.here else { return Ok(()) };
-        let tiles = self.tiles(here, 1, TILE, 0, Want::Once)?;
+        let tiles = here.tiles(1, TILE, 0, Want::Once)?;
         let bytes = tiles.iter().map(|tile| here.bytes(tile)).max().unwrap_or(0);
         let mut buffer = here.buffer(bytes)?;
         let clock = [timer(&here.device)?, timer(&here.device)?];
@@ -661,58 +670,190 @@ impl<'a> Overlaps<'a> {
             tiles.iter().try_for_each(|tile| here.compute(&mut buffer, tile).map(drop))
         })
     }
+}
 
-    /// Cuts all rows into tiles, `buffers` of which must fit into what memory is left beside something.
-    fn tiles(
+/// How pairs are selected: tile by tile, with room for so many answers on the device and on the host.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SelectionPlan {
+    tiles: Vec<TileArgument>,
+    most: u64,
+}
+
+impl SelectionPlan {
+    /// What takes no more bytes on the host than these, and on the device no more than are left.
+    pub(crate) fn new(here: &Here<'_>, bytes: u64) -> Result<Self> {
+        let columns = here.sides.columns().range.len() as u64;
+        let rows = here.sides.rows.range.len() as u64;
+        // Room for the answers of one row at least.
+        if Selection::ANSWER * columns > bytes {
+            let what = "handing on overlaps".into();
+            let (needed, limit) = (Selection::ANSWER * columns, bytes);
+            return Err(Error::Memory { what, needed, limit, device: false });
+        }
+        let least = u64::from(ROWS) * padded(columns as usize) * u64::from(here.width);
+        let spare = here.spare.saturating_sub(least + 8 * (rows + 1) + SMALL) / 2;
+        let on_device = ANSWERS.min(spare) / size_of::<Answer>() as u64;
+        let most = (ANSWERS.min(bytes) / Selection::ANSWER).min(on_device).max(columns);
+        let beside = size_of::<Answer>() as u64 * most + 8 * (rows + 1) + SMALL;
+        Ok(SelectionPlan { tiles: here.tiles(1, TILE, beside, Want::Once)?, most })
+    }
+
+    pub(crate) fn tiles(&self) -> usize {
+        self.tiles.len()
+    }
+}
+
+/// Finds the pairs of tiles that satisfy a predicate.
+pub(crate) struct Selection {
+    plan: SelectionPlan,
+    buffer: CudaSlice<u8>,
+    select: CudaFunction,
+    predicate: DevicePredicate,
+    answers: CudaSlice<Answer>,
+    stand_for: CudaSlice<u64>,
+    found: Vec<Answer>,
+    pairs: Vec<SetPair>,
+    clock: [CudaEvent; 2],
+}
+
+impl Selection {
+    /// Bytes on the host for an answer.
+    pub(crate) const ANSWER: u64 = (size_of::<Answer>() + size_of::<SetPair>()) as u64;
+
+    pub(crate) fn new(here: &Here<'_>, bounds: &Bounds, plan: &SelectionPlan) -> Result<Self> {
+        let at = failed("making room for pairs");
+        let stream = &here.stream;
+        let largest = plan.tiles.iter().map(|tile| here.bytes(tile)).max().unwrap_or(0);
+        Ok(Selection {
+            plan: plan.clone(),
+            buffer: here.buffer(largest)?,
+            select: here.function("select")?,
+            predicate: DevicePredicate::new(bounds),
+            // SAFETY: nothing is read before it was written.
+            answers: unsafe { stream.alloc(plan.most as usize) }.map_err(&at)?,
+            stand_for: stream.alloc_zeros(1).map_err(&at)?,
+            found: Vec::new(),
+            pairs: Vec::new(),
+            clock: [timer(&here.device)?, timer(&here.device)?],
+        })
+    }
+
+    /// How many pairs of sets a tile has, at most.
+    pub(crate) fn compared(&self, tile: usize) -> u64 {
+        let TileArgument { rows, columns, .. } = self.plan.tiles[tile];
+        u64::from(rows) * u64::from(columns)
+    }
+
+    /// Counts the overlaps of a tile, and the pairs of each of its rows.
+    fn begin(
+        &mut self,
+        here: &Here<'_>,
+        tile: usize,
+        seconds: &mut OverlapSeconds,
+    ) -> Result<(TileArgument, CudaSlice<u64>)> {
+        let at = failed("selecting pairs");
+        let tile = here.timed(&self.clock, &mut seconds.count, || {
+            here.compute(&mut self.buffer, &self.plan.tiles[tile])
+        })?;
+        let places = here.stream.alloc_zeros::<u64>(tile.rows as usize + 1).map_err(&at)?;
+        here.stream.memset_zeros(&mut self.stand_for).map_err(&at)?;
+        here.timed(&self.clock, &mut seconds.select, || {
+            self.launch(here, &tile, 0..tile.rows, &places, 0)
+        })?;
+        Ok((tile, places))
+    }
+
+    fn launch(
         &self,
-        here: &Here,
-        buffers: u64,
-        most: u64,
-        beside: u64,
-        want: Want,
-    ) -> Result<Vec<TileArgument>> {
-        let (own, before) = (self.columns.is_none(), want == Want::Once);
-        let rows = self.rows.len() as u64;
-        let columns = self.columns.unwrap_or(self.rows).len() as u64;
-        let spare = here.spare.saturating_sub(beside);
-        let most = most.min(spare / buffers);
-        let mut tiles = Vec::new();
+        here: &Here<'_>,
+        tile: &TileArgument,
+        rows: Range<u32>,
+        places: &CudaSlice<u64>,
+        answers: sys::CUdeviceptr,
+    ) -> Result<()> {
+        let (row_sets, column_sets) = here.sets();
+        let stream = &here.stream;
+        // SAFETY: the arguments are those of the kernel; there is a place for each row, and room for as many
+        // answers as were counted in these rows.
+        unsafe {
+            stream
+                .launch_builder(&self.select)
+                .arg(&row_sets)
+                .arg(&column_sets)
+                .arg(tile)
+                .arg(&rows.start)
+                .arg(&self.predicate)
+                .arg(&places.device_ptr(stream).0)
+                .arg(&answers)
+                .arg(&self.stand_for.device_ptr(stream).0)
+                .launch(LaunchConfig { grid_dim: (rows.len() as u32, 1, 1), ..grid(1) })
+        }
+        .map(drop)
+        .map_err(failed("selecting pairs"))
+    }
+
+    /// For how many pairs of rows of the input the pairs of a tile stand.
+    pub(crate) fn count(
+        &mut self,
+        here: &Here<'_>,
+        tile: usize,
+        seconds: &mut OverlapSeconds,
+    ) -> Result<u64> {
+        let at = failed("counting pairs");
+        self.begin(here, tile, seconds)?;
+        let mut rows = [0];
+        here.stream.memcpy_dtoh(&self.stand_for, &mut rows).map_err(&at)?;
+        here.stream.synchronize().map_err(&at)?;
+        Ok(rows[0])
+    }
+
+    /// Hands on the pairs of a tile.
+    pub(crate) fn pairs(
+        &mut self,
+        here: &Here<'_>,
+        tile: usize,
+        seconds: &mut OverlapSeconds,
+        consume: &mut dyn FnMut(&[SetPair]) -> ControlFlow<()>,
+    ) -> Result<ControlFlow<()>> {
+        let at = failed("fetching pairs");
+        let stream = &here.stream;
+        let (tile, mut places) = self.begin(here, tile, seconds)?;
+        let rows = tile.rows as usize;
+        let mut ends = vec![0u64; rows + 1];
+        stream.memcpy_dtoh(&places, &mut ends).map_err(&at)?;
+        stream.synchronize().map_err(&at)?;
+        // Where the pairs of each row begin.
+        let mut sum = 0;
+        for place in &mut ends {
+            (*place, sum) = (sum, sum + *place);
+        }
+        stream.memcpy_htod(&ends, &mut places).map_err(&at)?;
+        let firsts = (here.sides.rows.range.start, here.sides.columns().range.start);
         let mut first = 0;
-        let width = u64::from(here.width);
         while first < rows {
-            // With more rows there are more columns before the last of them.
-            let columns_of = |end: u64| if own && before { end.min(columns) } else { columns };
-            let stride_of = |end: u64| columns_of(end).next_multiple_of(u64::from(COLUMNS));
-            let block = u64::from(ROWS);
-            let bytes = |blocks: u64| blocks * block * stride_of(first + blocks * block) * width;
-            let mut blocks = (rows - first).div_ceil(block);
-            if bytes(blocks) > most {
-                // The largest that fits; at least one.
-                let (mut low, mut high) = (1, blocks);
-                while low < high {
-                    let half = (low + high).div_ceil(2);
-                    (low, high) = if bytes(half) <= most { (half, high) } else { (low, half - 1) };
+            // As many rows as there is room for.
+            let room = ends[first] + self.plan.most;
+            let end = first + ends[first + 1..].partition_point(|&end| end <= room);
+            let count = (ends[end] - ends[first]) as usize;
+            if count > 0 {
+                let to = self.answers.device_ptr(stream).0;
+                here.timed(&self.clock, &mut seconds.select, || {
+                    self.launch(here, &tile, first as u32..end as u32, &places, to)
+                })?;
+                let waiting = Instant::now();
+                self.found.resize(count, Answer::default());
+                stream.memcpy_dtoh(&self.answers.slice(..count), &mut self.found).map_err(&at)?;
+                stream.synchronize().map_err(&at)?;
+                seconds.fetch += waiting.elapsed().as_secs_f64();
+                self.pairs.clear();
+                self.pairs.extend(self.found.iter().map(|answer| answer.pair(firsts)));
+                if consume(&self.pairs).is_break() {
+                    return Ok(ControlFlow::Break(()));
                 }
-                blocks = low;
             }
-            if bytes(blocks) > most {
-                let what = "a tile of overlaps".into();
-                let (needed, limit) = (buffers * bytes(blocks), spare);
-                return Err(Error::Memory { what, needed, limit, device: true });
-            }
-            let end = rows.min(first + blocks * block);
-            tiles.push(TileArgument {
-                counts: 0,
-                stride: stride_of(first + blocks * block),
-                first: first as u32,
-                rows: (end - first) as u32,
-                columns: columns_of(end) as u32,
-                own: u32::from(own),
-                before: u32::from(before),
-            });
             first = end;
         }
-        Ok(tiles)
+        Ok(ControlFlow::Continue(()))
     }
 }
 
@@ -793,39 +934,25 @@ impl Scale {
     }
 }
 
-impl Here {
-    fn new(
+impl<'a> Here<'a> {
+    /// Sends sets and prepares them; no side may be empty.
+    pub(crate) fn new(
         device: &Arc<Device>,
-        rows: &SetCollection,
-        columns: Option<&SetCollection>,
+        sides: Sides<'a>,
         technique: OverlapTechnique,
         room: &Room,
         seconds: &mut OverlapSeconds,
     ) -> Result<Self> {
         let at = failed("preparing to count overlaps");
         let begin = Instant::now();
-        let width = match most_overlap(rows, columns) {
-            0..=0xff => 1,
-            0x100..=0xffff => 2,
-            _ => 4,
-        };
+        let width = sides.width();
         let tensor = technique != OverlapTechnique::Bitmap && device.info.multiplies_bits();
         let stages = if device.info.capability.0 >= 8 { 3 } else { 2 };
-        // What is always held, and the smallest tiles.
-        let side = |sets: &SetCollection| DeviceSets::bytes(sets, &(0..sets.len() as SetId));
-        let universe = rows.universe();
-        let lonely = rows.lonely_tokens();
+        let Sides { rows, columns, limits } = &sides;
+        let universe = rows.sets.universe();
+        let lonely = rows.sets.lonely_tokens();
         let tokens = universe - lonely;
-        let sides = 1 + u64::from(columns.is_some());
-        let all = columns.unwrap_or(rows);
-        let fixed = side(rows)
-            + columns.map_or(0, side)
-            + if technique.look_up().is_some() {
-                0
-            } else {
-                4 * (1 + sides) * (u64::from(tokens) + 1)
-            };
-        let tile = 2 * u64::from(ROWS) * padded(all.len()) * u64::from(width);
+        let (fixed, tile) = sides.least_bytes(technique.look_up().is_none());
         let limit = room.device_bytes.min(device.free_memory()?);
         let spare = limit.saturating_sub(fixed + tile);
         let too_much = |more: u64| {
@@ -836,13 +963,15 @@ impl Here {
             return too_much(0);
         }
         let sender = Sender::new(device, room)?;
-        let send = |sets: &SetCollection| DeviceSets::new(&sender, sets, &(0..sets.len() as SetId));
+        let send = |side: &Side<'_>| DeviceSets::new(&sender, side.sets, &side.range);
         let row_sets = send(rows)?;
-        let column_sets = columns.map(send).transpose()?;
+        let column_sets = columns.as_ref().map(send).transpose()?;
+        let limits = limits.as_ref().map(|limits| sender.send(limits)).transpose()?;
         let stream = sender.stream;
         stream.synchronize().map_err(&at)?;
         seconds.send += begin.elapsed().as_secs_f64();
         let mut here = Here {
+            sides,
             device: device.clone(),
             copies: device.context.new_stream().map_err(&at)?,
             stream,
@@ -856,11 +985,11 @@ impl Here {
             bits: None,
             lists: None,
             look_up: None,
-            universe,
+            limits,
             spare: limit - fixed,
         };
         if let Some(kernel) = technique.look_up() {
-            let words = here.words_beside(rows);
+            let words = here.words_beside();
             // At least one block must have its memory.
             if 4 * words > spare {
                 return too_much(4 * words);
@@ -878,8 +1007,8 @@ impl Here {
         let mut taken = 0;
         here.record(&clock[0])?;
         if tokens > 0 {
-            let lengths = here.lengths(rows, columns, tokens)?;
-            let scale = here.scale(rows, columns, tokens, spare, tensor, &lengths)?;
+            let lengths = here.lengths(tokens)?;
+            let scale = here.scale(tokens, spare, tensor, &lengths)?;
             let chosen = match technique {
                 OverlapTechnique::Index
                 | OverlapTechnique::BitmapDynamic
@@ -906,13 +1035,80 @@ impl Here {
                 return Err(Error::Memory { what, needed, limit, device: true });
             }
             here.heavy = universe - frequent;
-            here.prepare(rows, columns, frequent, entries, lengths)?;
+            here.prepare(frequent, entries, lengths)?;
         }
         here.record(&clock[1])?;
         here.stream.synchronize().map_err(&at)?;
         seconds.prepare += f64::from(clock[0].elapsed_ms(&clock[1]).map_err(&at)?) / 1e3;
         here.spare -= taken;
         Ok(here)
+    }
+
+    /// Cuts all rows into tiles, `buffers` of which must fit into what memory is left beside something.
+    pub(crate) fn tiles(
+        &self,
+        buffers: u64,
+        most: u64,
+        beside: u64,
+        want: Want,
+    ) -> Result<Vec<TileArgument>> {
+        let Sides { rows, columns, limits } = &self.sides;
+        let (own, before) = (columns.is_none(), want == Want::Once);
+        let columns = self.sides.columns().range.len() as u64;
+        let rows = rows.range.len() as u64;
+        let spare = self.spare.saturating_sub(beside);
+        let most = most.min(spare / buffers);
+        let width = u64::from(self.width);
+        // With more rows there are more columns that the last of them meets.
+        let columns_of = |end: u64| {
+            let end = end.min(rows);
+            let limit = limits.as_ref().map_or(columns, |limits| limits[end as usize - 1].into());
+            if own && before { limit.min(end) } else { limit }
+        };
+        let stride_of = |end: u64| columns_of(end).max(1).next_multiple_of(u64::from(COLUMNS));
+        let block = u64::from(ROWS);
+        let mut tiles = Vec::new();
+        let mut first = 0;
+        while first < rows {
+            let bytes = |blocks: u64| blocks * block * stride_of(first + blocks * block) * width;
+            let mut blocks = (rows - first).div_ceil(block);
+            if bytes(blocks) > most {
+                // The largest that fits; at least one.
+                let (mut low, mut high) = (1, blocks);
+                while low < high {
+                    let half = (low + high).div_ceil(2);
+                    (low, high) = if bytes(half) <= most { (half, high) } else { (low, half - 1) };
+                }
+                blocks = low;
+            }
+            if bytes(blocks) > most {
+                let what = "a tile of overlaps".into();
+                let (needed, limit) = (buffers * bytes(blocks), spare);
+                return Err(Error::Memory { what, needed, limit, device: true });
+            }
+            let end = rows.min(first + blocks * block);
+            let columns = columns_of(end);
+            // Rows that meet nothing are in no tile where there are limits.
+            let first = std::mem::replace(&mut first, end);
+            if columns == 0 && limits.is_some() {
+                continue;
+            }
+            tiles.push(TileArgument {
+                counts: 0,
+                stride: stride_of(end),
+                limits: 0,
+                first: first as u32,
+                rows: (end - first) as u32,
+                columns: columns as u32,
+                own: u32::from(own),
+                before: u32::from(before),
+            });
+        }
+        Ok(tiles)
+    }
+
+    fn universe(&self) -> u32 {
+        self.sides.rows.sets.universe()
     }
 
     fn record(&self, event: &CudaEvent) -> Result<()> {
@@ -946,18 +1142,13 @@ impl Here {
     }
 
     /// In how many sets of each side the tokens that are not lonely stand.
-    fn lengths(
-        &self,
-        rows: &SetCollection,
-        columns: Option<&SetCollection>,
-        tokens: u32,
-    ) -> Result<Lengths> {
+    fn lengths(&self, tokens: u32) -> Result<Lengths> {
         let at = failed("counting tokens");
         let count = self.function("count_tokens")?;
         let (row_sets, column_sets) = self.sets();
-        let of = |sets: &SetCollection, argument: SetsArgument| {
+        let of = |side: &Side<'_>, argument: SetsArgument| {
             let mut lengths = self.stream.alloc_zeros::<u32>(tokens as usize + 1).map_err(&at)?;
-            let many = sets.len() as u32;
+            let many = side.range.len() as u32;
             // SAFETY: the arguments are those of the kernel; each token has its number.
             unsafe {
                 self.stream
@@ -971,20 +1162,13 @@ impl Here {
             }
             Ok(lengths)
         };
+        let columns = self.sides.columns.as_ref();
         let columns = columns.map(|columns| of(columns, column_sets)).transpose()?;
-        Ok(Lengths { rows: of(rows, row_sets)?, columns })
+        Ok(Lengths { rows: of(&self.sides.rows, row_sets)?, columns })
     }
 
     /// What lists and bits would cost.
-    fn scale(
-        &self,
-        rows: &SetCollection,
-        columns: Option<&SetCollection>,
-        tokens: u32,
-        spare: u64,
-        tensor: bool,
-        lengths: &Lengths,
-    ) -> Result<Scale> {
+    fn scale(&self, tokens: u32, spare: u64, tensor: bool, lengths: &Lengths) -> Result<Scale> {
         let at = failed("counting tokens");
         let weigh = self.function("weigh")?;
         let pointer = |slice: &CudaSlice<u32>| slice.device_ptr(&self.stream).0;
@@ -1008,12 +1192,14 @@ impl Here {
         let mut read = [0u64; 64];
         self.stream.memcpy_dtoh(&sums, &mut read).map_err(&at)?;
         self.stream.synchronize().map_err(&at)?;
-        let (n, m) = (rows.len() as f64, columns.unwrap_or(rows).len() as f64);
+        let Sides { rows, columns, .. } = &self.sides;
+        let (n, m) = (rows.range.len() as f64, self.sides.columns().range.len() as f64);
         let power = self.device.info.multiprocessor_ratio();
         let mut scale = Scale {
             pairs: if columns.is_some() { n * m } else { n * m / 2.0 },
             bit: 1.0 / (256.0 * power * if tensor { PRODUCT } else { POPCOUNT }),
-            sets: padded(rows.len()) + columns.map_or(0, |columns| padded(columns.len())),
+            sets: padded(rows.range.len())
+                + columns.as_ref().map_or(0, |columns| padded(columns.range.len())),
             tokens,
             spare,
             entries: [0; 32],
@@ -1025,22 +1211,15 @@ impl Here {
     }
 
     /// Makes bits of frequent tokens and lists of the others, for which there are so many entries.
-    fn prepare(
-        &mut self,
-        rows: &SetCollection,
-        columns: Option<&SetCollection>,
-        frequent: u32,
-        entries: u64,
-        lengths: Lengths,
-    ) -> Result<()> {
+    fn prepare(&mut self, frequent: u32, entries: u64, lengths: Lengths) -> Result<()> {
         let at = failed("preparing to count overlaps");
         let stream = self.stream.clone();
         let (row_sets, column_sets) = self.sets();
         if frequent > 0 {
             let words = frequent.next_multiple_of(STEP) / 32;
             let fill = self.function("fill_bits")?;
-            let make = |sets: &SetCollection, argument: SetsArgument| {
-                let (count, padded) = (sets.len() as u32, padded(sets.len()));
+            let make = |side: &Side<'_>, argument: SetsArgument| {
+                let (count, padded) = (side.range.len() as u32, padded(side.range.len()));
                 let words_in_all = padded as usize * words as usize;
                 // SAFETY: every word is written below.
                 let mut bits = unsafe { stream.alloc::<u32>(words_in_all) }.map_err(&at)?;
@@ -1059,8 +1238,10 @@ impl Here {
                 }
                 Ok(bits)
             };
+            let columns = self.sides.columns.as_ref();
             let columns = columns.map(|columns| make(columns, column_sets)).transpose()?;
-            self.bits = Some(Bits { rows: make(rows, row_sets)?, columns, words });
+            let rows = make(&self.sides.rows, row_sets)?;
+            self.bits = Some(Bits { rows, columns, words });
         }
         if self.heavy > self.lonely && entries > 0 {
             let ends = lengths.columns.unwrap_or(lengths.rows);
@@ -1074,7 +1255,7 @@ impl Here {
             self.lists = Some(Lists { begins, ends, entries: list });
             let lists = self.lists_argument();
             let mut taken = stream.alloc_zeros::<u32>(1).map_err(&at)?;
-            let count = columns.unwrap_or(rows).len() as u32;
+            let count = self.sides.columns().range.len() as u32;
             let (place, fill) = (self.function("place_lists")?, self.function("fill_lists")?);
             // SAFETY: the arguments are those of the kernels; there is an entry for each rare token.
             unsafe {
@@ -1109,13 +1290,10 @@ impl Here {
     }
 
     /// Words that a block needs beside shared memory where rows are looked up.
-    fn words_beside(&self, rows: &SetCollection) -> u64 {
+    fn words_beside(&self) -> u64 {
         let words = match self.technique {
-            OverlapTechnique::BitmapDynamic => u64::from(rows.universe()).div_ceil(32),
-            OverlapTechnique::Hash => {
-                let largest = rows.classes().last().map_or(1, |class| class.size);
-                (2 * u64::from(largest)).next_power_of_two()
-            }
+            OverlapTechnique::BitmapDynamic => u64::from(self.universe()).div_ceil(32),
+            OverlapTechnique::Hash => (2 * u64::from(self.sides.rows.size(0))).next_power_of_two(),
             _ => 0,
         };
         if words > u64::from(LOOK_UP_ROOM) { words } else { 0 }
@@ -1135,7 +1313,8 @@ impl Here {
     fn compute(&self, buffer: &mut CudaSlice<u8>, tile: &TileArgument) -> Result<TileArgument> {
         let at = failed("counting overlaps");
         let stream = &self.stream;
-        let tile = TileArgument { counts: buffer.device_ptr(stream).0, ..*tile };
+        let limits = self.limits.as_ref().map_or(0, |limits| limits.device_ptr(stream).0);
+        let tile = TileArgument { counts: buffer.device_ptr(stream).0, limits, ..*tile };
         let (row_sets, _) = self.sets();
         if let Some(look_up) = &self.look_up {
             self.look_up(look_up, &tile)?;
@@ -1208,7 +1387,7 @@ impl Here {
                 .arg(&rows)
                 .arg(&columns)
                 .arg(tile)
-                .arg(&self.universe)
+                .arg(&self.universe())
                 .arg(&LOOK_UP_ROOM)
                 .arg(&beside)
                 .arg(&how.words)

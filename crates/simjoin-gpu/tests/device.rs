@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{Bounds, Measure, Predicate, SetPair};
 use simjoin_cpu::{Naive, PrefixBitmap};
-use simjoin_gpu::{Device, Filter, GpuBitmap, GpuPrefix, GpuVerify, Way, devices};
+use simjoin_gpu::{Device, Filter, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVerify, Way, devices};
 use simjoin_plan::{Choice, Join, Means, Room, Technique, Tile, Units, choose};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -125,6 +125,7 @@ fn techniques(device: &Arc<Device>) -> Vec<Box<dyn Technique>> {
     }
     techniques.push(Box::new(GpuBitmap::new(&two, 256)));
     techniques.push(Box::new(GpuPrefix { devices: two.to_vec() }));
+    techniques.push(Box::new(GpuMmJoin { devices: two.to_vec() }));
     let (devices, filter, way) = (two.to_vec(), Filter::PpJoin, Way::B);
     techniques.push(Box::new(GpuVerify { devices, filter, way }));
     techniques

@@ -1,8 +1,8 @@
 // How many tokens does every pair of sets share?
 //
 // Counts of a tile, some rows by all columns, lie row by row in numbers of WIDTH bytes, wide enough for
-// every count. In a self-join (`own`) a row meets the columns before it (`before`), or all but itself;
-// what stands in the other places means nothing.
+// every count. In a self-join (`own`) a row meets the columns before it (`before`), or all but itself; in
+// others all columns, or those before its `limit`. What stands in the other places means nothing.
 //
 // `product` multiplies the bits of frequent tokens, `walk_lists` then adds one for each place of a row's
 // rare tokens in their lists; `look_up` does without either. `select` and `top` consume a tile.
@@ -34,6 +34,8 @@ struct Tile {
     Count* counts;
     // Counts from one row to the next.
     u64 stride;
+    // Where the columns end that each row of all tiles meets, which rises; null if all rows meet all.
+    const u32* limits;
     // The first row, how many there are, and how many columns.
     u32 first;
     u32 rows;
@@ -47,15 +49,17 @@ __device__ __forceinline__ u32 lane_of() {
     return threadIdx.x % 32;
 }
 
-// Whether a row of a tile meets a column.
-__device__ __forceinline__ bool meets(const Tile& tile, u32 row, u32 column) {
-    if (column >= tile.columns) return false;
-    return !tile.own || (tile.before ? column < tile.first + row : column != tile.first + row);
-}
-
 // The columns that a row of a tile may meet are before this one.
 __device__ __forceinline__ u32 columns_of(const Tile& tile, u32 row) {
-    return tile.own && tile.before ? min(tile.columns, tile.first + row) : tile.columns;
+    u32 limit = tile.columns;
+    if (tile.own && tile.before) limit = min(limit, tile.first + row);
+    if (tile.limits != 0) limit = min(limit, tile.limits[tile.first + row]);
+    return limit;
+}
+
+// The column that is the row itself.
+__device__ __forceinline__ u32 itself(const Tile& tile, u32 row) {
+    return tile.own ? tile.first + row : ~0u;
 }
 
 __device__ __forceinline__ u32 sum_of_warp(u32 value) {
@@ -196,7 +200,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) walk_lists(
     Sets rows, Lists lists, Tile tile
 ) {
     u32 row = blockIdx.x;
-    u32 limit = columns_of(tile, row), self = tile.own ? tile.first + row : ~0u;
+    u32 limit = columns_of(tile, row), self = itself(tile, row);
     if (limit == 0) return;
     const u32* tokens = tokens_of(rows, tile.first + row);
     u32 size = size_of(rows, tile.first + row);
@@ -374,8 +378,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) product(
     u32 in_group = min((u32)GROUP, row_blocks - group * GROUP);
     u32 block_row = (group * GROUP + rest % in_group) * ROWS;
     u32 block_column = rest / in_group * COLUMNS;
-    // No column of the block comes before one of its rows.
-    if (tile.own && tile.before && block_column >= tile.first + block_row + ROWS - 1) return;
+    // No row of the block, not even the last, meets a column of it.
+    if (block_column >= columns_of(tile, min(block_row + ROWS, tile.rows) - 1)) return;
     row_bits += (u64)(tile.first + block_row) * words;
     column_bits += (u64)block_column * words;
     u32 stages = shared_address(memory);
@@ -611,20 +615,20 @@ __device__ __forceinline__ Vector load(const Count* from) {
 }
 
 // Which pairs of a tile are in the answer: those whose overlap is positive and satisfies the predicate. A
-// block a row; without `answers` it is counted how many there are in each row, otherwise they are written
-// from `places` on, by column.
+// block a row; without `answers` it is counted how many there are in each row, and for how many pairs of
+// rows of the input they stand in all, otherwise they are written from `places` on, by column.
 extern "C" __global__ void __launch_bounds__(THREADS) select(
     Sets rows, Sets columns, Tile tile, u32 first_row, Predicate predicate, u64* places,
-    Answer* answers
+    Answer* answers, u64* stand_for
 ) {
     __shared__ u32 sums[WARPS];
     u32 row = first_row + blockIdx.x;
     const Count* counts = tile.counts + row * tile.stride;
     u32 n = size_of(rows, tile.first + row);
-    u32 limit = columns_of(tile, row);
+    u32 limit = columns_of(tile, row), self = itself(tile, row);
     bool positive = predicate.measure == OVERLAP && predicate.p <= predicate.q;
     u64 place = answers != 0 ? places[row] - places[first_row] : 0;
-    u64 total = 0;
+    u64 total = 0, weight = 0;
     for (u32 chunk = 0; chunk < limit; chunk += THREADS * VECTOR) {
         u32 first = chunk + threadIdx.x * VECTOR;
         u32 hits = 0;
@@ -634,7 +638,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) select(
             #pragma unroll
             for (u32 i = 0; i < VECTOR; i++) {
                 u32 overlap = vector.counts[i];
-                if (overlap == 0 || !meets(tile, row, first + i)) continue;
+                if (overlap == 0 || first + i >= limit || first + i == self) continue;
                 bool good = positive;
                 if (!positive) {
                     u32 m = size_of(columns, first + i);
@@ -642,6 +646,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) select(
                         accepts(predicate, n, m, overlap);
                 }
                 hits |= (u32)good << i;
+                if (good && answers == 0) weight += weight_of(columns, first + i);
             }
         }
         if (answers == 0) {
@@ -662,6 +667,11 @@ extern "C" __global__ void __launch_bounds__(THREADS) select(
         u32 all;
         sum_before((u32)total, sums, all);
         if (threadIdx.x == 0) places[row] = all;
+        #pragma unroll
+        for (int step = 16; step > 0; step /= 2) weight += __shfl_xor_sync(~0u, weight, step);
+        if (lane_of() == 0 && weight > 0) {
+            atomicAdd(stand_for, weight * weight_of(rows, tile.first + row));
+        }
     }
 }
 
@@ -676,7 +686,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) top(
     __shared__ u32 chosen, left;
     u32 row = blockIdx.x;
     const Count* counts = tile.counts + row * tile.stride;
-    u32 limit = columns_of(tile, row);
+    u32 limit = columns_of(tile, row), self = itself(tile, row);
     // Larger is better.
     auto key_of = [&](u32 overlap, u32 column) {
         return (u64)overlap << 32 | (u32)~(ranks == 0 ? column : ranks[column]);
@@ -696,7 +706,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) top(
             #pragma unroll
             for (u32 i = 0; i < VECTOR; i++) {
                 u32 overlap = vector.counts[i];
-                if (overlap == 0 || !meets(tile, row, first + i)) continue;
+                if (overlap == 0 || first + i >= limit || first + i == self) continue;
                 u64 key = key_of(overlap, first + i);
                 bool same = shift + 8 >= 64 || key >> (shift + 8) == least >> (shift + 8);
                 if (same) atomicAdd(&bins[key >> shift & 255], 1);
@@ -730,7 +740,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) top(
             #pragma unroll
             for (u32 i = 0; i < VECTOR; i++) {
                 u32 overlap = vector.counts[i];
-                if (overlap == 0 || !meets(tile, row, first + i)) continue;
+                if (overlap == 0 || first + i >= limit || first + i == self) continue;
                 hits |= (u32)(key_of(overlap, first + i) >= least) << i;
             }
         }

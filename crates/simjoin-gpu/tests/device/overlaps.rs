@@ -82,6 +82,14 @@ impl Case<'_> {
                 }
             }
         }
+        let weight = |pair: &SetPair| {
+            u64::from(self.rows.weight(pair.probe)) * u64::from(columns.weight(pair.build))
+        };
+        let rows: u64 = expected.iter().map(weight).sum();
+        let counted = overlaps.count(predicate).map_err(|error| error.to_string())?;
+        if counted != rows {
+            return Err(format!("{counted} of {rows} rows at {predicate}"));
+        }
         let mut found = Vec::new();
         let flow = overlaps.selected(predicate, |pairs| {
             found.extend_from_slice(pairs);
