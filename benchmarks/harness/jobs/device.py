@@ -40,6 +40,8 @@ class Workload:
     tokens: str | None = None
     # Sets, universe and mean size of a generated one.
     zipf: tuple[int, int, int] | None = None
+    # A real collection, and how many times as large it is made.
+    inflate: tuple[str, int] | None = None
 
     def path(self, context: Context) -> Path | str:
         """The file, made if need be; or what went wrong."""
@@ -50,6 +52,18 @@ class Workload:
                 context.binary,
                 lambda to: ["generate", "zipf", "--sets", str(sets), "--universe", str(universe),
                             "--size", str(size), "--seed", "1", "-o", to],
+                path,
+            )
+            return wrong or path
+        if self.inflate:
+            name, times = self.inflate
+            real = data.set_file(context.folder, name)
+            if real is None:
+                return "not in the data folder"
+            path = GENERATED / f"{name}-{times}.txt"
+            wrong = simjoin.generate(
+                context.binary,
+                lambda to: ["generate", "inflate", str(real), "--times", str(times), "-o", to],
                 path,
             )
             return wrong or path

@@ -19,8 +19,10 @@ SHARES = ("0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1
 
 WORKLOADS = (
     Workload("kosarak_36k", ()),
+    Workload("kosarak_x10", (), inflate=("kosarak_36k", 10)),
     Workload("msweb", ()),
     Workload("retail", ()),
+    Workload("retail_x10", (), inflate=("retail", 10)),
     Workload("debian_files", ()),
     Workload("acl_2grams", ()),
     Workload("reddit_300k", (), tokens="words"),

@@ -185,11 +185,12 @@ impl Technique for GpuBitmap {
             if self.tensor { [7.4e12, 5.1e12, 3.2e12, 1.7e12] } else { [4e11, 2e11, 1e11, 5e10] };
         let devices = self.devices.len() as f64;
         let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
-        // Widths beyond those surveyed let through about a third of what half of them does.
-        let [.., narrow, wide] = survey.survival;
-        let survival = [narrow, wide, wide / 3.0, wide / 9.0][place];
+        // Widths beyond those surveyed let through about a third of what half of them does, and all that is
+        // in the answer.
+        let [.., narrow, wide] = survey.survival.map(|part| (part - survey.similar).max(0.0));
+        let survival = survey.similar + [narrow, wide, wide / 3.0, wide / 9.0][place];
         let pairs = survey.pairs as f64;
-        let verified = pairs * survival * (0.7e-9 + 0.01e-9 * survey.mean_size);
+        let verified = pairs * survival * (0.2e-9 + 0.012e-9 * survey.mean_size);
         Some(Cost {
             serial: 0.7e-3
                 + devices * survey.tokens as f64 * 0.15e-9
@@ -250,7 +251,7 @@ struct Side {
     signatures: CudaSlice<u32>,
     probe_rooms: CudaSlice<i32>,
     build_rooms: CudaSlice<i32>,
-    /// Those of build sets in whole bits.
+    /// Those of build sets in whole bits, less the turn of their range.
     rough_rooms: CudaSlice<i32>,
 }
 
@@ -507,6 +508,7 @@ impl Stages for SignedWorker<'_> {
                     .arg(&probes.signatures)
                     .arg(&probes.probe_rooms)
                     .arg(&builds.signatures)
+                    .arg(&builds.build_rooms)
                     .arg(&builds.rough_rooms)
                     .arg(&sent.items)
                     .arg(&mut sent.progress)

@@ -307,7 +307,7 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
 
 /// A tile that no device can hold is refused, and cut smaller by the planner.
 fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
-    let rows = near_duplicates(300, 0..if brief() { 240 } else { 3000 });
+    let rows = near_duplicates(300, 0..if brief() { 500 } else { 3000 });
     let (sets, _) = collections(&rows, None);
     let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
     let joins = Join::parts(&sets, None, false, Bounds::new(predicate));

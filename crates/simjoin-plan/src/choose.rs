@@ -105,19 +105,14 @@ pub fn choose_for(
     }
     if least < SMALL && !means.explain {
         // Signatures in lists, or of all pairs where these are few.
-        let guessed = guess(&coarse);
-        let cheapest = (0..offered.len()).filter_map(|at| {
-            let cost = offered[at].cost(&guessed, units)?;
-            fits(join, whole, offered[at], means).then_some((cost.seconds(JUDGED_ON), at))
-        });
-        if let Some((_, at)) = cheapest.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        if let Some((at, _)) = cheapest(&guess(&coarse), offered, means) {
             return in_passes(join, vec![known(at, &coarse)], offered, means);
         }
     }
     // Let samples cost a fiftieth of the join, or what it takes to explain it well.
     let effort = Effort::of(&coarse, least / 50.0, 48);
     let effort = Effort::pairs(effort.pairs.max(if means.explain { 256 } else { 0 }));
-    let count = if on_device { 1 } else { (least / RANGE).clamp(1.0, MAX_RANGES) as usize };
+    let count = if on_device { 1 } else { ranges_for(least) };
     let mut choices: Vec<Choice> = Vec::new();
     for tile in ranges(&coarse, count) {
         let effort = Effort { sets: effort.sets / count + 1, pairs: effort.pairs / count + 1 };
@@ -160,6 +155,36 @@ pub fn choose_for(
         }
     }
     in_passes(join, choices, offered, means)
+}
+
+/// In how many ranges of sizes a join is looked at that takes one core so many seconds at least.
+fn ranges_for(seconds: f64) -> usize {
+    (seconds / RANGE).clamp(1.0, MAX_RANGES) as usize
+}
+
+/// What [`choose_for`] would choose for a tile, and the seconds that it takes, where one technique does all
+/// of it at once.
+pub(crate) fn single(
+    survey: &Survey<'_>,
+    offered: &[&dyn Technique],
+    means: &Means<'_>,
+) -> Option<(usize, f64)> {
+    let one_range = ranges_for(survey.least_seconds(means.units)) == 1;
+    if one_range { cheapest(survey, offered, means) } else { None }
+}
+
+/// The cheapest technique that fits the memory, and the seconds that it takes.
+fn cheapest(
+    survey: &Survey<'_>,
+    offered: &[&dyn Technique],
+    means: &Means<'_>,
+) -> Option<(usize, f64)> {
+    let costs = (0..offered.len()).filter_map(|at| {
+        let cost = offered[at].cost(survey, means.units)?;
+        fits(&survey.join, &survey.tile, offered[at], means).then_some((at, cost))
+    });
+    let least = costs.min_by(|a, b| a.1.seconds(JUDGED_ON).total_cmp(&b.1.seconds(JUDGED_ON)));
+    least.map(|(at, cost)| (at, cost.seconds(means.threads)))
 }
 
 /// What may be assumed of a join without looking at its sets.

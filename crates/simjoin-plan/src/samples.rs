@@ -12,8 +12,8 @@
 //! said of two parts differs by what is in them, not by chance.
 
 use crate::{Join, Survey, WIDTHS};
-use simjoin_core::{SetId, TokenId};
-use simjoin_kernels::bitmap::Kernels;
+use simjoin_core::{Bounds, SetId, TokenId};
+use simjoin_kernels::bitmap::toggle;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -48,6 +48,8 @@ struct Pair {
     build: SetId,
     /// Whether signatures of each width are close enough.
     close: [bool; WIDTHS.len()],
+    /// Whether it is in the answer.
+    similar: bool,
 }
 
 /// A pair of sets under a common prefix token.
@@ -64,6 +66,8 @@ struct ListPair {
     /// Whether it must be looked at more closely: signatures of 64 bits are close but do not tell the
     /// overlap, and the tokens just before differ.
     open: bool,
+    /// Whether it is in the answer, and the token is the first that the two share.
+    similar: bool,
 }
 
 /// What was seen of a tile.
@@ -71,8 +75,8 @@ struct ListPair {
 pub struct Samples {
     pairs: Vec<Pair>,
     list_pairs: Vec<ListPair>,
-    /// List pairs that each of those stands for.
-    each: f64,
+    /// Pairs, and list pairs, that each of those stands for.
+    each: [f64; 2],
     /// The part of the prefix tokens that stand in more than one row.
     live: f64,
 }
@@ -93,6 +97,7 @@ impl Samples {
         let top = build.universe().saturating_sub(1);
         let pick = Pick::new(of.reaches.iter().map(|reach| reach.pairs));
         let mut random = Random::default();
+        self.each[0] = of.pairs as f64 / count as f64;
         for _ in 0..count {
             let reach = &of.reaches[pick.one(&mut random)];
             let r = reach.probes.start + random.below(reach.probes.len() as u64) as SetId;
@@ -103,14 +108,10 @@ impl Samples {
             let s = met.start + random.below(met.len() as u64) as SetId;
             let (probe, build) = (probe.set(r), build.set(s));
             let budget = bounds.budget(probe.len() as u32, build.len() as u32);
-            let distances = [
-                distance::<1>(probe, build, top),
-                distance::<2>(probe, build, top),
-                distance::<4>(probe, build, top),
-                distance::<8>(probe, build, top),
-            ];
-            let close = distances.map(|distance| distance as i64 <= budget);
-            self.pairs.push(Pair { probe: r, build: s, close });
+            let close = close(probe, build, top, budget);
+            let similar =
+                close[WIDTHS.len() - 1] && first_if_similar(&bounds, probe, build).is_some();
+            self.pairs.push(Pair { probe: r, build: s, close, similar });
         }
     }
 
@@ -157,7 +158,7 @@ impl Samples {
         }
         let scale = |range: &Range<SetId>, taken: u64| range.len() as f64 / taken.max(1) as f64;
         let all = total as f64 * scale(&of.tile.builds, builds) * scale(&of.tile.probes, probes);
-        self.each = all / effort.pairs as f64;
+        self.each[1] = all / effort.pairs as f64;
         let pick = Pick::new(met.into_iter());
         for _ in 0..effort.pairs {
             let (r, i) = entries[pick.one(&mut random)];
@@ -176,15 +177,21 @@ impl Samples {
             let placed = probe.len() - i >= required && build.len() - j >= required;
             let budget = bounds.budget(sizes[0], sizes[1]) - (i + j) as i64;
             let first = i == 0 || j == 0 || probe[i - 1] != build[j - 1];
-            let (probe, build) = (&probe[i..], &build[j..]);
-            let distances = [
-                distance::<1>(probe, build, top),
-                distance::<2>(probe, build, top),
-                distance::<4>(probe, build, top),
-            ];
-            let close = distances.map(|distance| distance as i64 <= budget);
+            let close = close(&probe[i..], &build[j..], top, budget);
             let open = close[0] && first && top - token >= 64;
-            self.list_pairs.push(ListPair { probe: r, build: s, positions, close, placed, open });
+            let similar = close[WIDTHS.len() - 1]
+                && first
+                && first_if_similar(&bounds, probe, build) == Some((i, j));
+            let close = [close[0], close[1], close[2]];
+            self.list_pairs.push(ListPair {
+                probe: r,
+                build: s,
+                positions,
+                close,
+                placed,
+                open,
+                similar,
+            });
         }
     }
 
@@ -198,9 +205,11 @@ impl Samples {
         let meets =
             |r: SetId, s: SetId| reach_of(r).is_some_and(|reach| reach.of(order, r).contains(&s));
         let (mut close, mut taken) = ([0u32; WIDTHS.len()], 0u32);
+        let mut similar = [0u32; 2];
         for pair in self.pairs.iter().filter(|pair| meets(pair.probe, pair.build)) {
             add(&mut close, pair.close);
             taken += 1;
+            similar[0] += u32::from(pair.similar);
         }
         // Of all the pairs that were looked at, a tenth of one more: what was not seen may still be there.
         let unseen = 0.1 / (self.pairs.len() + 1) as f64;
@@ -215,6 +224,7 @@ impl Samples {
             met += 1;
             placed += u32::from(pair.placed);
             add(&mut close, pair.close);
+            similar[1] += u32::from(pair.similar);
             if pair.open {
                 open += 1;
                 before += u64::from(i + j);
@@ -223,7 +233,11 @@ impl Samples {
         let part = |count: u32| f64::from(count) / f64::from(met.max(1));
         of.live = self.live;
         of.survival = survival;
-        of.list_pairs = self.each * f64::from(met);
+        // Of two numbers that ought to be the same, the one found with the finer sieve.
+        let finer = usize::from(self.each[1] < self.each[0]);
+        let similar = self.each[finer] * f64::from(similar[finer]) / of.pairs.max(1) as f64;
+        of.similar = similar.min(1.0);
+        of.list_pairs = self.each[1] * f64::from(met);
         of.list_survival = close.map(part);
         of.list_position = part(placed);
         of.list_open = part(open);
@@ -237,10 +251,52 @@ fn add<const N: usize>(counts: &mut [u32; N], found: [bool; N]) {
     }
 }
 
-/// In how many bits the signatures of two sets differ.
-fn distance<const W: usize>(r: &[TokenId], s: &[TokenId], top: TokenId) -> u64 {
-    let kernels = Kernels::<W>::best();
-    kernels.distance(&kernels.signature(r, top), &kernels.signature(s, top))
+/// Whether signatures of each of the widths differ in no more bits than allowed.
+fn close(r: &[TokenId], s: &[TokenId], top: TokenId, budget: i64) -> [bool; WIDTHS.len()] {
+    const WIDEST: usize = WIDTHS[WIDTHS.len() - 1];
+    const { assert!(WIDTHS[0] == 1 && WIDEST == 1 << (WIDTHS.len() - 1)) };
+    // There are no more bits than that.
+    if budget >= 64 * WIDEST as i64 {
+        return [true; WIDTHS.len()];
+    }
+    let mut words = [0u64; WIDEST];
+    for &token in r.iter().chain(s) {
+        toggle(&mut words, top - token);
+    }
+    let mut close = [false; WIDTHS.len()];
+    // A width is twice the one before, and so one half of the words upon the other makes the narrower
+    // signature.
+    for (&width, close) in WIDTHS.iter().zip(&mut close).rev() {
+        let distance: u32 = words[..width].iter().map(|word| word.count_ones()).sum();
+        *close = i64::from(distance) <= budget;
+        for at in 0..width / 2 {
+            words[at] ^= words[at + width / 2];
+        }
+    }
+    close
+}
+
+/// Where the first token that two sets share stands in each; `None` if the pair is not in the answer.
+fn first_if_similar(
+    bounds: &Bounds,
+    probe: &[TokenId],
+    build: &[TokenId],
+) -> Option<(usize, usize)> {
+    let required = bounds.required_overlap(probe.len() as u32, build.len() as u32) as usize;
+    let (mut i, mut j, mut overlap, mut first) = (0, 0, 0, None);
+    while i < probe.len() && j < build.len() {
+        if overlap + (probe.len() - i).min(build.len() - j) < required {
+            return None;
+        }
+        let (r, s) = (probe[i], build[j]);
+        if r == s {
+            first = first.or(Some((i, j)));
+            overlap += 1;
+        }
+        i += usize::from(r <= s);
+        j += usize::from(s <= r);
+    }
+    first.filter(|_| overlap >= required)
 }
 
 /// What the sampled build sets show of the list of a token.

@@ -36,6 +36,8 @@ pub struct Survey<'a> {
     pub list_pairs: f64,
     /// The part of the pairs whose signatures of [`WIDTHS`] words are close enough.
     pub survival: [f64; 4],
+    /// The part of the pairs that are in the answer, as far as samples show.
+    pub similar: f64,
     /// The part of the list pairs whose signatures of the first three [`WIDTHS`] are close enough.
     pub list_survival: [f64; 3],
     /// The part of the list pairs that are looked at more closely: their signatures of 64 bits are close but
@@ -53,7 +55,11 @@ pub struct Survey<'a> {
 impl<'a> Survey<'a> {
     /// What a tile shows without a look at its sets.
     pub fn new(join: &Join<'a>, tile: &Tile) -> Self {
-        let reaches = reaches(join, tile);
+        Self::with(join, tile, reaches(join, tile))
+    }
+
+    /// The same, of a tile whose [`reaches`] are known.
+    pub(crate) fn with(join: &Join<'a>, tile: &Tile, reaches: Vec<Reach>) -> Self {
         let prefixes = build_prefixes(join, tile, &reaches);
         let mut survey = Survey {
             join: *join,
@@ -68,6 +74,7 @@ impl<'a> Survey<'a> {
             live: 1.0,
             list_pairs: 0.0,
             survival: [1.0; 4],
+            similar: 0.0,
             list_survival: [1.0; 3],
             list_open: 1.0,
             list_before: 0.0,

@@ -29,7 +29,7 @@ const CALIBRATE: f64 = 0.6;
 const WAKE_UP: f64 = 0.6;
 
 /// Joins that take less than this many seconds on each thread, as far as exact counts tell, are the CPU's.
-const SOON: f64 = 0.1e-3;
+const SOON: f64 = 0.05e-3;
 
 /// Joins that are divided and estimated to take longer than this many seconds keep some of the work for
 /// the side that is done first.
@@ -245,24 +245,26 @@ impl Plan {
         self.steps_with(whole(), on_cpu, false, &units::calibrated())
     }
 
-    /// What a device is to do with everything by a technique that is known already.
+    /// What one side is to do with everything by a technique that is known already.
     fn steps_by<'a>(
         &self,
-        parts: &[(Join<'a>, Part)],
+        line: &Line<'a>,
         (technique, seconds): (usize, f64),
+        on_cpu: bool,
     ) -> Result<Vec<Step<'a>>> {
         let (units, _) = units::units();
         let means = self.means(&units, self.threads(), false);
+        let offered = self.techniques(on_cpu);
         let mut steps = Vec::new();
-        for (join, part, tile) in Line::new(parts).between(0.0, 1.0) {
-            let choices = choose_for(&join, &tile, &[&*self.device[technique]], &means)
+        for (join, part, tile) in line.between(0.0, 1.0) {
+            let choices = choose_for(&join, &tile, &[&*offered[technique]], &means)
                 .map_err(|error| self.with_sink(error, false))?;
             let each = seconds / choices.len().max(1) as f64;
             steps.extend(choices.into_iter().map(|choice| {
-                let mut considered = vec![None; self.device.len()];
+                let mut considered = vec![None; offered.len()];
                 considered[technique] = Some(each);
                 let choice = Choice { technique, considered, ..choice };
-                Step { join, part, choice, on_cpu: false }
+                Step { join, part, choice, on_cpu }
             }));
         }
         Ok(steps)
@@ -340,7 +342,8 @@ impl Plan {
     fn divided<'a>(&self, parts: &[(Join<'a>, Part)], at_once: bool) -> Result<Work<'a>> {
         let line = Line::new(parts);
         let (mut units, measured) = units::units();
-        if !measured && least_seconds(parts) > CALIBRATE {
+        // Beside a device, which takes longer than that to wake up, what the CPU can do must be known.
+        if !measured && (!self.is_simulated() || least_seconds(parts) > CALIBRATE) {
             units = units::calibrated();
         }
         let rates =
@@ -351,31 +354,32 @@ impl Plan {
         let keep_back = asked_for.unwrap_or(KEPT_BACK);
         let division = divide(&line, &cpu, &device, &means, &rates, keep_back);
         let Division { share, start, kept: [from, to], outside, inside, .. } = division;
+        // One side does everything, as was found already or is to be found.
+        let alone = |on_cpu: bool| match division.technique {
+            Some(known) if !self.explain => self.steps_by(&line, known, on_cpu),
+            _ => self.all_steps(parts, on_cpu),
+        };
         let work = if share == 0.0 {
-            Ok(None)
+            self.stretch.iter().for_each(Stretch::end);
+            alone(true).map(Work::alone)
         } else if share == 1.0 {
-            let steps = match division.device_technique {
-                Some(known) if !self.explain => self.steps_by(parts, known),
-                _ => self.all_steps(parts, false),
-            };
-            steps.map(|steps| Some(Work::alone(steps)))
+            alone(false).map(Work::alone)
         } else if at_once || (division.seconds() < LONG && asked_for.is_none()) {
-            self.split(&line, 1.0 - share, 1.0 - share).map(Some)
+            self.split(&line, 1.0 - share, 1.0 - share)
         } else {
             self.split(&line, from, to).map(|work| {
                 let rule = Rule::Balance { outside, inside, start: [0.0, start] };
                 let rest = Some(Queue::new(line, from, to, REST_UNITS, rule));
-                Some(Work { rest, ..work })
+                Work { rest, ..work }
             })
         };
         let mut work = match work {
-            Ok(Some(work)) => work,
-            // Also where something does not fit the device.
-            Ok(None) | Err(Error::Memory { .. }) => {
+            // Something does not fit the device.
+            Err(Error::Memory { .. }) if share > 0.0 => {
                 self.stretch.iter().for_each(Stretch::end);
                 Work::alone(self.all_steps(parts, true)?)
             }
-            Err(other) => return Err(other),
+            work => work?,
         };
         work.share = Some(if work.device.is_empty() { 0.0 } else { share });
         Ok(work)

@@ -7,8 +7,11 @@
 //     32 pop(r & s) + room(r) + room(s) >= 0    with    room(x) = 16 share(x) - 16 pop(x)
 //
 // in units of 1/16 bit. pop(r & s) of a whole tile is a product of bit matrices. The filter adds
-// floor(room(r) / 32) + ceil(room(s) / 32): no pair of the answer has a negative sum. `verify` looks at
-// the signatures of those that survive again, in full precision.
+// floor((room(r) + turn) / 32) + ceil((room(s) - turn) / 32): no pair of the answer has a negative sum,
+// whatever the turn. Its pop(s) is even or odd as the size of s is, so that room(s) modulo 32 depends on the
+// size alone; with that of the first set of a range as its turn, nothing is lost by rounding as long as
+// the sizes are the same, as they mostly are. `verify` looks at the signatures of those that survive
+// again, in full precision.
 //
 // A block takes ROWS probes, an equal part for each warp, which keeps them in registers, and goes
 // through ranges of COLUMNS build sets that all warps share, in steps of STEP. Survivors are written to
@@ -64,9 +67,11 @@ extern "C" __global__ void sign(
     if (lane == 0) {
         bool real = set < sets;
         int room = real ? build_shares[set] - 16 * pop : NEVER;
+        u32 first = set / COLUMNS * COLUMNS;
+        int turn = first < sets ? (build_shares[first] - 16 * (int)size_of(of, first)) & 31 : 0;
         probe_rooms[set] = real ? probe_shares[set] - 16 * pop : NEVER;
         build_rooms[set] = room;
-        rough_rooms[set] = -(-room >> 5);
+        rough_rooms[set] = -((turn - room) >> 5);
     }
 }
 
@@ -153,7 +158,7 @@ __device__ __forceinline__ void fetch_range(
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
     const u32* probes, const int* probe_rooms,
-    const u32* builds, const int* rough_rooms,
+    const u32* builds, const int* build_rooms, const int* rough_rooms,
     const Item* items, u32* progress, u32 order, u32 row_end, u32 column_begin, u32 column_end,
     u64* survivors, u32 capacity, State* state
 ) {
@@ -202,18 +207,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
             load_matrices(stages_at + place(row, 2 * chunk + lane / 16), a[chunk][i]);
         }
     }
-    int row_room[2 * TALL];
-    #pragma unroll
-    for (u32 i = 0; i < 2 * TALL; i++) {
-        row_room[i] = probe_rooms[item.row + warp_row + i * 8 + group] >> 5;
-    }
 #else
     u32 a[WORDS];
     #pragma unroll
     for (u32 piece = 0; piece < WORDS / 4; piece++) {
         *(uint4*)&a[4 * piece] = *(const uint4*)(memory + place(warp_row + lane, piece));
     }
-    int row_room = probe_rooms[item.row + warp_row + lane] >> 5;
 #endif
     __syncthreads();
 
@@ -224,6 +223,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
         end_group();
     }
     for (u32 range = from; range < item.to; range++) {
+        // That of the first set, as in `sign`.
+        int turn = build_rooms[range * COLUMNS] & 31;
+#if TENSOR
+        int row_room[2 * TALL];
+        #pragma unroll
+        for (u32 i = 0; i < 2 * TALL; i++) {
+            row_room[i] = (probe_rooms[item.row + warp_row + i * 8 + group] + turn) >> 5;
+        }
+#else
+        int row_room = (probe_rooms[item.row + warp_row + lane] + turn) >> 5;
+#endif
         await_groups<STAGES - 2>();
         // All warps learn at once that one of them found no room.
         if (__syncthreads_or(stopped)) {
