@@ -7,13 +7,18 @@
 //! * [`GpuBitmap`] compares signatures of all pairs by binary tensor cores and verifies what survives.
 //! * [`GpuPrefix`] makes lists of prefix tokens on the device and verifies what meets there.
 //! * [`GpuVerify`] verifies what a CPU filter finds.
+//! * [`GpuMmJoin`] counts the overlaps of all pairs and keeps those that satisfy the bounds.
+//! * [`intersect()`] finds what two large sets share, [`Overlaps`] how much every two sets do.
 //!
 //! What they share: `sets.rs` (sets on their way to a device, and answers on their way back), `send.rs`
 //! and `pinned.rs` (how large arrays get there), and of the kernels `accept.cuh` (the decision in integers) and `sets.cuh`.
 
 mod bitmap;
 mod device;
+mod intersect;
+mod mmjoin;
 mod nvrtc;
+mod overlaps;
 mod pinned;
 mod prefix;
 mod send;
@@ -22,7 +27,10 @@ mod verify;
 
 pub use bitmap::GpuBitmap;
 pub use device::{Device, DeviceInfo, devices, opened};
+pub use intersect::{DeviceArray, Intersect, IntersectKernel, Intersection, intersect};
+pub use mmjoin::GpuMmJoin;
 pub use nvrtc::Nvrtc;
+pub use overlaps::{Counts, OverlapSeconds, OverlapTechnique, OverlapTile, Overlaps};
 pub use prefix::GpuPrefix;
 #[doc(hidden)]
 pub use send::send_by_threads_from;
@@ -33,8 +41,10 @@ use std::sync::Arc;
 
 /// Every technique, in all its variants, on these devices, among which tiles are divided.
 pub fn techniques(devices: &[Arc<Device>]) -> Vec<Box<dyn Technique>> {
-    let mut techniques: Vec<Box<dyn Technique>> =
-        vec![Box::new(GpuPrefix { devices: devices.to_vec() })];
+    let mut techniques: Vec<Box<dyn Technique>> = vec![
+        Box::new(GpuPrefix { devices: devices.to_vec() }),
+        Box::new(GpuMmJoin { devices: devices.to_vec() }),
+    ];
     for bits in GpuBitmap::BITS {
         techniques.push(Box::new(GpuBitmap::new(devices, bits)));
     }
@@ -64,12 +74,23 @@ pub fn kernels() -> Vec<Kernel> {
     let everywhere = &["sm_75", "sm_80", "sm_90", "sm_100"];
     let plain = |name, source| Kernel { name, source, defines: vec![], architectures: everywhere };
     let mut kernels = vec![plain("prefix", prefix::SOURCE), plain("candidates", verify::SOURCE)];
+    kernels.push(plain("intersect", intersect::SOURCE));
     for bits in GpuBitmap::BITS {
         for tensor in [true, false] {
             kernels.push(Kernel {
                 name: "bitmap",
                 source: bitmap::SOURCE,
                 defines: bitmap::defines(bits, tensor).into(),
+                architectures: if tensor { &["sm_80", "sm_90"] } else { everywhere },
+            });
+        }
+    }
+    for width in [1, 2, 4] {
+        for tensor in [true, false] {
+            kernels.push(Kernel {
+                name: "overlaps",
+                source: overlaps::SOURCE,
+                defines: overlaps::defines(width, tensor, if tensor { 3 } else { 2 }).into(),
                 architectures: if tensor { &["sm_80", "sm_90"] } else { everywhere },
             });
         }

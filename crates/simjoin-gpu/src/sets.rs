@@ -185,6 +185,14 @@ pub(crate) struct Answer {
 // SAFETY: three numbers, laid out as in the kernels.
 unsafe impl DeviceRepr for Answer {}
 
+impl Answer {
+    /// The pair; `firsts` are the first probe and the first build set on the device.
+    pub(crate) fn pair(&self, firsts: (SetId, SetId)) -> SetPair {
+        let (probe, build) = (firsts.0 + self.probe, firsts.1 + self.build);
+        SetPair { probe, build, overlap: self.overlap }
+    }
+}
+
 /// Answers on a device, and on their way from there to a sink.
 pub(crate) struct Answers {
     on_device: CudaSlice<Answer>,
@@ -242,11 +250,7 @@ impl Answers {
         log.span(Unit::Copies, "fetch answers", Instant::now(), seconds);
         self.pairs.clear();
         self.pairs.reserve_exact(answered);
-        self.pairs.extend(self.found.iter().map(|answer| SetPair {
-            probe: firsts.0 + answer.probe,
-            build: firsts.1 + answer.build,
-            overlap: answer.overlap,
-        }));
+        self.pairs.extend(self.found.iter().map(|answer| answer.pair(firsts)));
         Ok(sink.push(&self.pairs))
     }
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{Bounds, Measure, Predicate, SetPair};
 use simjoin_cpu::{Naive, PrefixBitmap};
-use simjoin_gpu::{Device, Filter, GpuBitmap, GpuPrefix, GpuVerify, Way, devices};
+use simjoin_gpu::{Device, Filter, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVerify, Way, devices};
 use simjoin_plan::{Choice, Join, Means, Room, Technique, Tile, Units, choose};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -19,6 +19,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 #[path = "../../simjoin-cpu/src/generators.rs"]
 mod generators;
+#[path = "device/intersections.rs"]
+mod intersections;
+#[path = "device/overlaps.rs"]
+mod overlaps;
 #[path = "../../simjoin-cpu/src/testing.rs"]
 mod testing;
 use generators::{near_duplicates, predicate, rows};
@@ -28,7 +32,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let device = devices().ok().map(|devices| devices[0].clone());
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
-    let tests: [(&str, Test); 7] = [
+    let tests: [(&str, Test); 14] = [
         ("random_collections_equal_naive", random_collections),
         ("many_near_duplicates_equal_naive", many_near_duplicates),
         ("large_sets_equal_naive", large_sets),
@@ -36,6 +40,13 @@ fn main() -> ExitCode {
         ("repeated_sets_are_counted_by_rows", everything_twice),
         ("what_does_not_fit_is_cut", what_does_not_fit_is_cut),
         ("large_arrays_arrive_whole", large_arrays),
+        ("adversarial_arrays_share_what_they_share", intersections::adversarial),
+        ("random_arrays_share_what_they_share", intersections::random),
+        ("arrays_that_do_not_ascend_are_refused", intersections::refused),
+        ("overlaps_of_random_collections_equal_merges", overlaps::random),
+        ("overlaps_of_many_sets_equal_merges", overlaps::many),
+        ("overlaps_of_adversarial_sets_equal_merges", overlaps::adversarial),
+        ("overlaps_stop_when_told", overlaps::enough),
     ];
     let trial = |(name, test): (&str, Test)| {
         let here = device.clone();
@@ -114,6 +125,7 @@ fn techniques(device: &Arc<Device>) -> Vec<Box<dyn Technique>> {
     }
     techniques.push(Box::new(GpuBitmap::new(&two, 256)));
     techniques.push(Box::new(GpuPrefix { devices: two.to_vec() }));
+    techniques.push(Box::new(GpuMmJoin { devices: two.to_vec() }));
     let (devices, filter, way) = (two.to_vec(), Filter::PpJoin, Way::B);
     techniques.push(Box::new(GpuVerify { devices, filter, way }));
     techniques

@@ -28,7 +28,7 @@ pub const TECHNIQUES: [&str; 9] = [
 ];
 
 /// The names of the techniques that run on a GPU.
-pub const GPU_TECHNIQUES: [&str; 3] = ["gpu-bitmap", "gpu-prefix", "gpu-verify"];
+pub const GPU_TECHNIQUES: [&str; 4] = ["gpu-bitmap", "gpu-prefix", "gpu-verify", "gpu-mmjoin"];
 
 /// Techniques with a fixed signature width, in bits, or with a fixed filter and way to verify.
 pub const VARIANTS: [&str; 25] = [

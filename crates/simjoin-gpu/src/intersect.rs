@@ -1,0 +1,552 @@
+//! Which elements do two large sets share, found on a device?
+//!
+//! The kernels of Bellas and Gounaris (Exploiting GPUs for fast intersection of large sets), for two
+//! ascending arrays of any length:
+//!
+//! * `ip` cuts the merge of both into equal parts (intersect path); threads merge in shared memory;
+//! * `ip-obs` takes equal parts of the shorter array and looks its elements up in the longer one by binary
+//!   search, whose upper levels are in shared memory; where the sizes differ much, most of the longer
+//!   array is never read;
+//! * `ip-hash` cuts as `ip` does and hashes the shorter side of each part in shared memory;
+//! * `bitmap` takes ranges of values, makes a bitmap of one side in shared memory and tests the other;
+//!   no bitmap is ever written to the device's memory.
+//!
+//! # Flow
+//!
+//! ```text
+//! two arrays ─► device ─► count, block by block ─► size
+//!                              └► where each block's elements begin ─► write them ─► elements
+//! ```
+//!
+//! One kernel counts; the host is asked nothing in between. For elements a second run writes them, in
+//! ascending order, after the sums of the blocks' counts have told where.
+//!
+//! # Memory
+//!
+//! On the device 4 bytes an element of both, 8 for each block of some thousand, and 4 an element that is
+//! written. On the host what the elements take, and up to 24 MB while arrays are sent.
+//!
+//! # Exactness
+//!
+//! Each block owns elements of one array, or a range of values, and no other block does; it sees all
+//! partners that these may have. That arrays ascend is checked on the device when they arrive.
+
+use crate::device::{Device, failed};
+use crate::send::Sender;
+use crate::sets::{source, timer};
+use cudarc::driver::{
+    CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig,
+    PushKernelArg, sys,
+};
+use simjoin_core::{Error, Result};
+use simjoin_plan::Room;
+use std::sync::Arc;
+use std::time::Instant;
+
+pub(crate) const SOURCE: &str = source!("kernels/intersect.cu");
+
+/// Threads of a block; elements of the merge for each thread of `ip` and `ip-hash` in a tile and tiles of a
+/// block, at most; elements of the shorter array in a block of `ip-obs`: as in the kernels.
+const THREADS: u32 = 256;
+const EACH: u32 = 27;
+const TILES: u32 = 7;
+const PART: u64 = 2048;
+
+/// Blocks of `ip` that a multiprocessor has room for.
+const RESIDENT: u64 = 6;
+
+/// Values in the range of a block of `bitmap`, as powers of two: at least and at most. The most take 32 KiB
+/// of shared memory.
+const LEAST_RANGE: u32 = 12;
+const MOST_RANGE: u32 = 18;
+
+/// Blocks of `bitmap` for each multiprocessor, unless ranges become too small.
+const RANGES: u64 = 24;
+
+/// How two arrays are intersected on a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IntersectKernel {
+    /// Equal parts of the merge, merged in shared memory.
+    Ip,
+    /// Binary search with its upper levels in shared memory.
+    IpObs,
+    /// Equal parts of the merge, hashed in shared memory.
+    IpHash,
+    /// Bitmaps of ranges of values in shared memory.
+    Bitmap,
+}
+
+impl IntersectKernel {
+    /// Every one.
+    pub const ALL: [IntersectKernel; 4] = [Self::Ip, Self::IpObs, Self::IpHash, Self::Bitmap];
+
+    /// The literature's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Ip => "ip",
+            Self::IpObs => "ip-obs",
+            Self::IpHash => "ip-hash",
+            Self::Bitmap => "bitmap",
+        }
+    }
+
+    /// The one of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kernel| kernel.name() == name)
+    }
+
+    /// The one that suits two arrays.
+    pub fn choose(a: &DeviceArray, b: &DeviceArray) -> Self {
+        let (short, long) = (a.len().min(b.len()) as u64, a.len().max(b.len()) as u64);
+        // Lookups read a sector for each of the last levels, 32 bytes; beyond this the longer array is
+        // better left alone.
+        if short.saturating_mul(64) < long {
+            return Self::IpObs;
+        }
+        match a.common_range(b) {
+            Some((low, high)) if u64::from(high - low) / 16 < short + long => Self::Bitmap,
+            _ => Self::Ip,
+        }
+    }
+}
+
+/// An ascending array on a device.
+pub struct DeviceArray {
+    device: Arc<Device>,
+    /// At least one element, even if the array is empty.
+    values: CudaSlice<u32>,
+    len: usize,
+    /// Whether the largest number of all is its last element. Kernels do not see it: they take it for
+    /// something else.
+    with_last: bool,
+    /// The first and the last of the others.
+    ends: Option<(u32, u32)>,
+}
+
+/// The largest number of all.
+const LAST: u32 = u32::MAX;
+
+impl DeviceArray {
+    /// Sends an array, whose elements must ascend, each larger than the one before.
+    pub fn new(device: &Arc<Device>, values: &[u32]) -> Result<Self> {
+        let at = failed("sending a set to the device");
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let sender = Sender::new(device, &Room::unlimited(1, threads))?;
+        let sent = sender.send(if values.is_empty() { &[0] } else { values })?;
+        let with_last = values.last() == Some(&LAST);
+        let others = &values[..values.len() - usize::from(with_last)];
+        let array = DeviceArray {
+            device: device.clone(),
+            values: sent,
+            len: values.len(),
+            with_last,
+            ends: others.first().copied().zip(others.last().copied()),
+        };
+        let stream = &sender.stream;
+        let mut place = stream.clone_htod(&[u64::MAX]).map_err(&at)?;
+        let ascends = device.function(SOURCE, &[], "ascends")?;
+        let blocks = (array.len as u64).div_ceil(u64::from(THREADS)).clamp(1, 4096) as u32;
+        // SAFETY: the arguments are those of the kernel, which reads no more than the array's elements.
+        unsafe {
+            stream
+                .launch_builder(&ascends)
+                .arg(&array.values)
+                .arg(&(array.len as u64))
+                .arg(&mut place)
+                .launch(grid(blocks, 0))
+                .map_err(&at)?;
+        }
+        let mut found = [0];
+        stream.memcpy_dtoh(&place, &mut found).map_err(&at)?;
+        stream.synchronize().map_err(&at)?;
+        match found[0] {
+            u64::MAX => Ok(array),
+            at => Err(Error::Internal(format!("a set does not ascend after element {at}"))),
+        }
+    }
+
+    /// How many elements it has.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// How many elements kernels see.
+    fn seen(&self) -> usize {
+        self.len - usize::from(self.with_last)
+    }
+
+    /// The values that both may have, but for the largest number of all: `None` where there are none.
+    fn common_range(&self, other: &Self) -> Option<(u32, u32)> {
+        let ((a, b), (c, d)) = self.ends.zip(other.ends)?;
+        (a.max(c) <= b.min(d)).then_some((a.max(c), b.min(d)))
+    }
+
+    fn argument(&self, stream: &CudaStream) -> ArrayArgument {
+        ArrayArgument { at: self.values.device_ptr(stream).0, size: self.seen() as u32 }
+    }
+}
+
+/// An array as a kernel takes it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ArrayArgument {
+    at: sys::CUdeviceptr,
+    size: u32,
+}
+
+// SAFETY: numbers and addresses, laid out as in the kernels.
+unsafe impl DeviceRepr for ArrayArgument {}
+
+/// What becomes of common elements, as a kernel takes it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct FoundArgument {
+    total: sys::CUdeviceptr,
+    next_total: sys::CUdeviceptr,
+    blocks: sys::CUdeviceptr,
+    out: sys::CUdeviceptr,
+}
+
+// SAFETY: as above.
+unsafe impl DeviceRepr for FoundArgument {}
+
+/// Elements of the merge for each thread in a tile, and tiles of a block, as a kernel takes them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct WorkArgument {
+    each: u32,
+    tiles: u32,
+}
+
+// SAFETY: as above.
+unsafe impl DeviceRepr for WorkArgument {}
+
+/// How many blocks do a merge of so many elements, and how. A merge that blocks of the device can do at once
+/// is cut so that all of them have the same to do.
+fn cut(elements: u64, multiprocessors: u32) -> (u64, WorkArgument) {
+    let tile = u64::from(EACH * THREADS);
+    let resident = RESIDENT * u64::from(multiprocessors.max(1));
+    let tiles = elements.div_ceil(resident * tile).clamp(1, TILES.into());
+    let each = elements.div_ceil(resident * tiles * u64::from(THREADS)).min(EACH.into());
+    // Odd, and at least a few, or searching takes longer than merging.
+    let each = (each | 1).clamp(9, EACH.into());
+    let span = each * tiles * u64::from(THREADS);
+    (elements.div_ceil(span), WorkArgument { each: each as u32, tiles: tiles as u32 })
+}
+
+/// What two sets share, and what it took to find out.
+#[derive(Clone, Debug, Default)]
+pub struct Intersection {
+    /// How many elements.
+    pub size: u64,
+    /// Which, if they were wanted, ascending.
+    pub elements: Option<Vec<u32>>,
+    /// Seconds in which the arrays were sent, checked, and elements fetched.
+    pub transfer: f64,
+    /// Seconds on the device.
+    pub kernel: f64,
+}
+
+/// Intersects arrays that are on a device.
+pub struct Intersect {
+    device: Arc<Device>,
+    stream: Arc<CudaStream>,
+    /// Two of them, used in turn.
+    totals: CudaSlice<u64>,
+    turn: usize,
+    /// The counts of blocks, or where their elements begin.
+    blocks: CudaSlice<u64>,
+    clock: [CudaEvent; 2],
+}
+
+fn grid(blocks: u32, shared_mem_bytes: u32) -> LaunchConfig {
+    LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes }
+}
+
+/// What is to be launched for two arrays.
+struct Plan {
+    count: CudaFunction,
+    write: CudaFunction,
+    a: ArrayArgument,
+    b: ArrayArgument,
+    /// For `bitmap`: the least and the largest value, and the size of a range as a power of two.
+    values: Option<(u32, u32, u32)>,
+    /// For `ip` and `ip-hash`: how a block's part of the merge is cut.
+    work: Option<WorkArgument>,
+    blocks: u32,
+    shared: u32,
+}
+
+impl Intersect {
+    /// Makes what is needed beside the arrays.
+    pub fn new(device: &Arc<Device>) -> Result<Self> {
+        let at = failed("preparing an intersection");
+        let stream = device.context.new_stream().map_err(&at)?;
+        Ok(Intersect {
+            device: device.clone(),
+            totals: stream.alloc_zeros(2).map_err(&at)?,
+            turn: 0,
+            blocks: stream.alloc_zeros(1).map_err(&at)?,
+            stream,
+            clock: [timer(device)?, timer(device)?],
+        })
+    }
+
+    /// How many elements two arrays share, and the seconds on the device.
+    pub fn size(
+        &mut self,
+        a: &DeviceArray,
+        b: &DeviceArray,
+        kernel: IntersectKernel,
+    ) -> Result<(u64, f64)> {
+        let last = u64::from(a.with_last && b.with_last);
+        let Some(plan) = self.plan(a, b, kernel)? else { return Ok((last, 0.0)) };
+        self.record(0)?;
+        self.count(&plan)?;
+        self.record(1)?;
+        Ok((self.read_total()? + last, self.elapsed()?))
+    }
+
+    /// The elements that two arrays share, on the device, and the seconds there.
+    pub fn elements(
+        &mut self,
+        a: &DeviceArray,
+        b: &DeviceArray,
+        kernel: IntersectKernel,
+    ) -> Result<(DeviceArray, f64)> {
+        let with_last = a.with_last && b.with_last;
+        let Some(plan) = self.plan(a, b, kernel)? else {
+            let values: &[u32] = if with_last { &[LAST] } else { &[] };
+            return Ok((DeviceArray::new(&self.device, values)?, 0.0));
+        };
+        let at = failed("intersecting");
+        self.record(0)?;
+        self.count(&plan)?;
+        self.record(1)?;
+        let seen = self.read_total()? as usize;
+        let mut seconds = self.elapsed()?;
+        let len = seen + usize::from(with_last);
+        // SAFETY: every element is written below, or there are none.
+        let mut values = unsafe { self.stream.alloc::<u32>(len.max(1)) }.map_err(&at)?;
+        let mut ends = None;
+        if seen > 0 {
+            self.record(0)?;
+            self.write(&plan, &values)?;
+            self.record(1)?;
+            ends = Some((self.value(&values, 0)?, self.value(&values, seen - 1)?));
+            seconds += self.elapsed()?;
+        }
+        if with_last {
+            self.stream.memcpy_htod(&[LAST], &mut values.slice_mut(seen..len)).map_err(&at)?;
+        }
+        self.stream.synchronize().map_err(&at)?;
+        Ok((DeviceArray { device: self.device.clone(), values, len, with_last, ends }, seconds))
+    }
+
+    /// Counts for one pair of arrays after the other, so many times in all, without a pause: the seconds
+    /// on the device for each. For measuring.
+    #[doc(hidden)]
+    pub fn repeat(
+        &mut self,
+        pairs: &[(&DeviceArray, &DeviceArray)],
+        kernel: IntersectKernel,
+        times: usize,
+    ) -> Result<f64> {
+        let mut plans = Vec::new();
+        for (a, b) in pairs {
+            plans.extend(self.plan(a, b, kernel)?);
+        }
+        self.record(0)?;
+        for plan in plans.iter().cycle().take(times) {
+            self.count(plan)?;
+        }
+        self.record(1)?;
+        self.stream.synchronize().map_err(failed("intersecting"))?;
+        Ok(self.elapsed()? / times as f64)
+    }
+
+    /// What to launch; `None` where nothing can be common.
+    fn plan(
+        &mut self,
+        a: &DeviceArray,
+        b: &DeviceArray,
+        kernel: IntersectKernel,
+    ) -> Result<Option<Plan>> {
+        let Some((low, high)) = a.common_range(b) else { return Ok(None) };
+        let same = |array: &DeviceArray| Arc::ptr_eq(&array.device, &self.device);
+        if !same(a) || !same(b) {
+            return Err(Error::Internal("the arrays are on different devices".into()));
+        }
+        // The shorter one is looked up in the longer one.
+        let (a, b) = if a.seen() <= b.seen() { (a, b) } else { (b, a) };
+        let all = (a.seen() + b.seen()) as u64;
+        let (spans, work) = cut(all, self.device.info.multiprocessors);
+        let (names, blocks, values) = match kernel {
+            IntersectKernel::Ip => (["ip_count", "ip_write"], spans, None),
+            IntersectKernel::IpHash => (["ip_hash_count", "ip_hash_write"], spans, None),
+            IntersectKernel::IpObs => {
+                (["ip_obs_count", "ip_obs_write"], (a.seen() as u64).div_ceil(PART), None)
+            }
+            IntersectKernel::Bitmap => {
+                let values = u64::from(high - low) + 1;
+                let wanted = RANGES * u64::from(self.device.info.multiprocessors.max(1));
+                let range = (values / wanted).max(1).ilog2().clamp(LEAST_RANGE, MOST_RANGE);
+                let names = ["bitmap_count", "bitmap_write"];
+                (names, values.div_ceil(1 << range), Some((low, high, range)))
+            }
+        };
+        let at = failed("preparing an intersection");
+        if (self.blocks.len() as u64) < blocks {
+            self.blocks = self.stream.alloc_zeros(blocks as usize).map_err(&at)?;
+        }
+        Ok(Some(Plan {
+            count: self.device.function(SOURCE, &[], names[0])?,
+            write: self.device.function(SOURCE, &[], names[1])?,
+            a: a.argument(&self.stream),
+            b: b.argument(&self.stream),
+            values,
+            work: matches!(kernel, IntersectKernel::Ip | IntersectKernel::IpHash).then_some(work),
+            blocks: blocks as u32,
+            shared: values.map_or(0, |(_, _, range)| 1 << (range - 3)),
+        }))
+    }
+
+    fn count(&mut self, plan: &Plan) -> Result<()> {
+        self.turn = 1 - self.turn;
+        self.launch(plan, &plan.count, 0)
+    }
+
+    fn write(&mut self, plan: &Plan, out: &CudaSlice<u32>) -> Result<()> {
+        let place = self.device.function(SOURCE, &[], "place_blocks")?;
+        let blocks = u64::from(plan.blocks);
+        // SAFETY: the arguments are those of the kernel, and there are so many blocks.
+        unsafe {
+            self.stream
+                .launch_builder(&place)
+                .arg(&mut self.blocks)
+                .arg(&blocks)
+                .launch(grid(1, 0))
+                .map_err(failed("intersecting"))?;
+        }
+        self.launch(plan, &plan.write, out.device_ptr(&self.stream).0)
+    }
+
+    fn launch(&self, plan: &Plan, kernel: &CudaFunction, out: sys::CUdeviceptr) -> Result<()> {
+        let totals = self.totals.device_ptr(&self.stream).0;
+        let total = |turn: usize| totals + (turn * size_of::<u64>()) as u64;
+        let found = FoundArgument {
+            total: total(self.turn),
+            next_total: total(1 - self.turn),
+            blocks: self.blocks.device_ptr(&self.stream).0,
+            out,
+        };
+        let mut launch = self.stream.launch_builder(kernel);
+        launch.arg(&plan.a).arg(&plan.b);
+        if let Some((low, high, range)) = &plan.values {
+            launch.arg(low).arg(high).arg(range);
+        }
+        if let Some(work) = &plan.work {
+            launch.arg(work);
+        }
+        // SAFETY: the arguments are those of the kernel; the arrays ascend, there is room for the count of
+        // every block, and for as many elements as were counted.
+        unsafe { launch.arg(&found).launch(grid(plan.blocks, plan.shared)) }
+            .map(drop)
+            .map_err(failed("intersecting"))
+    }
+
+    fn record(&self, which: usize) -> Result<()> {
+        self.clock[which].record(&self.stream).map_err(failed("intersecting"))
+    }
+
+    fn elapsed(&self) -> Result<f64> {
+        let milliseconds = self.clock[0].elapsed_ms(&self.clock[1]);
+        Ok(f64::from(milliseconds.map_err(failed("intersecting"))?) / 1e3)
+    }
+
+    fn read_total(&self) -> Result<u64> {
+        let at = failed("intersecting");
+        let mut totals = [0; 2];
+        self.stream.memcpy_dtoh(&self.totals, &mut totals).map_err(&at)?;
+        self.stream.synchronize().map_err(&at)?;
+        Ok(totals[self.turn])
+    }
+
+    fn value(&self, values: &CudaSlice<u32>, place: usize) -> Result<u32> {
+        let at = failed("intersecting");
+        let mut value = [0];
+        self.stream.memcpy_dtoh(&values.slice(place..=place), &mut value).map_err(&at)?;
+        self.stream.synchronize().map_err(&at)?;
+        Ok(value[0])
+    }
+
+    /// Brings an array to the host.
+    pub fn fetch(&self, array: &DeviceArray) -> Result<Vec<u32>> {
+        let at = failed("fetching elements");
+        let mut values = vec![0; array.len];
+        if array.len > 0 {
+            self.stream.memcpy_dtoh(&array.values.slice(..array.len), &mut values).map_err(&at)?;
+            self.stream.synchronize().map_err(&at)?;
+        }
+        Ok(values)
+    }
+}
+
+/// What two ascending slices share: its size, and if wanted the elements. Without a kernel, the one that
+/// suits them is chosen.
+pub fn intersect(
+    device: &Arc<Device>,
+    a: &[u32],
+    b: &[u32],
+    kernel: Option<IntersectKernel>,
+    elements: bool,
+) -> Result<Intersection> {
+    let begin = Instant::now();
+    let [a, b] = [DeviceArray::new(device, a)?, DeviceArray::new(device, b)?];
+    let mut transfer = begin.elapsed().as_secs_f64();
+    let kernel = kernel.unwrap_or_else(|| IntersectKernel::choose(&a, &b));
+    let mut work = Intersect::new(device)?;
+    if !elements {
+        let (size, kernel) = work.size(&a, &b, kernel)?;
+        return Ok(Intersection { size, elements: None, transfer, kernel });
+    }
+    let (common, kernel) = work.elements(&a, &b, kernel)?;
+    let begin = Instant::now();
+    let elements = work.fetch(&common)?;
+    transfer += begin.elapsed().as_secs_f64();
+    Ok(Intersection { size: elements.len() as u64, elements: Some(elements), transfer, kernel })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_for_kernels() {
+        for kernel in IntersectKernel::ALL {
+            assert_eq!(IntersectKernel::named(kernel.name()), Some(kernel));
+        }
+        assert_eq!(IntersectKernel::named("merge"), None);
+    }
+
+    #[test]
+    fn every_element_of_a_merge_is_in_a_block() {
+        for elements in [1, 5, 1000, 100_000, 19_999_999, 20_000_000, 1 << 30, 1 << 33] {
+            for multiprocessors in [1, 20, 132] {
+                let (blocks, work) = cut(elements, multiprocessors);
+                let WorkArgument { each, tiles } = work;
+                let span = u64::from(each * tiles * THREADS);
+                assert!(blocks * span >= elements && (blocks - 1) * span < elements);
+                assert!(each <= EACH && each % 2 == 1 && tiles <= TILES, "{work:?}");
+                assert!(blocks < 1 << 31);
+            }
+        }
+        // All blocks of a device at once.
+        assert!(cut(20_000_000, 132).0 <= 6 * 132);
+    }
+}

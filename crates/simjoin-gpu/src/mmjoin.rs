@@ -1,0 +1,235 @@
+//! `gpu-mmjoin`: which pairs share enough tokens, if the overlaps of all of them are counted on the device?
+//!
+//! The heavy and the light part of MMJoin (Deep, Hu and Koutris), both on the device: frequent tokens are
+//! bits of a matrix, whose product tensor cores compute, rare tokens have lists; see `overlaps.rs`. No pair
+//! is filtered beforehand, so low thresholds and containment cost no more than others. Sets are not divided
+//! into light and heavy ones: the product of all of them costs less than to treat some of them apart.
+//!
+//! # Flow
+//!
+//! ```text
+//! sets ─► device ─► bits and lists ─► overlaps of a tile ─► pairs that satisfy the bounds ─► host
+//! ```
+//!
+//! # Exactness
+//!
+//! Overlaps are exact, every pair of the tile has one, and the bounds are decided in integers on the device,
+//! as `Bounds::accepts` does. A row meets the columns before a limit, which is that of the join's order.
+//!
+//! # Memory
+//!
+//! As in `overlaps.rs`. On the host the answers of some rows at a time, at least of one.
+
+use crate::device::Device;
+use crate::overlaps::{
+    Here, OverlapSeconds, OverlapTechnique, Selection, SelectionPlan, Side, Sides,
+};
+use crate::sets::{DeviceSets, Devices};
+use simjoin_core::{PairSink, Result};
+use simjoin_plan::{
+    Cost, Join, Order, Prepared, Room, Span, Survey, Technique, Tile, Trace, Units, Worker,
+};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Overlaps of all pairs on devices.
+#[derive(Debug)]
+pub struct GpuMmJoin {
+    /// Where it runs.
+    pub devices: Vec<Arc<Device>>,
+}
+
+/// Rows and columns of a tile, without limits.
+fn unlimited<'a>(join: &Join<'a>, tile: &Tile) -> Sides<'a> {
+    let columns = Side { sets: join.build, range: tile.builds.clone() };
+    let same = join.order == Order::Before && tile.probes == tile.builds;
+    Sides {
+        rows: Side { sets: join.probe, range: tile.probes.clone() },
+        columns: (!same).then_some(columns),
+        limits: None,
+    }
+}
+
+/// The same, and which columns each row meets.
+fn limited<'a>(join: &Join<'a>, tile: &Tile) -> Sides<'a> {
+    let mut sides = unlimited(join, tile);
+    let builds = &tile.builds;
+    let end = |probe: u32| {
+        let size = join.probe.size(probe);
+        let end = match join.order {
+            Order::Before => probe,
+            Order::NotLarger => join.build.first_of_size(size + 1),
+            Order::Smaller => join.build.first_of_size(size),
+        };
+        end.clamp(builds.start, builds.end) - builds.start
+    };
+    if sides.columns.is_some() {
+        sides.limits = Some(tile.probes.clone().map(end).collect());
+    }
+    sides
+}
+
+impl GpuMmJoin {
+    fn workers(&self, threads: usize) -> u64 {
+        threads.clamp(1, self.devices.len().max(1)) as u64
+    }
+
+    /// Bytes on the host beside the answers: limits and sets on their way, and where the pairs of each row
+    /// begin.
+    fn host_bytes(tile: &Tile) -> u64 {
+        let (probes, builds) = (tile.probes.len() as u64, tile.builds.len() as u64);
+        (12 + DeviceSets::SENDING) * probes + DeviceSets::SENDING * builds
+    }
+}
+
+impl Technique for GpuMmJoin {
+    fn name(&self) -> &'static str {
+        "gpu-mmjoin"
+    }
+
+    fn on_device(&self) -> bool {
+        true
+    }
+
+    fn cost(&self, survey: &Survey<'_>, _: &Units) -> Option<Cost> {
+        let devices = self.devices.len() as f64;
+        let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
+        let tensor = self.devices.iter().all(|device| device.info.multiplies_bits());
+        // The length filter is of no use here. About so many bits are usual; lists beside them are taken to
+        // cost as much as the product does.
+        let pairs = survey.tile.probes.len() as f64 * survey.tile.builds.len() as f64 / 2.0;
+        let pieces = f64::from(survey.join.build.universe().min(16_384)) / 256.0;
+        let product = if tensor { 9e12 } else { 4e11 };
+        Some(Cost {
+            serial: 5e-3
+                + devices * survey.tokens as f64 * 0.5e-9
+                + devices * survey.sets as f64 * 5e-9
+                + pairs * (2.0 * pieces / product + 3e-12) / power,
+            shared: 0.0,
+        })
+    }
+
+    fn memory_bytes(&self, _: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        Self::host_bytes(tile)
+            + self.workers(threads) * Selection::ANSWER * tile.builds.len() as u64
+    }
+
+    fn device_bytes(&self, join: &Join<'_>, tile: &Tile, _: usize) -> u64 {
+        let sides = unlimited(join, tile);
+        let lists = sides.list_bytes();
+        // Places in the lists are 32-bit numbers.
+        if lists / 4 > u64::from(u32::MAX) {
+            return u64::MAX;
+        }
+        let (fixed, tiles) = sides.least_bytes(true);
+        fixed + tiles + lists + 4 * tile.probes.len() as u64
+    }
+
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        let mut counted = Counted { join: *join, devices: None, plan: SelectionPlan::default() };
+        if tile.probes.is_empty() || tile.builds.is_empty() {
+            return Ok(Box::new(counted));
+        }
+        let sides = limited(join, tile);
+        let here = |device: &Arc<Device>| {
+            let technique = OverlapTechnique::Combined(None);
+            let mut seconds = OverlapSeconds::default();
+            Here::new(device, sides.clone(), technique, room, &mut seconds)
+        };
+        let mut devices = Devices::new(&self.devices, room, here)?;
+        let bytes = room.bytes.saturating_sub(Self::host_bytes(tile));
+        let bytes = bytes / self.workers(room.threads);
+        // All devices take the tiles of the one that has the least room.
+        let mut plans = Vec::new();
+        for here in devices.iter_mut() {
+            plans.push(SelectionPlan::new(here, bytes)?);
+        }
+        counted.plan = plans.into_iter().max_by_key(SelectionPlan::tiles).unwrap_or_default();
+        counted.devices = Some(devices);
+        Ok(Box::new(counted))
+    }
+}
+
+/// A tile of a join, ready to be counted.
+struct Counted<'a> {
+    join: Join<'a>,
+    /// Nothing where a side has no sets.
+    devices: Option<Devices<Here<'a>>>,
+    plan: SelectionPlan,
+}
+
+impl Prepared for Counted<'_> {
+    fn pieces(&self) -> usize {
+        self.plan.tiles()
+    }
+
+    fn workers(&self) -> usize {
+        self.devices.as_ref().map_or(1, Devices::len)
+    }
+
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        let counter = match &self.devices {
+            None => None,
+            Some(devices) => {
+                let here = devices.deal();
+                Some((here, Selection::new(here, &self.join.bounds, &self.plan)?))
+            }
+        };
+        Ok(Box::new(Counter { counter, seconds: OverlapSeconds::default(), found: 0, compared: 0 }))
+    }
+
+    fn spans(&mut self) -> Vec<Span> {
+        self.devices.as_mut().map(Devices::spans).unwrap_or_default()
+    }
+}
+
+/// A worker.
+struct Counter<'a> {
+    counter: Option<(&'a Here<'a>, Selection)>,
+    seconds: OverlapSeconds,
+    found: u64,
+    compared: u64,
+}
+
+impl Worker for Counter<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        let Some((here, selection)) = &mut self.counter else {
+            return Ok(ControlFlow::Continue(()));
+        };
+        self.compared += selection.compared(piece);
+        if sink.only_counts() {
+            let rows = selection.count(here, piece, &mut self.seconds)?;
+            sink.count(rows);
+            return Ok(match sink.stopped() {
+                true => ControlFlow::Break(()),
+                false => ControlFlow::Continue(()),
+            });
+        }
+        let found = &mut self.found;
+        selection.pairs(here, piece, &mut self.seconds, &mut |pairs| {
+            *found += pairs.len() as u64;
+            sink.push(pairs)
+        })
+    }
+
+    fn candidates(&self) -> u64 {
+        self.found
+    }
+
+    fn trace(&self) -> Trace {
+        let OverlapSeconds { count, select, fetch, .. } = self.seconds;
+        Trace {
+            filter: count,
+            verify: select,
+            copies: fetch,
+            waited: count + select + fetch,
+            compared: self.compared,
+            ..Trace::default()
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! How fast does one core intersect two sorted slices?
+//!
+//! `cargo bench -p simjoin-kernels --bench intersect` prints milliseconds, and tokens of both slices a
+//! second, of the plain merge and of each tier, for slices of equal length and of different ones, drawn at
+//! random from universes of several sizes.
+
+use simjoin_kernels::intersect::{Intersect, Size, merge};
+use simjoin_kernels::tier::Tier;
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+fn main() {
+    println!(
+        "{:>10} {:>10} {:>10} {:>9} {:>8} {:>10} {:>10} {:>7}",
+        "universe", "a", "b", "common", "kernel", "ms", "tokens/s", "merge/"
+    );
+    for (universe, sizes) in [
+        (1_000_000_000, [10_000_000, 10_000_000]),
+        (100_000_000, [10_000_000, 10_000_000]),
+        (20_000_000, [10_000_000, 10_000_000]),
+        (1_000_000_000, [1_000_000, 10_000_000]),
+        (1_000_000_000, [100_000, 10_000_000]),
+        (1_000_000_000, [10_000, 10_000_000]),
+    ] {
+        let [a, b] = [1u64, 2].map(|seed| sorted(sizes[seed as usize - 1], universe, seed));
+        let mut common = Size::default();
+        merge(&a, &b, &mut common);
+        let tokens = (a.len() + b.len()) as f64;
+        let plain = seconds(|| {
+            let mut size = Size::default();
+            merge(black_box(&a), black_box(&b), &mut size);
+            size.0
+        });
+        let show = |kernel: &str, seconds: f64| {
+            println!(
+                "{universe:>10} {:>10} {:>10} {:>9} {kernel:>8} {:>10.2} {:>10.2e} {:>6.1}×",
+                a.len(),
+                b.len(),
+                common.0,
+                1e3 * seconds,
+                tokens / seconds,
+                plain / seconds,
+            );
+        };
+        show("merge", plain);
+        let mut out = vec![0; a.len().min(b.len())];
+        for tier in Tier::available() {
+            let intersect = Intersect::of(tier);
+            assert_eq!(intersect.size(&a, &b), common.0);
+            show(tier.name(), seconds(|| intersect.size(black_box(&a), black_box(&b))));
+            let elements =
+                seconds(|| intersect.elements(black_box(&a), black_box(&b), &mut out) as u64);
+            show("elements", elements);
+        }
+    }
+}
+
+/// About so many tokens of a universe, ascending, at random distances.
+fn sorted(count: u64, universe: u64, seed: u64) -> Vec<u32> {
+    let mut state = seed;
+    let mut random = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) as f64 / u64::MAX as f64
+    };
+    // Distances between tokens that are each there with the same probability are geometric.
+    let absent = (1.0 - count as f64 / universe as f64).ln();
+    let mut tokens = Vec::with_capacity(count as usize + count as usize / 8);
+    let mut at = -1.0;
+    loop {
+        at += 1.0 + (random().max(f64::MIN_POSITIVE).ln() / absent).floor();
+        if at >= universe as f64 {
+            return tokens;
+        }
+        tokens.push(at as u32);
+    }
+}
+
+/// The shortest of several runs.
+fn seconds(run: impl FnMut() -> u64) -> f64 {
+    let mut run = run;
+    let mut shortest = Duration::MAX;
+    for _ in 0..5 {
+        let start = Instant::now();
+        black_box(run());
+        shortest = shortest.min(start.elapsed());
+    }
+    shortest.as_secs_f64()
+}
