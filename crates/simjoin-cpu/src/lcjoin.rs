@@ -71,7 +71,8 @@ impl Technique for LcJoin {
                 + 0.4 * probes * units.index,
             shared: survey.tile.builds.len() as f64 * 10.0 * units.lookup
                 + builds * units.lookup
-                + survey.list_pairs * 0.5 * units.walk,
+                // A set that is met is looked for in several lists, each by a jump.
+                + survey.list_pairs * 6.0 * units.walk,
         })
     }
 

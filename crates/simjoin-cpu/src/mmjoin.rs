@@ -42,7 +42,10 @@ use std::ops::{ControlFlow, Range};
 pub struct MmJoin;
 
 /// Seconds to clear a counter and to compare it with the demand (2-core AMD EPYC, 2026-11-15).
-const SCAN: f64 = 0.25e-9;
+const SCAN: f64 = 0.3e-9;
+
+/// Counters that are compared with a demand at once.
+const CHUNK: usize = 64;
 
 /// Tokens that are looked at to choose.
 const SAMPLE: usize = 40_000;
@@ -134,13 +137,26 @@ impl<'a> Sample<'a> {
     }
 }
 
+/// How often sets of a tile meet in the lists of all their tokens, about.
+pub(crate) fn estimated_meetings(join: &Join<'_>, tile: &Tile) -> f64 {
+    let sample = Sample::new(join, tile);
+    let all = 1..u32::MAX;
+    let probes = sample.tokens(join.probe, &sample.probes, all.clone());
+    let builds = sample.tokens(join.build, &sample.builds, all);
+    half(join) * sample.meetings(&probes, &builds).iter().sum::<f64>()
+}
+
+/// A probe of a join with itself meets half of the sets.
+fn half(join: &Join<'_>) -> f64 {
+    if join.order == Order::Before { 0.5 } else { 1.0 }
+}
+
 impl Split {
     /// The split that costs least, with at most so many words of bits for all heavy build sets together.
     fn choose(join: &Join<'_>, tile: &Tile, most: u64) -> Split {
         let sample = Sample::new(join, tile);
         let weigh = Weigh::new();
-        // A probe of a join with itself meets half of the sets.
-        let half = if join.order == Order::Before { 0.5 } else { 1.0 };
+        let half = half(join);
         let all = 1..u32::MAX;
         let probes = sample.tokens(join.probe, &sample.probes, all.clone());
         let builds = sample.tokens(join.build, &sample.builds, all);
@@ -166,8 +182,10 @@ impl Split {
             let words = met.iter().take_while(|&&met| met * weigh.walk > column).count();
             let words = words.min((most as f64 / heavy_builds) as usize);
             let saved: f64 = met[..words].iter().sum();
-            let seconds =
-                (walked - saved).max(0.0) * weigh.walk + words as f64 * column + pairs * SCAN;
+            let seconds = (walked - saved).max(0.0) * weigh.walk
+                + words as f64 * column
+                + product * weigh.block
+                + pairs * SCAN;
             if words > 0 && seconds < best.seconds {
                 best = Split { size, words, seconds };
             }
@@ -280,6 +298,7 @@ impl Prepared for Multiplied<'_> {
             stride,
             counts: vec![0; PROBES * stride],
             rows: vec![0; PROBES * self.split.words],
+            written: 0,
             met: Vec::new(),
             candidates: 0,
         }))
@@ -292,6 +311,8 @@ struct MultipliedWorker<'a> {
     /// For each of some probes and each build set; 0 between probes.
     counts: Vec<u32>,
     rows: Vec<u64>,
+    /// How far the counters of the current probes were written by the product.
+    written: u32,
     /// Build sets met by a probe, where they are few.
     met: Vec<u32>,
     candidates: u64,
@@ -329,6 +350,7 @@ impl MultipliedWorker<'_> {
     fn multiply(&mut self, group: &Range<SetId>) {
         let Multiplied { join, builds, split, heavy, bits, product, .. } = self.multiplied;
         let largest = group.end - 1;
+        self.written = 0;
         // The largest may have no partner where a smaller one has some.
         let end = group.clone().map(|probe| self.partners(probe).end).max().unwrap_or(0);
         if split.words == 0 || join.probe.size(largest) < split.size || end <= *heavy {
@@ -345,6 +367,7 @@ impl MultipliedWorker<'_> {
             std::array::from_fn(|at| &self.rows[at * split.words..(at + 1) * split.words]);
         let mut out = [[0; ROWS]; PROBES];
         let base = (heavy - builds.start) as usize;
+        self.written = end - builds.start;
         for block in 0..((end - heavy) as usize).div_ceil(ROWS) {
             bits.multiply(product, block, &rows, &mut out);
             for (at, probe) in group.clone().enumerate() {
@@ -416,14 +439,20 @@ impl MultipliedWorker<'_> {
             let end = class.end.min(partners.end);
             let required = bounds.required_overlap(n, class.size).max(1);
             let of_class = &counts[(next - builds.start) as usize..(end - builds.start) as usize];
-            for (set, &overlap) in (next..end).zip(of_class) {
-                if overlap >= required {
-                    emitter.push(probe, set, overlap);
+            for (first, some) in (next..end).step_by(CHUNK).zip(of_class.chunks(CHUNK)) {
+                // Mostly none: that is told for many at once. Overlaps have 31 bits.
+                if some.iter().fold(false, |any, &found| any | (found as i32 >= required as i32)) {
+                    for (set, &overlap) in (first..).zip(some).filter(|(_, at)| **at >= required) {
+                        emitter.push(probe, set, overlap);
+                    }
                 }
             }
             next = end;
         }
-        counts.fill(0);
+        // Blocks go on beyond the last partner, and probes of one group have different ones.
+        let end = (self.multiplied.builds.len() + ROWS)
+            .min(self.written.max(partners.end - builds.start) as usize + ROWS);
+        counts[..end].fill(0);
     }
 }
 
