@@ -57,6 +57,33 @@ pub enum Command {
             simjoin text shop_a.csv shop_b.csv --column title --tokens qgrams:2 --dice 0.9 -o links.parquet"
     )]
     Text(TextFlags),
+    /// Count what all pairs of sets have in common, without a threshold
+    #[command(
+        long_about = "Counts the common tokens of every pair of sets, without a threshold.\n\n\
+            Input is as for 'simjoin sets'. One file is compared with itself, each pair once; two files \
+            left with right. Every pair is a row of the output, also one that has nothing in common: \
+            --positive leaves these out, --top K keeps the K largest overlaps of each row, which is then \
+            the left one of its pairs (of equal overlaps those with the smallest row numbers; none \
+            without anything in common).",
+        after_help = "Examples:\n  \
+            simjoin overlaps columns.parquet --column values --positive -o shared.parquet\n  \
+            simjoin overlaps neighbours.txt --top 10\n  \
+            simjoin overlaps old.txt new.txt --positive --count"
+    )]
+    Overlaps(OverlapsFlags),
+    /// Intersect two large sets of numbers or words
+    #[command(
+        long_about = "Prints how many elements two sets have in common.\n\n\
+            A file holds one set: numbers from 0 to 4294967295 or words, separated by white space, in \
+            any order, each counting once; or raw 32-bit little-endian integers (.u32); or a \
+            one-dimensional NumPy array of integers (.npy). What is not numbers on both sides is \
+            compared as words. '-' is standard input; gzip and zstd are read as they are.",
+        after_help = "Examples:\n  \
+            simjoin intersect a.u32 b.u32\n  \
+            simjoin intersect ids.txt.gz known.npy --containment\n  \
+            simjoin intersect old.txt new.txt -o both.txt"
+    )]
+    Intersect(IntersectFlags),
     /// List the GPUs that joins can run on
     #[command(
         long_about = "Lists the GPUs that joins can run on, with memory, compute capability \
@@ -91,6 +118,7 @@ pub enum Command {
         after_help = "Examples:\n  \
             simjoin generate uniform --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n  \
             simjoin generate zipf --sets 10M --universe 50K --size 25 --exponent 0.8 -o z.txt.zst\n  \
+            simjoin generate normal --sets 1 --universe 1G --size 10M -o a.u32\n  \
             simjoin generate inflate baskets.txt --times 10 -o baskets-10.txt\n  \
             simjoin generate dirty titles.txt --copies 2 --edits 1..5 -o dirty.txt\n\n\
             'simjoin generate COMMAND --help' explains a command."
@@ -259,6 +287,130 @@ pub struct InputFlags {
 }
 
 #[derive(Debug, Args)]
+pub struct OverlapsFlags {
+    /// The file of sets; '-' is standard input
+    #[arg(value_name = "LEFT", value_hint = ValueHint::FilePath)]
+    pub left: String,
+
+    /// The file to compare it with; without it, LEFT is compared with itself
+    #[arg(value_name = "RIGHT", value_hint = ValueHint::FilePath)]
+    pub right: Option<String>,
+
+    /// Only pairs that have something in common
+    #[arg(long, help_heading = "Which pairs")]
+    pub positive: bool,
+
+    /// Only the K largest overlaps of each row
+    #[arg(long, value_name = "K", help_heading = "Which pairs")]
+    pub top: Option<String>,
+
+    /// Write to FILE: .tsv .csv .jsonl .parquet .arrow [default: TSV on standard output]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Option<String>,
+
+    /// Print only the number of pairs
+    #[arg(long, conflicts_with = "output", help_heading = "Output")]
+    pub count: bool,
+
+    /// Show every technique with its estimated time, and what became of it
+    #[arg(long, help_heading = "Output")]
+    pub explain: bool,
+
+    /// Write what was read, found and how long it took as JSON to FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub stats: Option<String>,
+
+    /// Show no progress
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+
+    #[command(flatten)]
+    pub input: InputFlags,
+
+    /// The column whose values name the rows in the output [default: row numbers from 0]
+    #[arg(long, value_name = "C", help_heading = "Input")]
+    pub id: Option<String>,
+
+    /// Records are text: 'words' or 'qgrams:Q' [default: the file holds sets]
+    #[arg(long, value_name = "T", help_heading = "Tokens")]
+    pub tokens: Option<String>,
+
+    /// How to count; the answer is the same
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        value_parser = PossibleValuesParser::new(simjoin::OVERLAP_TECHNIQUES),
+        help_heading = "How"
+    )]
+    pub technique: String,
+
+    /// Number of threads [default: one per core]
+    #[arg(long, value_name = "N", help_heading = "How")]
+    pub threads: Option<String>,
+
+    /// Memory beside the input, such as 512M or 4G [default: as much as is of use]
+    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    pub memory: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct IntersectFlags {
+    /// The file of one set; '-' is standard input
+    #[arg(value_name = "A", value_hint = ValueHint::FilePath)]
+    pub left: String,
+
+    /// The file of the other one
+    #[arg(value_name = "B", value_hint = ValueHint::FilePath)]
+    pub right: String,
+
+    /// Write the common elements to FILE, ascending, one per line; .u32 and .npy hold numbers as they
+    /// are; '-' is standard output
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Option<String>,
+
+    /// Print the common elements over the smaller size: 1 where one set contains the other
+    #[arg(long, help_heading = "Output")]
+    pub containment: bool,
+
+    /// Show the plan before, and what became of it
+    #[arg(long, help_heading = "Output")]
+    pub explain: bool,
+
+    /// Write what was read, found and how long it took as JSON to FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub stats: Option<String>,
+
+    /// Show no progress
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+
+    /// How to intersect; the answer is the same
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        value_parser = PossibleValuesParser::new(simjoin::INTERSECT_TECHNIQUES),
+        help_heading = "How"
+    )]
+    pub technique: String,
+
+    /// Number of threads [default: one per core]
+    #[arg(long, value_name = "N", help_heading = "How")]
+    pub threads: Option<String>,
+
+    /// Count N times more, and read both sets as often, for the times of both in --stats
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "output",
+        hide_short_help = true,
+        help_heading = "How"
+    )]
+    pub repeat: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub struct BenchFlags {
     /// The file to join with itself
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
@@ -369,6 +521,24 @@ pub enum GenerateCommand {
         )]
         exponent: String,
     },
+    /// Sets of tokens that follow the normal law
+    #[command(
+        long_about = "Makes sets of tokens that follow the normal law.\n\n\
+            Tokens are the numbers from 1 to the universe, and lie around its middle. No set is empty \
+            or holds a token twice; sizes vary around their average as Poisson numbers do.",
+        after_help = "Examples:\n  \
+            simjoin generate normal --sets 1 --universe 1G --size 10M -o a.u32\n  \
+            simjoin generate normal --sets 1K --universe 100M --size 10K --deviation 5M -o n.txt.zst"
+    )]
+    Normal {
+        #[command(flatten)]
+        synthetic: SyntheticFlags,
+
+        /// The standard deviation, in tokens; sets have at most four times as many on average [default:
+        /// an eighth of the universe]
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
+        deviation: Option<String>,
+    },
     /// Make a file of sets several times as large
     #[command(
         long_about = "Makes a file of sets several times as large.\n\n\
@@ -466,7 +636,8 @@ pub struct Seed {
 
 #[derive(Debug, Args)]
 pub struct GenerateOutput {
-    /// Write to FILE, compressed if it ends with .gz or .zst [default: standard output]
+    /// Write to FILE, compressed if it ends with .gz or .zst; a single set of numbers also as .u32 (raw
+    /// 32-bit integers) or .npy (NumPy) [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<String>,
 

@@ -7,7 +7,7 @@ use crate::progress::{BYTES, PARTS, watch};
 use crate::run::Interrupt;
 use simjoin::{Error, Result};
 use simjoin_generate::{Dirty, FrequencyOrder, Synthetic, Tokens, inflate};
-use simjoin_io::{Format, LinesWriter};
+use simjoin_io::{Format, LinesWriter, NumberFormat, npy_header};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -25,6 +25,7 @@ pub struct Settings {
     plan: Plan,
     /// `None` is standard output.
     output: Option<String>,
+    format: NumberFormat,
     quiet: bool,
 }
 
@@ -40,6 +41,13 @@ impl Settings {
                 })?;
                 synthetic(flags, Tokens::Zipf(exponent))?
             }
+            GenerateCommand::Normal { synthetic: flags, deviation } => {
+                let deviation = match deviation {
+                    Some(text) => at_least_one("--deviation", &text)?,
+                    None => at_least_one("--universe", &flags.universe)?.div_ceil(8),
+                };
+                synthetic(flags, Tokens::Normal(deviation))?
+            }
             GenerateCommand::Inflate { file, times, output } => {
                 let times = at_least_one("--times", &times)?;
                 (Plan::Inflate { file: lines("inflate", file)?, times }, output)
@@ -53,7 +61,17 @@ impl Settings {
         };
         let GenerateOutput { output, quiet } = output;
         // Standard output by name is standard output.
-        Ok(Settings { plan, output: output.filter(|path| path != "-"), quiet })
+        let output = output.filter(|path| path != "-");
+        let format = output.as_deref().map_or(NumberFormat::Text, NumberFormat::of_path);
+        if format != NumberFormat::Text
+            && !matches!(&plan, Plan::Synthetic(synthetic) if synthetic.sets == 1)
+        {
+            return Err(Error::Config(format!(
+                "{} holds the numbers of a single set; --sets 1 makes one",
+                output.unwrap_or_default()
+            )));
+        }
+        Ok(Settings { plan, output, format, quiet })
     }
 }
 
@@ -136,7 +154,18 @@ pub fn run(settings: &Settings) -> Result<()> {
         Plan::Synthetic(synthetic) => {
             let mut output = Output::new(settings, &interrupt);
             show("making   ", PARTS, &done, synthetic.sets, &mut || {
-                synthetic.write(&done, |lines| output.write(lines))
+                if settings.format == NumberFormat::Text {
+                    return synthetic.write(&done, |lines| output.write(lines));
+                }
+                synthetic.draw(&done, |set| {
+                    if settings.format == NumberFormat::Npy {
+                        output.write(&npy_header(set.len()))?;
+                    }
+                    set.chunks(1 << 16).try_for_each(|part| {
+                        let bytes: Vec<u8> = part.iter().flat_map(|n| n.to_le_bytes()).collect();
+                        output.write(&bytes)
+                    })
+                })
             })?;
             output.finish()
         }

@@ -1,8 +1,8 @@
 //! The `simjoin` command.
 //!
 //! Three steps: [`flags`] says what can be typed, [`settings`] resolves what was typed into what
-//! is meant, [`run`] and [`bench`] do it; the last two are one file for [`generate`], which joins
-//! nothing. An error is one line on standard error; the exit status is 0, 1 for
+//! is meant, [`run`] and [`bench`] do it; the last two are one file for [`generate`],
+//! [`intersect`] and [`overlaps`], which know no threshold. An error is one line on standard error; the exit status is 0, 1 for
 //! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
 #![forbid(unsafe_code)]
@@ -12,6 +12,8 @@ mod devices;
 mod explain;
 mod flags;
 mod generate;
+mod intersect;
+mod overlaps;
 mod progress;
 mod run;
 mod settings;
@@ -34,6 +36,12 @@ fn main() -> ExitCode {
     let result = match flags.command {
         Command::Sets(flags) => Settings::of_sets(flags).and_then(|settings| run::run(&settings)),
         Command::Text(flags) => Settings::of_text(flags).and_then(|settings| run::run(&settings)),
+        Command::Overlaps(flags) => {
+            overlaps::Settings::of(flags).and_then(|settings| overlaps::run(&settings))
+        }
+        Command::Intersect(flags) => {
+            intersect::Settings::of(flags).and_then(|settings| intersect::run(&settings))
+        }
         Command::Devices => devices::run(),
         Command::Bench(flags) => {
             BenchSettings::of_bench(flags).and_then(|settings| bench::run(&settings))

@@ -21,7 +21,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     let interrupt = Interrupt::install()?;
 
     let bytes = AtomicU64::new(0);
-    let total = total_bytes(settings);
+    let total = total_bytes(&settings.left, settings.right.as_deref());
     let input = watch(
         settings.quiet,
         "reading  ",
@@ -175,7 +175,7 @@ fn pairs(
 /// Ctrl-C and termination. Until the join begins nothing is open, and the process just ends; from
 /// then on the join is asked to stop, so that the half-written output is removed.
 pub struct Interrupt {
-    control: Arc<Control>,
+    pub control: Arc<Control>,
     pub joining: Arc<AtomicBool>,
     interrupted: Arc<AtomicBool>,
 }
@@ -209,12 +209,8 @@ impl Interrupt {
 }
 
 /// The size of the files to be read; 0 when one is standard input.
-fn total_bytes(settings: &Settings) -> u64 {
+pub fn total_bytes(left: &str, right: Option<&str>) -> u64 {
     let size = |path: &str| std::fs::metadata(path).map_or(0, |file| file.len());
-    let sizes: Vec<u64> = [Some(&settings.left), settings.right.as_ref()]
-        .into_iter()
-        .flatten()
-        .map(|p| size(p))
-        .collect();
+    let sizes: Vec<u64> = [Some(left), right].into_iter().flatten().map(size).collect();
     if sizes.contains(&0) { 0 } else { sizes.iter().sum() }
 }

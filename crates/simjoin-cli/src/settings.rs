@@ -160,14 +160,25 @@ pub struct Contestant {
 }
 
 impl Contestant {
-    fn all(engines: &[Engine], splits: &[String], techniques: &[String]) -> Vec<Self> {
+    fn all(
+        engines: &[Engine],
+        splits: &[String],
+        techniques: &[String],
+        predicates: &[Predicate],
+    ) -> Vec<Self> {
         let mut all = Vec::new();
         for &engine in engines {
-            let of_engine: &[&str] = match engine {
-                Engine::Gpu => &simjoin::GPU_TECHNIQUES,
+            let of_engine: Vec<&str> = match engine {
+                Engine::Gpu => simjoin::GPU_TECHNIQUES.to_vec(),
                 // Each side chooses.
-                Engine::Hybrid => &["auto"],
-                _ => &simjoin::TECHNIQUES,
+                Engine::Hybrid => vec!["auto"],
+                // Those that can do all of it.
+                _ => {
+                    let can = |name: &&str| {
+                        predicates.iter().all(|&one| simjoin::techniques_for(one).contains(name))
+                    };
+                    simjoin::TECHNIQUES.into_iter().filter(can).collect()
+                }
             };
             let names: Vec<String> = if techniques.is_empty() {
                 of_engine.iter().filter(|&&name| name != "naive").map(|&name| name.into()).collect()
@@ -241,9 +252,9 @@ impl BenchSettings {
         if !flags.split.is_empty() && !engines.contains(&Engine::Hybrid) {
             return Err(Error::Config("--split is for --engine hybrid".into()));
         }
-        let contestants = Contestant::all(&engines, &flags.split, &flags.technique);
+        let contestants = Contestant::all(&engines, &flags.split, &flags.technique, &predicates);
         for contestant in &contestants {
-            contestant.join(predicates[0])?.check()?;
+            predicates.iter().try_for_each(|&predicate| contestant.join(predicate)?.check())?;
         }
         let repeat = flags.repeat.parse().ok().filter(|&times| times >= 1).ok_or_else(|| {
             Error::Config(format!(
@@ -298,11 +309,11 @@ fn predicate(flags: &PredicateFlags) -> Result<(Measure, &str)> {
 
 const MAX_THREADS: usize = 1024;
 
-fn cores() -> usize {
+pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn number_of_threads(text: &str) -> Result<usize> {
+pub fn number_of_threads(text: &str) -> Result<usize> {
     text.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n)).ok_or_else(|| {
         Error::Config(format!(
             "--threads {text:?} does not fit; expected a number from 1 to {MAX_THREADS}"
@@ -341,12 +352,12 @@ fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
 }
 
 /// A device or a pipe, which may have any name.
-fn is_special(path: &str) -> bool {
+pub fn is_special(path: &str) -> bool {
     std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir())
 }
 
 /// Reads a size such as `512M`.
-fn bytes(flag: &str, text: &str) -> Result<u64> {
+pub fn bytes(flag: &str, text: &str) -> Result<u64> {
     simjoin::parse_bytes(text).ok_or_else(|| {
         Error::Config(format!("{flag} {text:?} is not a size; expected one such as 512M or 4G"))
     })

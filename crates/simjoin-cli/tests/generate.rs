@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 #[test]
 fn synthetic_sets_go_to_a_file_or_to_standard_output() {
     let folder = Folder::new();
-    for kind in ["uniform", "zipf"] {
+    for kind in ["uniform", "zipf", "normal"] {
         let command = format!("generate {kind} --sets 2K --universe 1K --size 8");
         let out = folder.run(&command).ok();
         assert_eq!(out.lines().count(), 2000);
@@ -37,6 +37,27 @@ fn zipf_is_steeper_than_uniform() {
     let (zipf, steep) = (share("zipf"), share("zipf --exponent 1.5"));
     assert!((5..60).contains(&uniform) && (5..60).contains(&flat), "{uniform} {flat}");
     assert!(zipf > 1500 && steep > zipf, "{zipf} {steep}");
+}
+
+#[test]
+fn a_single_set_may_be_raw_numbers() {
+    let folder = Folder::new();
+    for kind in ["uniform", "zipf --exponent 0.8", "normal --deviation 3K"] {
+        let command = format!("generate {kind} --sets 1 --universe 20K --size 5K");
+        let text = folder.run(&command).ok();
+        let numbers: Vec<u32> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
+        assert!((4_500..5_500).contains(&numbers.len()) && numbers.is_sorted_by(|a, b| a < b));
+        let bytes: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        folder.run(&format!("{command} -o a.u32")).ok();
+        assert_eq!(std::fs::read(folder.join("a.u32")).unwrap(), bytes);
+        folder.run(&format!("{command} -o a.npy")).ok();
+        let npy = std::fs::read(folder.join("a.npy")).unwrap();
+        assert!(npy.starts_with(b"\x93NUMPY") && npy.ends_with(&bytes));
+        assert_eq!((npy.len() - bytes.len()) % 64, 0);
+    }
+    folder
+        .run("generate uniform --sets 2 --universe 20 --size 5 -o b.u32")
+        .fails(2, &["b.u32", "--sets 1"]);
 }
 
 #[test]
@@ -115,6 +136,9 @@ fn wrong_usage_is_one_line_and_status_2() {
         (&format!("zipf {good} --exponent -1"), "from 0 to 10"),
         (&format!("zipf {good} --exponent NaN"), "from 0 to 10"),
         (&format!("uniform {good} --exponent 1"), "--exponent"),
+        (&format!("normal {good} --deviation 0"), "--deviation"),
+        (&format!("normal {good} --deviation 1"), "at most 4 times"),
+        (&format!("normal {good} --deviation 11"), "from 1 to the universe"),
         (&format!("uniform {good} --seed x"), "--seed"),
         ("inflate a.txt", "--times"),
         ("inflate a.txt --times 0", "--times"),

@@ -23,6 +23,7 @@ pub(crate) fn rows() -> impl Strategy<Value = Rows> {
     })
 }
 
+#[allow(dead_code, reason = "not every test has one")]
 pub(crate) fn predicate() -> impl Strategy<Value = Predicate> {
     let ratio = prop_oneof![
         Just("0.3"),

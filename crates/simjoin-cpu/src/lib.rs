@@ -11,6 +11,11 @@
 //! | `skip-join` | the same, skipping blocks of lists and whole probes | `skip_join.rs` |
 //! | `bitmap`, `dense` | signatures of all pairs | `bitmap.rs` |
 //! | `prefix-bitmap` | signatures of the pairs in prefix lists | `prefix_bitmap/` |
+//! | `mmjoin` | none: every overlap is counted, dense ones by a bit matrix | `mmjoin.rs` |
+//! | `lcjoin` | lists cut across along a prefix tree; containment 1 | `lcjoin.rs` |
+//!
+//! Two single sets are intersected by `intersect.rs`; all pairs of sets, without a threshold, by
+//! `overlaps.rs`, with the bit matrix and the lists of `heavy.rs`.
 //!
 //! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
 //! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to
@@ -27,8 +32,15 @@ mod calibrate;
 mod candidates;
 mod demands;
 mod few_tokens;
+#[cfg(test)]
+mod generators;
 mod group_join;
+mod heavy;
+mod intersect;
+mod lcjoin;
+mod mmjoin;
 mod naive;
+mod overlaps;
 mod ppjoin;
 mod prefix_bitmap;
 mod prefix_index;
@@ -43,7 +55,11 @@ pub use bitmap::{Bitmap, Dense, estimate_rows};
 pub use calibrate::calibrate;
 pub use candidates::{CandidateFinder, CandidateSink, CandidateSource, Filtering};
 pub use group_join::GroupJoin;
+pub use intersect::{Intersection, ascending};
+pub use lcjoin::LcJoin;
+pub use mmjoin::MmJoin;
 pub use naive::Naive;
+pub use overlaps::{AllOverlaps, OverlapPass, OverlapPlan, OverlapSpace, OverlapTechnique};
 pub use ppjoin::PpJoin;
 pub use prefix_bitmap::PrefixBitmap;
 pub use skip_join::SkipJoin;
@@ -66,5 +82,7 @@ pub fn techniques() -> Vec<Box<dyn Technique>> {
     for words in Bitmap::WORDS {
         techniques.push(Box::new(Bitmap { words }));
     }
+    techniques.push(Box::new(MmJoin));
+    techniques.push(Box::new(LcJoin));
     techniques
 }

@@ -1,7 +1,8 @@
 //! Where do collections of any size come from, when no real one is at hand?
 //!
-//! * [`Synthetic`] draws sets from a universe of tokens that are all alike or follow Zipf's law:
-//!   the collections that the literature calls `5M-500K-10` (sets, tokens, average size).
+//! * [`Synthetic`] draws sets from a universe of tokens that are all alike, follow Zipf's law or the
+//!   normal one: the collections that the literature calls `5M-500K-10` (sets, tokens, average size),
+//!   and single sets of millions of tokens out of 10⁹.
 //! * [`inflate()`] makes a real collection of sets larger: its join grows in step, and its tokens
 //!   stay the same.
 //! * [`Dirty`] adds copies with typing errors to the records of a text.
@@ -27,13 +28,16 @@
 //!
 //! # Memory
 //!
-//! Follows the number of different tokens, never the number of records.
+//! Follows the number of different tokens, never the number of records; a universe of over 2²⁶ tokens
+//! costs a bit a token.
 
 #![forbid(unsafe_code)]
 
 mod alias;
 mod dirty;
 mod inflate;
+mod inversion;
+mod normal;
 mod output;
 mod random;
 mod remaining;

@@ -5,13 +5,15 @@
 //! frequent, token 2 the second, and so on.
 //!
 //! Uniform sets are drawn by Floyd's algorithm (Bentley and Floyd, 1987), which takes one draw per
-//! token, however close the set comes to the universe; for Zipf's law see `zipf.rs`.
+//! token, however close the set comes to the universe; for Zipf's law see `zipf.rs`, for the normal
+//! one `normal.rs`.
 //!
 //! # Memory
 //!
 //! One bit per token of the universe (is it in the set at hand?), the set at hand, and what `zipf.rs`
 //! needs.
 
+use crate::normal;
 use crate::output::Lines;
 use crate::random::Random;
 use crate::reserve;
@@ -55,6 +57,9 @@ pub enum Tokens {
     Uniform,
     /// The k-th token has the weight 1/k^s, where s, from 0 to 10, is given here.
     Zipf(f64),
+    /// Tokens lie around the middle of the universe, with this standard deviation; sets have at most
+    /// four times as many tokens on average.
+    Normal(u64),
 }
 
 impl Synthetic {
@@ -84,6 +89,21 @@ impl Synthetic {
             ));
         }
         match self.tokens {
+            Tokens::Normal(deviation) if deviation == 0 || deviation > self.universe => {
+                wrong(format!(
+                    "a deviation of {deviation} does not fit; expected a number from 1 to the universe \
+                     of {} tokens",
+                    self.universe
+                ))
+            }
+            Tokens::Normal(deviation) if self.size > normal::MOST.saturating_mul(deviation) => {
+                wrong(format!(
+                    "an average size of {} does not fit a deviation of {deviation}; at most {} times \
+                     the deviation is supported",
+                    self.size,
+                    normal::MOST
+                ))
+            }
             Tokens::Zipf(exponent) if !(0.0..=MAX_EXPONENT).contains(&exponent) => wrong(format!(
                 "an exponent of {exponent} does not fit; expected a number from 0 to {MAX_EXPONENT}"
             )),
@@ -98,32 +118,48 @@ impl Synthetic {
         done: &AtomicU64,
         mut receiver: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
+        let mut lines = Lines::new(&mut receiver);
+        let mut digits = itoa::Buffer::new();
+        self.draw(done, |set| {
+            for token in set {
+                lines.token(digits.format(*token).as_bytes());
+            }
+            lines.end_tokens(false)
+        })?;
+        lines.flush()
+    }
+
+    /// Hands the collection to `receiver`, set by set, each ascending and without a token twice, and
+    /// counts finished sets in `done`.
+    pub fn draw(
+        &self,
+        done: &AtomicU64,
+        mut receiver: impl FnMut(&[u32]) -> Result<()>,
+    ) -> Result<()> {
         self.check()?;
         let (universe, size) = (self.universe as u32, self.size as u32);
         let sizes = Sizes::new(size, universe)?;
         let mut source = match self.tokens {
             Tokens::Uniform => Source::Uniform,
             Tokens::Zipf(exponent) => Source::Zipf(Box::new(Zipf::new(universe, exponent)?)),
+            Tokens::Normal(deviation) => Source::Normal(deviation as u32),
         };
         let mut random = Random::new(self.seed);
         let mut set = Drawn::new(universe)?;
-        let mut lines = Lines::new(&mut receiver);
-        let mut digits = itoa::Buffer::new();
         for number in 1..=self.sets {
             let size = sizes.draw(&mut random);
             match &mut source {
                 Source::Uniform => uniform(universe, size, &mut random, &mut set),
                 Source::Zipf(zipf) => zipf.draw(size, &mut random, &mut set)?,
+                Source::Normal(deviation) => {
+                    normal::draw(universe, *deviation, size, &mut random, &mut set);
+                }
             }
-            for &token in set.sorted() {
-                // The first token is called 1, so a name never exceeds the universe.
-                lines.token(digits.format(token + 1).as_bytes());
-            }
-            lines.end_tokens(false)?;
+            receiver(set.named())?;
             set.clear();
             done.store(number, Ordering::Relaxed);
         }
-        lines.flush()
+        Ok(())
     }
 }
 
@@ -131,6 +167,7 @@ impl Synthetic {
 enum Source {
     Uniform,
     Zipf(Box<Zipf>),
+    Normal(u32),
 }
 
 /// Floyd: every set of this size has the same chance.
@@ -148,6 +185,8 @@ pub(crate) struct Drawn {
     tokens: Vec<u32>,
     /// One bit per token of the universe.
     bits: Vec<u64>,
+    /// Whether `tokens` are names by now.
+    named: bool,
 }
 
 impl Drawn {
@@ -156,7 +195,7 @@ impl Drawn {
         let words = (universe as usize).div_ceil(64);
         let mut bits = reserve(words)?;
         bits.resize(words, 0);
-        Ok(Drawn { tokens: Vec::new(), bits })
+        Ok(Drawn { tokens: Vec::new(), bits, named: false })
     }
 
     /// Adds a token; answers whether it is new.
@@ -179,15 +218,19 @@ impl Drawn {
         &self.tokens
     }
 
-    /// The tokens in rising order.
-    fn sorted(&mut self) -> &[u32] {
+    /// The names of the tokens in rising order, until the next [`clear`](Self::clear). The first token
+    /// is called 1, so a name never exceeds the universe.
+    fn named(&mut self) -> &[u32] {
+        self.tokens.iter_mut().for_each(|token| *token += 1);
         self.tokens.sort_unstable();
+        self.named = true;
         &self.tokens
     }
 
     pub(crate) fn clear(&mut self) {
-        for token in self.tokens.drain(..) {
-            self.bits[token as usize / 64] = 0;
+        let first = u32::from(std::mem::take(&mut self.named));
+        for name in self.tokens.drain(..) {
+            self.bits[(name - first) as usize / 64] = 0;
         }
     }
 }
@@ -240,6 +283,11 @@ mod tests {
                 0x5b67_10b2_5974_ef6b,
             ),
             (Tokens::Zipf(6.5), "1 2 3 4 5 6 7 8 9 10 14", 0xefa7_06b4_07e2_97a1),
+            (
+                Tokens::Normal(600),
+                "1790 2137 2159 2166 2348 2485 2596 2790 3042 3467 3571",
+                0xb826_80ba_cce6_5383,
+            ),
         ] {
             let text = text(make(20_000, 5_000, 10, tokens));
             let line = text.lines().next().unwrap();
@@ -251,8 +299,13 @@ mod tests {
 
     #[test]
     fn sets_are_of_different_tokens_in_range() {
-        for tokens in [Tokens::Uniform, Tokens::Zipf(1.0), Tokens::Zipf(3.0)] {
-            for (universe, size) in [(1, 1), (2, 1), (2, 2), (7, 6), (50, 25), (50, 50), (9, 5)] {
+        for tokens in [Tokens::Uniform, Tokens::Zipf(1.0), Tokens::Zipf(3.0), Tokens::Normal(0)] {
+            for (universe, size) in [(1u64, 1), (2, 1), (2, 2), (7, 6), (50, 25), (50, 50), (9, 5)]
+            {
+                let tokens = match tokens {
+                    Tokens::Normal(_) => Tokens::Normal(universe.div_ceil(4)),
+                    other => other,
+                };
                 for set in sets(make(200, universe, size, tokens)) {
                     assert!(set.windows(2).all(|pair| pair[0] < pair[1]), "{set:?}");
                     assert!(set[0] >= 1 && u64::from(*set.last().unwrap()) <= universe, "{set:?}");
@@ -263,7 +316,7 @@ mod tests {
 
     #[test]
     fn sizes_vary_around_the_average() {
-        for tokens in [Tokens::Uniform, Tokens::Zipf(1.0)] {
+        for tokens in [Tokens::Uniform, Tokens::Zipf(1.0), Tokens::Normal(2_500)] {
             let sets = sets(make(50_000, 20_000, 10, tokens));
             let sizes: Vec<f64> = sets.iter().map(|set| set.len() as f64).collect();
             let mean = sizes.iter().sum::<f64>() / 50_000.0;
@@ -296,6 +349,14 @@ mod tests {
         let expected =
             200_000.0 * (501..=1000).map(|rank| 1.0 / f64::from(rank)).sum::<f64>() / harmonic;
         assert!((tail / expected - 1.0).abs() < 0.05, "{tail} {expected}");
+        // Nine standard deviations of the mean of 200,000 tokens, and two parts of the law.
+        let normal = counts(Tokens::Normal(100), 1);
+        let mean: f64 =
+            normal.iter().enumerate().map(|(token, count)| token as f64 * count / 2e5).sum();
+        assert!((mean - 500.5).abs() < 2.0, "{mean}");
+        let within = |from: usize, to: usize| normal[from..=to].iter().sum::<f64>() / 2e5;
+        assert!((within(401, 600) - 0.6827).abs() < 0.006, "{}", within(401, 600));
+        assert!((within(301, 700) - 0.9545).abs() < 0.004, "{}", within(301, 700));
         // In larger sets frequent tokens remain the frequent ones.
         let zipf = counts(Tokens::Zipf(1.0), 10);
         assert!(zipf[1] > zipf[2] && zipf[2] > zipf[4] && zipf[4] > zipf[16]);
@@ -313,9 +374,31 @@ mod tests {
             (Synthetic { universe: 1 << 32, ..good }, "at most 4294967295"),
             (Synthetic { tokens: Tokens::Zipf(-0.1), ..good }, "from 0 to 10"),
             (Synthetic { tokens: Tokens::Zipf(f64::NAN), ..good }, "from 0 to 10"),
+            (Synthetic { tokens: Tokens::Normal(0), ..good }, "from 1 to the universe"),
+            (Synthetic { tokens: Tokens::Normal(11), ..good }, "from 1 to the universe"),
+            (Synthetic { tokens: Tokens::Normal(2), ..good }, "at most 4 times"),
         ] {
             let error = bad.write(&AtomicU64::new(0), |_| Ok(())).unwrap_err();
             assert!(matches!(&error, Error::Config(text) if text.contains(part)), "{error}");
+        }
+    }
+
+    /// A universe that is too large for a table, and sets of some part of it.
+    #[test]
+    fn large_universes_need_no_table() {
+        for tokens in [Tokens::Uniform, Tokens::Zipf(1.0), Tokens::Normal(12_500_000)] {
+            let mut all = Vec::new();
+            let wanted = make(2, 100_000_000, 20_000, tokens);
+            wanted
+                .draw(&AtomicU64::new(0), |set| {
+                    assert!(set.windows(2).all(|pair| pair[0] < pair[1]));
+                    assert!(set[0] >= 1 && set[set.len() - 1] <= 100_000_000);
+                    all.push(set.to_vec());
+                    Ok(())
+                })
+                .unwrap();
+            assert!(all.iter().all(|set| (19_000..21_000).contains(&set.len())));
+            assert_ne!(all[0], all[1]);
         }
     }
 

@@ -16,9 +16,10 @@
 //! # Memory
 //!
 //! 8 bytes per token (16 while the table is built), and 8 more once sets are so large that the tree
-//! is needed.
+//! is needed. Universes of over [`LARGE`] tokens get no table: see `inversion.rs`.
 
 use crate::alias::{Alias, BUCKET};
+use crate::inversion::Inversion;
 use crate::random::Random;
 use crate::remaining::Remaining;
 use crate::reserve;
@@ -28,6 +29,12 @@ use simjoin_core::Result;
 /// A draw from the tree takes about as long as this many from the table.
 const REDRAWS: u32 = 32;
 
+/// A universe with more tokens gets no table.
+const LARGE: u32 = 1 << 26;
+
+/// Without a table the tree is the last resort: it may be larger than the memory.
+const LARGE_REDRAWS: u32 = 10_000;
+
 /// The largest exponent: beyond it, hardly anything but the first token is ever drawn.
 pub(crate) const MAX_EXPONENT: f64 = 10.0;
 
@@ -35,27 +42,42 @@ pub(crate) const MAX_EXPONENT: f64 = 10.0;
 pub(crate) struct Zipf {
     universe: u32,
     exponent: f64,
-    alias: Alias,
+    law: Law,
     tree: Option<Remaining>,
+}
+
+/// Where a token comes from.
+enum Law {
+    Table(Alias),
+    Inversion(Inversion),
 }
 
 impl Zipf {
     /// Prepares for `universe` tokens, at least one.
     pub(crate) fn new(universe: u32, exponent: f64) -> Result<Self> {
-        let alias = Alias::new(shares(universe, exponent)?)?;
-        Ok(Zipf { universe, exponent, alias, tree: None })
+        let law = if universe > LARGE {
+            Law::Inversion(Inversion::new(universe, exponent))
+        } else {
+            Law::Table(Alias::new(shares(universe, exponent)?)?)
+        };
+        Ok(Zipf { universe, exponent, law, tree: None })
     }
 
     /// Draws tokens until the set has `size`, which is at most the universe.
     pub(crate) fn draw(&mut self, size: u32, random: &mut Random, set: &mut Drawn) -> Result<()> {
         let mut redraws = 0;
+        let most = if matches!(self.law, Law::Table(_)) { REDRAWS } else { LARGE_REDRAWS };
         while set.len() < size {
-            if set.insert(self.alias.draw(random)) {
+            let token = match &self.law {
+                Law::Table(alias) => alias.draw(random),
+                Law::Inversion(inversion) => inversion.draw(random),
+            };
+            if set.insert(token) {
                 redraws = 0;
                 continue;
             }
             redraws += 1;
-            if redraws == REDRAWS {
+            if redraws == most {
                 return self.draw_rest(size, random, set);
             }
         }

@@ -4,6 +4,7 @@
 //!   gzip or zstd; files or standard input), tokenizes their records and numbers the tokens.
 //! * [`PairWriter`] and [`GroupWriter`] write answers (TSV, CSV, JSONL, Parquet, Arrow IPC). A
 //!   file appears under its name only when it is complete.
+//! * [`read_numbers`] reads one large set of numbers: text, raw 32-bit integers or a NumPy array.
 //! * [`read_lines`], [`Vocabulary`] and [`LinesWriter`] are for tools that work line by line.
 //!
 //! ```text
@@ -21,6 +22,7 @@ mod block;
 mod dictionary;
 mod format;
 mod ids;
+mod numbers;
 mod pipeline;
 mod read;
 mod readers;
@@ -31,6 +33,7 @@ mod writers;
 pub use dictionary::Vocabulary;
 pub use format::Format;
 pub use ids::Ids;
+pub use numbers::{NumberFormat, Numbers, npy_header, read_numbers, read_words};
 pub use read::{ReadOptions, ReadSets, Table, read_sets};
 pub use readers::lines::read_lines;
 pub use tokenize::Tokenizer;

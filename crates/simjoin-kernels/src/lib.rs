@@ -7,4 +7,5 @@ pub mod bitmap;
 pub mod intersect;
 pub mod overlap;
 pub mod prefetch;
+pub mod product;
 pub mod tier;

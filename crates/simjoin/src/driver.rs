@@ -40,6 +40,17 @@ impl Control {
         self.stop.store(true, Ordering::Relaxed);
     }
 
+    /// Sets how much work there is in all.
+    pub(crate) fn expect(&self, total: u64) {
+        self.done.store(0, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// Some of it is done.
+    pub(crate) fn advance(&self, done: u64) {
+        self.done.fetch_add(done, Ordering::Relaxed);
+    }
+
     /// Whether [`stop`](Self::stop) was called.
     pub fn stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 /// The names of all techniques, `auto` first.
-pub const TECHNIQUES: [&str; 9] = [
+pub const TECHNIQUES: [&str; 11] = [
     "auto",
     "prefix-bitmap",
     "bitmap",
@@ -24,8 +24,21 @@ pub const TECHNIQUES: [&str; 9] = [
     "group-join",
     "skip-join",
     "all-pairs",
+    "mmjoin",
+    "lcjoin",
     "naive",
 ];
+
+/// The names of those techniques that can join by a predicate, `auto` first.
+pub fn techniques_for(predicate: Predicate) -> Vec<&'static str> {
+    let bounds = Bounds::new(predicate);
+    let all = simjoin_cpu::techniques();
+    let can = |name: &str| {
+        let mut named = all.iter().filter(|technique| technique.name() == name);
+        name == "auto" || named.any(|technique| technique.can(&bounds))
+    };
+    TECHNIQUES.into_iter().filter(|name| can(name)).collect()
+}
 
 /// The names of the techniques that run on a GPU.
 pub const GPU_TECHNIQUES: [&str; 4] = ["gpu-bitmap", "gpu-prefix", "gpu-verify", "gpu-mmjoin"];
@@ -514,6 +527,12 @@ impl Join {
             };
             all.filter(|technique| wanted(&**technique)).collect()
         };
+        if !offered.is_empty() && !offered.iter().any(|technique| technique.can(&self.bounds())) {
+            return Err(Error::Config(format!(
+                "technique {name} is for containment 1 alone: it finds the sets that contain another one \
+                 wholly"
+            )));
+        }
         if offered.is_empty() {
             let (names, engine) = match self.engine {
                 Engine::Gpu | Engine::Hybrid => (GPU_TECHNIQUES.join(", "), " on a GPU"),

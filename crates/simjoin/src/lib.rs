@@ -29,14 +29,19 @@
 //! only on a GPU it is none in particular.
 //! Which technique runs is chosen for the data and the machine; [`Join::explain`] tells what was
 //! considered. [`Join::with_itself`] is for new records against old ones.
+//!
+//! [`Overlaps`] counts what all pairs have in common, without a threshold.
+//! [`Intersect`] is for two single sets of up to hundreds of millions of numbers.
 
 #![forbid(unsafe_code)]
 
 mod count;
 mod driver;
 mod groups;
+mod intersect;
 mod join;
 mod ordered;
+mod overlaps;
 mod plan;
 mod queue;
 mod rates;
@@ -46,14 +51,17 @@ mod stage;
 mod units;
 
 pub use driver::Control;
+pub use intersect::{INTERSECT_TECHNIQUES, Intersect, IntersectReport};
 pub use join::{
     Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,
-    simulated_gpu,
+    simulated_gpu, techniques_for,
 };
+pub use overlaps::{OVERLAP_TECHNIQUES, Overlaps, OverlapsReport};
 pub use simjoin_core::{
     Bounds, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side, Threshold,
     prepare,
 };
+pub use simjoin_cpu::ascending;
 pub use simjoin_gpu::{Device, DeviceInfo, devices};
 pub use simjoin_plan::Trace;
 pub use simulated::VARIABLE as SIMULATED_GPU;

@@ -126,6 +126,13 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
         state.pass_on(&rows);
     }
 
+    /// Passes on rows that belong to no tile, after all tiles.
+    pub(crate) fn rest(&self, rows: &[RowPair]) -> ControlFlow<()> {
+        let mut state = self.lock();
+        state.pass_on(rows);
+        state.flow
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<F>> {
         // A poisoned lock means that another worker panicked; its panic is the one to report.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -167,6 +174,15 @@ pub(crate) struct OrderedSink<'a, F> {
 }
 
 impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> OrderedSink<'_, F> {
+    /// Takes rows as they are.
+    pub(crate) fn push_row(&mut self, row: RowPair) -> ControlFlow<()> {
+        self.rows.push(row);
+        if self.rows.len() >= self.ordered.room.buffer {
+            self.pass_on()?;
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pass_on(&mut self) -> ControlFlow<()> {
         let mut state = self.ordered.wait(self.tile);
         state.pass_on(&self.rows);

@@ -13,6 +13,8 @@
 //! [`PairWriter::create_with_itself`] adds a column `left_input`, text in every format: the input
 //! that the row in `left` belongs to, `left` or `right`.
 //!
+//! [`PairWriter::create_overlaps`] leaves out the similarity.
+//!
 //! No value is ever null. Memory stays at about a buffer of text, or a row group of columns.
 
 mod columnar;
@@ -141,8 +143,9 @@ impl LinesWriter {
 pub(crate) struct Layout<'a> {
     /// The two columns that name rows.
     keys: [Key<'a>; 2],
-    /// Whether overlap and similarity follow.
-    measures: bool,
+    /// Whether the overlap follows, and after it the similarity.
+    overlap: bool,
+    similarity: bool,
     /// Whether the input of the left row follows.
     inputs: bool,
 }
@@ -182,7 +185,7 @@ impl<'a> PairWriter<'a> {
         right: Option<&'a Ids>,
     ) -> Result<Self> {
         let keys = [Key::new("left", left), Key::new("right", right)];
-        let layout = Layout { keys, measures: true, inputs: false };
+        let layout = Layout { keys, overlap: true, similarity: true, inputs: false };
         Ok(PairWriter(RowWriter::create(path, layout)?))
     }
 
@@ -197,7 +200,18 @@ impl<'a> PairWriter<'a> {
             return Err(Error::Config("one input has ids and the other has none".into()));
         }
         let keys = [Key { name: "left", ids: [left, right] }, Key::new("right", right)];
-        let layout = Layout { keys, measures: true, inputs: true };
+        let layout = Layout { keys, overlap: true, similarity: true, inputs: true };
+        Ok(PairWriter(RowWriter::create(path, layout)?))
+    }
+
+    /// Starts an output of overlaps without a similarity, as [`create`](Self::create) does.
+    pub fn create_overlaps(
+        path: Option<&str>,
+        left: Option<&'a Ids>,
+        right: Option<&'a Ids>,
+    ) -> Result<Self> {
+        let keys = [Key::new("left", left), Key::new("right", right)];
+        let layout = Layout { keys, overlap: true, similarity: false, inputs: false };
         Ok(PairWriter(RowWriter::create(path, layout)?))
     }
 
@@ -223,7 +237,7 @@ impl<'a> GroupWriter<'a> {
     /// Starts an output, as [`PairWriter::create`] does.
     pub fn create(path: Option<&str>, ids: Option<&'a Ids>) -> Result<Self> {
         let keys = [Key::new("row", ids), Key::new("group", ids)];
-        let layout = Layout { keys, measures: false, inputs: false };
+        let layout = Layout { keys, overlap: false, similarity: false, inputs: false };
         Ok(GroupWriter { rows: RowWriter::create(path, layout)?, next: 0, buffer: Vec::new() })
     }
 

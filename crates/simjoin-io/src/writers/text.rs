@@ -20,7 +20,8 @@ pub(super) struct TextWriter<'a> {
     left: [Key<'a>; 2],
     right: Key<'a>,
     style: Style,
-    measures: bool,
+    overlap: bool,
+    similarity: bool,
     inputs: bool,
     numbers: Numbers,
 }
@@ -58,10 +59,11 @@ impl<'a> TextWriter<'a> {
             }
             _ => {
                 let delimiter = if format == OutputFormat::Csv { "," } else { "\t" };
-                let columns = match (layout.measures, layout.inputs) {
-                    (false, _) => 2,
-                    (true, false) => 4,
-                    (true, true) => 5,
+                let columns = match (layout.overlap, layout.similarity, layout.inputs) {
+                    (false, ..) => 2,
+                    (true, false, _) => 3,
+                    (true, true, false) => 4,
+                    (true, true, true) => 5,
                 };
                 let names = &names[..columns];
                 buffer.extend_from_slice(names.join(delimiter).as_bytes());
@@ -85,13 +87,14 @@ impl<'a> TextWriter<'a> {
             left.ids.map(|ids| key(ids, left.is_integers())),
             key(right.ids[0], right.is_integers()),
         );
-        let Layout { measures, inputs, .. } = *layout;
+        let Layout { overlap, similarity, inputs, .. } = *layout;
         let numbers = Numbers::new();
-        TextWriter { target, buffer, left, right, style, measures, inputs, numbers }
+        TextWriter { target, buffer, left, right, style, overlap, similarity, inputs, numbers }
     }
 
     pub(super) fn write(&mut self, rows: &[RowPair]) -> io::Result<()> {
-        let TextWriter { target, buffer, left, right, style, measures, inputs, numbers } = self;
+        let TextWriter { target, buffer, left, right, style, overlap, similarity, inputs, numbers } =
+            self;
         for row in rows {
             let left = &left[row.left_input as usize];
             match style {
@@ -99,9 +102,11 @@ impl<'a> TextWriter<'a> {
                     push_key(buffer, left, row.left, *delimiter);
                     buffer.push(*delimiter);
                     push_key(buffer, right, row.right, *delimiter);
-                    if *measures {
+                    if *overlap {
                         buffer.push(*delimiter);
                         push_number(buffer, row.overlap);
+                    }
+                    if *similarity {
                         buffer.push(*delimiter);
                         numbers.push(buffer, row.similarity);
                     }
@@ -116,9 +121,11 @@ impl<'a> TextWriter<'a> {
                     push_key(buffer, left, row.left, 0);
                     buffer.extend_from_slice(&before[1]);
                     push_key(buffer, right, row.right, 0);
-                    if *measures {
+                    if *overlap {
                         buffer.extend_from_slice(&before[2]);
                         push_number(buffer, row.overlap);
+                    }
+                    if *similarity {
                         buffer.extend_from_slice(&before[3]);
                         numbers.push(buffer, row.similarity);
                     }

@@ -1,19 +1,27 @@
 //! Block against block.
 
-use super::{Elements, Found, Size, merge};
+use super::{Elements, Found, Size, merge, split};
 
 /// A block of tokens in a register.
 ///
 /// # Safety
 ///
 /// The methods may only be called where the tier's instructions are available; pointers are to `TOKENS`
-/// elements.
+/// elements. Counts are of 32 bits: no place is counted more often than that.
 #[allow(clippy::missing_safety_doc)]
 pub(super) trait Block: Copy {
     const TOKENS: usize;
+    /// How often each place has had a common token.
+    type Counts: Copy;
     unsafe fn load(from: *const u32) -> Self;
-    /// A bit for each token that is also in the other block.
-    unsafe fn common(self, other: *const u32) -> u32;
+    /// All ones for each token that is also in the other block.
+    unsafe fn equal(self, other: *const u32) -> Self;
+    /// A bit for each place of all ones.
+    unsafe fn bits(self) -> u32;
+    unsafe fn no_counts() -> Self::Counts;
+    /// Adds one for each place of all ones.
+    unsafe fn add(self, counts: Self::Counts) -> Self::Counts;
+    unsafe fn sum(counts: Self::Counts) -> u64;
     /// Writes the tokens of which there is a bit one after the other; what comes after them up to
     /// `TOKENS` is anything.
     unsafe fn write(self, bits: u32, to: *mut u32);
@@ -27,19 +35,10 @@ pub(super) trait FoundInBlocks: Found {
     unsafe fn some<B: Block>(&mut self, block: B, tokens: &[u32], bits: u32);
 }
 
-impl FoundInBlocks for Size {
-    #[inline(always)]
-    unsafe fn some<B: Block>(&mut self, _: B, _: &[u32], bits: u32) {
-        self.0 += u64::from(bits.count_ones());
-    }
-}
-
 impl FoundInBlocks for Elements<'_> {
     #[inline(always)]
     unsafe fn some<B: Block>(&mut self, block: B, tokens: &[u32], bits: u32) {
-        if bits == 0 {
-            return;
-        }
+        // Without a look at whether there are any: that would be guessed wrong too often.
         if let Some(room) = self.out[self.len..].get_mut(..B::TOKENS) {
             // SAFETY: there is room for a whole block.
             unsafe { block.write(bits, room.as_mut_ptr()) };
@@ -59,6 +58,7 @@ impl FoundInBlocks for Elements<'_> {
 /// # Safety
 ///
 /// There is room for all tokens.
+#[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub(super) unsafe fn write_one_by_one(tokens: &[u32], mut bits: u32, mut to: *mut u32) {
     while bits != 0 {
@@ -71,27 +71,102 @@ pub(super) unsafe fn write_one_by_one(tokens: &[u32], mut bits: u32, mut to: *mu
     }
 }
 
+/// Two slices and how far they have been compared.
+struct Stream<'t> {
+    a: &'t [u32],
+    b: &'t [u32],
+    at_a: usize,
+    at_b: usize,
+}
+
+impl<'t> Stream<'t> {
+    #[inline(always)]
+    fn new(a: &'t [u32], b: &'t [u32]) -> Self {
+        Stream { a, b, at_a: 0, at_b: 0 }
+    }
+
+    /// Whether both have a whole block left.
+    #[inline(always)]
+    fn goes_on<B: Block>(&self) -> bool {
+        self.at_a + B::TOKENS <= self.a.len() && self.at_b + B::TOKENS <= self.b.len()
+    }
+
+    /// Compares the blocks at hand and lets the one make way that ends first: both, where they end with
+    /// the same token. Which one that is is computed, not decided.
+    ///
+    /// # Safety
+    ///
+    /// The tier's instructions are available, and the stream goes on.
+    #[inline(always)]
+    unsafe fn step<B: Block>(&mut self) -> (B, B) {
+        // SAFETY: both have a whole block left.
+        unsafe {
+            let (of_a, of_b) = (self.a.as_ptr().add(self.at_a), self.b.as_ptr().add(self.at_b));
+            let (x, y) = (*of_a.add(B::TOKENS - 1), *of_b.add(B::TOKENS - 1));
+            self.at_a += if x <= y { B::TOKENS } else { 0 };
+            self.at_b += if y <= x { B::TOKENS } else { 0 };
+            let block = B::load(of_a);
+            (block, block.equal(of_b))
+        }
+    }
+
+    /// What is left where one of the two has less than a block. What was found in the other's block at
+    /// hand was found in blocks that have made way.
+    #[inline(always)]
+    fn rest<F: Found>(&self, found: &mut F) {
+        merge(&self.a[self.at_a..], &self.b[self.at_b..], found);
+    }
+}
+
 /// The common tokens of two ascending slices.
 ///
 /// # Safety
 ///
 /// The tier's instructions are available.
 #[inline(always)]
-pub(super) unsafe fn intersect<B: Block, F: FoundInBlocks>(a: &[u32], b: &[u32], found: &mut F) {
-    let (mut at_a, mut at_b) = (0, 0);
-    while at_a + B::TOKENS <= a.len() && at_b + B::TOKENS <= b.len() {
-        let of_a = &a[at_a..at_a + B::TOKENS];
-        let of_b = &b[at_b..at_b + B::TOKENS];
-        // SAFETY: both have as many tokens as a block.
+pub(super) unsafe fn elements<B: Block, F: FoundInBlocks>(a: &[u32], b: &[u32], found: &mut F) {
+    let mut stream = Stream::new(a, b);
+    while stream.goes_on::<B>() {
+        let at = stream.at_a;
+        // SAFETY: the caller's; the stream goes on.
         unsafe {
-            let block = B::load(of_a.as_ptr());
-            found.some(block, of_a, block.common(of_b.as_ptr()));
+            let (block, equal) = stream.step::<B>();
+            found.some(block, &a[at..at + B::TOKENS], equal.bits());
         }
-        let (x, y) = (of_a[B::TOKENS - 1], of_b[B::TOKENS - 1]);
-        at_a += if x <= y { B::TOKENS } else { 0 };
-        at_b += if y <= x { B::TOKENS } else { 0 };
     }
-    // One of the two has less than a block left. What was found in the other's block at hand was found
-    // in blocks that have made way.
-    merge(&a[at_a..], &b[at_b..], found);
+    stream.rest(found);
+}
+
+/// Tokens in all from which on two streams are worth it.
+const TWO: usize = 1024;
+
+/// How many tokens two ascending slices share. The next step must wait for what the one before has loaded,
+/// so long slices are cut in two, and both parts take steps in turn.
+///
+/// # Safety
+///
+/// The tier's instructions are available.
+#[inline(always)]
+pub(super) unsafe fn size<B: Block>(a: &[u32], b: &[u32], found: &mut Size) {
+    let tokens = a.len() + b.len();
+    let middle = if tokens < TWO { (0, 0) } else { split(a, b, tokens / 2) };
+    let mut first = Stream::new(&a[..middle.0], &b[..middle.1]);
+    let mut second = Stream::new(&a[middle.0..], &b[middle.1..]);
+    // SAFETY: the caller's; steps are taken only by streams that go on.
+    unsafe {
+        let (mut one, mut two) = (B::no_counts(), B::no_counts());
+        while first.goes_on::<B>() && second.goes_on::<B>() {
+            one = first.step::<B>().1.add(one);
+            two = second.step::<B>().1.add(two);
+        }
+        while first.goes_on::<B>() {
+            one = first.step::<B>().1.add(one);
+        }
+        while second.goes_on::<B>() {
+            two = second.step::<B>().1.add(two);
+        }
+        found.0 += B::sum(one) + B::sum(two);
+    }
+    first.rest(found);
+    second.rest(found);
 }

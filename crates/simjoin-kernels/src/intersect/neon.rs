@@ -9,6 +9,7 @@ struct Quad(uint32x4_t);
 
 impl Block for Quad {
     const TOKENS: usize = 4;
+    type Counts = uint32x4_t;
 
     #[inline(always)]
     unsafe fn load(from: *const u32) -> Self {
@@ -17,17 +18,39 @@ impl Block for Quad {
     }
 
     #[inline(always)]
-    unsafe fn common(self, other: *const u32) -> u32 {
+    unsafe fn equal(self, other: *const u32) -> Self {
         // SAFETY: the caller's.
         unsafe {
             let mut equal = vdupq_n_u32(0);
             for at in 0..Self::TOKENS {
                 equal = vorrq_u32(equal, vceqq_u32(self.0, vdupq_n_u32(*other.add(at))));
             }
-            // Each lane its own bit.
-            let place = vld1q_u32([1, 2, 4, 8].as_ptr());
-            vaddvq_u32(vandq_u32(equal, place))
+            Quad(equal)
         }
+    }
+
+    #[inline(always)]
+    unsafe fn bits(self) -> u32 {
+        // SAFETY: the caller's. Each lane its own bit.
+        unsafe { vaddvq_u32(vandq_u32(self.0, vld1q_u32([1, 2, 4, 8].as_ptr()))) }
+    }
+
+    #[inline(always)]
+    unsafe fn no_counts() -> uint32x4_t {
+        // SAFETY: the caller's.
+        unsafe { vdupq_n_u32(0) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, counts: uint32x4_t) -> uint32x4_t {
+        // SAFETY: the caller's. All ones are -1.
+        unsafe { vsubq_u32(counts, self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn sum(counts: uint32x4_t) -> u64 {
+        // SAFETY: the caller's.
+        unsafe { vaddlvq_u32(counts) }
     }
 
     #[inline(always)]
@@ -47,7 +70,7 @@ impl Block for Quad {
 #[target_feature(enable = "neon")]
 pub(super) unsafe fn size(a: &[u32], b: &[u32], found: &mut Size) {
     // SAFETY: the caller's.
-    unsafe { blocks::intersect::<Quad, _>(a, b, found) }
+    unsafe { blocks::size::<Quad>(a, b, found) }
 }
 
 /// # Safety
@@ -56,5 +79,5 @@ pub(super) unsafe fn size(a: &[u32], b: &[u32], found: &mut Size) {
 #[target_feature(enable = "neon")]
 pub(super) unsafe fn elements(a: &[u32], b: &[u32], found: &mut Elements<'_>) {
     // SAFETY: the caller's.
-    unsafe { blocks::intersect::<Quad, _>(a, b, found) }
+    unsafe { blocks::elements::<Quad, _>(a, b, found) }
 }

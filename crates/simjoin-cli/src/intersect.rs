@@ -1,0 +1,318 @@
+//! What does `simjoin intersect` mean, and how does it go?
+//!
+//! read both sets → sort them where they do not ascend → intersect → write.
+//!
+//! Where both files hold nothing but numbers below 2³² these are compared as numbers; anything else is
+//! compared as text, word by word, through a dictionary.
+
+use crate::flags::IntersectFlags;
+use crate::progress::{BYTES, PARTS, watch};
+use crate::run::{Interrupt, pool, total_bytes};
+use crate::settings::{cores, number_of_threads};
+use crate::stats::Seconds;
+use rayon::prelude::*;
+use serde_json::json;
+use simjoin::{Error, Intersect, IntersectReport, Result, ascending};
+use simjoin_io::{
+    LinesWriter, NumberFormat, Numbers, Vocabulary, WholeFile, npy_header, read_numbers, read_words,
+};
+use std::hint::black_box;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A run of `simjoin intersect`, resolved.
+#[derive(Debug)]
+pub struct Settings {
+    files: [String; 2],
+    intersect: Intersect,
+    threads: usize,
+    /// Where elements go: `Some(None)` is standard output.
+    output: Option<Option<String>>,
+    containment: bool,
+    /// How often to count again.
+    repeat: u32,
+    stats: Option<String>,
+    explain: bool,
+    quiet: bool,
+}
+
+impl Settings {
+    pub fn of(flags: IntersectFlags) -> Result<Self> {
+        let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
+        let intersect = Intersect::new().technique(&flags.technique);
+        intersect.check()?;
+        if flags.left == "-" && flags.right == "-" {
+            return Err(Error::Config("only one of the two sets can be standard input (-)".into()));
+        }
+        let repeat = flags.repeat.as_deref().map_or(Ok(0), |text| {
+            text.parse().ok().filter(|&times| times >= 1).ok_or_else(|| {
+                Error::Config(format!(
+                    "--repeat {text:?} does not fit; expected a whole number from 1"
+                ))
+            })
+        })?;
+        Ok(Settings {
+            repeat,
+            files: [flags.left, flags.right],
+            intersect,
+            threads,
+            // Standard output by name is standard output.
+            output: flags.output.map(|path| Some(path).filter(|path| path != "-")),
+            containment: flags.containment,
+            stats: flags.stats,
+            explain: flags.explain,
+            quiet: flags.quiet,
+        })
+    }
+}
+
+/// Two sets, and what their numbers stand for where these are no numbers.
+struct Sets {
+    sets: [Vec<u32>; 2],
+    words: Option<Vocabulary>,
+}
+
+pub fn run(settings: &Settings) -> Result<()> {
+    let begin = Instant::now();
+    let mut seconds = Seconds::default();
+    let interrupt = Interrupt::install()?;
+    let bytes = AtomicU64::new(0);
+    let total = total_bytes(&settings.files[0], Some(&settings.files[1]));
+    let Sets { sets, words } = watch(
+        settings.quiet,
+        "reading  ",
+        BYTES,
+        || (bytes.load(Ordering::Relaxed), total),
+        || read(settings, &bytes),
+    )?;
+    seconds.read = begin.elapsed();
+
+    let phase = Instant::now();
+    let pool = pool(settings.threads)?;
+    let [a, b] = watch(
+        settings.quiet,
+        "sorting  ",
+        PARTS,
+        || (0, 0),
+        || pool.install(|| sets.map(ascending)),
+    );
+    seconds.prepare = phase.elapsed();
+    if settings.explain {
+        explain(settings, &a, &b)?;
+    }
+
+    // Outputs are opened before the work: a folder that does not exist should not cost it.
+    interrupt.joining.store(true, Ordering::Relaxed);
+    let stats = settings.stats.as_deref().map(WholeFile::create).transpose()?;
+    let mut writing = Duration::ZERO;
+    let phase = Instant::now();
+    let report = watch(
+        settings.quiet,
+        "comparing",
+        PARTS,
+        || (0, 0),
+        || {
+            pool.install(|| match &settings.output {
+                Some(path) => elements(
+                    settings,
+                    path.as_deref(),
+                    (&a, &b),
+                    words.as_ref(),
+                    &interrupt,
+                    &mut writing,
+                ),
+                None => settings.intersect.size(&a, &b),
+            })
+        },
+    )?;
+    interrupt.check()?;
+    seconds.join = phase.elapsed().saturating_sub(writing);
+    seconds.write = writing;
+    if settings.output.as_ref().is_none_or(Option::is_some) {
+        let mut out = std::io::stdout();
+        let answer = if settings.containment {
+            report.containment().to_string()
+        } else {
+            report.size.to_string()
+        };
+        writeln!(out, "{answer}")
+            .and_then(|()| out.flush())
+            .map_err(|error| Error::io("standard output", error))?;
+    }
+    seconds.total = begin.elapsed();
+    let again = pool.install(|| repeat(settings, &a, &b))?;
+    if settings.explain {
+        eprintln!(
+            "found: {} elements, {} of the smaller set, by {} ({}) on {} threads in {:.3} ms",
+            report.size,
+            report.containment(),
+            report.technique,
+            report.tier,
+            report.threads,
+            1e3 * report.seconds,
+        );
+    }
+    if let Some(file) = stats {
+        file.finish(document(&report, &seconds, again).as_bytes())?;
+    }
+    Ok(())
+}
+
+fn read(settings: &Settings, bytes: &AtomicU64) -> Result<Sets> {
+    let mut sets = Vec::new();
+    let mut other = None;
+    for path in &settings.files {
+        match read_numbers(path, bytes)? {
+            Numbers::All(numbers) => sets.push(numbers),
+            Numbers::Other { line, word } => {
+                other = Some((path, line, word));
+                break;
+            }
+        }
+    }
+    let (Ok(sets), None) = (<[_; 2]>::try_from(sets), &other) else {
+        let Some((path, line, word)) = other else {
+            return Err(Error::Internal("a set was not read".into()));
+        };
+        // All of it is words then, so both files are read again.
+        let once = |path: &&String| {
+            path.as_str() == "-"
+                || std::fs::metadata(path.as_str()).is_ok_and(|file| !file.is_file())
+        };
+        let numbers = |path: &&String| NumberFormat::of_path(path) != NumberFormat::Text;
+        if settings.files.iter().any(|path| once(&path) || numbers(&path)) {
+            let name = if path == "-" { "standard input" } else { path };
+            let why = if settings.files.iter().any(|path| numbers(&path)) {
+                "the other file holds numbers"
+            } else {
+                "words can be compared only if both sets are files, which are then read twice"
+            };
+            return Err(Error::input(
+                name,
+                format!("line {line}"),
+                format!("`{word}` is no number from 0 to {}, and {why}", u32::MAX),
+            ));
+        }
+        let mut words = Vocabulary::default();
+        bytes.store(0, Ordering::Relaxed);
+        let [left, right] = &settings.files;
+        let sets = [read_words(left, &mut words, bytes)?, read_words(right, &mut words, bytes)?];
+        return Ok(Sets { sets, words: Some(words) });
+    };
+    Ok(Sets { sets, words: None })
+}
+
+fn elements(
+    settings: &Settings,
+    path: Option<&str>,
+    (a, b): (&[u32], &[u32]),
+    words: Option<&Vocabulary>,
+    interrupt: &Interrupt,
+    writing: &mut Duration,
+) -> Result<IntersectReport> {
+    let format = path.map_or(NumberFormat::Text, NumberFormat::of_path);
+    if words.is_some() && format != NumberFormat::Text {
+        return Err(Error::Config(format!(
+            "{} is for numbers, but the sets hold words; end the output with .txt",
+            path.unwrap_or_default()
+        )));
+    }
+    let mut writer = LinesWriter::create(path)?;
+    if format == NumberFormat::Npy {
+        // The header tells how many there are.
+        let size = settings.intersect.size(a, b)?.size;
+        writer.write(&npy_header(size as usize))?;
+    }
+    let mut failure = None;
+    let mut buffer = Vec::new();
+    let report = settings.intersect.elements(a, b, |numbers| {
+        let begin = Instant::now();
+        buffer.clear();
+        for &number in numbers {
+            match (format, words) {
+                (NumberFormat::Text, None) => {
+                    // Writing to memory cannot fail.
+                    let _ = writeln!(buffer, "{number}");
+                }
+                (NumberFormat::Text, Some(words)) => {
+                    buffer.extend_from_slice(words.token(number));
+                    buffer.push(b'\n');
+                }
+                _ => buffer.extend_from_slice(&number.to_le_bytes()),
+            }
+        }
+        let result = interrupt.check().and_then(|()| writer.write(&buffer));
+        *writing += begin.elapsed();
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    interrupt.check()?;
+    let begin = Instant::now();
+    writer.finish()?;
+    *writing += begin.elapsed();
+    Ok(report)
+}
+
+fn explain(settings: &Settings, a: &[u32], b: &[u32]) -> Result<()> {
+    for (side, set) in [("left", a), ("right", b)] {
+        match (set.first(), set.last()) {
+            (Some(first), Some(last)) => eprintln!(
+                "{side}: {} elements from {first} to {last}, one in {:.1}",
+                set.len(),
+                (f64::from(last - first) + 1.0) / set.len() as f64,
+            ),
+            _ => eprintln!("{side}: no elements"),
+        }
+    }
+    let (technique, why) = settings.intersect.explain(a, b)?;
+    eprintln!("plan: {technique} on {} threads: {why}", settings.threads);
+    Ok(())
+}
+
+/// The shortest seconds of counting again, and of only reading both sets with as many threads.
+fn repeat(settings: &Settings, a: &[u32], b: &[u32]) -> Result<Option<[f64; 2]>> {
+    let mut shortest = [f64::INFINITY; 2];
+    for _ in 0..settings.repeat {
+        let begin = Instant::now();
+        black_box(settings.intersect.size(black_box(a), black_box(b))?);
+        shortest[0] = shortest[0].min(begin.elapsed().as_secs_f64());
+        let begin = Instant::now();
+        for set in [a, b] {
+            let parts = set.par_chunks(1 << 17);
+            black_box(parts.map(|part| part.iter().fold(0, |all, number| all ^ number)).max());
+        }
+        shortest[1] = shortest[1].min(begin.elapsed().as_secs_f64());
+    }
+    Ok((settings.repeat > 0).then_some(shortest))
+}
+
+fn document(report: &IntersectReport, seconds: &Seconds, again: Option<[f64; 2]>) -> String {
+    let document = json!({
+        "elements": { "left": report.sets.0, "right": report.sets.1 },
+        "size": report.size,
+        "containment": report.containment(),
+        "engine": "cpu",
+        "technique": report.technique,
+        "tier": report.tier,
+        "threads": report.threads,
+        "seconds": {
+            "read": seconds.read.as_secs_f64(),
+            "prepare": seconds.prepare.as_secs_f64(),
+            "join": seconds.join.as_secs_f64(),
+            "write": seconds.write.as_secs_f64(),
+            "total": seconds.total.as_secs_f64(),
+        },
+        "repeated": again.map(|[count, read]| json!({ "count": count, "read": read })),
+    });
+    format!("{document:#}\n")
+}

@@ -1,0 +1,454 @@
+//! How does one large set of numbers get into memory, and out of it?
+//!
+//! A set may be text (numbers separated by white space), the elements themselves as raw 32-bit
+//! little-endian integers (`.u32`), or a one-dimensional NumPy array of integers (`.npy`); each plain,
+//! gzip or zstd. Elements are kept as they come: sorting is the caller's.
+//!
+//! Text that holds anything but numbers from 0 to 2³²-1 is no mistake by itself: [`read_numbers`] says
+//! where it stands, and [`read_words`] reads the file as words instead.
+//!
+//! # Memory
+//!
+//! 4 bytes an element, and a block of the file.
+
+use crate::dictionary::Vocabulary;
+use crate::readers::lines::read_lines;
+use crate::source::{self, Explain, Source, display_name};
+use simjoin_core::{Error, Result};
+use std::io::{self, Read};
+use std::sync::atomic::AtomicU64;
+
+/// How a set of numbers is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NumberFormat {
+    /// Decimal numbers between white space.
+    Text,
+    /// Raw 32-bit little-endian integers.
+    U32,
+    /// A NumPy array.
+    Npy,
+}
+
+impl NumberFormat {
+    /// The format that a path's ending stands for, after `.gz` or `.zst`.
+    pub fn of_path(path: &str) -> Self {
+        let name = path.to_ascii_lowercase();
+        let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+        match name.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("u32") => NumberFormat::U32,
+            Some("npy") => NumberFormat::Npy,
+            _ => NumberFormat::Text,
+        }
+    }
+}
+
+/// What a file of numbers holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    /// All numbers, in the file's order.
+    All(Vec<u32>),
+    /// A word that is none, the first of the file.
+    Other {
+        /// The line that it stands on, from 1.
+        line: u64,
+        /// The word, or the beginning of a long one.
+        word: String,
+    },
+}
+
+/// Bytes read at once.
+const BLOCK: usize = 1 << 20;
+
+/// Reads the numbers of a file; `-` is standard input. `bytes_read` rises with the bytes taken from it.
+pub fn read_numbers(path: &str, bytes_read: &AtomicU64) -> Result<Numbers> {
+    let source = source::open(path, bytes_read)?;
+    let mut blocks = Blocks::new(source);
+    match NumberFormat::of_path(path) {
+        NumberFormat::Text => text(&mut blocks),
+        NumberFormat::U32 => raw(path, &mut blocks).map(Numbers::All),
+        NumberFormat::Npy => npy(path, &mut blocks).map(Numbers::All),
+    }
+}
+
+/// Reads the words of a file as their numbers in a vocabulary, to which new ones are added.
+pub fn read_words(
+    path: &str,
+    vocabulary: &mut Vocabulary,
+    bytes_read: &AtomicU64,
+) -> Result<Vec<u32>> {
+    let mut numbers = Vec::new();
+    read_lines(path, bytes_read, |line, _| {
+        for word in line.split_whitespace() {
+            numbers.push(vocabulary.number(word)?);
+        }
+        Ok(())
+    })?;
+    Ok(numbers)
+}
+
+/// The beginning of a NumPy file of so many 32-bit numbers, which follow it as they are.
+pub fn npy_header(count: usize) -> Vec<u8> {
+    let text = format!("{{'descr': '<u4', 'fortran_order': False, 'shape': ({count},), }}");
+    // All of it is a multiple of 64 bytes and ends with a line break.
+    let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
+    let mut header = b"\x93NUMPY\x01\x00".to_vec();
+    header.extend_from_slice(&(length as u16).to_le_bytes());
+    header.extend_from_slice(text.as_bytes());
+    header.resize(10 + length - 1, b' ');
+    header.push(b'\n');
+    header
+}
+
+/// An input in blocks.
+struct Blocks<'a> {
+    source: Source<'a>,
+    explain: Explain,
+    buffer: Vec<u8>,
+}
+
+impl<'a> Blocks<'a> {
+    fn new(source: Source<'a>) -> Self {
+        let explain = source.explain();
+        Blocks { source, explain, buffer: Vec::new() }
+    }
+
+    /// Appends up to a block to what the buffer holds; whether anything came.
+    fn more(&mut self) -> Result<bool> {
+        let before = self.buffer.len();
+        let read = (&mut self.source).take(BLOCK as u64).read_to_end(&mut self.buffer);
+        read.map_err(|error| self.explain.error(error))?;
+        Ok(self.buffer.len() > before)
+    }
+
+    /// Reads exactly so many bytes to the front of the buffer.
+    fn exactly(&mut self, count: usize) -> Result<&[u8]> {
+        self.buffer.resize(count, 0);
+        match self.source.read_exact(&mut self.buffer) {
+            Ok(()) => Ok(&self.buffer),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Error::input(
+                self.explain.name(),
+                "",
+                "the file ends within its NumPy header: truncated file",
+            )),
+            Err(error) => Err(self.explain.error(error)),
+        }
+    }
+}
+
+fn text(blocks: &mut Blocks<'_>) -> Result<Numbers> {
+    let mut numbers = Vec::new();
+    let mut line = 1;
+    let mut first = true;
+    loop {
+        let more = blocks.more()?;
+        let buffer = &mut blocks.buffer;
+        if first && buffer.starts_with(b"\xEF\xBB\xBF") {
+            buffer.drain(..3);
+        }
+        first = false;
+        // The last word may go on in the next block.
+        let end = match more {
+            true => buffer.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1),
+            false => buffer.len(),
+        };
+        if let Some(at) = parse(&buffer[..end], &mut numbers, &mut line) {
+            let word = buffer[at..].split(u8::is_ascii_whitespace).next().unwrap_or_default();
+            let shown: String = String::from_utf8_lossy(word).chars().take(60).collect();
+            return Ok(Numbers::Other { line, word: shown.escape_debug().to_string() });
+        }
+        buffer.drain(..end);
+        if !more {
+            return Ok(Numbers::All(numbers));
+        }
+        // A word as long as a block is no number of ours.
+        if buffer.len() >= BLOCK {
+            let shown = String::from_utf8_lossy(&buffer[..60]).escape_debug().to_string();
+            return Ok(Numbers::Other { line, word: shown });
+        }
+    }
+}
+
+/// Adds the numbers of whole words and counts lines; where something else begins, if anything does.
+fn parse(bytes: &[u8], numbers: &mut Vec<u32>, line: &mut u64) -> Option<usize> {
+    let mut at = 0;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        if byte.is_ascii_whitespace() {
+            *line += u64::from(byte == b'\n');
+            at += 1;
+            continue;
+        }
+        let start = at;
+        let mut value = 0u64;
+        while at < bytes.len() && bytes[at].is_ascii_digit() {
+            // Beyond 2³² it stays there.
+            value = (value * 10 + u64::from(bytes[at] - b'0')).min(1 << 33);
+            at += 1;
+        }
+        if at == start || (at < bytes.len() && !bytes[at].is_ascii_whitespace()) {
+            return Some(start);
+        }
+        match u32::try_from(value) {
+            Ok(value) => numbers.push(value),
+            Err(_) => return Some(start),
+        }
+    }
+    None
+}
+
+fn raw(path: &str, blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
+    let mut numbers = Vec::new();
+    while blocks.more()? {
+        take_whole::<4>(&mut blocks.buffer, |bytes| {
+            numbers.push(u32::from_le_bytes(bytes));
+            Ok(())
+        })?;
+    }
+    if !blocks.buffer.is_empty() {
+        let bytes = 4 * numbers.len() + blocks.buffer.len();
+        return Err(Error::input(
+            display_name(path),
+            "",
+            format!(
+                "{bytes} bytes are no whole number of 32-bit integers: truncated file, or no .u32"
+            ),
+        ));
+    }
+    Ok(numbers)
+}
+
+/// Hands on all whole elements of a buffer and leaves the rest.
+fn take_whole<const N: usize>(
+    buffer: &mut Vec<u8>,
+    mut each: impl FnMut([u8; N]) -> Result<()>,
+) -> Result<()> {
+    let (whole, _) = buffer.as_chunks::<N>();
+    let end = N * whole.len();
+    for &bytes in whole {
+        each(bytes)?;
+    }
+    buffer.drain(..end);
+    Ok(())
+}
+
+fn npy(path: &str, blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
+    let name = display_name(path).to_owned();
+    let wrong = |message: String| Error::input(&name, "", message);
+    let start = blocks.exactly(8)?;
+    if !start.starts_with(b"\x93NUMPY") {
+        return Err(wrong("is no NumPy file by its first bytes; a .npy was expected".into()));
+    }
+    let length = match start[6] {
+        1 => {
+            let bytes = blocks.exactly(2)?;
+            usize::from(u16::from_le_bytes([bytes[0], bytes[1]]))
+        }
+        2 | 3 => {
+            let bytes = blocks.exactly(4)?;
+            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize
+        }
+        version => {
+            return Err(wrong(format!("NumPy format {version} is not known; expected 1 to 3")));
+        }
+    };
+    if length > 1 << 16 {
+        return Err(wrong(format!(
+            "a NumPy header of {length} bytes is too long for a single array"
+        )));
+    }
+    let header = String::from_utf8_lossy(blocks.exactly(length)?).into_owned();
+    let kind = quoted(&header, "descr").ok_or_else(|| {
+        wrong("the NumPy array is of records; expected one dimension of integers".into())
+    })?;
+    let shape = header.split_once("'shape':").and_then(|(_, rest)| rest.split_once('('));
+    let shape = shape.and_then(|(_, rest)| rest.split_once(')')).map_or("", |(shape, _)| shape);
+    let dimensions: Vec<&str> =
+        shape.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
+    let count: usize = match dimensions[..] {
+        [count] => count.parse().ok(),
+        _ => None,
+    }
+    .ok_or_else(|| {
+        wrong(format!("the NumPy array has the shape ({shape}); expected one dimension"))
+    })?;
+    blocks.buffer.clear();
+    let mut numbers: Vec<u32> = Vec::new();
+    let mut push = |value: i128| {
+        let number = u32::try_from(value).map_err(|_| {
+            Error::input(
+                &name,
+                format!("element {}", numbers.len()),
+                format!("{value} is outside 0 to {}, the numbers that are supported", u32::MAX),
+            )
+        })?;
+        numbers.push(number);
+        Ok(())
+    };
+    let (order, what) = kind.split_at(1.min(kind.len()));
+    let little = match order {
+        "<" | "|" => true,
+        "=" => cfg!(target_endian = "little"),
+        ">" => false,
+        _ => return Err(wrong(format!("NumPy type '{kind}' is not supported; expected integers"))),
+    };
+    loop {
+        let more = blocks.more()?;
+        macro_rules! take {
+            ($type:ty) => {
+                take_whole::<{ size_of::<$type>() }>(&mut blocks.buffer, |bytes| {
+                    let value = if little {
+                        <$type>::from_le_bytes(bytes)
+                    } else {
+                        <$type>::from_be_bytes(bytes)
+                    };
+                    push(i128::from(value))
+                })?
+            };
+        }
+        match what {
+            "u1" => take!(u8),
+            "u2" => take!(u16),
+            "u4" => take!(u32),
+            "u8" => take!(u64),
+            "i1" => take!(i8),
+            "i2" => take!(i16),
+            "i4" => take!(i32),
+            "i8" => take!(i64),
+            _ => {
+                return Err(wrong(format!(
+                    "NumPy type '{kind}' is not supported; expected integers"
+                )));
+            }
+        }
+        if !more {
+            break;
+        }
+    }
+    if numbers.len() != count || !blocks.buffer.is_empty() {
+        let found = numbers.len();
+        return Err(wrong(format!(
+            "the NumPy header tells of {count} elements, but {found} follow: truncated or damaged file"
+        )));
+    }
+    Ok(numbers)
+}
+
+/// The value of a key of the header that is a string.
+fn quoted<'h>(header: &'h str, key: &str) -> Option<&'h str> {
+    let (_, rest) = header.split_once(&format!("'{key}':"))?;
+    let (_, rest) = rest.trim_start().split_at_checked(1).filter(|(quote, _)| *quote == "'")?;
+    rest.split_once('\'').map(|(value, _)| value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn read(name: &str, bytes: &[u8]) -> std::result::Result<Numbers, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let read = read_numbers(path.to_str().unwrap(), &AtomicU64::new(0));
+        read.map_err(|error| error.to_string())
+    }
+
+    fn all(name: &str, bytes: &[u8]) -> Vec<u32> {
+        match read(name, bytes) {
+            Ok(Numbers::All(numbers)) => numbers,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn text_is_numbers_between_white_space() {
+        let wanted = [3, 1, 4_294_967_295, 0, 7];
+        assert_eq!(all("a.txt", b"\xEF\xBB\xBF3 1\n\n 4294967295\t0\r\n007"), wanted);
+        assert!(all("a.txt", b"").is_empty());
+        assert!(all("a.txt", b" \n ").is_empty());
+        for (bytes, at, word) in [
+            (&b"1 2\n3 4294967296\n"[..], 2, "4294967296"),
+            (b"1 -2", 1, "-2"),
+            (b"1\n\nbread 2", 3, "bread"),
+            (b"1.5", 1, "1.5"),
+            (b"99999999999999999999999999", 1, "99999999999999999999999999"),
+            (b"1 \xff\x01 2", 1, "\u{fffd}\\u{1}"),
+        ] {
+            let other = Numbers::Other { line: at, word: word.to_owned() };
+            assert_eq!(read("a", bytes), Ok(other));
+        }
+        // Words across the ends of blocks.
+        let long: String = (0..400_000u32).map(|n| format!("{n} ")).collect();
+        assert!(long.len() > 2 * BLOCK);
+        assert_eq!(all("a", long.as_bytes()), (0..400_000).collect::<Vec<_>>());
+        let word = vec![b'1'; 3 * BLOCK];
+        assert!(matches!(read("a", &word), Ok(Numbers::Other { line: 1, .. })));
+    }
+
+    #[test]
+    fn raw_numbers_and_arrays_read_the_same() {
+        let numbers = [5u32, 0, u32::MAX, 70_000];
+        let raw: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
+        assert_eq!(all("a.u32", &raw), numbers);
+        let mut npy = npy_header(4);
+        assert_eq!(npy.len() % 64, 0);
+        npy.extend_from_slice(&raw);
+        assert_eq!(all("a.npy", &npy), numbers);
+        assert_eq!(all("a.u32.zst", &zstd::encode_all(&raw[..], 1).unwrap()), numbers);
+        assert!(all("a.U32", b"").is_empty());
+        for (kind, bytes) in [
+            ("<i8", numbers.map(|n| i64::from(n).to_le_bytes().to_vec()).concat()),
+            (">u8", numbers.map(|n| u64::from(n).to_be_bytes().to_vec()).concat()),
+            (">u4", numbers.map(|n| n.to_be_bytes().to_vec()).concat()),
+        ] {
+            let header = String::from_utf8_lossy(&npy_header(4)[10..]).replace("<u4", kind);
+            let mut npy = b"\x93NUMPY\x02\x00".to_vec();
+            npy.extend_from_slice(&(header.len() as u32).to_le_bytes());
+            npy.extend_from_slice(header.as_bytes());
+            npy.extend_from_slice(&bytes);
+            assert_eq!(all("a.npy", &npy), numbers, "{kind}");
+        }
+    }
+
+    #[test]
+    fn damaged_files_are_named() {
+        let with = |header: &str, bytes: &[u8]| {
+            let mut npy = b"\x93NUMPY\x01\x00".to_vec();
+            npy.extend_from_slice(&(header.len() as u16).to_le_bytes());
+            npy.extend_from_slice(header.as_bytes());
+            npy.extend_from_slice(bytes);
+            npy
+        };
+        for (name, bytes, part) in [
+            ("a.u32", b"12345".to_vec(), "5 bytes are no whole number"),
+            ("a.npy", b"12345678".to_vec(), "no NumPy file"),
+            ("a.npy", b"\x93NUM".to_vec(), "truncated"),
+            ("a.npy", b"\x93NUMPY\x09\x00".to_vec(), "format 9"),
+            ("a.npy", with("{'descr': '<f4', 'shape': (1,)}", &[0; 4]), "'<f4'"),
+            ("a.npy", with("{'descr': [('a', '<u4')], 'shape': (1,)}", &[0; 4]), "records"),
+            ("a.npy", with("{'descr': '<u4', 'shape': (1, 1)}", &[0; 4]), "one dimension"),
+            ("a.npy", with("{'descr': '<u4', 'shape': (2,)}", &[0; 4]), "2 elements, but 1"),
+            ("a.npy", with("{'descr': '<i4', 'shape': (2,)}", &[255; 8]), "element 0: -1"),
+            ("a.npy", with("{'descr': '<u8', 'shape': (1,)}", &[1; 8]), "outside 0 to 4294967295"),
+            ("a.npy", with("", b""), "records"),
+        ] {
+            let error = read(name, &bytes).unwrap_err();
+            assert!(error.contains(part) && error.contains(name), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_are_read_or_refused(
+            bytes in prop::collection::vec(any::<u8>(), 0..120),
+            magic in any::<bool>(),
+        ) {
+            let bytes = if magic { [&b"\x93NUMPY\x01\x00\x20\x00"[..], &bytes].concat() } else { bytes };
+            for name in ["a.npy", "a.u32", "a.txt"] {
+                if let Err(error) = read(name, &bytes) {
+                    prop_assert!(!error.contains('\n'), "{}", error);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,658 @@
+//! How much do all pairs of rows have in common?
+//!
+//! Every pair's overlap, without a threshold, streamed tile by tile: a few probes with all build sets of a
+//! pass. See `simjoin-cpu/src/overlaps.rs` for how they are counted.
+//!
+//! # Memory
+//!
+//! Lists and bit rows of a pass, counters for each thread, rows on their way out; for the best of each row,
+//! as many as are asked for, of the rows of a tile.
+
+use crate::count::{Weights, repeats};
+use crate::driver::{Control, TileSink};
+use crate::ordered::{Ordered, Room};
+use rayon::ThreadPoolBuilder;
+use simjoin_core::{
+    Bounds, Error, Measure, PairSink, Predicate, Result, RowPair, SetCollection, SetId, SetPair,
+    Side,
+};
+use simjoin_cpu::{AllOverlaps, OverlapPass, OverlapPlan, OverlapSpace, OverlapTechnique};
+use simjoin_kernels::tier::Tier;
+use simjoin_plan::{Join, Order, Part};
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Instant;
+
+/// The names of the ways to count overlaps, `auto` first.
+pub const OVERLAP_TECHNIQUES: [&str; 4] = ["auto", "index", "bitmap", "product"];
+
+/// The overlaps of all pairs of rows.
+///
+/// Rows come as [`RowPair`]s whose similarity is the overlap. One collection is compared with itself, each
+/// pair once; two that were [prepared](crate::prepare) together are compared left with right.
+///
+/// ```
+/// use simjoin::{Control, Overlaps, RawSets, prepare};
+/// use std::ops::ControlFlow;
+///
+/// let mut rows = RawSets::default();
+/// rows.push(&[0, 1, 2]);
+/// rows.push(&[1, 2, 3]);
+/// rows.push(&[4]);
+/// let (sets, _) = prepare(rows, None, 5)?;
+/// let mut found = Vec::new();
+/// Overlaps::new().positive(true).pairs(&sets, None, &Control::default(), |pairs| {
+///     found.extend(pairs.iter().map(|pair| (pair.left, pair.right, pair.overlap)));
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!(found, [(0, 1, 2)]);
+/// assert_eq!(Overlaps::new().count(&sets, None, &Control::default())?.pairs, 3);
+/// # Ok::<(), simjoin::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Overlaps {
+    technique: String,
+    threads: usize,
+    memory: u64,
+    positive: bool,
+    top: Option<usize>,
+}
+
+impl Default for Overlaps {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What counting came to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OverlapsReport {
+    /// Pairs of rows in the answer.
+    pub pairs: u64,
+    /// Pairs of distinct sets that were counted.
+    pub counted: u64,
+    /// The technique that ran; `none` where nothing needed counting.
+    pub technique: &'static str,
+    /// Bits a set that it compared.
+    pub bits: usize,
+    /// Over how many ranges of sets it went.
+    pub passes: usize,
+    /// The number of threads that ran.
+    pub threads: usize,
+    /// The seconds that were estimated.
+    pub estimated: f64,
+    /// Seconds from begin to end.
+    pub seconds: f64,
+}
+
+impl Overlaps {
+    /// All pairs, by the technique that suits, on all cores.
+    pub fn new() -> Self {
+        Overlaps {
+            technique: "auto".into(),
+            threads: 0,
+            memory: u64::MAX,
+            positive: false,
+            top: None,
+        }
+    }
+
+    /// Chooses the technique by name, one of [`OVERLAP_TECHNIQUES`].
+    pub fn technique(mut self, name: &str) -> Self {
+        self.technique = name.into();
+        self
+    }
+
+    /// Runs on a pool of this many threads; 0 for the rayon pool that the caller is in.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Bounds the memory, in bytes, that is taken beside the collections.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Leaves out pairs that have nothing in common.
+    pub fn positive(mut self, only: bool) -> Self {
+        self.positive = only;
+        self
+    }
+
+    /// For each row (of the left collection, where there are two) only so many partners: those with the
+    /// largest overlaps, of equal ones those with the smallest row numbers, none without anything in
+    /// common. The row is the `left` one of its pairs, so a pair of one collection may come twice, once
+    /// for each row. The largest overlap comes first.
+    pub fn top(mut self, count: Option<usize>) -> Self {
+        self.top = count;
+        self
+    }
+
+    /// Says what is wrong with the choice of technique, before any work is done.
+    pub fn check(&self) -> Result<()> {
+        Tier::asked_for().map_err(Error::Config)?;
+        if OVERLAP_TECHNIQUES.contains(&self.technique.as_str()) {
+            return Ok(());
+        }
+        Err(Error::Config(format!(
+            "unknown technique {:?}; expected one of {}",
+            self.technique,
+            OVERLAP_TECHNIQUES.join(", ")
+        )))
+    }
+
+    /// Every technique that fits the memory, with the words of bits that a set would have and the estimated
+    /// seconds; the one that is chosen comes first.
+    pub fn explain(
+        &self,
+        left: &SetCollection,
+        right: Option<&SetCollection>,
+    ) -> Result<Vec<(&'static str, usize, f64)>> {
+        self.check()?;
+        let threads = self.pool_threads();
+        let plans = self.plans(&self.shape(left, right), threads)?;
+        let shown =
+            |plan: &OverlapPlan| (plan.technique.name(), plan.words, plan.seconds / threads as f64);
+        Ok(plans.iter().map(shown).collect())
+    }
+
+    /// Counts the pairs of rows in the answer. Where that is all pairs nothing needs to be compared.
+    pub fn count(
+        &self,
+        left: &SetCollection,
+        right: Option<&SetCollection>,
+        control: &Control,
+    ) -> Result<OverlapsReport> {
+        self.check()?;
+        if self.top.is_some() {
+            return self.pairs(left, right, control, |_| ControlFlow::Continue(()));
+        }
+        if !self.positive {
+            let pairs = match right {
+                Some(right) => left.records() as u64 * right.records() as u64,
+                None => left.records() as u64 * (left.records() as u64).saturating_sub(1) / 2,
+            };
+            return Ok(OverlapsReport {
+                pairs,
+                counted: 0,
+                technique: "none",
+                bits: 0,
+                passes: 0,
+                threads: 1,
+                estimated: 0.0,
+                seconds: 0.0,
+            });
+        }
+        let found = AtomicU64::new(0);
+        let shape = self.shape(left, right);
+        let weights = Weights::new(&join(&shape));
+        let weighted = shape.probe.has_repeats() || shape.build.has_repeats();
+        let mut report = self.run(&shape, control, || {
+            |_: usize, pass: &OverlapPass<'_>, tile: usize, space: &mut OverlapSpace| {
+                let mut rows = 0;
+                let mut pairs = Vec::new();
+                let flow = pass.count(tile, space, |probe, builds, counts| {
+                    if weighted {
+                        pairs.clear();
+                        let met = builds.zip(counts).filter(|(_, count)| **count > 0);
+                        pairs.extend(met.map(|(build, &overlap)| SetPair {
+                            probe,
+                            build,
+                            overlap,
+                        }));
+                        rows += weights.rows(&pairs);
+                    } else {
+                        rows += counts.iter().filter(|&&count| count > 0).count() as u64;
+                    }
+                    if control.stopped() {
+                        ControlFlow::Break(())
+                    } else {
+                        ControlFlow::Continue(())
+                    }
+                });
+                found.fetch_add(rows, Ordering::Relaxed);
+                flow
+            }
+        })?;
+        report.pairs = found.into_inner();
+        if right.is_none() {
+            report.pairs += repeats(left, any_token()?);
+        }
+        Ok(report)
+    }
+
+    /// Hands every pair of rows in the answer to `take`, in batches. Their order does not depend on the
+    /// number of threads. `take` may answer `Break` to end early.
+    pub fn pairs(
+        &self,
+        left: &SetCollection,
+        right: Option<&SetCollection>,
+        control: &Control,
+        take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
+    ) -> Result<OverlapsReport> {
+        self.check()?;
+        let shape = self.shape(left, right);
+        let room = Room::within(self.memory / 8, self.pool_threads());
+        let ordered = Ordered::new(Measure::Overlap, room, take);
+        let part = if right.is_none() { Part::LeftItself } else { Part::LeftProbes };
+        let join = join(&shape);
+        let mut report = self.run(&shape, control, || {
+            let mut sink = ordered.worker(&join, part);
+            let mut batch = Vec::with_capacity(BATCH);
+            let shape = &shape;
+            move |number: usize, pass: &OverlapPass<'_>, tile: usize, space: &mut OverlapSpace| {
+                sink.begin(number);
+                let flow = pass.count(tile, space, |probe, builds, counts| {
+                    if control.stopped() {
+                        return ControlFlow::Break(());
+                    }
+                    if let Some(top) = self.top {
+                        for row in best(shape, top, right.is_none(), probe, builds, counts) {
+                            sink.push_row(row)?;
+                        }
+                        return ControlFlow::Continue(());
+                    }
+                    for (build, &overlap) in builds.zip(counts) {
+                        if overlap > 0 || !self.positive {
+                            batch.push(SetPair { probe, build, overlap });
+                            if batch.len() == BATCH {
+                                sink.push(&batch)?;
+                                batch.clear();
+                            }
+                        }
+                    }
+                    sink.push(&batch)?;
+                    batch.clear();
+                    ControlFlow::Continue(())
+                });
+                batch.clear();
+                let ended = sink.end();
+                if flow.is_break() { flow } else { ended }
+            }
+        })?;
+        if self.top.is_none() {
+            if right.is_none() {
+                ordered.repeats((left, Side::Left), any_token()?, control);
+            }
+            if !self.positive {
+                let _ = empty_pairs(left, right, control, |rows| ordered.rest(rows));
+            }
+        }
+        report.pairs = ordered.pairs();
+        Ok(report)
+    }
+
+    fn shape<'a>(
+        &self,
+        left: &'a SetCollection,
+        right: Option<&'a SetCollection>,
+    ) -> AllOverlaps<'a> {
+        // The best of a row may come after it.
+        let before = right.is_none() && self.top.is_none();
+        AllOverlaps { probe: left, build: right.unwrap_or(left), before }
+    }
+
+    fn pool_threads(&self) -> usize {
+        if self.threads == 0 { rayon::current_num_threads() } else { self.threads }
+    }
+
+    /// The techniques to choose from, the best one first.
+    fn plans(&self, shape: &AllOverlaps<'_>, threads: usize) -> Result<Vec<OverlapPlan>> {
+        // An eighth of the memory is for rows on their way out.
+        let memory = self.memory - self.memory / 8;
+        let mut plans = shape.plans(memory, threads)?;
+        if self.top.is_some() {
+            // A row's best are known only after all sets.
+            plans.retain(|plan| plan.pass >= shape.build.len());
+        }
+        plans.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        if let Some(at) = plans.iter().position(|plan| plan.technique.name() == self.technique) {
+            plans.swap(0, at);
+        } else if self.technique != "auto" {
+            plans.clear();
+        }
+        if plans.is_empty() && !shape.build.is_empty() {
+            let what = match self.top {
+                Some(_) => "the best of each row, which takes all sets at once,",
+                None => "this technique",
+            };
+            let pass = shape.build.len().max(1);
+            return Err(Error::Memory {
+                what: what.into(),
+                needed: shape.bytes(pass, 0, threads),
+                limit: memory,
+                device: false,
+            });
+        }
+        Ok(plans)
+    }
+
+    /// Runs over all tiles of all passes, each taken by one worker, in rising order.
+    fn run<W>(
+        &self,
+        shape: &AllOverlaps<'_>,
+        control: &Control,
+        worker: impl Fn() -> W + Sync,
+    ) -> Result<OverlapsReport>
+    where
+        W: FnMut(usize, &OverlapPass<'_>, usize, &mut OverlapSpace) -> ControlFlow<()>,
+    {
+        let begin = Instant::now();
+        let threads = self.pool_threads();
+        let own = (self.threads > 0)
+            .then(|| ThreadPoolBuilder::new().num_threads(threads).build())
+            .transpose()
+            .map_err(|error| Error::Unavailable(format!("cannot start threads: {error}")))?;
+        let work = || -> Result<OverlapsReport> {
+            let plans = self.plans(shape, threads)?;
+            let Some(plan) = plans.first() else {
+                return Ok(OverlapsReport {
+                    pairs: 0,
+                    counted: 0,
+                    technique: OverlapTechnique::Index.name(),
+                    bits: 0,
+                    passes: 0,
+                    threads,
+                    estimated: 0.0,
+                    seconds: 0.0,
+                });
+            };
+            let passes = shape.passes(plan);
+            let (probes, builds) = (shape.probe.len() as u64, shape.build.len() as u64);
+            let counted = if shape.before { probes * (probes - 1) / 2 } else { probes * builds };
+            control.expect(probes * passes.len() as u64);
+            let mut first = 0;
+            for builds in &passes {
+                if control.stopped() {
+                    break;
+                }
+                let pass = shape.prepare(plan, builds.clone());
+                let (tiles, next) = (pass.tiles(), AtomicUsize::new(0));
+                let enough = AtomicUsize::new(0);
+                rayon::broadcast(|_| {
+                    let mut worker = worker();
+                    let mut space = OverlapSpace::default();
+                    loop {
+                        let tile = next.fetch_add(1, Ordering::Relaxed);
+                        if tile >= tiles || enough.load(Ordering::Relaxed) > 0 {
+                            return;
+                        }
+                        if worker(first + tile, &pass, tile, &mut space).is_break() {
+                            enough.fetch_add(1, Ordering::Relaxed);
+                        }
+                        control.advance(probes / tiles.max(1) as u64);
+                    }
+                });
+                first += tiles;
+                if enough.into_inner() > 0 {
+                    break;
+                }
+            }
+            Ok(OverlapsReport {
+                pairs: 0,
+                counted,
+                technique: plan.technique.name(),
+                bits: 64 * plan.words,
+                passes: passes.len(),
+                threads,
+                estimated: plan.seconds / threads as f64,
+                seconds: 0.0,
+            })
+        };
+        let mut report = own.map_or_else(work, |pool| pool.install(work))?;
+        report.seconds = begin.elapsed().as_secs_f64();
+        Ok(report)
+    }
+}
+
+/// Pairs handed on at once.
+const BATCH: usize = 1024;
+
+/// What a sink has to know of the collections.
+fn join<'a>(shape: &AllOverlaps<'a>) -> Join<'a> {
+    let bounds = Bounds::new(
+        Predicate::parse(Measure::Overlap, "1")
+            .unwrap_or_else(|_| unreachable!("one is a whole number")),
+    );
+    Join { probe: shape.probe, build: shape.build, bounds, order: Order::Before }
+}
+
+/// A token in common.
+fn any_token() -> Result<Bounds> {
+    Ok(Bounds::new(Predicate::parse(Measure::Overlap, "1")?))
+}
+
+/// The best partners of each row that holds a set.
+fn best(
+    shape: &AllOverlaps<'_>,
+    top: usize,
+    itself: bool,
+    probe: SetId,
+    builds: std::ops::Range<SetId>,
+    counts: &[u32],
+) -> Vec<RowPair> {
+    // One more, for the row itself is among its own partners.
+    let most = if itself { top.saturating_add(1) } else { top };
+    let mut heap: BinaryHeap<Reverse<(u32, Reverse<u32>)>> = BinaryHeap::new();
+    let mut least = 1;
+    for (build, &overlap) in builds.zip(counts) {
+        if overlap < least {
+            continue;
+        }
+        for &row in shape.build.rows(build) {
+            if heap.len() == most {
+                if heap.peek().is_none_or(|Reverse(last)| *last >= (overlap, Reverse(row))) {
+                    break;
+                }
+                heap.pop();
+            }
+            heap.push(Reverse((overlap, Reverse(row))));
+        }
+        if heap.len() == most {
+            least = heap.peek().map_or(1, |Reverse((overlap, _))| (*overlap).max(1));
+        }
+    }
+    let found = heap.into_sorted_vec();
+    let mut rows = Vec::new();
+    for &left in shape.probe.rows(probe) {
+        let partners = found.iter().map(|Reverse((overlap, Reverse(right)))| (*overlap, *right));
+        let others = partners.filter(|&(_, right)| !itself || right != left).take(top);
+        rows.extend(others.map(|(overlap, right)| RowPair {
+            left,
+            right,
+            overlap,
+            similarity: f64::from(overlap),
+            left_input: Side::Left,
+        }));
+    }
+    rows
+}
+
+/// Hands on the pairs with a row that is empty: they have nothing in common.
+fn empty_pairs(
+    left: &SetCollection,
+    right: Option<&SetCollection>,
+    control: &Control,
+    mut take: impl FnMut(&[RowPair]) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let full = |sets: &SetCollection| {
+        let mut full = vec![false; sets.records()];
+        (0..sets.len() as SetId)
+            .flat_map(|set| sets.rows(set))
+            .for_each(|&row| full[row as usize] = true);
+        full
+    };
+    let lefts = full(left);
+    let rights = right.map(full);
+    let mut rows = Vec::with_capacity(BATCH);
+    let mut push = |left: usize, right: usize| {
+        let (left, right) = (left as u32, right as u32);
+        rows.push(RowPair { left, right, overlap: 0, similarity: 0.0, left_input: Side::Left });
+        if rows.len() < BATCH {
+            return ControlFlow::Continue(());
+        }
+        let flow = if control.stopped() { ControlFlow::Break(()) } else { take(&rows) };
+        rows.clear();
+        flow
+    };
+    for (row, &is_full) in lefts.iter().enumerate() {
+        let others = rights.as_ref().unwrap_or(&lefts);
+        let start = if rights.is_some() { 0 } else { row + 1 };
+        // A row that is full meets the empty ones; an empty one meets all.
+        if is_full && others[start..].iter().all(|&full| full) {
+            continue;
+        }
+        for (other, _) in (start..).zip(&others[start..]).filter(|(_, full)| !(is_full && **full)) {
+            push(row, other)?;
+        }
+    }
+    take(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use simjoin_core::{RawSets, prepare};
+    use std::collections::BTreeSet;
+
+    type Rows = Vec<BTreeSet<u32>>;
+
+    fn collections(left: &Rows, right: Option<&Rows>) -> (SetCollection, Option<SetCollection>) {
+        let raw = |rows: &Rows| {
+            let mut raw = RawSets::default();
+            rows.iter().for_each(|row| raw.push(&row.iter().copied().collect::<Vec<_>>()));
+            raw
+        };
+        prepare(raw(left), right.map(raw), 64).unwrap()
+    }
+
+    /// Every pair of rows, by counting.
+    fn expected(left: &Rows, right: Option<&Rows>) -> Vec<(u32, u32, u32)> {
+        let mut all = Vec::new();
+        for (l, a) in left.iter().enumerate() {
+            for (r, b) in right.unwrap_or(left).iter().enumerate() {
+                if right.is_some() || l < r {
+                    all.push((l as u32, r as u32, a.intersection(b).count() as u32));
+                }
+            }
+        }
+        all
+    }
+
+    fn best_of(left: &Rows, right: Option<&Rows>, top: usize) -> Vec<(u32, u32, u32)> {
+        let mut all = Vec::new();
+        for (l, a) in left.iter().enumerate() {
+            let mut of_row: Vec<(Reverse<u32>, u32)> = Vec::new();
+            for (r, b) in right.unwrap_or(left).iter().enumerate() {
+                let overlap = a.intersection(b).count() as u32;
+                if overlap > 0 && (right.is_some() || l != r) {
+                    of_row.push((Reverse(overlap), r as u32));
+                }
+            }
+            of_row.sort_unstable();
+            let best = of_row.into_iter().take(top);
+            all.extend(best.map(|(Reverse(overlap), r)| (l as u32, r, overlap)));
+        }
+        all
+    }
+
+    fn found(
+        overlaps: &Overlaps,
+        left: &SetCollection,
+        right: Option<&SetCollection>,
+    ) -> Vec<(u32, u32, u32)> {
+        let mut found = Vec::new();
+        let control = Control::default();
+        let report = overlaps
+            .pairs(left, right, &control, |rows| {
+                found.extend(rows.iter().map(|row| (row.left, row.right, row.overlap)));
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!(report.pairs, found.len() as u64);
+        assert_eq!(overlaps.count(left, right, &control).unwrap().pairs, report.pairs);
+        found
+    }
+
+    fn rows() -> impl Strategy<Value = Rows> {
+        prop::collection::vec(prop::collection::btree_set(0..64u32, 0..12), 0..40)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        #[test]
+        fn every_pair_comes_once_with_its_overlap(
+            left in rows(),
+            copies in prop::collection::vec(any::<prop::sample::Index>(), 0..10),
+            right in prop::option::of(rows()),
+            top in 1..6usize,
+        ) {
+            let mut left = left;
+            for copy in copies {
+                if !left.is_empty() {
+                    left.push(left[copy.index(left.len())].clone());
+                }
+            }
+            let (l, r) = collections(&left, right.as_ref());
+            let all = expected(&left, right.as_ref());
+            for technique in OVERLAP_TECHNIQUES {
+                for threads in [1, 3] {
+                    let overlaps = Overlaps::new().technique(technique).threads(threads);
+                    let sorted = |overlaps: &Overlaps| {
+                        let mut rows = found(overlaps, &l, r.as_ref());
+                        rows.sort_unstable();
+                        rows
+                    };
+                    prop_assert_eq!(&sorted(&overlaps), &all, "{}", technique);
+                    let positive: Vec<_> = all.iter().copied().filter(|row| row.2 > 0).collect();
+                    prop_assert_eq!(&sorted(&overlaps.clone().positive(true)), &positive);
+                    let best = overlaps.clone().top(Some(top));
+                    let mut rows = found(&best, &l, r.as_ref());
+                    // Each row's best come one after the other, the largest first.
+                    rows.sort_by_key(|row| row.0);
+                    prop_assert_eq!(rows, best_of(&left, right.as_ref(), top), "{}", technique);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn passes_and_threads_change_nothing_and_enough_is_enough() {
+        let left: Rows = (0..3000u32)
+            .map(|row| {
+                (0..9).map(|at| (row.wrapping_mul(2_654_435_761) >> (3 * at)) % 64).collect()
+            })
+            .collect();
+        let (sets, _) = collections(&left, None);
+        let of = |overlaps: Overlaps| found(&overlaps.positive(true), &sets, None);
+        let one = of(Overlaps::new().threads(1));
+        assert_eq!(of(Overlaps::new().threads(3)), one);
+        let control = Control::default();
+        let tight = Overlaps::new().positive(true).threads(1).memory(700_000);
+        let report = tight.count(&sets, None, &control).unwrap();
+        assert!(report.passes > 1 && report.pairs == one.len() as u64, "{report:?}");
+        let (mut many, mut all) = (of(tight.clone()), one);
+        many.sort_unstable();
+        all.sort_unstable();
+        assert!(many == all);
+        let refused = tight.top(Some(2)).count(&sets, None, &control).unwrap_err();
+        assert!(matches!(refused, Error::Memory { .. }), "{refused}");
+        for threads in [1, 3] {
+            let mut batches = 0;
+            let once = |_: &[RowPair]| {
+                batches += 1;
+                ControlFlow::Break(())
+            };
+            Overlaps::new().threads(threads).pairs(&sets, None, &control, once).unwrap();
+            assert_eq!(batches, 1);
+        }
+        assert!(Overlaps::new().technique("magic").check().is_err());
+        assert!(Overlaps::new().explain(&sets, None).unwrap().len() == 3);
+    }
+}
