@@ -10,6 +10,9 @@
     python3 benchmarks/run.py hybrid             on a machine with a GPU: CPU and GPU at once
     python3 benchmarks/run.py engines            the same pairs by CPU, GPU and both
     python3 benchmarks/run.py split              the split beside simulated devices of every speed
+    python3 benchmarks/run.py intersect          two large sets, beside CRoaring
+    python3 benchmarks/run.py overlaps           all pairs without a threshold
+    python3 benchmarks/run.py containment        containment joins by every technique
     python3 benchmarks/run.py reading            reading text records
     python3 benchmarks/run.py data               only unpack the data
 
@@ -26,7 +29,8 @@ from harness import data, record, simjoin
 from harness.cells import comma_list
 from harness.context import Context
 from harness.jobs import (
-    device, engines, expected, hybrid, peers, reading, reference, sparse, split, techniques,
+    containment, device, engines, expected, hybrid, intersect, overlaps, peers, reading, reference,
+    sparse, split, techniques,
 )
 
 JOBS = {
@@ -39,6 +43,9 @@ JOBS = {
     "hybrid": (hybrid, "CPU and GPU at once: auto beside every fixed way to split the work"),
     "engines": (engines, "the same pairs by every engine, with every measure, on every set file"),
     "split": (split, "the split beside simulated devices of every speed"),
+    "intersect": (intersect, "two large sets: every technique and tier beside CRoaring"),
+    "overlaps": (overlaps, "every pair's overlap without a threshold, by every technique"),
+    "containment": (containment, "containment joins by every technique"),
     "reading": (reading, "seconds of reading and preparing text records"),
 }
 

@@ -48,6 +48,8 @@ PEERS = (
     ),
 )
 
+ROARING = Peer("pyroaring", "CRoaring", frozenset(), (("pyroaring.txt", ()),))
+
 
 @dataclass(frozen=True)
 class PeerOutcome:
@@ -173,6 +175,15 @@ def run(peer: Peer, path: Path, cell: Cell, limit: float, memory_gib: float) -> 
         answer.get("pairs"),
         answer.get("mirrored"),
         answer.get("note", ""),
+    )
+
+
+def intersect(left: Path, right: Path, runs: int, limit: float) -> PeerOutcome:
+    """The size of the intersection of two files of raw numbers, by CRoaring."""
+    answer = ask(["intersect", left, right, str(runs)], limit)
+    return PeerOutcome(
+        answer.get("state", "error"), answer.get("seconds"), answer.get("pairs"),
+        note=answer.get("note", ""),
     )
 
 

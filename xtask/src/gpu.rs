@@ -73,7 +73,7 @@ fn nvrtc() -> Result<PathBuf, String> {
             "--no-deps",
             "--target",
             &target,
-            "nvidia-cuda-nvrtc==13.*",
+            "nvidia-cuda-nvrtc==13.0.*",
         ],
         &[],
     )?;

@@ -423,6 +423,16 @@ pub struct IntersectFlags {
     /// Number of threads [default: one per core]
     #[arg(long, value_name = "N", help_heading = "How")]
     pub threads: Option<String>,
+
+    /// Count N times more, and read both sets as often, for the times of both in --stats
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "output",
+        hide_short_help = true,
+        help_heading = "How"
+    )]
+    pub repeat: Option<String>,
 }
 
 #[derive(Debug, Args)]

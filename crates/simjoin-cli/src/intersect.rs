@@ -10,11 +10,13 @@ use crate::progress::{BYTES, PARTS, watch};
 use crate::run::{Interrupt, pool, total_bytes};
 use crate::settings::{cores, number_of_threads};
 use crate::stats::Seconds;
+use rayon::prelude::*;
 use serde_json::json;
 use simjoin::{Error, Intersect, IntersectReport, Result, ascending};
 use simjoin_io::{
     LinesWriter, NumberFormat, Numbers, Vocabulary, WholeFile, npy_header, read_numbers, read_words,
 };
+use std::hint::black_box;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +31,8 @@ pub struct Settings {
     /// Where elements go: `Some(None)` is standard output.
     output: Option<Option<String>>,
     containment: bool,
+    /// How often to count again.
+    repeat: u32,
     stats: Option<String>,
     explain: bool,
     quiet: bool,
@@ -42,7 +46,15 @@ impl Settings {
         if flags.left == "-" && flags.right == "-" {
             return Err(Error::Config("only one of the two sets can be standard input (-)".into()));
         }
+        let repeat = flags.repeat.as_deref().map_or(Ok(0), |text| {
+            text.parse().ok().filter(|&times| times >= 1).ok_or_else(|| {
+                Error::Config(format!(
+                    "--repeat {text:?} does not fit; expected a whole number from 1"
+                ))
+            })
+        })?;
         Ok(Settings {
+            repeat,
             files: [flags.left, flags.right],
             intersect,
             threads,
@@ -130,6 +142,7 @@ pub fn run(settings: &Settings) -> Result<()> {
             .map_err(|error| Error::io("standard output", error))?;
     }
     seconds.total = begin.elapsed();
+    let again = pool.install(|| repeat(settings, &a, &b))?;
     if settings.explain {
         eprintln!(
             "found: {} elements, {} of the smaller set, by {} {} in {:.3} ms",
@@ -148,7 +161,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         );
     }
     if let Some(file) = stats {
-        file.finish(document(&report, &seconds).as_bytes())?;
+        file.finish(document(&report, &seconds, again).as_bytes())?;
     }
     Ok(())
 }
@@ -272,7 +285,24 @@ fn explain(settings: &Settings, a: &[u32], b: &[u32]) -> Result<()> {
     Ok(())
 }
 
-fn document(report: &IntersectReport, seconds: &Seconds) -> String {
+/// The shortest seconds of counting again, and of only reading both sets with as many threads.
+fn repeat(settings: &Settings, a: &[u32], b: &[u32]) -> Result<Option<[f64; 2]>> {
+    let mut shortest = [f64::INFINITY; 2];
+    for _ in 0..settings.repeat {
+        let begin = Instant::now();
+        black_box(settings.intersect.size(black_box(a), black_box(b))?);
+        shortest[0] = shortest[0].min(begin.elapsed().as_secs_f64());
+        let begin = Instant::now();
+        for set in [a, b] {
+            let parts = set.par_chunks(1 << 17);
+            black_box(parts.map(|part| part.iter().fold(0, |all, number| all ^ number)).max());
+        }
+        shortest[1] = shortest[1].min(begin.elapsed().as_secs_f64());
+    }
+    Ok((settings.repeat > 0).then_some(shortest))
+}
+
+fn document(report: &IntersectReport, seconds: &Seconds, again: Option<[f64; 2]>) -> String {
     let document = json!({
         "elements": { "left": report.sets.0, "right": report.sets.1 },
         "size": report.size,
@@ -291,6 +321,7 @@ fn document(report: &IntersectReport, seconds: &Seconds) -> String {
             "write": seconds.write.as_secs_f64(),
             "total": seconds.total.as_secs_f64(),
         },
+        "repeated": again.map(|[count, read]| json!({ "count": count, "read": read })),
     });
     format!("{document:#}\n")
 }

@@ -160,14 +160,25 @@ pub struct Contestant {
 }
 
 impl Contestant {
-    fn all(engines: &[Engine], splits: &[String], techniques: &[String]) -> Vec<Self> {
+    fn all(
+        engines: &[Engine],
+        splits: &[String],
+        techniques: &[String],
+        predicates: &[Predicate],
+    ) -> Vec<Self> {
         let mut all = Vec::new();
         for &engine in engines {
-            let of_engine: &[&str] = match engine {
-                Engine::Gpu => &simjoin::GPU_TECHNIQUES,
+            let of_engine: Vec<&str> = match engine {
+                Engine::Gpu => simjoin::GPU_TECHNIQUES.to_vec(),
                 // Each side chooses.
-                Engine::Hybrid => &["auto"],
-                _ => &simjoin::TECHNIQUES,
+                Engine::Hybrid => vec!["auto"],
+                // Those that can do all of it.
+                _ => {
+                    let can = |name: &&str| {
+                        predicates.iter().all(|&one| simjoin::techniques_for(one).contains(name))
+                    };
+                    simjoin::TECHNIQUES.into_iter().filter(can).collect()
+                }
             };
             let names: Vec<String> = if techniques.is_empty() {
                 of_engine.iter().filter(|&&name| name != "naive").map(|&name| name.into()).collect()
@@ -241,9 +252,9 @@ impl BenchSettings {
         if !flags.split.is_empty() && !engines.contains(&Engine::Hybrid) {
             return Err(Error::Config("--split is for --engine hybrid".into()));
         }
-        let contestants = Contestant::all(&engines, &flags.split, &flags.technique);
+        let contestants = Contestant::all(&engines, &flags.split, &flags.technique, &predicates);
         for contestant in &contestants {
-            contestant.join(predicates[0])?.check()?;
+            predicates.iter().try_for_each(|&predicate| contestant.join(predicate)?.check())?;
         }
         let repeat = flags.repeat.parse().ok().filter(|&times| times >= 1).ok_or_else(|| {
             Error::Config(format!(

@@ -97,6 +97,10 @@ fn statistics_and_the_plan() {
     ] {
         assert!(stats.contains(part), "{part} is not in {stats}");
     }
+    assert!(stats.contains("\"repeated\": null"), "{stats}");
+    assert_eq!(folder.run("intersect a.u32 b.u32 --repeat 2 --stats s.json").ok(), "2\n");
+    let stats = std::fs::read_to_string(folder.join("s.json")).unwrap();
+    assert!(stats.contains("\"count\": ") && stats.contains("\"read\": "), "{stats}");
     let run = folder.run("intersect a.u32 b.u32 --explain");
     assert_eq!((run.status, run.out.as_str()), (0, "2\n"));
     for part in ["left: 3 elements from 1 to 9", "right: 4", "plan: ", "found: 2 elements"] {
@@ -115,6 +119,7 @@ fn wrong_usage_and_bad_input_are_one_line() {
         ("- -", 2, ["only one", "standard input"]),
         ("a.txt a.txt --technique magic", 2, ["magic", "gallop"]),
         ("a.txt a.txt --threads 0", 2, ["--threads", "1024"]),
+        ("a.txt a.txt --repeat 0", 2, ["--repeat", "from 1"]),
         ("a.txt nowhere.txt", 1, ["nowhere.txt", "No such file"]),
         ("d a.txt", 1, ["d: ", "directory"]),
         ("a.txt odd.u32", 1, ["odd.u32", "5 bytes"]),

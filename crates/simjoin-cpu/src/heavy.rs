@@ -165,6 +165,8 @@ impl TokenLists {
 pub(crate) struct Weigh {
     /// Comparing a word of two rows.
     pub(crate) word: f64,
+    /// A product of a block with some probes, for each of their pairs, however few words there are.
+    pub(crate) block: f64,
     /// Meeting a set in a list.
     pub(crate) walk: f64,
 }
@@ -178,7 +180,7 @@ impl Weigh {
             Tier::Neon => 0.25e-9,
             Tier::Scalar => 0.45e-9,
         };
-        Weigh { word, walk: 0.8e-9 }
+        Weigh { word, block: 0.35e-9, walk: 0.8e-9 }
     }
 
     /// How many words of the most frequent tokens are worth being bits, where `pairs` pairs are to be
@@ -244,7 +246,7 @@ mod tests {
 
     #[test]
     fn words_are_worth_their_column_from_the_top() {
-        let weigh = Weigh { word: 1.0, walk: 1.0 };
+        let weigh = Weigh { word: 1.0, block: 0.0, walk: 1.0 };
         let meetings: Vec<f64> = (0..200).map(f64::from).collect();
         assert_eq!(weigh.words(&meetings, 1e9, 10), 0);
         assert_eq!(weigh.words(&meetings, 0.0, 10), 4);

@@ -11,6 +11,8 @@
 //! | `skip-join` | the same, skipping blocks of lists and whole probes | `skip_join.rs` |
 //! | `bitmap`, `dense` | signatures of all pairs | `bitmap.rs` |
 //! | `prefix-bitmap` | signatures of the pairs in prefix lists | `prefix_bitmap/` |
+//! | `mmjoin` | none: every overlap is counted, dense ones by a bit matrix | `mmjoin.rs` |
+//! | `lcjoin` | lists cut across along a prefix tree; containment 1 | `lcjoin.rs` |
 //!
 //! Two single sets are intersected by `intersect.rs`; all pairs of sets, without a threshold, by
 //! `overlaps.rs`, with the bit matrix and the lists of `heavy.rs`.
@@ -35,6 +37,8 @@ mod generators;
 mod group_join;
 mod heavy;
 mod intersect;
+mod lcjoin;
+mod mmjoin;
 mod naive;
 mod overlaps;
 mod ppjoin;
@@ -52,6 +56,8 @@ pub use calibrate::calibrate;
 pub use candidates::{CandidateFinder, CandidateSink, CandidateSource, Filtering};
 pub use group_join::GroupJoin;
 pub use intersect::{Intersection, ascending};
+pub use lcjoin::LcJoin;
+pub use mmjoin::MmJoin;
 pub use naive::Naive;
 pub use overlaps::{AllOverlaps, OverlapPass, OverlapPlan, OverlapSpace, OverlapTechnique};
 pub use ppjoin::PpJoin;
@@ -76,5 +82,7 @@ pub fn techniques() -> Vec<Box<dyn Technique>> {
     for words in Bitmap::WORDS {
         techniques.push(Box::new(Bitmap { words }));
     }
+    techniques.push(Box::new(MmJoin));
+    techniques.push(Box::new(LcJoin));
     techniques
 }

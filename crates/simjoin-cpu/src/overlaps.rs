@@ -122,7 +122,8 @@ impl<'a> AllOverlaps<'a> {
                 continue;
             }
             // Every counter is cleared and looked at.
-            let each = words as f64 * weigh.word + 0.15e-9;
+            let blocks = if words == 0 { 0.0 } else { weigh.block };
+            let each = words as f64 * weigh.word + blocks + 0.15e-9;
             let seconds = pairs * each + walked * weigh.walk;
             plans.push(OverlapPlan { technique, words, seconds, pass });
         }

@@ -10,7 +10,7 @@ use crate::demands::{Demands, index_prefixes};
 use crate::few_tokens::{Few, FewTokens};
 use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::verify::{AHEAD, Emitter, verify};
-use simjoin_core::{PairSink, Result, SetId};
+use simjoin_core::{Measure, PairSink, Result, SetId};
 use simjoin_kernels::prefetch::prefetch;
 use simjoin_plan::{Cost, Join, Prepared, Survey, Tile, Units, Worker, cut};
 use std::marker::PhantomData;
@@ -58,7 +58,14 @@ pub(crate) fn prepare<'a, F: Filter>(
 /// An index over single sets, of whose list entries a part becomes candidates.
 pub(crate) fn cost(survey: &Survey<'_>, units: &Units, candidates: f64) -> Cost {
     // Long sets are merged from where their prefixes end.
-    let merge = (10.0 + survey.mean_size.min(100.0)) * units.merge_token;
+    let mut merge = (10.0 + survey.mean_size.min(100.0)) * units.merge_token;
+    let mut candidates = candidates;
+    if survey.join.bounds.parts().0 == Measure::Containment {
+        // The index prefix of a small set is short: most sets that are met are met once, and stay. They
+        // are of all sizes, and seldom at hand.
+        candidates = (4.0 * candidates).min(0.85);
+        merge += 2.0 * units.verify;
+    }
     Cost {
         // The index has a place for every token, and so have the cursors.
         serial: units.start

@@ -142,7 +142,9 @@ pub fn choose_for(
             let in_turn: Vec<usize> = if on_device {
                 by_cost.iter().map(|&(_, at)| at).collect()
             } else {
-                (0..offered.len()).collect()
+                // What has no cost cannot do it.
+                let costly = costs.iter().any(Option::is_some);
+                (0..offered.len()).filter(|&at| !costly || costs[at].is_some()).collect()
             };
             let can = |at: usize| tiles_in_passes(join, &tile, offered[at], means).is_ok();
             in_turn.iter().copied().find(|&at| can(at)).unwrap_or(in_turn[0])

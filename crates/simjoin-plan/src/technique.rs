@@ -7,7 +7,7 @@
 //! and no other.
 
 use crate::{Join, Survey, Tile, Units};
-use simjoin_core::{PairSink, Result};
+use simjoin_core::{Bounds, PairSink, Result};
 use std::ops::ControlFlow;
 use std::time::Instant;
 
@@ -28,7 +28,13 @@ pub trait Technique: Send + Sync {
         false
     }
 
-    /// What the surveyed tile would cost; `None` where the technique cannot do it.
+    /// Whether it can join by these bounds at all.
+    fn can(&self, _bounds: &Bounds) -> bool {
+        true
+    }
+
+    /// What the surveyed tile would cost; `None` where the technique cannot do it, or never should unless
+    /// it is asked for.
     fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost>;
 
     /// Bytes that [`prepare`](Self::prepare) and `threads` workers take for this tile at most, when

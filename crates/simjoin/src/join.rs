@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 
 /// The names of all techniques, `auto` first.
-pub const TECHNIQUES: [&str; 9] = [
+pub const TECHNIQUES: [&str; 11] = [
     "auto",
     "prefix-bitmap",
     "bitmap",
@@ -24,11 +24,24 @@ pub const TECHNIQUES: [&str; 9] = [
     "group-join",
     "skip-join",
     "all-pairs",
+    "mmjoin",
+    "lcjoin",
     "naive",
 ];
 
+/// The names of those techniques that can join by a predicate, `auto` first.
+pub fn techniques_for(predicate: Predicate) -> Vec<&'static str> {
+    let bounds = Bounds::new(predicate);
+    let all = simjoin_cpu::techniques();
+    let can = |name: &str| {
+        let mut named = all.iter().filter(|technique| technique.name() == name);
+        name == "auto" || named.any(|technique| technique.can(&bounds))
+    };
+    TECHNIQUES.into_iter().filter(|name| can(name)).collect()
+}
+
 /// The names of the techniques that run on a GPU.
-pub const GPU_TECHNIQUES: [&str; 3] = ["gpu-bitmap", "gpu-prefix", "gpu-verify"];
+pub const GPU_TECHNIQUES: [&str; 4] = ["gpu-bitmap", "gpu-prefix", "gpu-verify", "gpu-mmjoin"];
 
 /// Techniques with a fixed signature width, in bits, or with a fixed filter and way to verify.
 pub const VARIANTS: [&str; 25] = [
@@ -502,7 +515,8 @@ impl Join {
         let (name, variant) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
         let all = all.into_iter();
         let offered: Vec<_> = if self.technique == "auto" {
-            all.filter(|technique| technique.name() != "naive").collect()
+            // The oracle, and one whose costs have not been measured beside those of others.
+            all.filter(|one| !matches!(one.name(), "naive" | "gpu-mmjoin")).collect()
         } else {
             // "256 bits" is bitmap:256, "ppjoin B" is gpu-verify:ppjoin:b.
             let wanted = |technique: &dyn Technique| {
@@ -514,6 +528,12 @@ impl Join {
             };
             all.filter(|technique| wanted(&**technique)).collect()
         };
+        if !offered.is_empty() && !offered.iter().any(|technique| technique.can(&self.bounds())) {
+            return Err(Error::Config(format!(
+                "technique {name} is for containment 1 alone: it finds the sets that contain another one \
+                 wholly"
+            )));
+        }
         if offered.is_empty() {
             let (names, engine) = match self.engine {
                 Engine::Gpu | Engine::Hybrid => (GPU_TECHNIQUES.join(", "), " on a GPU"),
@@ -552,7 +572,7 @@ fn stretch() -> Result<Option<Stretch>> {
 pub(crate) fn device_side() -> Result<(Techniques, Option<Stretch>)> {
     let stretch = stretch()?;
     let mut device = gpu_techniques(stretch.as_ref())?;
-    device.retain(|technique| technique.name() != "gpu-verify");
+    device.retain(|one| !matches!(one.name(), "gpu-verify" | "gpu-mmjoin"));
     Ok((device, stretch))
 }
 

@@ -56,7 +56,7 @@ pub use driver::Control;
 pub use intersect::{GPU_INTERSECT_TECHNIQUES, INTERSECT_TECHNIQUES, Intersect, IntersectReport};
 pub use join::{
     Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,
-    simulated_gpu,
+    simulated_gpu, techniques_for,
 };
 pub use overlaps::{OVERLAP_TECHNIQUES, Overlaps, OverlapsReport};
 pub use simjoin_core::{

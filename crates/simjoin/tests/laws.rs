@@ -2,7 +2,7 @@
 //! very different shapes, and the laws that every join obeys.
 
 use proptest::prelude::*;
-use simjoin::{Control, Join, Measure, Predicate, RawSets, SetCollection, TECHNIQUES, prepare};
+use simjoin::{Control, Join, Measure, Predicate, RawSets, SetCollection, prepare, techniques_for};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
@@ -148,7 +148,7 @@ fn rows_of(
 
 fn check(predicate: Predicate, left: &Rows, right: Option<&Rows>) {
     let expected = brute_force(predicate, left, right);
-    for technique in TECHNIQUES {
+    for technique in techniques_for(predicate) {
         let one = pairs(predicate, left, right, technique, 1);
         let found: Found = one.iter().copied().collect();
         assert_eq!(found.len(), one.len(), "{technique} repeats a pair");
@@ -260,7 +260,7 @@ proptest! {
 
     #[test]
     fn symmetry(left in rows(), right in rows(), predicate in predicate()) {
-        for technique in TECHNIQUES {
+        for technique in techniques_for(predicate) {
             let there: Found = pairs(predicate, &left, Some(&right), technique, 2).into_iter().collect();
             let back: Found = pairs(predicate, &right, Some(&left), technique, 2)
                 .into_iter().map(|(l, r, o)| (r, l, o)).collect();
@@ -286,7 +286,7 @@ proptest! {
             order.swap(at, (state >> 33) as usize % (at + 1));
         }
         let shuffled: Rows = order.iter().map(|&at| rows[at].iter().map(|&t| relabel(t)).collect()).collect();
-        for technique in TECHNIQUES {
+        for technique in techniques_for(predicate) {
             let plain: Found = pairs(predicate, &rows, None, technique, 1).into_iter().collect();
             let mapped: Found = pairs(predicate, &shuffled, None, technique, 1).into_iter().map(|(l, r, o)| {
                 let (a, b) = (order[l as usize] as u32, order[r as usize] as u32);
@@ -308,7 +308,7 @@ proptest! {
             Measure::Overlap => Predicate::parse(measure, &percent.div_ceil(10).to_string()).unwrap(),
             _ => Predicate::parse(measure, &format!("0.{percent:02}")).unwrap(),
         };
-        for technique in TECHNIQUES {
+        for technique in techniques_for(at(low)) {
             let more: Found = pairs(at(low.min(high)), &rows, None, technique, 1).into_iter().collect();
             let less: Found = pairs(at(low.max(high)), &rows, None, technique, 1).into_iter().collect();
             prop_assert!(less.is_subset(&more), "{}", technique);
@@ -319,7 +319,7 @@ proptest! {
     fn groups_are_the_components_of_the_pairs(rows in rows(), predicate in predicate()) {
         let expected = components(rows.len(), &brute_force(predicate, &rows, None));
         let (sets, _) = prepared(&rows, None);
-        for technique in TECHNIQUES {
+        for technique in techniques_for(predicate) {
             let join = Join::new(predicate).technique(technique).threads(2);
             let (labels, report) = join.groups(&sets, &Control::default()).unwrap();
             prop_assert_eq!(&labels, &expected, "{}", technique);
@@ -358,7 +358,7 @@ fn pairs_exactly_on_the_threshold_are_found() {
                 }
             }
         }
-        for technique in TECHNIQUES {
+        for technique in techniques_for(predicate) {
             let found: BTreeSet<u32> =
                 pairs(predicate, &rows, None, technique, 2).into_iter().map(|(l, ..)| l).collect();
             let wanted: BTreeSet<u32> =
@@ -413,7 +413,9 @@ fn many_tiles_keep_one_order_and_a_consumer_may_stop() {
     let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
     let one = pairs(predicate, &rows, None, "ppjoin", 1);
     assert!(one.len() > 10_000);
-    for technique in TECHNIQUES.into_iter().filter(|&name| name != "auto" && name != "naive") {
+    for technique in
+        techniques_for(predicate).into_iter().filter(|&name| name != "auto" && name != "naive")
+    {
         let alone = pairs(predicate, &rows, None, technique, 1);
         for threads in [2, 5] {
             let mut many = pairs(predicate, &rows, None, technique, threads);
@@ -451,7 +453,7 @@ fn little_memory_means_several_passes_and_the_same_answer() {
             let expected = brute_force(predicate, left, right);
             assert!(expected.len() > 300);
             let (l, r) = prepared(left, right);
-            for technique in TECHNIQUES.into_iter().filter(|&name| name != "naive") {
+            for technique in techniques_for(predicate).into_iter().filter(|&name| name != "naive") {
                 // A scan needs room for the survivors of each thread's block.
                 let scans = ["bitmap", "dense"].contains(&technique);
                 let least = if scans { 120 } else { 0 };

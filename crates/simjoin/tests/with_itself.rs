@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use simjoin::{
-    Control, Join, Measure, Predicate, RawSets, SetCollection, Side, TECHNIQUES, prepare,
+    Control, Join, Measure, Predicate, RawSets, SetCollection, Side, prepare, techniques_for,
 };
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -67,7 +67,7 @@ fn check(predicate: Predicate, old: &Rows, new: &Rows) {
             .chain(within.map(|(_, l, r, overlap)| (Side::Right, l, r, overlap)))
             .collect(),
     );
-    for technique in TECHNIQUES {
+    for technique in techniques_for(predicate) {
         let join = plain.clone().technique(technique).with_itself(true);
         let one = found(&join, &left, Some(&right));
         let many = found(&join.clone().threads(3), &left, Some(&right));

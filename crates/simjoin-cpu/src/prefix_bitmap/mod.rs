@@ -48,8 +48,9 @@ mod lists;
 
 use self::check::{Check, NONE, Required};
 use self::lists::{PROBE, Side, Slot, Stretch, class_of, open_lists};
+use crate::mmjoin::estimated_meetings;
 use crate::verify::Emitter;
-use simjoin_core::{PairSink, Result, SetCollection, SetId, SizeClass, TokenId};
+use simjoin_core::{Measure, PairSink, Result, SetCollection, SetId, SizeClass, TokenId};
 use simjoin_kernels::bitmap::{Kernels, Probes, SLACK, Survivors, WEIGHT_UNIT};
 use simjoin_kernels::overlap::Verify;
 use simjoin_plan::{
@@ -104,12 +105,21 @@ impl Technique for PrefixBitmap {
             + 0.5 * survey.list_before * units.merge_token;
         let narrow = survey.list_survival[0].max(f64::MIN_POSITIVE);
         let pair = units.list[place] + survival * units.survivor + closely * survival / narrow;
+        // A set stands in the lists of a self-join once, with the longer prefix. Where a small set may be
+        // contained in any larger one that is all of it, and all sets with a token are compared.
+        let (measure, ..) = survey.join.bounds.parts();
+        let compared = if measure == Measure::Containment && survey.join.order == Order::Before {
+            (estimated_meetings(&survey.join, &survey.tile) - survey.list_pairs).max(0.0)
+        } else {
+            0.0
+        };
         Some(Cost {
             serial: if survey.sets > 2_000 { 2.0 * units.start } else { units.start }
                 + tokens * units.pass,
             shared: survey.sets as f64 * units.pass
                 + live * units.entry * wider
-                + survey.list_pairs * pair,
+                + survey.list_pairs * pair
+                + compared * units.list[place],
         })
     }
 

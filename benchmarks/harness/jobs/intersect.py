@@ -1,0 +1,189 @@
+"""The intersection of two large sets: techniques, tiers and threads beside CRoaring."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .. import peers, process, simjoin, table
+from ..context import Context, Report, say
+from ..paths import CACHE, SCRATCH
+from .techniques import goal
+
+GENERATED = CACHE / "generated"
+# The goals of the first case.
+TIMES_MERGE = 3.0
+SHARE = 0.6
+
+
+@dataclass(frozen=True)
+class Case:
+    """Two sets of a law, over a universe, of about these sizes."""
+
+    law: str
+    universe: str
+    sizes: tuple[str, str]
+
+    def __str__(self) -> str:
+        return f"{self.law} {self.universe}, {self.sizes[0]} and {self.sizes[1]}"
+
+    def path(self, number: int) -> Path:
+        """Where one of the two lies."""
+        return GENERATED / f"{self.law}-{self.universe}-{self.sizes[number]}-{number + 1}.u32"
+
+    def arguments(self, number: int, path: Path) -> list[str | Path]:
+        """What makes it."""
+        return ["generate", self.law, "--sets", "1", "--universe", self.universe,
+                "--size", self.sizes[number], "--seed", str(number + 1), "-q", "-o", path]
+
+
+CASES = (
+    Case("uniform", "1G", ("10M", "10M")),
+    Case("uniform", "100M", ("10M", "10M")),
+    Case("normal", "1G", ("10M", "10M")),
+    Case("zipf", "1G", ("10M", "10M")),
+    Case("uniform", "20M", ("10M", "10M")),
+    Case("uniform", "1G", ("1M", "10M")),
+    Case("uniform", "1G", ("1K", "10M")),
+)
+
+
+@dataclass(frozen=True)
+class Way:
+    """A technique, a tier and a number of threads."""
+
+    technique: str
+    tier: str
+    threads: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a way took: counting, only reading both sets, and the size."""
+
+    count: float
+    read: float
+    size: int
+
+
+def ways(tiers: list[str], cores: int) -> list[Way]:
+    """The plain merge first; then every technique on one core; then all cores."""
+    best = tiers[-1]
+    all_ways = [Way("merge", "scalar", 1), Way("gallop", "scalar", 1), Way("bitmap", "scalar", 1)]
+    all_ways += [Way("blocks", tier, 1) for tier in tiers if tier != "scalar"]
+    all_ways += [Way("auto", best, 1)]
+    return all_ways + ([Way("auto", best, cores)] if cores > 1 else [])
+
+
+def parse(text: str) -> Found | None:
+    """Reads what --stats wrote."""
+    try:
+        stats = json.loads(text)
+        again = stats["repeated"]
+        return Found(float(again["count"]), float(again["read"]), int(stats["size"]))
+    except (ValueError, KeyError, TypeError):
+        return None
+
+
+def measure(context: Context, case: Case, way: Way) -> Found | str:
+    """One process that counts several times, or what went wrong."""
+    SCRATCH.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
+        stats = Path(folder) / "stats.json"
+        finished = process.run(
+            [context.binary, "intersect", case.path(0), case.path(1), "--quiet",
+             "--technique", way.technique, "--threads", str(way.threads),
+             "--repeat", str(context.runs), "--stats", stats],
+            context.limit, {**os.environ, simjoin.TIER_VARIABLE: way.tier},
+        )
+        if finished.code != 0:
+            return "ran out of time" if finished.code is None else finished.complaint
+        return parse(stats.read_text()) or "--stats wrote no times"
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of this job."""
+    parser.set_defaults(runs=15)
+    parser.add_argument("--quick", action="store_true", help="only the first case")
+    parser.add_argument("--no-peers", action="store_true", help="without CRoaring")
+    parser.add_argument("--peer-python", default=sys.executable, metavar="PYTHON",
+                        help="the Python of the peers' environment (default: this one)")
+
+
+def run(context: Context, options: argparse.Namespace) -> Report:
+    """Times every way on every case."""
+    result = table.Table(
+        "The intersection of two large sets",
+        ["sets", "common", "technique", "tier", "threads", "ms", "merge/", "GB/s", "of reading"],
+        frozenset({"sets", "technique", "tier"}),
+        notes=[
+            "Sets in memory, the shortest of several counts in one process. merge/: times as fast as the "
+            "plain merge on one core. GB/s: bytes of both sets.",
+            "of reading: the rate beside that of a loop that only reads both sets, with as many threads, "
+            "in the same process.",
+            "CRoaring holds the sets in its own compressed form, made before the clock starts.",
+        ],
+    )
+    missing = "left out"
+    if not options.no_peers:
+        missing = peers.create_environment(options.peer_python) or peers.install(peers.ROARING) or ""
+    refused = simjoin.refusals(context.binary)
+    tiers = [tier for tier in simjoin.TIERS if tier not in refused]
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    problems: list[str] = []
+    for case in CASES[:1] if options.quick else CASES:
+        made = [simjoin.generate(context.binary, lambda path, n=n: case.arguments(n, path), case.path(n))
+                for n in (0, 1)]
+        if any(made):
+            problems += [f"{case}: {wrong}" for wrong in made if wrong]
+            continue
+        size_of = sum(case.path(number).stat().st_size for number in (0, 1))
+        merge: float | None = None
+        best: float | None = None
+        sizes: set[int] = set()
+
+        def row(names: tuple[str, str, str], seconds: float, share: str, common: int) -> None:
+            times = merge / seconds if merge else None
+            result.add(str(case), table.count(common), *names, f"{1e3 * seconds:.2f}",
+                       table.factor(times), f"{size_of / seconds / 1e9:.1f}", share)
+
+        for way in ways(tiers, cores):
+            say(f"{case}: {way.technique} {way.tier}, {way.threads}")
+            found = measure(context, case, way)
+            if isinstance(found, str):
+                problems.append(f"{case}, {way.technique} {way.tier}: {found}")
+                continue
+            sizes.add(found.size)
+            merge = found.count if way.technique == "merge" else merge
+            if way.threads == 1 and way.technique != "merge":
+                best = min(best or found.count, found.count)
+            share = found.read / found.count
+            row((way.technique, way.tier, str(way.threads)), found.count,
+                f"{100 * share:.0f} %", found.size)
+            if case == CASES[0] and way.threads == cores:
+                result.summary.append(
+                    f"{case}, all cores: {100 * share:.0f} % of the rate of reading, "
+                    + goal("≥ 60 %", share >= SHARE)
+                )
+        if not missing:
+            other = peers.intersect(case.path(0), case.path(1), context.runs, context.limit)
+            if other.ok and other.seconds and other.pairs is not None:
+                sizes.add(other.pairs)
+                row(("CRoaring", "its own", "1"), other.seconds, "–", other.pairs)
+            else:
+                problems.append(f"{case}, CRoaring: {other.state} {other.note}")
+        if case == CASES[0] and merge and best:
+            result.summary.insert(0, f"{case}: the best on one core is {merge / best:.1f} times as fast "
+                                  "as the plain merge, " + goal("≥ 3", merge / best >= TIMES_MERGE))
+        if len(sizes) > 1:
+            problems.append(f"{case}: sizes disagree: {sorted(sizes)}")
+    if missing:
+        result.notes.append(f"CRoaring: {missing}")
+    result.summary += problems
+    facts = () if missing else (("CRoaring", f"pyroaring {peers.installed_version(peers.ROARING)}"),)
+    return Report(result, 1 if problems else 0, facts)

@@ -1,0 +1,487 @@
+//! `lcjoin`: which sets hold all tokens of this one?
+//!
+//! LCJoin (Deng, Yang, Shang, Zhu, Liu, Shao 2019), for containment 1 alone: a set is contained in those
+//! probes that are in the inverted lists of all its tokens. The lists are not intersected one after the
+//! other but cut across all at once: a list that has nothing at a probe says where it goes on, and all
+//! others jump there. Sets with a common beginning share the work through a prefix tree, in which a node
+//! remembers the next probe at which anything below it may be found.
+//!
+//! # Flow
+//!
+//! ```text
+//! build sets ─► sorted, cut by first token ─► prefix tree of a part ─┐
+//!                                                                    ▼
+//! probes ─► inverted lists ───────────────────────────► walk, probe by probe ─► sink
+//!                                                       (each node's lists agree, or say where to go on)
+//! ```
+//!
+//! A node holds a run of tokens (chains are one node), a cursor for each, and perhaps a set that ends with
+//! it. A visit at a probe moves the cursors up to it. If one of them finds a later probe, that is where the
+//! node and all below it go on; if all find this one, the set, if there is one, is contained in it, and the
+//! children are visited that do not go on later. After that the node goes on where the first of these does,
+//! and not before all of its own lists do.
+//!
+//! # Exactness
+//!
+//! A node is passed over at a probe only if a list of its own, or of a node above it, or for each way down
+//! one below, lacks that probe. So what ends at the node is visited at every probe that all its lists
+//! hold, which are those that contain it. Nothing needs to be verified.
+//!
+//! A set with a token that is in a single row of the input is contained in no other one.
+//!
+//! # Memory
+//!
+//! The inverted lists of the probes, the order of the build sets, and for each worker the tree of a part:
+//! up to 40 bytes a set and 4 a token.
+
+use crate::heavy::TokenLists;
+use crate::verify::Emitter;
+use rayon::prelude::*;
+use simjoin_core::{Bounds, Error, Measure, PairSink, Result, SetId, TokenId};
+use simjoin_plan::{Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker};
+use std::ops::{ControlFlow, Range};
+
+/// Prefix tree and lists that are cut across.
+pub struct LcJoin;
+
+impl Technique for LcJoin {
+    fn name(&self) -> &'static str {
+        "lcjoin"
+    }
+
+    /// Every pair must be a set and one that contains it.
+    fn can(&self, bounds: &Bounds) -> bool {
+        let (measure, p, q) = bounds.parts();
+        measure == Measure::Containment && p == q
+    }
+
+    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+        if !self.can(&survey.join.bounds) {
+            return None;
+        }
+        let Join { probe, build, .. } = survey.join;
+        let tokens = |sets: &simjoin_core::SetCollection, range: &Range<SetId>| {
+            (sets.offsets()[range.end as usize] - sets.offsets()[range.start as usize]) as f64
+        };
+        let probes = tokens(probe, &survey.tile.probes);
+        let builds = tokens(build, &survey.tile.builds);
+        Some(Cost {
+            serial: units.start
+                + 2.0 * f64::from(build.universe()) * units.pass
+                + 0.4 * probes * units.index,
+            shared: survey.tile.builds.len() as f64 * 10.0 * units.lookup
+                + builds * units.lookup
+                // A set that is met is looked for in several lists, each by a jump.
+                + survey.list_pairs * 6.0 * units.walk,
+        })
+    }
+
+    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        let tokens = |sets: &simjoin_core::SetCollection, range: &Range<SetId>| {
+            (sets.offsets()[range.end as usize] - sets.offsets()[range.start as usize]) as u64
+        };
+        let sets = tile.builds.len() as u64;
+        let tree = 40 * sets + 4 * tokens(join.build, &tile.builds);
+        TokenLists::memory_bytes(join.probe, tokens(join.probe, &tile.probes))
+            + 4 * sets
+            + tree * threads.min(2) as u64
+    }
+
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        if !self.can(&join.bounds) {
+            return Err(Error::Internal("lcjoin was given a join of another kind".into()));
+        }
+        let build = join.build;
+        let lonely = build.lonely_tokens();
+        let mut order: Vec<SetId> =
+            tile.builds.clone().filter(|&set| build.set(set)[0] >= lonely).collect();
+        order.par_sort_unstable_by(|&a, &b| build.set(a).cmp(build.set(b)));
+        let offsets = join.probe.offsets();
+        let range = &tile.probes;
+        let tokens = offsets[range.end as usize] - offsets[range.start as usize];
+        if tokens > u32::MAX as usize {
+            return Err(Error::Memory {
+                what: "lcjoin".into(),
+                needed: 4 * tokens as u64,
+                limit: 4 * u64::from(u32::MAX),
+                device: false,
+            });
+        }
+        let lists = TokenLists::new(join.probe, range.clone(), join.probe.universe(), SetId::MAX);
+        let pieces = parts(join, &order, room.piece_tokens);
+        Ok(Box::new(Crosscut { join: *join, first: range.start, order, lists, pieces }))
+    }
+}
+
+/// Cuts the sets into parts of about so many tokens, between first tokens.
+fn parts(join: &Join<'_>, order: &[SetId], piece_tokens: usize) -> Vec<Range<usize>> {
+    let mut parts = Vec::new();
+    let (mut start, mut tokens, mut last) = (0, 0, None);
+    for (at, &set) in order.iter().enumerate() {
+        let first = Some(join.build.set(set)[0]);
+        if tokens >= piece_tokens.max(1) && first != last {
+            parts.push(start..at);
+            (start, tokens) = (at, 0);
+        }
+        tokens += join.build.size(set) as usize;
+        last = first;
+    }
+    if start < order.len() {
+        parts.push(start..order.len());
+    }
+    parts
+}
+
+struct Crosscut<'a> {
+    join: Join<'a>,
+    /// The first probe; lists count from it.
+    first: SetId,
+    /// Build sets in the order of their tokens.
+    order: Vec<SetId>,
+    lists: TokenLists,
+    pieces: Vec<Range<usize>>,
+}
+
+impl Prepared for Crosscut<'_> {
+    fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        Ok(Box::new(CrosscutWorker { crosscut: self, tree: Tree::default(), found: 0 }))
+    }
+}
+
+/// No probe, no set.
+const NONE: u32 = u32::MAX;
+
+/// A run of tokens that sets with the same beginning share.
+#[derive(Clone, Copy)]
+struct Node {
+    /// The tokens are some of this set's.
+    of: SetId,
+    from: u32,
+    to: u32,
+    /// The set that ends here, or none.
+    set: SetId,
+    /// Children are neighbours.
+    children: (u32, u32),
+    /// Where the cursors of the tokens begin.
+    cursors: u32,
+}
+
+/// A prefix tree, and how far a walk over the probes has come.
+#[derive(Default)]
+struct Tree {
+    nodes: Vec<Node>,
+    /// For each node, the next probe at which it may have an answer.
+    next: Vec<u32>,
+    cursors: Vec<u32>,
+    /// Sets of nodes whose children are still to be made.
+    open: Vec<(u32, u32)>,
+    stack: Vec<Frame>,
+}
+
+/// A node that is being visited.
+struct Frame {
+    node: u32,
+    child: u32,
+    /// The first probe at which a child, or the node's own set, goes on.
+    least: u32,
+    /// The first probe at which all of the node's lists may go on.
+    gap: u32,
+}
+
+impl Tree {
+    /// Makes the tree of some sets in the order of their tokens. Roots come first; how many they are.
+    fn make(&mut self, join: &Join<'_>, order: &[SetId]) -> u32 {
+        let set = |at: u32| join.build.set(order[at as usize]);
+        self.nodes.clear();
+        self.open.clear();
+        self.cursors.clear();
+        self.add_children(&set, order, 0..order.len() as u32, 0);
+        let roots = self.nodes.len() as u32;
+        let mut node = 0;
+        // Breadth first, so that children are neighbours.
+        while node < self.nodes.len() {
+            let (start, end) = self.open[node];
+            let begin = self.nodes.len() as u32;
+            let depth = self.nodes[node].to;
+            self.add_children(&set, order, start..end, depth as usize);
+            self.nodes[node].children = (begin, self.nodes.len() as u32);
+            node += 1;
+        }
+        self.next.clear();
+        self.next.resize(self.nodes.len(), 0);
+        roots
+    }
+
+    /// Adds a node for each token that these sets have at a depth.
+    fn add_children<'s>(
+        &mut self,
+        set: &impl Fn(u32) -> &'s [TokenId],
+        order: &[SetId],
+        range: Range<u32>,
+        depth: usize,
+    ) {
+        let mut start = range.start;
+        while start < range.end {
+            let first = set(start);
+            let mut end = start + 1;
+            while end < range.end && set(end)[depth] == first[depth] {
+                end += 1;
+            }
+            // What the first and the last have in common, all in between have.
+            let last = set(end - 1);
+            let common =
+                first[depth..].iter().zip(&last[depth..]).take_while(|(a, b)| a == b).count();
+            let to = depth + common;
+            let ends = first.len() == to;
+            self.nodes.push(Node {
+                of: order[start as usize],
+                from: depth as u32,
+                to: to as u32,
+                set: if ends { order[start as usize] } else { NONE },
+                children: (0, 0),
+                cursors: self.cursors.len() as u32,
+            });
+            self.cursors.resize(self.cursors.len() + common, 0);
+            self.open.push((start + u32::from(ends), end));
+            start = end;
+        }
+    }
+}
+
+struct CrosscutWorker<'a> {
+    crosscut: &'a Crosscut<'a>,
+    tree: Tree,
+    found: u64,
+}
+
+impl CrosscutWorker<'_> {
+    /// Moves a node's cursors up to a probe: `Ok` with the probe from which on all of its lists may go on,
+    /// if they all have this one, else the probe at which one of them goes on.
+    #[inline]
+    fn enter(&mut self, node: u32, probe: u32) -> std::result::Result<u32, u32> {
+        let Crosscut { join, lists, .. } = self.crosscut;
+        let Node { of, from, to, cursors, .. } = self.tree.nodes[node as usize];
+        let tokens = &join.build.set(of)[from as usize..to as usize];
+        let cursors = &mut self.tree.cursors[cursors as usize..][..tokens.len()];
+        let mut gap = probe + 1;
+        for (&token, cursor) in tokens.iter().zip(cursors) {
+            let list = lists.of(token);
+            let at = seek(list, *cursor as usize, probe);
+            *cursor = at as u32;
+            match list.get(at) {
+                Some(&found) if found == probe => {
+                    gap = gap.max(list.get(at + 1).copied().unwrap_or(NONE));
+                }
+                Some(&later) => return Err(later),
+                None => return Err(NONE),
+            }
+        }
+        Ok(gap)
+    }
+
+    /// Visits a root and what is below it at a probe; the probe at which it goes on.
+    fn visit(&mut self, root: u32, probe: u32, emitter: &mut Emitter<'_>) -> u32 {
+        let mut entered = Some(root);
+        loop {
+            if let Some(node) = entered.take() {
+                let value = match self.enter(node, probe) {
+                    Ok(gap) => {
+                        let Node { set, children, .. } = self.tree.nodes[node as usize];
+                        let least = if set == NONE { NONE } else { gap };
+                        self.answer(set, probe, emitter);
+                        self.tree.stack.push(Frame { node, child: children.0, least, gap });
+                        continue;
+                    }
+                    Err(later) => later,
+                };
+                self.tree.next[node as usize] = value;
+                match self.tree.stack.last_mut() {
+                    Some(parent) => parent.least = parent.least.min(value),
+                    None => return value,
+                }
+            }
+            let Some(frame) = self.tree.stack.last_mut() else { return NONE };
+            let end = self.tree.nodes[frame.node as usize].children.1;
+            while frame.child < end {
+                let child = frame.child;
+                frame.child += 1;
+                let next = self.tree.next[child as usize];
+                if next <= probe {
+                    entered = Some(child);
+                    break;
+                }
+                frame.least = frame.least.min(next);
+            }
+            if entered.is_some() {
+                continue;
+            }
+            let Some(Frame { node, least, gap, .. }) = self.tree.stack.pop() else { return NONE };
+            let value = least.max(gap);
+            self.tree.next[node as usize] = value;
+            match self.tree.stack.last_mut() {
+                Some(parent) => parent.least = parent.least.min(value),
+                None => return value,
+            }
+        }
+    }
+
+    /// Hands on a set and a probe that contains it, unless the join's order says otherwise.
+    #[inline]
+    fn answer(&mut self, set: SetId, probe: u32, emitter: &mut Emitter<'_>) {
+        if set == NONE {
+            return;
+        }
+        let Join { probe: probes, build, order, .. } = self.crosscut.join;
+        let probe = self.crosscut.first + probe;
+        let size = build.size(set);
+        let meets = match order {
+            Order::Before => set < probe,
+            Order::NotLarger => true,
+            Order::Smaller => size < probes.size(probe),
+        };
+        if meets {
+            self.found += 1;
+            emitter.push(probe, set, size);
+        }
+    }
+
+    fn join(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+        let Crosscut { join, order, pieces, .. } = self.crosscut;
+        let mut emitter = Emitter::new(sink);
+        let roots = self.tree.make(join, &order[pieces[piece].clone()]);
+        let mut visits = 0u32;
+        for root in 0..roots {
+            let mut probe = 0;
+            while probe != NONE {
+                probe = self.visit(root, probe, &mut emitter);
+                visits = visits.wrapping_add(1);
+                if visits.is_multiple_of(256) {
+                    emitter.flow()?;
+                }
+            }
+        }
+        emitter.finish()
+    }
+}
+
+impl Worker for CrosscutWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        Ok(self.join(piece, sink))
+    }
+
+    fn candidates(&self) -> u64 {
+        self.found
+    }
+}
+
+/// The first place from `at` on with a probe that is no earlier, by steps that double, then by halving.
+#[inline]
+fn seek(list: &[u32], at: usize, probe: u32) -> usize {
+    if list.get(at).is_none_or(|&found| found >= probe) {
+        return at;
+    }
+    let rest = &list[at + 1..];
+    let mut step = 1;
+    while step < rest.len() && rest[step] < probe {
+        step *= 2;
+    }
+    let (from, to) = (step / 2, rest.len().min(step + 1));
+    at + 1 + from + rest[from..to].partition_point(|&found| found < probe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Naive;
+    use crate::testing::{Rows, collections, run};
+    use proptest::prelude::*;
+    use simjoin_core::Predicate;
+
+    fn check(left: &Rows, right: Option<&Rows>) -> usize {
+        let bounds = Bounds::new(Predicate::parse(Measure::Containment, "1").unwrap());
+        assert!(LcJoin.can(&bounds));
+        let (left, right) = collections(left, right);
+        let mut pairs = 0;
+        for (join, _) in Join::parts(&left, right.as_ref(), true, bounds) {
+            let whole = Tile::whole(&join);
+            let (probes, builds) = (whole.probes.end, whole.builds.end);
+            let part = Tile { probes: probes / 3..probes, builds: builds / 4..builds - builds / 5 };
+            for tile in [whole, part] {
+                let sorted = |technique: &dyn Technique, piece, threads| {
+                    let room = Room::unlimited(piece, threads);
+                    let mut found = run(technique, &join, &tile, &room, true).0;
+                    found.sort_unstable();
+                    found
+                };
+                let expected = sorted(&Naive, 100, 1);
+                assert_eq!(sorted(&LcJoin, 1, 3), expected);
+                assert_eq!(sorted(&LcJoin, 100_000, 1), expected);
+                pairs += expected.len();
+            }
+        }
+        pairs
+    }
+
+    #[test]
+    fn adversaries() {
+        // Each inside the next; all tokens; disjoint; one token; runs.
+        let nested: Rows = (1..60).map(|size| (0..size).collect()).collect();
+        let tails: Rows = (1..60).map(|size| (60 - size..60).collect()).collect();
+        let apart: Rows = (0..40).map(|row| (row * 3..row * 3 + 3).collect()).collect();
+        let ones: Rows = (0..60).map(|token| [token].into()).collect();
+        let runs: Rows =
+            (0..50).flat_map(|at| (1..8).map(move |n| (at..at + n).collect())).collect();
+        let empty: Rows = vec![Default::default(); 3];
+        for left in [&nested, &tails, &apart, &ones, &runs, &empty] {
+            check(left, None);
+            for right in [&nested, &tails, &apart, &ones, &runs, &empty] {
+                check(left, Some(right));
+            }
+        }
+        assert!(check(&runs, None) > 1000);
+    }
+
+    /// As deep as a tree can be: nothing may depend on the size of a stack.
+    #[test]
+    fn deep_trees() {
+        let nested: Rows = (1..1500).map(|size| (0..size).collect()).collect();
+        let (sets, _) = collections(&nested, None);
+        let bounds = Bounds::new(Predicate::parse(Measure::Containment, "1").unwrap());
+        let (join, _) = Join::parts(&sets, None, false, bounds)[0];
+        let room = Room::unlimited(1 << 20, 1);
+        let (found, _) = run(&LcJoin, &join, &Tile::whole(&join), &room, true);
+        assert_eq!(found.len(), 1499 * 1498 / 2);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        #[test]
+        fn equals_naive(
+            left in crate::generators::rows(),
+            small in prop::collection::vec(prop::collection::btree_set(0..25u32, 0..9), 1..60),
+            right in prop::option::of(crate::generators::rows()),
+        ) {
+            check(&left, right.as_ref());
+            check(&small, None);
+            check(&small, Some(&left));
+        }
+
+        #[test]
+        fn seeking_is_searching(list in prop::collection::btree_set(0..300u32, 0..80), at in 0..80usize, probe in 0..310u32) {
+            let list: Vec<u32> = list.into_iter().collect();
+            let at = at.min(list.len());
+            let expected = at + list[at..].partition_point(|&found| found < probe);
+            prop_assert_eq!(seek(&list, at, probe), expected);
+        }
+    }
+}

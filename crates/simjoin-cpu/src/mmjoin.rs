@@ -1,0 +1,582 @@
+//! `mmjoin`: what if the dense part is multiplied and the rest is looked up?
+//!
+//! MMJoin (Deep, Hu, Koutris 2020): sets of at least Δ₁ tokens and tokens of at least Δ₂ sets are *heavy*.
+//! Overlaps of heavy sets in heavy tokens are the product of a bit matrix with itself; everything else is
+//! counted in inverted lists. Every overlap is known then, so any predicate can be decided; it is made for
+//! containment, where filters leave much.
+//!
+//! # Flow
+//!
+//! ```text
+//! probe ─► lists: light tokens, and heavy tokens of light sets ─┐
+//!       └► bits of its heavy tokens × bits of heavy sets ───────┴─► counters ─► demand of each size ─► sink
+//! ```
+//!
+//! # Exactness
+//!
+//! A token that probe and build set share is counted once: as a bit, if both sets and the token are heavy;
+//! otherwise in the token's list, for a light build set is in the lists of all its tokens and a heavy one in
+//! those of its light tokens. No build set is larger than its probe, so a light probe meets none that is
+//! heavy. What is counted is compared with the exact demand.
+//!
+//! # Δ₁ and Δ₂
+//!
+//! By a cost function over the frequencies of the tokens in some of the sets ([`Split::choose`]): bits pay
+//! for tokens whose lists cost more than their column, and a set pays for its row if its heavy tokens' lists
+//! cost more. Each of the two depends on the other, so they are found in turn.
+//!
+//! # Memory
+//!
+//! The lists, the bit rows of heavy build sets, and four counters per build set and worker.
+
+use crate::heavy::{BITS, BitRows, TokenLists, Weigh, floor, probe_row};
+use crate::verify::Emitter;
+use simjoin_core::{Measure, PairSink, Result, SetCollection, SetId, TokenId};
+use simjoin_kernels::product::{PROBES, Product, ROWS};
+use simjoin_plan::{
+    Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker, cut,
+};
+use std::ops::{ControlFlow, Range};
+
+/// Lists and the product of a bit matrix.
+pub struct MmJoin;
+
+/// Seconds to clear a counter and to compare it with the demand (2-core AMD EPYC, 2026-11-15).
+const SCAN: f64 = 0.3e-9;
+
+/// Counters that are compared with a demand at once.
+const CHUNK: usize = 64;
+
+/// Tokens that are looked at to choose.
+const SAMPLE: usize = 40_000;
+
+/// Where heavy begins.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Split {
+    /// Δ₁: the size from which on sets are heavy.
+    size: u32,
+    /// Words of bits: Δ₂ is the frequency of their rarest token.
+    words: usize,
+    /// Estimated seconds on one core.
+    seconds: f64,
+}
+
+/// Some of the sets of a tile, each of which stands for several.
+struct Sample<'a> {
+    join: &'a Join<'a>,
+    probes: Vec<SetId>,
+    builds: Vec<SetId>,
+    /// How many sets each one stands for.
+    of_probes: f64,
+    of_builds: f64,
+    lonely: TokenId,
+}
+
+impl<'a> Sample<'a> {
+    fn new(join: &'a Join<'a>, tile: &Tile) -> Self {
+        let some = |sets: &SetCollection, range: &Range<SetId>, half: bool| {
+            let tokens = sets.offsets()[range.end as usize] - sets.offsets()[range.start as usize];
+            let step = tokens.div_ceil(SAMPLE).max(1);
+            // Probes are others than build sets, lest sets meet themselves.
+            let first = if half { step / 2 } else { 0 };
+            range.clone().skip(first).step_by(step).collect::<Vec<_>>()
+        };
+        let probes = some(join.probe, &tile.probes, true);
+        let builds = some(join.build, &tile.builds, false);
+        let scale =
+            |range: &Range<SetId>, some: &[SetId]| range.len() as f64 / some.len().max(1) as f64;
+        Sample {
+            of_probes: scale(&tile.probes, &probes),
+            of_builds: scale(&tile.builds, &builds),
+            join,
+            probes,
+            builds,
+            lonely: join.build.lonely_tokens(),
+        }
+    }
+
+    /// The tokens of those sets whose size is in a range, ascending, repeated as often as they occur.
+    fn tokens(&self, sets: &SetCollection, some: &[SetId], sizes: Range<u32>) -> Vec<TokenId> {
+        let mut all: Vec<TokenId> = some
+            .iter()
+            .filter(|&&set| sizes.contains(&sets.size(set)))
+            .flat_map(|&set| sets.set(set).iter().copied().filter(|&token| token >= self.lonely))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+
+    /// How often sets meet in the lists of each word of tokens, the most frequent word first.
+    fn meetings(&self, probes: &[TokenId], builds: &[TokenId]) -> Vec<f64> {
+        let universe = self.join.build.universe();
+        let mut words = vec![0.0; (universe - self.lonely).div_ceil(BITS) as usize];
+        let (mut p, mut b) = (0, 0);
+        while p < probes.len() && b < builds.len() {
+            let token = probes[p].max(builds[b]);
+            p += probes[p..].iter().take_while(|&&other| other < token).count();
+            b += builds[b..].iter().take_while(|&&other| other < token).count();
+            let here = |tokens: &[TokenId]| tokens.iter().take_while(|&&t| t == token).count();
+            let (of_p, of_b) = (here(&probes[p..]), here(&builds[b..]));
+            let word = ((universe - 1 - token) / BITS) as usize;
+            words[word] += of_p as f64 * of_b as f64 * self.of_probes * self.of_builds;
+            p += of_p;
+            b += of_b;
+        }
+        words
+    }
+
+    /// Sets of at least a size.
+    fn heavy(&self, size: u32) -> (f64, f64) {
+        let count = |sets: &SetCollection, some: &[SetId]| {
+            some.iter().filter(|&&set| sets.size(set) >= size).count() as f64
+        };
+        (
+            self.of_probes * count(self.join.probe, &self.probes),
+            self.of_builds * count(self.join.build, &self.builds),
+        )
+    }
+}
+
+/// How often sets of a tile meet in the lists of all their tokens, about.
+pub(crate) fn estimated_meetings(join: &Join<'_>, tile: &Tile) -> f64 {
+    let sample = Sample::new(join, tile);
+    let all = 1..u32::MAX;
+    let probes = sample.tokens(join.probe, &sample.probes, all.clone());
+    let builds = sample.tokens(join.build, &sample.builds, all);
+    half(join) * sample.meetings(&probes, &builds).iter().sum::<f64>()
+}
+
+/// A probe of a join with itself meets half of the sets.
+fn half(join: &Join<'_>) -> f64 {
+    if join.order == Order::Before { 0.5 } else { 1.0 }
+}
+
+impl Split {
+    /// The split that costs least, with at most so many words of bits for all heavy build sets together.
+    fn choose(join: &Join<'_>, tile: &Tile, most: u64) -> Split {
+        let sample = Sample::new(join, tile);
+        let weigh = Weigh::new();
+        let half = half(join);
+        let all = 1..u32::MAX;
+        let probes = sample.tokens(join.probe, &sample.probes, all.clone());
+        let builds = sample.tokens(join.build, &sample.builds, all);
+        let every: Vec<f64> =
+            sample.meetings(&probes, &builds).into_iter().map(|met| met * half).collect();
+        let pairs = half * tile.probes.len() as f64 * tile.builds.len() as f64;
+        let walked: f64 = every.iter().sum();
+        let mut best =
+            Split { size: u32::MAX, words: 0, seconds: walked * weigh.walk + pairs * SCAN };
+        let mut size = 1;
+        // Three turns: what changes after that is little.
+        for _ in 0..3 {
+            let (heavy_probes, heavy_builds) = sample.heavy(size);
+            if heavy_probes == 0.0 || heavy_builds == 0.0 {
+                break;
+            }
+            let of_heavy = sample.tokens(join.build, &sample.builds, size..u32::MAX);
+            // Probes below that size meet no heavy set, and most meetings are those of large ones.
+            let met: Vec<f64> =
+                sample.meetings(&probes, &of_heavy).into_iter().map(|met| met * half).collect();
+            let product = half * heavy_probes * heavy_builds;
+            let column = product * weigh.word;
+            let words = met.iter().take_while(|&&met| met * weigh.walk > column).count();
+            let words = words.min((most as f64 / heavy_builds) as usize);
+            let saved: f64 = met[..words].iter().sum();
+            let seconds = (walked - saved).max(0.0) * weigh.walk
+                + words as f64 * column
+                + product * weigh.block
+                + pairs * SCAN;
+            if words > 0 && seconds < best.seconds {
+                best = Split { size, words, seconds };
+            }
+            if words == 0 {
+                break;
+            }
+            // A token of a set is in a list that so many probes walk, on average.
+            let heavy_tokens = of_heavy.len().max(1) as f64 * sample.of_builds;
+            let each = saved / heavy_tokens * weigh.walk;
+            let row = half * heavy_probes * words as f64 * weigh.word;
+            let next = (row / each.max(1e-15)).ceil().clamp(1.0, f64::from(u32::MAX)) as u32;
+            if next == size {
+                break;
+            }
+            size = next;
+        }
+        best
+    }
+}
+
+/// Bytes without any bits.
+fn least_bytes(join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    let offsets = join.build.offsets();
+    let tokens = offsets[tile.builds.end as usize] - offsets[tile.builds.start as usize];
+    TokenLists::memory_bytes(join.build, tokens as u64)
+        + (threads * PROBES * 4 * (tile.builds.len() + 2 * ROWS)) as u64
+        + 4 * (threads * tile.builds.len()) as u64
+}
+
+impl Technique for MmJoin {
+    fn name(&self) -> &'static str {
+        "mmjoin"
+    }
+
+    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+        let (measure, ..) = survey.join.bounds.parts();
+        // Other measures filter so much that counting everything is never worth it.
+        if measure != Measure::Containment {
+            return None;
+        }
+        let offsets = survey.join.build.offsets();
+        let Range { start, end } = survey.tile.builds;
+        let tokens = (offsets[end as usize] - offsets[start as usize]) as f64;
+        let split = Split::choose(&survey.join, &survey.tile, u64::MAX);
+        Some(Cost {
+            serial: units.start
+                + 2.0 * f64::from(survey.join.build.universe()) * units.pass
+                + 0.4 * tokens * units.index,
+            shared: split.seconds,
+        })
+    }
+
+    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        least_bytes(join, tile, threads)
+    }
+
+    fn prepare<'a>(
+        &self,
+        join: &Join<'a>,
+        tile: &Tile,
+        room: &Room,
+    ) -> Result<Box<dyn Prepared + 'a>> {
+        let spare = room.bytes.saturating_sub(least_bytes(join, tile, room.threads));
+        // A row of each probe that is at work, too.
+        let split = Split::choose(join, tile, spare / 8 / 2);
+        Ok(Box::new(Multiplied::new(join, tile, split, room.piece_tokens)))
+    }
+}
+
+struct Multiplied<'a> {
+    join: Join<'a>,
+    builds: Range<SetId>,
+    split: Split,
+    /// The first heavy build set.
+    heavy: SetId,
+    lists: TokenLists,
+    bits: BitRows,
+    product: Product,
+    pieces: Vec<Tile>,
+}
+
+impl<'a> Multiplied<'a> {
+    fn new(join: &Join<'a>, tile: &Tile, split: Split, piece_tokens: usize) -> Self {
+        let build = join.build;
+        let first = if split.words == 0 { SetId::MAX } else { build.first_of_size(split.size) };
+        let heavy = first.clamp(tile.builds.start, tile.builds.end);
+        let light = floor(build.universe(), split.words);
+        Multiplied {
+            lists: TokenLists::new(build, tile.builds.clone(), light, heavy),
+            bits: BitRows::new(build, heavy..tile.builds.end, split.words),
+            product: Product::best(),
+            pieces: cut(join, tile, piece_tokens),
+            builds: tile.builds.clone(),
+            join: *join,
+            split,
+            heavy,
+        }
+    }
+}
+
+impl Prepared for Multiplied<'_> {
+    fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+        let stride = self.builds.len() + 2 * ROWS;
+        Ok(Box::new(MultipliedWorker {
+            multiplied: self,
+            stride,
+            counts: vec![0; PROBES * stride],
+            rows: vec![0; PROBES * self.split.words],
+            written: 0,
+            met: Vec::new(),
+            candidates: 0,
+        }))
+    }
+}
+
+struct MultipliedWorker<'a> {
+    multiplied: &'a Multiplied<'a>,
+    stride: usize,
+    /// For each of some probes and each build set; 0 between probes.
+    counts: Vec<u32>,
+    rows: Vec<u64>,
+    /// How far the counters of the current probes were written by the product.
+    written: u32,
+    /// Build sets met by a probe, where they are few.
+    met: Vec<u32>,
+    candidates: u64,
+}
+
+impl MultipliedWorker<'_> {
+    fn join(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+        let Multiplied { join, pieces, .. } = self.multiplied;
+        let mut emitter = Emitter::new(sink);
+        let probes = pieces[piece].probes.clone();
+        for first in probes.clone().step_by(PROBES) {
+            let group = first..probes.end.min(first + PROBES as SetId);
+            self.multiply(&group);
+            for (at, probe) in group.enumerate() {
+                let partners = self.partners(probe);
+                let heavy = join.probe.size(probe) >= self.multiplied.split.size;
+                if heavy || !self.look_up(at, probe, &partners, &mut emitter) {
+                    self.scan(at, probe, &partners, &mut emitter);
+                }
+            }
+            emitter.flow()?;
+        }
+        emitter.finish()
+    }
+
+    /// The build sets that a probe meets.
+    fn partners(&self, probe: SetId) -> Range<SetId> {
+        let Multiplied { join, builds, .. } = self.multiplied;
+        let partners = join.partners(probe);
+        let (start, end) = (partners.start.max(builds.start), partners.end.min(builds.end));
+        if start < end { start..end } else { builds.start..builds.start }
+    }
+
+    /// Counts what heavy build sets share with these probes in heavy tokens.
+    fn multiply(&mut self, group: &Range<SetId>) {
+        let Multiplied { join, builds, split, heavy, bits, product, .. } = self.multiplied;
+        let largest = group.end - 1;
+        self.written = 0;
+        // The largest may have no partner where a smaller one has some.
+        let end = group.clone().map(|probe| self.partners(probe).end).max().unwrap_or(0);
+        if split.words == 0 || join.probe.size(largest) < split.size || end <= *heavy {
+            return;
+        }
+        for (at, row) in self.rows.chunks_exact_mut(split.words).enumerate() {
+            match group.clone().nth(at) {
+                // A light probe of the group meets no heavy set; its counts are cleared below.
+                Some(probe) => probe_row(join.probe.set(probe), join.build.universe(), row),
+                None => row.fill(0),
+            }
+        }
+        let rows: [&[u64]; PROBES] =
+            std::array::from_fn(|at| &self.rows[at * split.words..(at + 1) * split.words]);
+        let mut out = [[0; ROWS]; PROBES];
+        let base = (heavy - builds.start) as usize;
+        self.written = end - builds.start;
+        for block in 0..((end - heavy) as usize).div_ceil(ROWS) {
+            bits.multiply(product, block, &rows, &mut out);
+            for (at, probe) in group.clone().enumerate() {
+                if join.probe.size(probe) >= split.size {
+                    let place = at * self.stride + base + block * ROWS;
+                    self.counts[place..place + ROWS].copy_from_slice(&out[at]);
+                }
+            }
+        }
+    }
+
+    /// Walks the lists of a light probe and looks only at the sets that it meets, where these are few;
+    /// whether they are.
+    fn look_up(
+        &mut self,
+        at: usize,
+        probe: SetId,
+        partners: &Range<SetId>,
+        emitter: &mut Emitter<'_>,
+    ) -> bool {
+        let Multiplied { join, builds, lists, .. } = self.multiplied;
+        let tokens = join.probe.set(probe);
+        let tokens = &tokens[tokens.partition_point(|&t| t < join.build.lonely_tokens())..];
+        let entries: usize = tokens.iter().map(|&token| lists.of(token).len()).sum();
+        if 4 * entries > partners.len() {
+            return false;
+        }
+        let counts = &mut self.counts[at * self.stride..(at + 1) * self.stride];
+        let (start, end) = (partners.start - builds.start, partners.end - builds.start);
+        self.met.clear();
+        for &token in tokens {
+            for &set in lists.of(token).iter().take_while(|&&set| set < end) {
+                let count = &mut counts[set as usize];
+                if *count == 0 {
+                    self.met.push(set);
+                }
+                *count += 1;
+            }
+        }
+        let n = join.probe.size(probe);
+        self.candidates += self.met.len() as u64;
+        for &set in &self.met {
+            let overlap = std::mem::take(&mut counts[set as usize]);
+            let build = builds.start + set;
+            if set >= start && join.bounds.accepts(n, join.build.size(build), overlap) {
+                emitter.push(probe, build, overlap);
+            }
+        }
+        true
+    }
+
+    /// Walks the lists, compares all counters with the demand of their size, and clears them.
+    fn scan(
+        &mut self,
+        at: usize,
+        probe: SetId,
+        partners: &Range<SetId>,
+        emitter: &mut Emitter<'_>,
+    ) {
+        let Multiplied { join, builds, lists, .. } = self.multiplied;
+        let Join { probe: probes, build, bounds, .. } = join;
+        let counts = &mut self.counts[at * self.stride..(at + 1) * self.stride];
+        lists.count(probes.set(probe), partners.end - builds.start, counts);
+        let n = probes.size(probe);
+        self.candidates += partners.len() as u64;
+        let mut next = partners.start;
+        while next < partners.end {
+            let class = build.classes()[build.class_of(next) as usize];
+            let end = class.end.min(partners.end);
+            let required = bounds.required_overlap(n, class.size).max(1);
+            let of_class = &counts[(next - builds.start) as usize..(end - builds.start) as usize];
+            for (first, some) in (next..end).step_by(CHUNK).zip(of_class.chunks(CHUNK)) {
+                // Mostly none: that is told for many at once. Overlaps have 31 bits.
+                if some.iter().fold(false, |any, &found| any | (found as i32 >= required as i32)) {
+                    for (set, &overlap) in (first..).zip(some).filter(|(_, at)| **at >= required) {
+                        emitter.push(probe, set, overlap);
+                    }
+                }
+            }
+            next = end;
+        }
+        // Blocks go on beyond the last partner, and probes of one group have different ones.
+        let end = (self.multiplied.builds.len() + ROWS)
+            .min(self.written.max(partners.end - builds.start) as usize + ROWS);
+        counts[..end].fill(0);
+    }
+}
+
+impl Worker for MultipliedWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+        Ok(self.join(piece, sink))
+    }
+
+    fn candidates(&self) -> u64 {
+        self.candidates
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Naive;
+    use crate::testing::{Rows, collections, run};
+    use proptest::prelude::*;
+    use simjoin_core::{Bounds, Predicate};
+
+    /// Any split finds what the oracle finds.
+    struct By(u32, usize);
+
+    impl Technique for By {
+        fn name(&self) -> &'static str {
+            "by"
+        }
+
+        fn cost(&self, _: &Survey<'_>, _: &Units) -> Option<Cost> {
+            None
+        }
+
+        fn memory_bytes(&self, _: &Join<'_>, _: &Tile, _: usize) -> u64 {
+            0
+        }
+
+        fn prepare<'a>(
+            &self,
+            join: &Join<'a>,
+            tile: &Tile,
+            room: &Room,
+        ) -> Result<Box<dyn Prepared + 'a>> {
+            let split = Split { size: self.0, words: self.1, seconds: 0.0 };
+            Ok(Box::new(Multiplied::new(join, tile, split, room.piece_tokens)))
+        }
+    }
+
+    fn check(left: &Rows, right: Option<&Rows>, predicate: Predicate) {
+        let (left, right) = collections(left, right);
+        for (join, _) in Join::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+            let whole = Tile::whole(&join);
+            let (probes, builds) = (whole.probes.end, whole.builds.end);
+            let part = Tile { probes: probes / 3..probes, builds: builds / 4..builds - builds / 5 };
+            for tile in [whole, part] {
+                let sorted = |technique: &dyn Technique, piece, threads| {
+                    let room = Room::unlimited(piece, threads);
+                    let mut found = run(technique, &join, &tile, &room, true).0;
+                    found.sort_unstable();
+                    found
+                };
+                let expected = sorted(&Naive, 100, 1);
+                assert_eq!(sorted(&MmJoin, 50, 2), expected);
+                for size in [1, 5, 12, u32::MAX] {
+                    for words in [0, 1, 2, (join.build.universe() as usize).div_ceil(64)] {
+                        let found = sorted(&By(size, words), 30, 3);
+                        assert_eq!(found, expected, "{size} {words}");
+                    }
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+
+        #[test]
+        fn every_split_equals_naive(
+            left in crate::generators::rows(),
+            right in prop::option::of(crate::generators::rows()),
+            predicate in crate::generators::predicate(),
+        ) {
+            check(&left, right.as_ref(), predicate);
+        }
+    }
+
+    #[test]
+    fn adversaries() {
+        let nested: Rows = (1..60).map(|size| (0..size).collect()).collect();
+        let apart: Rows = (0..40).map(|row| (row * 3..row * 3 + 3).collect()).collect();
+        let ones: Rows = (0..60).map(|token| [token].into()).collect();
+        let empty: Rows = vec![Default::default(); 3];
+        for threshold in ["1", "0.8", "0.1"] {
+            let predicate = Predicate::parse(Measure::Containment, threshold).unwrap();
+            for left in [&nested, &apart, &ones, &empty] {
+                check(left, None, predicate);
+                for right in [&nested, &apart, &ones, &empty] {
+                    check(left, Some(right), predicate);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn dense_sets_become_bits_and_sparse_ones_do_not() {
+        let bounds = Bounds::new(Predicate::parse(Measure::Containment, "0.9").unwrap());
+        let choose = |rows: &Rows, most| {
+            let (sets, _) = collections(rows, None);
+            let (join, _) = Join::parts(&sets, None, false, bounds)[0];
+            Split::choose(&join, &Tile::whole(&join), most)
+        };
+        let bit = |row: u32, token: u32| (row.wrapping_mul(token * 2 + 77) >> 9).is_multiple_of(2);
+        let dense: Rows =
+            (1..500).map(|row| (0..200).filter(|&token| bit(row, token)).collect()).collect();
+        let split = choose(&dense, u64::MAX);
+        assert!(split.words >= 3 && split.size < 90, "{split:?}");
+        // No more words than there is room for.
+        let (sets, _) = collections(&dense, None);
+        for most in [10, 500, 1000] {
+            let split = choose(&dense, most);
+            let heavy = sets.len() - sets.first_of_size(split.size) as usize;
+            assert!(split.words * heavy <= most as usize, "{split:?}");
+        }
+        let sparse: Rows = (0..500).map(|row| (row * 3..row * 3 + 5).collect()).collect();
+        assert_eq!(choose(&sparse, u64::MAX).words, 0);
+    }
+}
