@@ -6,13 +6,13 @@
 
 use crate::driver::{Control, TileSink};
 use crate::join::{Engine, device_memory};
+use crate::ordered::Ordered;
 use crate::overlaps::{Overlaps, OverlapsReport, best, join};
-use crate::{count::Weights, ordered::Ordered};
 use simjoin_core::{
     Error, Measure, PairSink, Predicate, Result, RowPair, SetCollection, SetId, SetPair,
 };
 use simjoin_cpu::AllOverlaps;
-use simjoin_gpu::{Counts, Device, OverlapTechnique, Overlaps as OnDevice};
+use simjoin_gpu::{Device, OverlapTechnique, Overlaps as OnDevice};
 use simjoin_plan::{Part, Room};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -106,37 +106,11 @@ impl Overlaps {
         place: &Where,
         left: &SetCollection,
         right: Option<&SetCollection>,
-        control: &Control,
     ) -> Result<OverlapsReport> {
         let begin = Instant::now();
         let shape = self.shape(left, right);
-        let weights = Weights::new(&join(&shape));
-        let weighted = shape.probe.has_repeats() || shape.build.has_repeats();
         let mut device = self.begin(place, left, right)?;
-        let (mut found, mut pairs) = (0u64, Vec::new());
-        control.expect(left.len() as u64);
-        let _ = device.counts(|tile| {
-            for row in 0..tile.rows {
-                found += if weighted {
-                    pairs.clear();
-                    let probe = tile.first + row;
-                    tile.each(row, |build, overlap| {
-                        if overlap > 0 {
-                            pairs.push(SetPair { probe, build, overlap });
-                        }
-                    });
-                    weights.rows(&pairs)
-                } else {
-                    match tile.row(row) {
-                        Counts::U8(counts) => positive(counts, 0),
-                        Counts::U16(counts) => positive(counts, 0),
-                        Counts::U32(counts) => positive(counts, 0),
-                    }
-                };
-            }
-            control.advance(u64::from(tile.rows));
-            if control.stopped() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
+        let found = device.count(Predicate::parse(Measure::Overlap, "1")?)?;
         Ok(OverlapsReport { pairs: found, ..report(place, &shape, &device, begin) })
     }
 
@@ -203,13 +177,6 @@ impl Overlaps {
     }
 }
 
-/// How many numbers are larger than another.
-fn positive<T: Copy + PartialOrd>(counts: &[T], zero: T) -> u64 {
-    // In pieces that a small number can count.
-    let piece = |some: &[T]| some.iter().map(|&count| u32::from(count > zero)).sum::<u32>();
-    counts.chunks(1 << 16).map(|some| u64::from(piece(some))).sum()
-}
-
 fn report(
     (_, technique): &Where,
     shape: &AllOverlaps<'_>,
@@ -250,7 +217,6 @@ mod tests {
         assert!(matches!(auto("bitmap"), Ok(None)) && matches!(auto("hash"), Ok(Some(_))));
         assert!(Overlaps::new().engine(Engine::Cpu).technique("hash").check().is_err());
         assert!(Overlaps::new().engine(Engine::Hybrid).check().is_err());
-        assert_eq!(positive(&[0u8, 3, 0, 255], 0), 2);
     }
 
     #[test]

@@ -213,7 +213,7 @@ impl Overlaps {
         }
         let shape = self.shape(left, right);
         if let Some(place) = self.place(&shape)? {
-            match self.count_on_device(&place, left, right, control) {
+            match self.count_on_device(&place, left, right) {
                 Err(error) if self.rather_on_cpu(&error) => {}
                 Err(error) => return Err(error),
                 Ok(mut report) => {
