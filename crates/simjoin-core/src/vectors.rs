@@ -87,7 +87,7 @@ impl VectorCollection {
             let what = if value.is_nan() { "NaN" } else { "infinite" };
             return Err(Error::input(
                 name,
-                format!("row {}", at / dimension),
+                format!("row {} (counting from 0)", at / dimension),
                 format!("element {} is {what}; finite numbers were expected", at % dimension),
             ));
         }
@@ -261,9 +261,13 @@ mod tests {
             (
                 2,
                 vec![0.0, 1.0, f32::NAN, 0.0],
-                "f: row 1: element 0 is NaN; finite numbers were expected",
+                "f: row 1 (counting from 0): element 0 is NaN; finite numbers were expected",
             ),
-            (1, vec![1.0, 2.0, f32::INFINITY], "f: row 2: element 0 is infinite; finite"),
+            (
+                1,
+                vec![1.0, 2.0, f32::INFINITY],
+                "f: row 2 (counting from 0): element 0 is infinite; finite",
+            ),
             (3, vec![0.0; 4], "f: 4 numbers are no whole number of vectors of dimension 3"),
             (0, vec![], "f: the vectors have no dimension"),
             (0, vec![1.0], "of dimension 0"),
@@ -274,7 +278,7 @@ mod tests {
         let mut many = vec![0.5; 3 * 10_000];
         many[29_999] = f32::NEG_INFINITY;
         let error = new(3, &many).unwrap_err().to_string();
-        assert!(error.contains("row 9999: element 2 is infinite"), "{error}");
+        assert!(error.contains("row 9999 (counting from 0): element 2 is infinite"), "{error}");
         assert!(new(4, &[]).unwrap().is_empty());
         let large = Elements::F64(vec![f64::MAX; 5000]);
         assert!(VectorCollection::new("f", 1, large).is_ok());
