@@ -2,6 +2,7 @@
 //!
 //! * [`read_sets`] reads one or two inputs (lines, CSV, TSV, JSONL, Parquet, Arrow IPC; plain,
 //!   gzip or zstd; files or standard input), tokenizes their records and numbers the tokens.
+//! * [`read_vectors`] reads vectors (npy, fvecs, bvecs, CSV, TSV, Parquet, Arrow IPC).
 //! * [`PairWriter`] and [`GroupWriter`] write answers (TSV, CSV, JSONL, Parquet, Arrow IPC). A
 //!   file appears under its name only when it is complete.
 //! * [`read_lines`], [`Vocabulary`] and [`LinesWriter`] are for tools that work line by line.
@@ -26,6 +27,7 @@ mod read;
 mod readers;
 mod source;
 mod tokenize;
+mod vectors;
 mod writers;
 
 pub use dictionary::Vocabulary;
@@ -34,4 +36,5 @@ pub use ids::Ids;
 pub use read::{ReadOptions, ReadSets, Table, read_sets};
 pub use readers::lines::read_lines;
 pub use tokenize::Tokenizer;
+pub use vectors::{ReadVectors, VectorFormat, VectorOptions, read_vectors};
 pub use writers::{GroupWriter, LinesWriter, OutputFormat, PairWriter, WholeFile};
