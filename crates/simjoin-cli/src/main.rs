@@ -2,7 +2,7 @@
 //!
 //! Three steps: [`flags`] says what can be typed, [`settings`] resolves what was typed into what
 //! is meant, [`run`] and [`bench`] do it; the last two are one file for [`generate`], which joins
-//! nothing. An error is one line on standard error; the exit status is 0, 1 for
+//! nothing, and for [`vectors`]. An error is one line on standard error; the exit status is 0, 1 for
 //! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
 #![forbid(unsafe_code)]
@@ -17,6 +17,7 @@ mod run;
 mod settings;
 mod stats;
 mod trace;
+mod vectors;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -34,6 +35,9 @@ fn main() -> ExitCode {
     let result = match flags.command {
         Command::Sets(flags) => Settings::of_sets(flags).and_then(|settings| run::run(&settings)),
         Command::Text(flags) => Settings::of_text(flags).and_then(|settings| run::run(&settings)),
+        Command::Vectors(flags) => {
+            vectors::Settings::of(flags).and_then(|settings| vectors::run(&settings))
+        }
         Command::Devices => devices::run(),
         Command::Bench(flags) => {
             BenchSettings::of_bench(flags).and_then(|settings| bench::run(&settings))

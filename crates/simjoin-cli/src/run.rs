@@ -175,7 +175,7 @@ fn pairs(
 /// Ctrl-C and termination. Until the join begins nothing is open, and the process just ends; from
 /// then on the join is asked to stop, so that the half-written output is removed.
 pub struct Interrupt {
-    control: Arc<Control>,
+    pub control: Arc<Control>,
     pub joining: Arc<AtomicBool>,
     interrupted: Arc<AtomicBool>,
 }

@@ -298,11 +298,11 @@ fn predicate(flags: &PredicateFlags) -> Result<(Measure, &str)> {
 
 const MAX_THREADS: usize = 1024;
 
-fn cores() -> usize {
+pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-fn number_of_threads(text: &str) -> Result<usize> {
+pub fn number_of_threads(text: &str) -> Result<usize> {
     text.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n)).ok_or_else(|| {
         Error::Config(format!(
             "--threads {text:?} does not fit; expected a number from 1 to {MAX_THREADS}"
@@ -341,12 +341,12 @@ fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
 }
 
 /// A device or a pipe, which may have any name.
-fn is_special(path: &str) -> bool {
+pub fn is_special(path: &str) -> bool {
     std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir())
 }
 
 /// Reads a size such as `512M`.
-fn bytes(flag: &str, text: &str) -> Result<u64> {
+pub fn bytes(flag: &str, text: &str) -> Result<u64> {
     simjoin::parse_bytes(text).ok_or_else(|| {
         Error::Config(format!("{flag} {text:?} is not a size; expected one such as 512M or 4G"))
     })

@@ -35,6 +35,17 @@ impl Control {
         (self.done.load(Ordering::Relaxed).min(total), total)
     }
 
+    /// Begins work of so many parts.
+    pub(crate) fn begin(&self, total: u64) {
+        self.done.store(0, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// One part is done.
+    pub(crate) fn advance(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// Asks the join to end early; what it has found so far is incomplete.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);

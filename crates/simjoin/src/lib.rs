@@ -1,4 +1,4 @@
-//! Exact similarity joins for sets and text.
+//! Exact similarity joins for sets, text and vectors.
 //!
 //! Given one or two collections of sets, find **all** pairs whose similarity reaches a threshold.
 //! Thresholds are exact rational numbers and decisions are made in integers, so the answer is the
@@ -29,6 +29,9 @@
 //! only on a GPU it is none in particular.
 //! Which technique runs is chosen for the data and the machine; [`Join::explain`] tells what was
 //! considered. [`Join::with_itself`] is for new records against old ones.
+//!
+//! [`VectorJoin`] is the same for vectors: all pairs within a Euclidean distance, or of at least a
+//! cosine.
 
 #![forbid(unsafe_code)]
 
@@ -44,6 +47,7 @@ mod simulated;
 mod size;
 mod stage;
 mod units;
+mod vectors;
 
 pub use driver::Control;
 pub use join::{
@@ -51,10 +55,11 @@ pub use join::{
     simulated_gpu,
 };
 pub use simjoin_core::{
-    Bounds, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side, Threshold,
-    prepare,
+    Bounds, Elements, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side,
+    Threshold, VectorCollection, VectorMeasure, VectorPredicate, prepare,
 };
 pub use simjoin_gpu::{Device, DeviceInfo, devices};
 pub use simjoin_plan::Trace;
 pub use simulated::VARIABLE as SIMULATED_GPU;
 pub use size::bytes as parse_bytes;
+pub use vectors::{PreparedVectorJoin, VECTOR_TECHNIQUES, VectorJoin, VectorPlan, VectorReport};

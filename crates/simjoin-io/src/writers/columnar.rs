@@ -5,7 +5,7 @@
 //! each batch as it is.
 
 use super::target::Target;
-use super::{Key, Layout, OutputFormat};
+use super::{Key, Layout, Measures, OutputFormat};
 use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::FileWriter;
@@ -69,9 +69,9 @@ impl<'a> ColumnWriter<'a> {
             let kind = if key.is_integers() { DataType::Int64 } else { DataType::Utf8 };
             fields.push(Field::new(key.name, kind, false));
         }
-        if layout.measures {
-            fields.push(Field::new("overlap", DataType::Int64, false));
-            fields.push(Field::new("similarity", DataType::Float64, false));
+        for &name in layout.measures.names() {
+            let kind = if name == "overlap" { DataType::Int64 } else { DataType::Float64 };
+            fields.push(Field::new(name, kind, false));
         }
         if layout.inputs {
             fields.push(Field::new("left_input", DataType::Utf8, false));
@@ -109,9 +109,11 @@ impl<'a> ColumnWriter<'a> {
             key_column(&self.layout.keys[0], rows.iter().map(|row| (row.left_input, row.left)))?,
             key_column(&self.layout.keys[1], rows.iter().map(|row| (Side::Right, row.right)))?,
         ];
-        if self.layout.measures {
+        if self.layout.measures == Measures::Sets {
             let overlaps = rows.iter().map(|row| i64::from(row.overlap));
             columns.push(Arc::new(Int64Array::from_iter_values(overlaps)));
+        }
+        if self.layout.measures != Measures::None {
             let similarities = rows.iter().map(|row| row.similarity);
             columns.push(Arc::new(Float64Array::from_iter_values(similarities)));
         }

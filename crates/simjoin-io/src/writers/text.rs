@@ -5,7 +5,7 @@
 //! table.
 
 use super::target::Target;
-use super::{Layout, OutputFormat};
+use super::{Layout, Measures, OutputFormat};
 use crate::ids::Ids;
 use simjoin_core::RowPair;
 use std::io::{self, Write};
@@ -20,7 +20,7 @@ pub(super) struct TextWriter<'a> {
     left: [Key<'a>; 2],
     right: Key<'a>,
     style: Style,
-    measures: bool,
+    measures: Measures,
     inputs: bool,
     numbers: Numbers,
 }
@@ -28,7 +28,8 @@ pub(super) struct TextWriter<'a> {
 enum Style {
     /// Values between this byte.
     Delimited(u8),
-    /// What stands before each value, and at the end of a row.
+    /// What stands before each value (both keys, overlap, similarity or distance, input), and at the end
+    /// of a row.
     Json([Vec<u8>; 5], &'static [u8]),
 }
 
@@ -47,10 +48,11 @@ impl<'a> TextWriter<'a> {
     /// Prepares the header; it goes out with the first rows.
     pub(super) fn new(target: Target, format: OutputFormat, layout: &Layout<'a>) -> Self {
         let [left, right] = &layout.keys;
-        let names = [left.name, right.name, "overlap", "similarity", "left_input"];
+        let score = if layout.measures == Measures::Distance { "distance" } else { "similarity" };
         let mut buffer = Vec::with_capacity(BUFFER_BYTES + (64 << 10));
         let style = match format {
             OutputFormat::Jsonl => {
+                let names = [left.name, right.name, "overlap", score, "left_input"];
                 let before = |at: usize| {
                     format!("{}\"{}\":", if at == 0 { '{' } else { ',' }, names[at]).into_bytes()
                 };
@@ -58,12 +60,11 @@ impl<'a> TextWriter<'a> {
             }
             _ => {
                 let delimiter = if format == OutputFormat::Csv { "," } else { "\t" };
-                let columns = match (layout.measures, layout.inputs) {
-                    (false, _) => 2,
-                    (true, false) => 4,
-                    (true, true) => 5,
-                };
-                let names = &names[..columns];
+                let mut names = vec![left.name, right.name];
+                names.extend(layout.measures.names());
+                if layout.inputs {
+                    names.push("left_input");
+                }
                 buffer.extend_from_slice(names.join(delimiter).as_bytes());
                 buffer.push(b'\n');
                 Style::Delimited(delimiter.as_bytes()[0])
@@ -99,9 +100,11 @@ impl<'a> TextWriter<'a> {
                     push_key(buffer, left, row.left, *delimiter);
                     buffer.push(*delimiter);
                     push_key(buffer, right, row.right, *delimiter);
-                    if *measures {
+                    if *measures == Measures::Sets {
                         buffer.push(*delimiter);
                         push_number(buffer, row.overlap);
+                    }
+                    if *measures != Measures::None {
                         buffer.push(*delimiter);
                         numbers.push(buffer, row.similarity);
                     }
@@ -116,9 +119,11 @@ impl<'a> TextWriter<'a> {
                     push_key(buffer, left, row.left, 0);
                     buffer.extend_from_slice(&before[1]);
                     push_key(buffer, right, row.right, 0);
-                    if *measures {
+                    if *measures == Measures::Sets {
                         buffer.extend_from_slice(&before[2]);
                         push_number(buffer, row.overlap);
+                    }
+                    if *measures != Measures::None {
                         buffer.extend_from_slice(&before[3]);
                         numbers.push(buffer, row.similarity);
                     }
