@@ -482,6 +482,55 @@ pub enum GenerateCommand {
         )]
         exponent: String,
     },
+    /// Vectors: uniform, in clusters, or in correlated clusters
+    #[command(
+        long_about = "Makes vectors in single precision, as the literature on joins of vectors does: evenly in \
+            the unit cube (DS1), in Gaussian clusters (DS2), or in Gaussian clusters with correlated \
+            coordinates (DS3). The ending of the output is .npy, .fvecs or .csv; standard output is CSV.",
+        after_help = "Examples:\n  \
+            simjoin generate vectors uniform --vectors 1M --dimension 8 -o ds1.npy\n  \
+            simjoin generate vectors clusters --vectors 1M --dimension 8 --clusters 5 -o ds2.npy\n  \
+            simjoin generate vectors correlated --vectors 10K --dimension 960 --spread 0.1 -o ds3.fvecs"
+    )]
+    Vectors {
+        /// How they lie
+        #[arg(value_name = "SHAPE", value_parser = ["uniform", "clusters", "correlated"])]
+        shape: String,
+
+        /// How many vectors
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
+        vectors: String,
+
+        /// How many elements each has
+        #[arg(long, value_name = "D", help_heading = "What", allow_hyphen_values = true)]
+        dimension: String,
+
+        /// How many clusters
+        #[arg(
+            long,
+            value_name = "K",
+            default_value = "5",
+            help_heading = "What",
+            allow_hyphen_values = true
+        )]
+        clusters: String,
+
+        /// The deviation of a cluster in each coordinate, or in its strongest direction
+        #[arg(
+            long,
+            value_name = "S",
+            default_value = "0.05",
+            help_heading = "What",
+            allow_hyphen_values = true
+        )]
+        spread: String,
+
+        #[command(flatten)]
+        seed: Seed,
+
+        #[command(flatten)]
+        output: GenerateOutput,
+    },
     /// Make a file of sets several times as large
     #[command(
         long_about = "Makes a file of sets several times as large.\n\n\
