@@ -60,13 +60,11 @@ impl VectorTechnique for Grid {
         let cells = survey.cells.filter(|_| survey.telling)?;
         let rows = survey.rows.0 + survey.rows.1;
         let neighbours = 3f64.powi(survey.coordinates.min(LAID) as i32 - 1);
-        let pair = 0.2e-9 + survey.coordinates as f64 * 0.03e-9;
+        let pair = 0.1e-9 + survey.coordinates as f64 * 0.02e-9;
         let sorting = 30e-9 * rows.max(2.0).log2() / 16.0;
         Some(
-            rows * (sorting + survey.coordinates as f64 * 2e-9 + neighbours * 8e-9)
-                + survey.pairs
-                    * (cells * pair
-                        + survey.near_by_image * (10e-9 + survey.dimension as f64 * 0.1e-9)),
+            rows * (sorting + survey.coordinates as f64 * 4e-9 + neighbours * 10e-9)
+                + survey.pairs * (cells * pair + survey.near_by_image * 0.3e-9),
         )
     }
 
@@ -81,6 +79,8 @@ impl VectorTechnique for Grid {
         join: &VectorJoin<'a>,
         _room: &VectorRoom,
     ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        // What a cosine cannot be told of is found first.
+        let verifier = Verifier::new(join)?;
         let transform = &self.fit.transform;
         let m = transform.coordinates();
         if m > MOST {
@@ -117,7 +117,6 @@ impl VectorTechnique for Grid {
         let lay = Lay { laid, low, width };
         let probe = Cells::new(probes, m, &lay);
         let build = other.map(|(images, _)| Cells::new(images, m, &lay));
-        let verifier = Verifier::new(join)?;
         let mut pieces = Vec::new();
         let mut first = 0;
         for cell in 0..probe.len() {
@@ -339,6 +338,8 @@ impl Walk<'_> {
                         if after && point >= at {
                             mask &= u16::MAX.checked_shl((point - at + 1) as u32).unwrap_or(0);
                         }
+                        let squares = &self.hits.squares[point - start];
+                        mask = self.finds.count_sure(mask, squares, limits.sure);
                         for lane in bits(mask) {
                             let sure = self.hits.squares[point - start][lane] <= limits.sure;
                             self.finds.candidate(probe.rows[point], build.rows[at + lane], sure);

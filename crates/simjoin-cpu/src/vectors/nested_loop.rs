@@ -53,10 +53,10 @@ impl VectorTechnique for NestedLoop {
     fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
         let pair = match (survey.telling, survey.dimension) {
             (false, d) => 10e-9 + d as f64 * 0.2e-9,
-            (true, d) if d <= FEW => 0.1e-9 + d as f64 * 0.03e-9,
-            (true, d) => 0.2e-9 + d as f64 * 0.025e-9,
+            (true, d) if d <= FEW => 0.08e-9 + d as f64 * 0.015e-9,
+            (true, d) => 0.1e-9 + d as f64 * 0.015e-9,
         };
-        let near = survey.near_by_image * (10e-9 + survey.dimension as f64 * 0.1e-9);
+        let near = survey.near_by_image * if survey.dimension <= FEW { 0.3e-9 } else { 1.5e-9 };
         Some(survey.pairs * (pair + near) + (survey.rows.0 + survey.rows.1) * 50e-9)
     }
 
@@ -319,11 +319,16 @@ impl Runner<'_> {
         let error = product_error(self.of.join.dimension());
         for lane in 0..count {
             let probe = first + lane;
-            for found in bits(self.hits.masks[lane]) {
+            let mut mask = self.hits.masks[lane];
+            if self.of.join.itself && other <= probe {
+                // Only what comes after the probe.
+                mask &= u16::MAX.checked_shl((probe - other + 1) as u32).unwrap_or(0);
+            }
+            if !self.of.products {
+                mask = self.finds.count_sure(mask, &self.hits.squares[lane], limits.sure);
+            }
+            for found in bits(mask) {
                 let build = other + found;
-                if self.of.join.itself && build <= probe {
-                    continue;
-                }
                 let value = self.hits.squares[lane][found];
                 let sure = if self.of.products {
                     // The value is half of: near + error·both − |x − y|², wrong by error·both at most.

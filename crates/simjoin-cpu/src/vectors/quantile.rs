@@ -66,13 +66,15 @@ impl VectorTechnique for Quantile {
             survey.coordinates as f64 * 1e-9
         };
         let sorting = 40e-9 * rows.max(2.0).log2() / 16.0;
-        let pair = 0.15e-9 + survey.head as f64 * 0.025e-9;
+        let pair = 0.08e-9 + survey.head as f64 * 0.012e-9;
+        // What the head leaves is looked at pair by pair, if there is more to see.
+        let rest = if survey.head < survey.coordinates { survey.near_by_head * 8e-9 } else { 0.0 };
+        let asked =
+            if survey.head < survey.coordinates { survey.dimension as f64 * 0.1e-9 } else { 0.0 };
         Some(
-            rows * (imaging + sorting + 300e-9)
+            rows * (imaging + sorting + 150e-9)
                 + survey.pairs
-                    * (survey.boxes * pair
-                        + survey.near_by_head * 8e-9
-                        + survey.near_by_image * (10e-9 + survey.dimension as f64 * 0.1e-9)),
+                    * (survey.boxes * pair + rest + survey.near_by_image * (0.3e-9 + asked)),
         )
     }
 
@@ -87,6 +89,8 @@ impl VectorTechnique for Quantile {
         join: &VectorJoin<'a>,
         _room: &VectorRoom,
     ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        // What a cosine cannot be told of is found first.
+        let verifier = Verifier::new(join)?;
         let transform = &self.fit.transform;
         let images = |side| transform.all_images(side, transform.coordinates());
         let (probes, longest) = images(join.probe);
@@ -106,7 +110,6 @@ impl VectorTechnique for Quantile {
                     .into(),
             )
         })?;
-        let verifier = Verifier::new(join)?;
         let per_piece = (probe.panels() / 512).clamp(1, 64);
         let rotated = transform.rotated();
         Ok(Box::new(Index { probe, build, limits, verifier, per_piece, rotated }))
@@ -486,6 +489,9 @@ impl Search<'_> {
             let mut mask = self.hits.masks[at];
             if same {
                 mask &= u16::MAX.checked_shl(lane + 1).unwrap_or(0);
+            }
+            if !more {
+                mask = self.finds.count_sure(mask, &self.hits.squares[at], limits.sure);
             }
             let point = panel * LANES + lane as usize;
             for found in bits(mask) {

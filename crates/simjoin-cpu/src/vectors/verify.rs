@@ -8,7 +8,7 @@ use simjoin_core::{
     Elements, Error, Result, VectorCollection, VectorMeasure, VectorPair, VectorPredicate,
     VectorSink,
 };
-use simjoin_kernels::distance::{Element, Exact};
+use simjoin_kernels::distance::{Element, Exact, LANES};
 use simjoin_plan::VectorJoin;
 use std::ops::ControlFlow;
 
@@ -157,6 +157,21 @@ impl<'v, 'a> Finds<'v, 'a> {
                 self.pairs.push(VectorPair { probe, build, distance });
             }
         }
+    }
+
+    /// Where pairs are only counted, counts those of a probe that a filter is certain of; answers with the
+    /// others.
+    #[inline(always)]
+    pub(super) fn count_sure(&mut self, mask: u16, squares: &[f32; LANES], sure: f32) -> u16 {
+        if !self.only_counts || mask == 0 {
+            return mask;
+        }
+        let within = squares
+            .iter()
+            .enumerate()
+            .fold(0, |bits, (lane, &square)| bits | u16::from(square <= sure) << lane);
+        self.counted += u64::from((mask & within).count_ones());
+        mask & !within
     }
 
     /// Passes on what was found, if that is much.
