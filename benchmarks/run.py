@@ -10,6 +10,7 @@
     python3 benchmarks/run.py hybrid             on a machine with a GPU: CPU and GPU at once
     python3 benchmarks/run.py engines            the same pairs by CPU, GPU and both
     python3 benchmarks/run.py split              the split beside simulated devices of every speed
+    python3 benchmarks/run.py vectors            vectors beside SciPy, scikit-learn and FAISS
     python3 benchmarks/run.py reading            reading text records
     python3 benchmarks/run.py data               only unpack the data
 
@@ -26,7 +27,7 @@ from harness import data, record, simjoin
 from harness.cells import comma_list
 from harness.context import Context
 from harness.jobs import (
-    device, engines, expected, hybrid, peers, reading, reference, sparse, split, techniques,
+    device, engines, expected, hybrid, peers, reading, reference, sparse, split, techniques, vectors,
 )
 
 JOBS = {
@@ -39,6 +40,7 @@ JOBS = {
     "hybrid": (hybrid, "CPU and GPU at once: auto beside every fixed way to split the work"),
     "engines": (engines, "the same pairs by every engine, with every measure, on every set file"),
     "split": (split, "the split beside simulated devices of every speed"),
+    "vectors": (vectors, "joins of vectors beside SciPy, scikit-learn and FAISS"),
     "reading": (reading, "seconds of reading and preparing text records"),
 }
 
