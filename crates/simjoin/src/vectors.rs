@@ -160,7 +160,7 @@ impl VectorJoin {
         let join = simjoin_plan::VectorJoin { probe: left, build, itself, predicate };
         // An eighth of the memory is for rows on their way out.
         let bytes = self.memory - self.memory / 8;
-        let mut work = || {
+        let work = || {
             let techniques = VectorTechniques::new(&join);
             let fits = |needed: u64| needed <= bytes;
             let chosen = match self.technique.as_str() {
@@ -206,7 +206,7 @@ impl VectorJoin {
             Ok((prepared, plan))
         };
         let (prepared, plan) = match &pool {
-            Some(pool) => pool.install(&mut work)?,
+            Some(pool) => pool.install(work)?,
             None => work()?,
         };
         Ok(PreparedVectorJoin {

@@ -115,8 +115,8 @@ impl VectorTechnique for Grid {
             if extent.is_finite() { least.max(extent / CELLS) } else { 1.0 }
         });
         let lay = Lay { laid, low, width };
-        let probe = Cells::new(probes, m, &lay);
-        let build = other.map(|(images, _)| Cells::new(images, m, &lay));
+        let probe = Cells::new(&probes, m, &lay);
+        let build = other.map(|(images, _)| Cells::new(&images, m, &lay));
         let mut pieces = Vec::new();
         let mut first = 0;
         for cell in 0..probe.len() {
@@ -162,7 +162,7 @@ struct Cells {
 }
 
 impl Cells {
-    fn new(images: Vec<f32>, m: usize, lay: &Lay) -> Self {
+    fn new(images: &[f32], m: usize, lay: &Lay) -> Self {
         let mut sorted: Vec<(u64, u32)> = images
             .par_chunks_exact(m)
             .enumerate()

@@ -147,7 +147,7 @@ impl Transform {
         if rotate && tame && d > 1 && sample.len() > 1 {
             let flat: Vec<f64> = sample.iter().flatten().copied().collect();
             if let Ok(matrix) = ArrayView2::from_shape((sample.len(), d), &flat) {
-                let found = rotation::principal(matrix);
+                let found = rotation::principal(&matrix);
                 let few = (d / 4).clamp(1, 16);
                 let along: f64 = found.variances.iter().take(few).sum();
                 let by_axes: f64 = order[..few].iter().map(|&i| variances[i as usize]).sum();

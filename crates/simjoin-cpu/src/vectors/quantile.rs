@@ -190,7 +190,7 @@ const ALONE: usize = 8192;
 
 /// Sorts points into quantiles: a part that a whole number of panels fills, as many as a power of two, is cut off
 /// along the coordinate that varies most, and both parts are cut further.
-fn cut(images: &[f32], m: usize, bounded: usize, points: &mut [(f32, u32)]) {
+pub(super) fn cut(images: &[f32], m: usize, bounded: usize, points: &mut [(f32, u32)]) {
     if points.len() <= LANES {
         return;
     }
@@ -441,7 +441,7 @@ impl Search<'_> {
         let mut lengths = [0u8; LANES];
         // Where boxes tell nothing about single points, they are asked seldom.
         let useless = self.tested > 1 << 12 && 4 * self.kept > 3 * self.tested;
-        if useless && (panel + group) % 16 != 0 {
+        if useless && !(panel + group).is_multiple_of(16) {
             for at in bits(near) {
                 lengths[at] = count as u8;
                 chosen[at] = std::array::from_fn(|lane| lane as u32);

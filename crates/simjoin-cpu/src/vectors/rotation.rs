@@ -27,18 +27,18 @@ pub(super) struct Directions {
 }
 
 /// The principal directions of centred rows.
-pub(super) fn principal(sample: ArrayView2<'_, f64>) -> Directions {
+pub(super) fn principal(sample: &ArrayView2<'_, f64>) -> Directions {
     let (rows, d) = sample.dim();
     let part = 1.0 / rows.max(1) as f64;
     let mut basis = if d <= WHOLE {
-        let covariance = sample.t().dot(&sample) * part;
-        columns_of(&eigenvectors(covariance))
+        let covariance = sample.t().dot(sample) * part;
+        columns_of(&eigenvectors(&covariance))
     } else {
         let mut random = Random::default();
         let mut basis: Vec<Vec<f64>> = (0..STRONGEST.min(rows))
             .map(|_| (0..d).map(|_| random.below(1 << 20) as f64 - f64::from(1 << 19)).collect())
             .collect();
-        for _ in 0..4 {
+        for _ in 0..2 {
             orthonormalise(&mut basis);
             let images = sample.dot(&matrix_of(&basis, d));
             basis = columns_of(&sample.t().dot(&images));
@@ -46,7 +46,7 @@ pub(super) fn principal(sample: ArrayView2<'_, f64>) -> Directions {
         orthonormalise(&mut basis);
         let matrix = matrix_of(&basis, d);
         let images = sample.dot(&matrix);
-        columns_of(&matrix.dot(&eigenvectors(images.t().dot(&images) * part)))
+        columns_of(&matrix.dot(&eigenvectors(&(images.t().dot(&images) * part))))
     };
     orthonormalise(&mut basis);
     let columns = matrix_of(&basis, d);
@@ -101,7 +101,7 @@ fn length(column: &[f64]) -> f64 {
 }
 
 /// The eigenvectors of a symmetric matrix, as columns, by cyclic Jacobi rotations.
-fn eigenvectors(matrix: Array2<f64>) -> Array2<f64> {
+fn eigenvectors(matrix: &Array2<f64>) -> Array2<f64> {
     let n = matrix.nrows();
     let mut matrix = matrix.as_standard_layout().into_owned();
     // Rows are neighbours in memory: the transposed vectors are rotated.
@@ -167,7 +167,7 @@ mod tests {
     fn directions_are_orthonormal_and_the_strongest_come_first() {
         for (rows, d) in [(200, 1), (300, 7), (100, 150), (400, 200), (30, 300)] {
             let sample = sample(rows, d);
-            let found = principal(sample.view());
+            let found = principal(&sample.view());
             let wanted = if d <= WHOLE { d } else { STRONGEST.min(rows) };
             assert!(found.columns.ncols() <= wanted && found.columns.ncols() >= wanted.min(5));
             assert!(d > WHOLE || found.columns.ncols() == d);
@@ -181,10 +181,10 @@ mod tests {
 
     #[test]
     fn rows_that_do_not_differ_have_directions_too() {
-        let found = principal(Array2::zeros((10, 4)).view());
+        let found = principal(&Array2::zeros((10, 4)).view());
         assert_eq!(found.columns.dim(), (4, 4));
         assert!(found.error < 1e-12);
-        let found = principal(Array2::zeros((10, 200)).view());
+        let found = principal(&Array2::zeros((10, 200)).view());
         assert_eq!(found.columns.dim(), (200, 0));
     }
 }

@@ -277,7 +277,7 @@ fn many_dimensions() {
     for (d, n) in [(784, 80), (1000, 40), (4096, 40)] {
         let rows: Vec<Vec<f64>> = (0..n)
             .map(|row| {
-                let base = (row % 7) as f64;
+                let base = f64::from(row % 7);
                 (0..d)
                     .map(|at| base * ((at % 13) as f64) + random.below(1000) as f64 / 500.0)
                     .collect()
