@@ -35,20 +35,20 @@ impl Control {
         (self.done.load(Ordering::Relaxed).min(total), total)
     }
 
-    /// Asks the join to end early; what it has found so far is incomplete.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
-    /// Sets how much work there is in all.
-    pub(crate) fn expect(&self, total: u64) {
+    /// Begins work of so many parts.
+    pub(crate) fn begin(&self, total: u64) {
         self.done.store(0, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
     }
 
-    /// Some of it is done.
-    pub(crate) fn advance(&self, done: u64) {
-        self.done.fetch_add(done, Ordering::Relaxed);
+    /// Some parts are done.
+    pub(crate) fn advance(&self, parts: u64) {
+        self.done.fetch_add(parts, Ordering::Relaxed);
+    }
+
+    /// Asks the join to end early; what it has found so far is incomplete.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Whether [`stop`](Self::stop) was called.

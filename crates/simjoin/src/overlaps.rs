@@ -237,11 +237,11 @@ impl Overlaps {
         self.check()?;
         let shape = self.shape(left, right);
         let room = Room::within(self.memory / 8, self.pool_threads());
-        let ordered = Ordered::new(Measure::Overlap, room, take);
+        let ordered = Ordered::new(room, take);
         let part = if right.is_none() { Part::LeftItself } else { Part::LeftProbes };
         let join = join(&shape);
         let mut report = self.run(&shape, control, || {
-            let mut sink = ordered.worker(&join, part);
+            let mut sink = ordered.worker(&join, part, Measure::Overlap);
             let mut batch = Vec::with_capacity(BATCH);
             let shape = &shape;
             move |number: usize, pass: &OverlapPass<'_>, tile: usize, space: &mut OverlapSpace| {
@@ -276,7 +276,7 @@ impl Overlaps {
         })?;
         if self.top.is_none() {
             if right.is_none() {
-                ordered.repeats((left, Side::Left), any_token()?, control);
+                ordered.repeats((left, Side::Left), (any_token()?, Measure::Overlap), control);
             }
             if !self.positive {
                 let _ = empty_pairs(left, right, control, |rows| ordered.rest(rows));
@@ -364,7 +364,7 @@ impl Overlaps {
             let passes = shape.passes(plan);
             let (probes, builds) = (shape.probe.len() as u64, shape.build.len() as u64);
             let counted = if shape.before { probes * (probes - 1) / 2 } else { probes * builds };
-            control.expect(probes * passes.len() as u64);
+            control.begin(probes * passes.len() as u64);
             let mut first = 0;
             for builds in &passes {
                 if control.stopped() {
