@@ -94,7 +94,11 @@ impl Settings {
         let GenerateOutput { output, quiet } = output;
         // Standard output by name is standard output.
         let output = output.filter(|path| path != "-");
-        let format = output.as_deref().map_or(NumberFormat::Text, NumberFormat::of_path);
+        // Vectors have formats of their own.
+        let format = match (&plan, output.as_deref()) {
+            (Plan::Points { .. }, _) | (_, None) => NumberFormat::Text,
+            (_, Some(path)) => NumberFormat::of_path(path),
+        };
         if format != NumberFormat::Text
             && !matches!(&plan, Plan::Synthetic(synthetic) if synthetic.sets == 1)
         {
