@@ -1,7 +1,7 @@
 //! Which pages of an index can hold the partners of a page?
 //!
-//! The multi-level quantile index of Böhm, Noll, Plant and Zherdin ("Indexed-based similarity join on GPUs"): the points are
-//! sorted and cut into quantiles level by level, and what a page cannot reach is skipped level by level.
+//! The multi-level quantile index of Böhm, Noll, Plant and Zherdin ("Index-supported Similarity Join on
+//! Graphics Processors", 2009): the points are sorted and cut into quantiles level by level, and what a page cannot reach is skipped level by level.
 //! What is ours: a cut is a median-like one of whichever coordinate varies most there, four of them make a
 //! level of fanout 16, and there are as many levels as the data needs; nodes know their bounds in up to
 //! sixteen coordinates; and points are looked at as [images](super::image), rotated where that helps, the first

@@ -480,6 +480,9 @@ impl ColumnBlock {
                 let message = format!("null in column `{name}`; a list of numbers was expected");
                 return Err(wanted.error(place, message));
             }
+            if range.start > range.end || range.end > elements.len() {
+                return Err(wanted.corrupt("a list lies outside its elements"));
+            }
             if range.clone().any(|element| is_null(element_nulls.as_ref(), element)) {
                 let message = format!("null in a list of column `{name}`; numbers were expected");
                 return Err(wanted.error(place, message));
