@@ -4,16 +4,16 @@
 //! tokens or writes them down, in ascending order:
 //!
 //! * where one slice is far longer than the other, each token of the short one is looked for in the long
-//!   one by steps that double, then by halving ([`gallop`]);
+//!   one by steps that double, then by halving ([`gallop()`]);
 //! * where both hold a good part of all numbers and there are no vector instructions, through bits
-//!   ([`bitmap`]);
+//!   ([`bitmap()`]);
 //! * otherwise block by block: all tokens of a block of one slice are compared with all of a block of
 //!   the other at once, and the block that ends first makes way for the next. Two equal tokens stand in
 //!   blocks that are compared with each other exactly once: as long as one of them is at hand, only
 //!   blocks that end before it make way on the other side.
 //!
-//! [`merge`] is the plain merge, which the scalar tier uses and which others are measured by.
-//! [`Method::of`] is the rule. [`split`] cuts two slices into parts that can be intersected at once.
+//! [`merge()`] is the plain merge, which the scalar tier uses and which others are measured by.
+//! [`Method::of`] is the rule. [`split()`] cuts two slices into parts that can be intersected at once.
 
 mod bitmap;
 mod blocks;
@@ -106,11 +106,11 @@ impl Method {
         }
     }
 
-    /// How many times as long one slice must be for [`gallop`] to be worth it, beside blocks and beside
+    /// How many times as long one slice must be for [`gallop()`] to be worth it, beside blocks and beside
     /// the plain merge.
     const FAR_LONGER: [usize; 2] = [2048, 8];
 
-    /// In how many numbers there is one of each slice for [`bitmap`] to be worth it beside the plain
+    /// In how many numbers there is one of each slice for [`bitmap()`] to be worth it beside the plain
     /// merge. Beside blocks it never is: bits are made more slowly than blocks are compared.
     const DENSE: u64 = 4;
 
