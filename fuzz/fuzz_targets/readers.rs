@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use simjoin_io::{Format, ReadOptions, Tokenizer, read_sets};
+use simjoin_io::{Format, ReadOptions, Tokenizer, read_numbers, read_sets};
 use std::io::Write;
 use std::sync::atomic::AtomicU64;
 
@@ -36,6 +36,15 @@ fuzz_target!(|data: &[u8]| {
                 sets.validate().unwrap();
             }
             Err(error) => assert!(error.to_string().contains(path), "{error}"),
+        }
+    }
+    for ending in [".txt", ".u32", ".npy"] {
+        let mut file = tempfile::Builder::new().suffix(ending).tempfile().unwrap();
+        file.write_all(content).unwrap();
+        let path = file.path().to_str().unwrap();
+        if let Err(error) = read_numbers(path, &AtomicU64::new(0)) {
+            let text = error.to_string();
+            assert!(text.contains(path) && !text.contains('\n'), "{text}");
         }
     }
 });
