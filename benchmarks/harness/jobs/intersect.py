@@ -113,7 +113,7 @@ def measure(context: Context, case: Case, way: Way) -> Found | str:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this job."""
-    parser.set_defaults(runs=15)
+    parser.set_defaults(runs=35)
     parser.add_argument("--quick", action="store_true", help="only the first case")
     parser.add_argument("--no-peers", action="store_true", help="without CRoaring")
     parser.add_argument("--peer-python", default=sys.executable, metavar="PYTHON",
