@@ -4,7 +4,8 @@
 
 use libfuzzer_sys::fuzz_target;
 use simjoin_io::{
-    Format, ReadOptions, Tokenizer, VectorFormat, VectorOptions, read_sets, read_vectors,
+    Format, ReadOptions, Tokenizer, VectorFormat, VectorOptions, read_numbers, read_sets,
+    read_vectors,
 };
 use std::io::Write;
 use std::sync::atomic::AtomicU64;
@@ -61,6 +62,15 @@ fuzz_target!(|data: &[u8]| {
         match read_vectors(path, &options, &AtomicU64::new(0)) {
             Ok(input) => assert!(input.vectors.dimension() > 0),
             Err(error) => assert!(error.to_string().contains(path), "{error}"),
+        }
+    }
+    for ending in [".txt", ".u32", ".npy"] {
+        let mut file = tempfile::Builder::new().suffix(ending).tempfile().unwrap();
+        file.write_all(content).unwrap();
+        let path = file.path().to_str().unwrap();
+        if let Err(error) = read_numbers(path, &AtomicU64::new(0)) {
+            let text = error.to_string();
+            assert!(text.contains(path) && !text.contains('\n'), "{text}");
         }
     }
 });
