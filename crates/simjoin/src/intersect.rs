@@ -103,6 +103,9 @@ impl Intersect {
             return Ok((method.name(), "asked for"));
         }
         let method = Method::of(tier, a, b);
+        if a.is_empty() || b.is_empty() {
+            return Ok((method.name(), "a set is empty, so nothing is to be done"));
+        }
         Ok((
             method.name(),
             match method {

@@ -363,7 +363,8 @@ impl Overlaps {
             };
             let passes = shape.passes(plan);
             let (probes, builds) = (shape.probe.len() as u64, shape.build.len() as u64);
-            let counted = if shape.before { probes * (probes - 1) / 2 } else { probes * builds };
+            let counted =
+                if shape.before { probes * probes.saturating_sub(1) / 2 } else { probes * builds };
             control.begin(probes * passes.len() as u64);
             let mut first = 0;
             for builds in &passes {
@@ -617,6 +618,23 @@ mod tests {
                     // Each row's best come one after the other, the largest first.
                     rows.sort_by_key(|row| row.0);
                     prop_assert_eq!(rows, best_of(&left, right.as_ref(), top), "{}", technique);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_and_nothing_but_empty_rows() {
+        for left in [Rows::new(), vec![BTreeSet::new(); 3], vec![BTreeSet::from([1])]] {
+            for right in [None, Some(Rows::new()), Some(vec![BTreeSet::new(); 2])] {
+                let (l, r) = collections(&left, right.as_ref());
+                for technique in OVERLAP_TECHNIQUES {
+                    let overlaps = Overlaps::new().technique(technique).threads(2);
+                    let mut rows = found(&overlaps, &l, r.as_ref());
+                    rows.sort_unstable();
+                    assert_eq!(rows, expected(&left, right.as_ref()), "{technique}");
+                    assert!(found(&overlaps.clone().top(Some(2)), &l, r.as_ref()).is_empty());
+                    assert!(found(&overlaps.positive(true), &l, r.as_ref()).is_empty());
                 }
             }
         }
