@@ -13,6 +13,7 @@
     python3 benchmarks/run.py intersect          two large sets, beside CRoaring
     python3 benchmarks/run.py overlaps           all pairs without a threshold
     python3 benchmarks/run.py containment        containment joins by every technique
+    python3 benchmarks/run.py vectors            vectors beside SciPy, scikit-learn and FAISS
     python3 benchmarks/run.py reading            reading text records
     python3 benchmarks/run.py data               only unpack the data
 
@@ -30,7 +31,7 @@ from harness.cells import comma_list
 from harness.context import Context
 from harness.jobs import (
     containment, device, engines, expected, hybrid, intersect, overlaps, peers, reading, reference,
-    sparse, split, techniques,
+    sparse, split, techniques, vectors,
 )
 
 JOBS = {
@@ -46,6 +47,7 @@ JOBS = {
     "intersect": (intersect, "two large sets: every technique and tier beside CRoaring"),
     "overlaps": (overlaps, "every pair's overlap without a threshold, by every technique"),
     "containment": (containment, "containment joins by every technique"),
+    "vectors": (vectors, "joins of vectors beside SciPy, scikit-learn and FAISS"),
     "reading": (reading, "seconds of reading and preparing text records"),
 }
 

@@ -1,14 +1,27 @@
-//! Random bytes to every reader: sets or one clear line, never a panic.
+//! Random bytes to every reader: sets, vectors or one clear line, never a panic.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use simjoin_io::{Format, ReadOptions, Tokenizer, read_sets};
+use simjoin_io::{
+    Format, ReadOptions, Tokenizer, VectorFormat, VectorOptions, read_numbers, read_sets,
+    read_vectors,
+};
 use std::io::Write;
 use std::sync::atomic::AtomicU64;
 
 const FORMATS: [Format; 6] =
     [Format::Lines, Format::Csv, Format::Tsv, Format::Jsonl, Format::Parquet, Format::Arrow];
+
+const VECTOR_FORMATS: [VectorFormat; 7] = [
+    VectorFormat::Npy,
+    VectorFormat::Fvecs,
+    VectorFormat::Bvecs,
+    VectorFormat::Csv,
+    VectorFormat::Tsv,
+    VectorFormat::Parquet,
+    VectorFormat::Arrow,
+];
 
 fuzz_target!(|data: &[u8]| {
     let [choice, content @ ..] = data else { return };
@@ -36,6 +49,28 @@ fuzz_target!(|data: &[u8]| {
                 sets.validate().unwrap();
             }
             Err(error) => assert!(error.to_string().contains(path), "{error}"),
+        }
+    }
+    for format in VECTOR_FORMATS {
+        let columns = choice & 8 != 0
+            && !matches!(format, VectorFormat::Npy | VectorFormat::Fvecs | VectorFormat::Bvecs);
+        let options = VectorOptions {
+            format: Some(format),
+            column: columns.then(|| "a".into()),
+            id: (columns && choice & 16 != 0).then(|| "b".into()),
+        };
+        match read_vectors(path, &options, &AtomicU64::new(0)) {
+            Ok(input) => assert!(input.vectors.dimension() > 0),
+            Err(error) => assert!(error.to_string().contains(path), "{error}"),
+        }
+    }
+    for ending in [".txt", ".u32", ".npy"] {
+        let mut file = tempfile::Builder::new().suffix(ending).tempfile().unwrap();
+        file.write_all(content).unwrap();
+        let path = file.path().to_str().unwrap();
+        if let Err(error) = read_numbers(path, &AtomicU64::new(0)) {
+            let text = error.to_string();
+            assert!(text.contains(path) && !text.contains('\n'), "{text}");
         }
     }
 });

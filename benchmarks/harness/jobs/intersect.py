@@ -80,6 +80,11 @@ def ways(tiers: list[str], cores: int) -> list[Way]:
     return all_ways + ([Way("auto", best, cores)] if cores > 1 else [])
 
 
+def repeats(way: Way, runs: int) -> int:
+    """What is quick is disturbed more easily, and repeated more often."""
+    return runs if way.technique in ("merge", "gallop", "bitmap") else 10 * runs
+
+
 def parse(text: str) -> Found | None:
     """Reads what --stats wrote."""
     try:
@@ -98,7 +103,7 @@ def measure(context: Context, case: Case, way: Way) -> Found | str:
         finished = process.run(
             [context.binary, "intersect", case.path(0), case.path(1), "--quiet",
              "--technique", way.technique, "--threads", str(way.threads),
-             "--repeat", str(context.runs), "--stats", stats],
+             "--repeat", str(repeats(way, context.runs)), "--stats", stats],
             context.limit, {**os.environ, simjoin.TIER_VARIABLE: way.tier},
         )
         if finished.code != 0:
@@ -108,7 +113,7 @@ def measure(context: Context, case: Case, way: Way) -> Found | str:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this job."""
-    parser.set_defaults(runs=15)
+    parser.set_defaults(runs=35)
     parser.add_argument("--quick", action="store_true", help="only the first case")
     parser.add_argument("--no-peers", action="store_true", help="without CRoaring")
     parser.add_argument("--peer-python", default=sys.executable, metavar="PYTHON",
@@ -171,7 +176,7 @@ def run(context: Context, options: argparse.Namespace) -> Report:
                     + goal("≥ 60 %", share >= SHARE)
                 )
         if not missing:
-            other = peers.intersect(case.path(0), case.path(1), context.runs, context.limit)
+            other = peers.intersect(case.path(0), case.path(1), 10 * context.runs, context.limit)
             if other.ok and other.seconds and other.pairs is not None:
                 sizes.add(other.pairs)
                 row(("CRoaring", "its own", "1"), other.seconds, "–", other.pairs)

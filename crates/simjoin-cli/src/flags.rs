@@ -4,7 +4,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
 
-/// Exact similarity joins: all pairs of similar sets or texts, none missed.
+/// Exact similarity joins: all pairs of similar sets, texts or vectors, none missed.
 #[derive(Debug, Parser)]
 #[command(
     name = "simjoin",
@@ -15,6 +15,7 @@ use clap_complete::Shell;
         simjoin sets baskets.txt --jaccard 0.8\n  \
         simjoin text titles.csv --column title --tokens words --jaccard 0.7 -o pairs.parquet\n  \
         simjoin text old.jsonl new.jsonl --column text --tokens qgrams:3 --cosine 0.9\n  \
+        simjoin vectors points.npy --within 0.25 --count\n  \
         simjoin generate zipf --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n\n\
         'simjoin COMMAND --help' explains a command."
 )]
@@ -84,6 +85,21 @@ pub enum Command {
             simjoin intersect old.txt new.txt -o both.txt"
     )]
     Intersect(IntersectFlags),
+    /// Join vectors by their distance or cosine
+    #[command(
+        long_about = "Finds all pairs of vectors within a Euclidean distance, or of at least a cosine.\n\n\
+            Files are .npy (two dimensions, f32 or f64), .fvecs, .bvecs, .csv or .tsv (a number in each \
+            field, or --column with all numbers of a vector), .parquet or .arrow (--column with lists). One \
+            file is joined with itself; two files are joined left with right. '-' is standard input; gzip and zstd \
+            are read as they are.\n\n\
+            Which pairs are found is decided by one sum in double precision, in one order, whatever the \
+            technique. The distance in the output is that sum's root; with --cosine it is 1 - cosine.",
+        after_help = "Examples:\n  \
+            simjoin vectors points.npy --within 0.25\n  \
+            simjoin vectors embeddings.parquet --column vector --id key --cosine 0.95 --groups -o groups.tsv\n  \
+            simjoin vectors stars.fvecs other.fvecs --within 1e-3 --count"
+    )]
+    Vectors(VectorsFlags),
     /// List the GPUs that joins can run on
     #[command(
         long_about = "Lists the GPUs that joins can run on, with memory, compute capability \
@@ -147,6 +163,103 @@ pub struct TextFlags {
     /// How a record becomes tokens: 'words' or 'qgrams:Q', such as qgrams:3
     #[arg(long, value_name = "T", default_value = "words", help_heading = "Tokens")]
     pub tokens: String,
+}
+
+#[derive(Debug, Args)]
+pub struct VectorsFlags {
+    /// The file to join; '-' is standard input
+    #[arg(value_name = "LEFT", value_hint = ValueHint::FilePath)]
+    pub left: String,
+
+    /// The file to join it with; without it, LEFT is joined with itself
+    #[arg(value_name = "RIGHT", value_hint = ValueHint::FilePath)]
+    pub right: Option<String>,
+
+    #[command(flatten)]
+    pub predicate: VectorPredicateFlags,
+
+    /// Write to FILE: .tsv .csv .jsonl .parquet .arrow [default: TSV on standard output]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Option<String>,
+
+    /// Print only the number of pairs
+    #[arg(long, conflicts_with_all = ["groups", "output"], help_heading = "Output")]
+    pub count: bool,
+
+    /// Write each row with the smallest row of its connected component (one input only)
+    #[arg(long, conflicts_with = "right", help_heading = "Output")]
+    pub groups: bool,
+
+    /// Show the plan and its estimates before the join, and what became of them after it
+    #[arg(long, help_heading = "Output")]
+    pub explain: bool,
+
+    /// Write what was read, found and how long it took as JSON to FILE
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub stats: Option<String>,
+
+    /// Show no progress
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+
+    /// The column that holds the vectors: lists, or text of numbers
+    #[arg(long, value_name = "C", help_heading = "Input")]
+    pub column: Option<String>,
+
+    /// The column whose values name the rows in the output [default: row numbers from 0]
+    #[arg(long, value_name = "C", help_heading = "Input")]
+    pub id: Option<String>,
+
+    /// The input's format [default: by the file's ending]
+    #[arg(
+        long,
+        value_name = "F",
+        value_parser = ["npy", "fvecs", "bvecs", "csv", "tsv", "parquet", "arrow"],
+        help_heading = "Input"
+    )]
+    pub format: Option<String>,
+
+    /// Where to run
+    #[arg(
+        long,
+        value_name = "E",
+        default_value = "auto",
+        value_parser = ["auto", "cpu", "gpu", "hybrid"],
+        help_heading = "How"
+    )]
+    pub engine: String,
+
+    /// How to join; the answer is the same
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        value_parser = PossibleValuesParser::new(simjoin::VECTOR_TECHNIQUES),
+        help_heading = "How"
+    )]
+    pub technique: String,
+
+    /// Number of threads [default: one per core]
+    #[arg(long, value_name = "N", help_heading = "How")]
+    pub threads: Option<String>,
+
+    /// Memory for the join beside the input, such as 512M or 4G [default: as much as is of use]
+    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    pub memory: Option<String>,
+}
+
+/// Which pairs of vectors: exactly one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+#[command(next_help_heading = "Which pairs (one of)")]
+pub struct VectorPredicateFlags {
+    /// Euclidean distance at most EPS, from 0
+    #[arg(long, value_name = "EPS", allow_hyphen_values = true)]
+    pub within: Option<String>,
+
+    /// Cosine at least T, from -1 to 1
+    #[arg(long, value_name = "T", allow_hyphen_values = true)]
+    pub cosine: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -563,6 +676,55 @@ pub enum GenerateCommand {
         /// an eighth of the universe]
         #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
         deviation: Option<String>,
+    },
+    /// Vectors: uniform, in clusters, or in correlated clusters
+    #[command(
+        long_about = "Makes vectors in single precision, as the literature on joins of vectors does: evenly in \
+            the unit cube (DS1), in Gaussian clusters (DS2), or in Gaussian clusters with correlated \
+            coordinates (DS3). The ending of the output is .npy, .fvecs or .csv; standard output is CSV.",
+        after_help = "Examples:\n  \
+            simjoin generate vectors uniform --vectors 1M --dimension 8 -o ds1.npy\n  \
+            simjoin generate vectors clusters --vectors 1M --dimension 8 --clusters 5 -o ds2.npy\n  \
+            simjoin generate vectors correlated --vectors 10K --dimension 960 --spread 0.1 -o ds3.fvecs"
+    )]
+    Vectors {
+        /// How they lie
+        #[arg(value_name = "SHAPE", value_parser = ["uniform", "clusters", "correlated"])]
+        shape: String,
+
+        /// How many vectors
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
+        vectors: String,
+
+        /// How many elements each has
+        #[arg(long, value_name = "D", help_heading = "What", allow_hyphen_values = true)]
+        dimension: String,
+
+        /// How many clusters
+        #[arg(
+            long,
+            value_name = "K",
+            default_value = "5",
+            help_heading = "What",
+            allow_hyphen_values = true
+        )]
+        clusters: String,
+
+        /// The deviation of a cluster in each coordinate, or in its strongest direction
+        #[arg(
+            long,
+            value_name = "S",
+            default_value = "0.05",
+            help_heading = "What",
+            allow_hyphen_values = true
+        )]
+        spread: String,
+
+        #[command(flatten)]
+        seed: Seed,
+
+        #[command(flatten)]
+        output: GenerateOutput,
     },
     /// Make a file of sets several times as large
     #[command(

@@ -6,7 +6,9 @@ use crate::flags::{GenerateCommand, GenerateOutput, Seed, SyntheticFlags};
 use crate::progress::{BYTES, PARTS, watch};
 use crate::run::Interrupt;
 use simjoin::{Error, Result};
-use simjoin_generate::{Dirty, FrequencyOrder, Synthetic, Tokens, inflate};
+use simjoin_generate::{
+    Dirty, FrequencyOrder, PointFormat, Points, Shape, Synthetic, Tokens, inflate,
+};
 use simjoin_io::{Format, LinesWriter, NumberFormat, npy_header};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,6 +19,7 @@ enum Plan {
     Synthetic(Synthetic),
     Inflate { file: String, times: u64 },
     Dirty { file: String, dirty: Dirty },
+    Points { points: Points, format: PointFormat },
 }
 
 /// A run of `simjoin generate`, resolved.
@@ -58,11 +61,44 @@ impl Settings {
                 dirty.check()?;
                 (Plan::Dirty { file: lines("dirty", file)?, dirty }, output)
             }
+            GenerateCommand::Vectors {
+                shape,
+                vectors,
+                dimension,
+                clusters,
+                spread,
+                seed,
+                output,
+            } => {
+                let spread: f64 = spread.parse().map_err(|_| {
+                    Error::Config(format!(
+                        "--spread {spread:?} is not a number; expected one such as 0.05"
+                    ))
+                })?;
+                let points = Points {
+                    vectors: at_least_one("--vectors", &vectors)?,
+                    dimension: at_least_one("--dimension", &dimension)?,
+                    clusters: at_least_one("--clusters", &clusters)?,
+                    shape: match shape.as_str() {
+                        "uniform" => Shape::Uniform,
+                        "clusters" => Shape::Clusters(spread),
+                        _ => Shape::Correlated(spread),
+                    },
+                    seed: number(&seed)?,
+                };
+                points.check()?;
+                let path = output.output.as_deref().filter(|&path| path != "-");
+                (Plan::Points { points, format: PointFormat::of_path(path)? }, output)
+            }
         };
         let GenerateOutput { output, quiet } = output;
         // Standard output by name is standard output.
         let output = output.filter(|path| path != "-");
-        let format = output.as_deref().map_or(NumberFormat::Text, NumberFormat::of_path);
+        // Vectors have formats of their own.
+        let format = match (&plan, output.as_deref()) {
+            (Plan::Points { .. }, _) | (_, None) => NumberFormat::Text,
+            (_, Some(path)) => NumberFormat::of_path(path),
+        };
         if format != NumberFormat::Text
             && !matches!(&plan, Plan::Synthetic(synthetic) if synthetic.sets == 1)
         {
@@ -166,6 +202,13 @@ pub fn run(settings: &Settings) -> Result<()> {
                         output.write(&bytes)
                     })
                 })
+            })?;
+            output.finish()
+        }
+        Plan::Points { points, format } => {
+            let mut output = Output::new(settings, &interrupt);
+            show("making   ", PARTS, &done, points.vectors, &mut || {
+                points.write(*format, &done, |bytes| output.write(bytes))
             })?;
             output.finish()
         }

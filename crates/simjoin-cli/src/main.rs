@@ -1,8 +1,8 @@
 //! The `simjoin` command.
 //!
 //! Three steps: [`flags`] says what can be typed, [`settings`] resolves what was typed into what
-//! is meant, [`run`] and [`bench`] do it; the last two are one file for [`generate`],
-//! [`intersect`] and [`overlaps`], which know no threshold. An error is one line on standard error; the exit status is 0, 1 for
+//! is meant, [`run`] and [`bench`] do it; the last two are one file for [`generate`], [`intersect`],
+//! [`overlaps`] and [`vectors`]. An error is one line on standard error; the exit status is 0, 1 for
 //! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@ mod run;
 mod settings;
 mod stats;
 mod trace;
+mod vectors;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
@@ -41,6 +42,9 @@ fn main() -> ExitCode {
         }
         Command::Intersect(flags) => {
             intersect::Settings::of(flags).and_then(|settings| intersect::run(&settings))
+        }
+        Command::Vectors(flags) => {
+            vectors::Settings::of(flags).and_then(|settings| vectors::run(&settings))
         }
         Command::Devices => devices::run(),
         Command::Bench(flags) => {

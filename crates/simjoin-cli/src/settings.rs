@@ -172,10 +172,13 @@ impl Contestant {
                 Engine::Gpu => simjoin::GPU_TECHNIQUES.to_vec(),
                 // Each side chooses.
                 Engine::Hybrid => vec!["auto"],
-                // Those that can do all of it.
+                // Those that can do all of it, and are made for it.
                 _ => {
                     let can = |name: &&str| {
-                        predicates.iter().all(|&one| simjoin::techniques_for(one).contains(name))
+                        predicates.iter().all(|&one| {
+                            let made = *name != "mmjoin" || one.measure() == Measure::Containment;
+                            made && simjoin::techniques_for(one).contains(name)
+                        })
                     };
                     simjoin::TECHNIQUES.into_iter().filter(can).collect()
                 }

@@ -4,6 +4,7 @@
 //!   is a rational number taken from its decimal text.
 //! * [`Bounds`] turns a predicate into integers: required overlap, size bounds, prefix lengths.
 //! * [`RawSets`] are records as they were read; [`SetCollection`] is their joinable form.
+//! * [`VectorCollection`] and [`VectorPredicate`] are the same for vectors.
 //! * [`SetPair`] and [`PairSink`] carry answers from a technique to whoever wants them.
 //! * [`Error`] names who is to blame.
 //!
@@ -17,13 +18,15 @@ mod error;
 mod measure;
 mod pairs;
 mod threshold;
+mod vectors;
 
 pub use bounds::Bounds;
 pub use collection::{RawSets, SetCollection, SizeClass, prepare};
 pub use error::{Error, Result};
 pub use measure::{Measure, Predicate};
-pub use pairs::{PairSink, RowPair, SetPair, Side};
+pub use pairs::{PairSink, RowPair, SetPair, Side, VectorPair, VectorSink};
 pub use threshold::Threshold;
+pub use vectors::{Elements, VectorCollection, VectorMeasure, VectorPredicate};
 
 /// A set's position in its collection: sets are ordered by size, then lexicographically.
 pub type SetId = u32;

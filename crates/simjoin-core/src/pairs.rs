@@ -48,7 +48,7 @@ pub struct RowPair {
     pub right: u32,
     /// How many tokens the two rows share.
     pub overlap: u32,
-    /// Their similarity, for show: it was decided in integers.
+    /// Their similarity, for show: it was decided in integers. Of vectors it is their distance.
     pub similarity: f64,
     /// The input that holds the row `left`: the right one for a pair within the right input.
     pub left_input: Side,
@@ -76,4 +76,39 @@ pub trait PairSink {
 
     /// Takes a batch; `Break` asks the technique to stop.
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()>;
+}
+
+/// Two vectors that satisfy the predicate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VectorPair {
+    /// The row of the probing vector.
+    pub probe: u32,
+    /// The row of the vector found. In a self-join a pair comes once, in either order.
+    pub build: u32,
+    /// Their distance, when the sink wants distances; otherwise anything.
+    pub distance: f64,
+}
+
+/// Takes the pairs of vectors that a technique finds.
+pub trait VectorSink {
+    /// Whether [`VectorPair::distance`] must be right. A sink that does without lets a filter accept
+    /// pairs that it is certain of.
+    fn wants_distance(&self) -> bool;
+
+    /// Whether the technique should stop although nothing was pushed; asked now and then.
+    fn stopped(&self) -> bool {
+        false
+    }
+
+    /// Whether [`count`](Self::count) will do.
+    fn only_counts(&self) -> bool {
+        false
+    }
+
+    /// Takes a number of pairs in place of the pairs. Called only where
+    /// [`only_counts`](Self::only_counts) says so.
+    fn count(&mut self, _pairs: u64) {}
+
+    /// Takes a batch; `Break` asks the technique to stop.
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()>;
 }

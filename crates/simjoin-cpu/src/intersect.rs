@@ -12,7 +12,7 @@
 //!
 //! # Exactness
 //!
-//! A cut leaves two equal tokens on the same side (see [`split`]), so each common token is in one part,
+//! A cut leaves two equal tokens on the same side (see [`split()`]), so each common token is in one part,
 //! and no part knows of another.
 //!
 //! # Memory

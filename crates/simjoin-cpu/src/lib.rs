@@ -22,6 +22,8 @@
 //! answer), `set_join.rs` (from a filter over single sets to a technique), and `few_tokens.rs`
 //! (which tokens matter when one side is much smaller). `candidates.rs` is how a filter leaves
 //! verification to others. `block_index.rs` holds the lists of `skip-join`.
+//!
+//! Vectors are joined by the techniques in `vectors/`.
 
 #![forbid(unsafe_code)]
 
@@ -48,6 +50,7 @@ mod set_join;
 mod skip_join;
 #[cfg(test)]
 mod testing;
+mod vectors;
 mod verify;
 
 pub use all_pairs::AllPairs;
@@ -63,6 +66,7 @@ pub use overlaps::{AllOverlaps, OverlapPass, OverlapPlan, OverlapSpace, OverlapT
 pub use ppjoin::PpJoin;
 pub use prefix_bitmap::PrefixBitmap;
 pub use skip_join::SkipJoin;
+pub use vectors::{Fit, Grid, NestedLoop, Quantile, VectorTechniques};
 
 use simjoin_plan::Technique;
 

@@ -42,7 +42,7 @@ use std::ops::{ControlFlow, Range};
 pub struct MmJoin;
 
 /// Seconds to clear a counter and to compare it with the demand (2-core AMD EPYC, 2026-11-15).
-const SCAN: f64 = 0.3e-9;
+const SCAN: f64 = 0.5e-9;
 
 /// Counters that are compared with a demand at once.
 const CHUNK: usize = 64;

@@ -6,6 +6,7 @@
 //! * [`inflate()`] makes a real collection of sets larger: its join grows in step, and its tokens
 //!   stay the same.
 //! * [`Dirty`] adds copies with typing errors to the records of a text.
+//! * [`Points`] are vectors: uniform, in Gaussian clusters, in correlated clusters.
 //!
 //! ```text
 //!            seed ─► Synthetic ─┐
@@ -39,6 +40,7 @@ mod inflate;
 mod inversion;
 mod normal;
 mod output;
+mod points;
 mod random;
 mod remaining;
 mod sizes;
@@ -49,6 +51,7 @@ use simjoin_core::{Error, Result};
 
 pub use dirty::Dirty;
 pub use inflate::{FrequencyOrder, inflate};
+pub use points::{PointFormat, Points, Shape};
 pub use synthetic::{Synthetic, Tokens};
 
 /// Room for a table that may be larger than the memory.

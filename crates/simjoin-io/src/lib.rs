@@ -2,6 +2,7 @@
 //!
 //! * [`read_sets`] reads one or two inputs (lines, CSV, TSV, JSONL, Parquet, Arrow IPC; plain,
 //!   gzip or zstd; files or standard input), tokenizes their records and numbers the tokens.
+//! * [`read_vectors`] reads vectors (npy, fvecs, bvecs, CSV, TSV, Parquet, Arrow IPC).
 //! * [`PairWriter`] and [`GroupWriter`] write answers (TSV, CSV, JSONL, Parquet, Arrow IPC). A
 //!   file appears under its name only when it is complete.
 //! * [`read_numbers`] reads one large set of numbers: text, raw 32-bit integers or a NumPy array.
@@ -28,6 +29,7 @@ mod read;
 mod readers;
 mod source;
 mod tokenize;
+mod vectors;
 mod writers;
 
 pub use dictionary::Vocabulary;
@@ -37,4 +39,5 @@ pub use numbers::{NumberFormat, Numbers, npy_header, read_numbers, read_words};
 pub use read::{ReadOptions, ReadSets, Table, read_sets};
 pub use readers::lines::read_lines;
 pub use tokenize::Tokenizer;
+pub use vectors::{ReadVectors, VectorFormat, VectorOptions, read_vectors};
 pub use writers::{GroupWriter, LinesWriter, OutputFormat, PairWriter, WholeFile};

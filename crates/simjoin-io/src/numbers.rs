@@ -257,6 +257,8 @@ fn npy(path: &str, blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
         )));
     }
     let header = String::from_utf8_lossy(blocks.exactly(length)?).into_owned();
+    // What is shown of the header must stay on one line.
+    let header: String = header.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let kind = quoted(&header, "descr").ok_or_else(|| {
         wrong("the NumPy array is of records; expected one dimension of integers".into())
     })?;
@@ -284,7 +286,7 @@ fn npy(path: &str, blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
         numbers.push(number);
         Ok(())
     };
-    let (order, what) = kind.split_at(1.min(kind.len()));
+    let (order, what) = kind.split_at_checked(1).unwrap_or_default();
     let little = match order {
         "<" | "|" => true,
         "=" => cfg!(target_endian = "little"),
@@ -431,6 +433,9 @@ mod tests {
             ("a.npy", with("{'descr': '<i4', 'shape': (2,)}", &[255; 8]), "element 0: -1"),
             ("a.npy", with("{'descr': '<u8', 'shape': (1,)}", &[1; 8]), "outside 0 to 4294967295"),
             ("a.npy", with("", b""), "records"),
+            ("a.npy", with("{'descr': '<\n4', 'shape': (1,)}", &[0; 4]), "'< 4'"),
+            ("a.npy", with("{'descr': '', 'shape': (1,)}", &[0; 4]), "''"),
+            ("a.npy", with("{'descr': 'é', 'shape': (1,)}", &[0; 4]), "not supported"),
         ] {
             let error = read(name, &bytes).unwrap_err();
             assert!(error.contains(part) && error.contains(name), "{error}");

@@ -136,7 +136,7 @@ fn read_sets_cut(
 
 /// Messages quote column names and ids, in which there may be newlines and other controls: those
 /// are shown by their escapes.
-fn on_one_line(error: Error) -> Error {
+pub(crate) fn on_one_line(error: Error) -> Error {
     match error {
         Error::Input { path, place, message } if message.contains(char::is_control) => {
             let mut shown = String::with_capacity(message.len() + 8);
@@ -160,7 +160,10 @@ fn open<'a>(
 ) -> Result<Box<dyn BlockReader + 'a>> {
     let format = options.format.unwrap_or_else(|| Format::of_path(path));
     let columns = Columns { column: options.column.clone(), id: options.id.clone() };
-    let lists = options.tokenizer == Tokenizer::Whitespace;
+    let records = match options.tokenizer {
+        Tokenizer::Whitespace => columnar::Kind::Tokens,
+        _ => columnar::Kind::Text,
+    };
     Ok(match format {
         Format::Lines => {
             for (option, given) in [("--column", &options.column), ("--id", &options.id)] {
@@ -184,9 +187,9 @@ fn open<'a>(
             Box::new(jsonl::Reader::new(source, columns, cut.bytes))
         }
         Format::Parquet => {
-            Box::new(columnar::parquet(path, bytes_read, &columns, lists, cut.rows)?)
+            Box::new(columnar::parquet(path, bytes_read, &columns, records, cut.rows)?)
         }
-        Format::Arrow => Box::new(columnar::arrow(path, bytes_read, &columns, lists, cut.rows)?),
+        Format::Arrow => Box::new(columnar::arrow(path, bytes_read, &columns, records, cut.rows)?),
     })
 }
 

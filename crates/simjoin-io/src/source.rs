@@ -52,6 +52,11 @@ impl Explain {
         &self.name
     }
 
+    /// Whether the bytes are decompressed on the way.
+    pub(crate) fn is_compressed(&self) -> bool {
+        self.compression != Compression::None
+    }
+
     /// An error of reading: the operating system's, or data that does not decompress.
     pub(crate) fn error(&self, error: io::Error) -> Error {
         let kind = match self.compression {

@@ -4,6 +4,7 @@
 //! threads, no `Result`. A kernel is a folder; each instruction-set [`tier`] of it is a file.
 
 pub mod bitmap;
+pub mod distance;
 pub mod intersect;
 pub mod overlap;
 pub mod prefetch;

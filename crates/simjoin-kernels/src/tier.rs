@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 pub enum Tier {
     /// No vector instructions.
     Scalar,
-    /// x86-64 with AVX2 and POPCNT: 256 bits.
+    /// x86-64 with AVX2, FMA and POPCNT: 256 bits.
     Avx2,
     /// x86-64 with AVX-512 F, BW, VL and VPOPCNTDQ: 512 bits.
     Avx512,
@@ -40,6 +40,7 @@ impl Tier {
             #[cfg(target_arch = "x86_64")]
             Tier::Avx2 => {
                 std::arch::is_x86_feature_detected!("avx2")
+                    && std::arch::is_x86_feature_detected!("fma")
                     && std::arch::is_x86_feature_detected!("popcnt")
             }
             #[cfg(target_arch = "x86_64")]

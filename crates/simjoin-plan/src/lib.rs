@@ -15,6 +15,7 @@ mod survey;
 mod technique;
 mod tile;
 mod units;
+mod vectors;
 
 pub use choose::{Choice, Means, choose, choose_for};
 pub use join::{Join, Order, Part};
@@ -26,3 +27,6 @@ pub use survey::{Survey, WIDTHS};
 pub use technique::{Cost, Prepared, Room, Span, Technique, Trace, Unit, Worker};
 pub use tile::{Tile, cut, passes};
 pub use units::{Ratios, Units};
+pub use vectors::{
+    PreparedVectors, VectorJoin, VectorRoom, VectorSurvey, VectorTechnique, VectorWorker,
+};

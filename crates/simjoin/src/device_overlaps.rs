@@ -126,9 +126,9 @@ impl Overlaps {
         let begin = Instant::now();
         let shape = self.shape(left, right);
         let mut device = self.begin(place, left, right)?;
-        control.expect(left.len() as u64);
+        control.begin(left.len() as u64);
         let join = join(&shape);
-        let mut sink = ordered.worker(&join, part);
+        let mut sink = ordered.worker(&join, part, Measure::Overlap);
         sink.begin(0);
         let go_on = |sets: u64| {
             control.advance(sets);

@@ -35,20 +35,20 @@ impl Control {
         (self.done.load(Ordering::Relaxed).min(total), total)
     }
 
-    /// Asks the join to end early; what it has found so far is incomplete.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
-    /// Sets how much work there is in all.
-    pub(crate) fn expect(&self, total: u64) {
+    /// Begins work of so many parts.
+    pub(crate) fn begin(&self, total: u64) {
         self.done.store(0, Ordering::Relaxed);
         self.total.store(total, Ordering::Relaxed);
     }
 
-    /// Some of it is done.
-    pub(crate) fn advance(&self, done: u64) {
-        self.done.fetch_add(done, Ordering::Relaxed);
+    /// Some parts are done.
+    pub(crate) fn advance(&self, parts: u64) {
+        self.done.fetch_add(parts, Ordering::Relaxed);
+    }
+
+    /// Asks the join to end early; what it has found so far is incomplete.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
     }
 
     /// Whether [`stop`](Self::stop) was called.
@@ -328,6 +328,9 @@ impl Plan {
         let on_cpu = end == End::Front;
         let Some(rest) = rest else { return self.run_lane(steps, crew, progress, sink) };
         let mut lane = Lane::default();
+        // The rest lies after what the CPU was given, and before what a device was.
+        let nearest = if on_cpu { steps.last() } else { steps.first() };
+        let technique = nearest.map(|step| step.choice.technique);
         let mut next = (!steps.is_empty()).then_some(steps);
         loop {
             let steps = match next.take() {
@@ -338,7 +341,7 @@ impl Plan {
                 None => {
                     let Some((tiles, work)) = rest.take(end) else { break };
                     rest.begin(end, work);
-                    let steps = self.steps(tiles.clone(), on_cpu, true);
+                    let steps = self.steps_beside(tiles.clone(), on_cpu, technique);
                     // What does not fit beside the other side fits the CPU alone.
                     if let Err(Error::Memory { .. }) = steps {
                         lane.left.extend(tiles);

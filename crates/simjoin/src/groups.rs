@@ -5,7 +5,7 @@
 
 use crate::count::Weights;
 use crate::driver::TileSink;
-use simjoin_core::{Bounds, PairSink, SetCollection, SetId, SetPair};
+use simjoin_core::{Bounds, PairSink, SetCollection, SetId, SetPair, VectorPair};
 use simjoin_plan::Join;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -32,6 +32,22 @@ impl Components {
 
     pub(crate) fn pairs(&self) -> u64 {
         self.pairs.load(Ordering::Relaxed)
+    }
+
+    /// Joins the components of pairs of rows, where each row is a set of its own.
+    pub(crate) fn unite(&self, pairs: &[VectorPair]) {
+        self.pairs.fetch_add(pairs.len() as u64, Ordering::Relaxed);
+        let mut parents = lock(&self.parents);
+        for pair in pairs {
+            unite(&mut parents, pair.probe, pair.build);
+        }
+    }
+
+    /// For each row, the smallest row of its component, where each row is a set of its own.
+    pub(crate) fn roots(self) -> Vec<u32> {
+        let mut parents = lock(&self.parents);
+        // The smallest is the root.
+        (0..parents.len() as SetId).map(|row| find(&mut parents, row)).collect()
     }
 
     /// For each row, the smallest row of its component.
@@ -74,15 +90,19 @@ impl PairSink for GroupSink<'_> {
         self.components.pairs.fetch_add(self.weights.rows(pairs), Ordering::Relaxed);
         let mut parents = lock(&self.components.parents);
         for pair in pairs {
-            let (a, b) = (find(&mut parents, pair.probe), find(&mut parents, pair.build));
-            // The smaller set becomes the root: deterministic, and halving keeps paths short.
-            parents[a.max(b) as usize] = a.min(b);
+            unite(&mut parents, pair.probe, pair.build);
         }
         ControlFlow::Continue(())
     }
 }
 
 impl TileSink for GroupSink<'_> {}
+
+fn unite(parents: &mut [SetId], one: SetId, other: SetId) {
+    let (a, b) = (find(parents, one), find(parents, other));
+    // The smaller set becomes the root: deterministic, and halving keeps paths short.
+    parents[a.max(b) as usize] = a.min(b);
+}
 
 fn find(parents: &mut [SetId], mut set: SetId) -> SetId {
     while parents[set as usize] != set {

@@ -135,6 +135,9 @@ impl Intersect {
             Way::Gpu(None) => return Ok(("auto", "chosen on the GPU")),
             Way::Cpu(None) => Method::of(tier, a, b),
         };
+        if a.is_empty() || b.is_empty() {
+            return Ok((method.name(), "a set is empty, so nothing is to be done"));
+        }
         Ok((
             method.name(),
             match method {

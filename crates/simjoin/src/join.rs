@@ -412,10 +412,11 @@ impl Join {
         let mut plan = self.plan_beside(self.limits.memory / 8)?;
         let work = plan.decide(&self.parts(left, right), false)?;
         let room = Room::within(self.limits.memory / 8, plan.threads());
-        let ordered = Ordered::new(self.predicate.measure(), room, take).in_any_order(work.both);
-        let ran = plan.run(work, control, |join, part| ordered.worker(join, part))?;
+        let measure = self.predicate.measure();
+        let ordered = Ordered::new(room, take).in_any_order(work.both);
+        let ran = plan.run(work, control, |join, part| ordered.worker(join, part, measure))?;
         if let Some(side) = self.itself(left, right) {
-            ordered.repeats(side, self.bounds(), control);
+            ordered.repeats(side, (self.bounds(), measure), control);
         }
         Ok(plan.report(ordered.pairs(), ran))
     }

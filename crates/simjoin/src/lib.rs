@@ -1,4 +1,4 @@
-//! Exact similarity joins for sets and text.
+//! Exact similarity joins for sets, text and vectors.
 //!
 //! Given one or two collections of sets, find **all** pairs whose similarity reaches a threshold.
 //! Thresholds are exact rational numbers and decisions are made in integers, so the answer is the
@@ -32,6 +32,8 @@
 //!
 //! [`Overlaps`] counts what all pairs have in common, without a threshold.
 //! [`Intersect`] is for two single sets of up to hundreds of millions of numbers.
+//! [`VectorJoin`] is the same for vectors: all pairs within a Euclidean distance, or of at least a
+//! cosine.
 
 #![forbid(unsafe_code)]
 
@@ -50,6 +52,7 @@ mod simulated;
 mod size;
 mod stage;
 mod units;
+mod vectors;
 
 pub use device_overlaps::GPU_OVERLAP_TECHNIQUES;
 pub use driver::Control;
@@ -60,11 +63,12 @@ pub use join::{
 };
 pub use overlaps::{OVERLAP_TECHNIQUES, Overlaps, OverlapsReport};
 pub use simjoin_core::{
-    Bounds, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side, Threshold,
-    prepare,
+    Bounds, Elements, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side,
+    Threshold, VectorCollection, VectorMeasure, VectorPredicate, prepare,
 };
 pub use simjoin_cpu::ascending;
 pub use simjoin_gpu::{Device, DeviceInfo, devices};
 pub use simjoin_plan::Trace;
 pub use simulated::VARIABLE as SIMULATED_GPU;
 pub use size::bytes as parse_bytes;
+pub use vectors::{PreparedVectorJoin, VECTOR_TECHNIQUES, VectorJoin, VectorPlan, VectorReport};

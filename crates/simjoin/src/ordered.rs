@@ -42,7 +42,6 @@ impl Room {
 }
 
 pub(crate) struct Ordered<F> {
-    measure: Measure,
     /// Tiles may come in any order: nobody waits.
     any_order: bool,
     room: Room,
@@ -71,7 +70,7 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()>> State<F> {
 }
 
 impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
-    pub(crate) fn new(measure: Measure, room: Room, take: F) -> Self {
+    pub(crate) fn new(room: Room, take: F) -> Self {
         let state = State {
             take,
             flow: ControlFlow::Continue(()),
@@ -81,7 +80,7 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
             early_rows: 0,
         };
         let (state, turn) = (Mutex::new(state), Condvar::new());
-        Ordered { measure, any_order: false, room, state, turn }
+        Ordered { any_order: false, room, state, turn }
     }
 
     /// Passes tiles on as they come: for two that work at once, and neither waits for the other.
@@ -90,8 +89,18 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
         self
     }
 
-    pub(crate) fn worker<'a>(&'a self, join: &Join<'a>, part: Part) -> OrderedSink<'a, F> {
-        OrderedSink { ordered: self, join: *join, part, tile: 0, rows: Vec::new() }
+    pub(crate) fn worker<'a>(
+        &'a self,
+        join: &Join<'a>,
+        part: Part,
+        measure: Measure,
+    ) -> OrderedSink<'a, F> {
+        OrderedSink { rows: self.rows(), join: *join, part, measure }
+    }
+
+    /// A worker's rows on their way out.
+    pub(crate) fn rows(&self) -> RowSink<'_, F> {
+        RowSink { ordered: self, tile: 0, rows: Vec::new() }
     }
 
     pub(crate) fn pairs(&self) -> u64 {
@@ -102,14 +111,14 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
     pub(crate) fn repeats(
         &self,
         (sets, left_input): (&SetCollection, Side),
-        bounds: Bounds,
+        (bounds, measure): (Bounds, Measure),
         control: &Control,
     ) {
         let mut state = self.lock();
         let mut rows = Vec::new();
         for set in repeated_sets(sets, bounds) {
             let size = sets.size(set);
-            let similarity = self.measure.similarity(size, size, size);
+            let similarity = measure.similarity(size, size, size);
             for (at, &left) in sets.rows(set).iter().enumerate() {
                 for &right in &sets.rows(set)[at + 1..] {
                     rows.push(RowPair { left, right, overlap: size, similarity, left_input });
@@ -165,25 +174,24 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
     }
 }
 
-pub(crate) struct OrderedSink<'a, F> {
+/// The rows of one worker.
+pub(crate) struct RowSink<'a, F> {
     ordered: &'a Ordered<F>,
-    join: Join<'a>,
-    part: Part,
     tile: usize,
     rows: Vec<RowPair>,
 }
 
-impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> OrderedSink<'_, F> {
-    /// Takes rows as they are.
-    pub(crate) fn push_row(&mut self, row: RowPair) -> ControlFlow<()> {
-        self.rows.push(row);
-        if self.rows.len() >= self.ordered.room.buffer {
-            self.pass_on()?;
-        }
-        ControlFlow::Continue(())
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> RowSink<'_, F> {
+    pub(crate) fn begin(&mut self, tile: usize) {
+        self.tile = tile;
     }
 
-    fn pass_on(&mut self) -> ControlFlow<()> {
+    /// Takes a row.
+    pub(crate) fn push(&mut self, row: RowPair) -> ControlFlow<()> {
+        self.rows.push(row);
+        if self.rows.len() < self.ordered.room.buffer {
+            return ControlFlow::Continue(());
+        }
         let mut state = self.ordered.wait(self.tile);
         state.pass_on(&self.rows);
         self.rows.clear();
@@ -192,44 +200,8 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> OrderedSink<'_, F> {
         }
         state.flow
     }
-}
 
-impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> PairSink for OrderedSink<'_, F> {
-    fn wants_overlap(&self) -> bool {
-        true
-    }
-
-    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
-        let Join { probe: probes, build: builds, .. } = self.join;
-        let left_input = if self.part == Part::RightItself { Side::Right } else { Side::Left };
-        for &SetPair { probe, build, overlap } in pairs {
-            let similarity =
-                self.ordered.measure.similarity(probes.size(probe), builds.size(build), overlap);
-            for &a in probes.rows(probe) {
-                for &b in builds.rows(build) {
-                    let exchange = match self.part {
-                        Part::LeftItself | Part::RightItself => b < a,
-                        Part::LeftProbes => false,
-                        Part::RightProbes => true,
-                    };
-                    let (left, right) = if exchange { (b, a) } else { (a, b) };
-                    self.rows.push(RowPair { left, right, overlap, similarity, left_input });
-                    if self.rows.len() >= self.ordered.room.buffer {
-                        self.pass_on()?;
-                    }
-                }
-            }
-        }
-        ControlFlow::Continue(())
-    }
-}
-
-impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> TileSink for OrderedSink<'_, F> {
-    fn begin(&mut self, tile: usize) {
-        self.tile = tile;
-    }
-
-    fn end(&mut self) -> ControlFlow<()> {
+    pub(crate) fn end(&mut self) -> ControlFlow<()> {
         let mut state = self.ordered.lock();
         let early = !self.ordered.any_order && state.next != self.tile;
         if early && state.early_rows + self.rows.len() <= self.ordered.room.early {
@@ -246,7 +218,7 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> TileSink for OrderedSink<'_
     }
 }
 
-impl<F> Drop for OrderedSink<'_, F> {
+impl<F> Drop for RowSink<'_, F> {
     /// A worker that panics never ends its tile: nobody may go on waiting for it.
     fn drop(&mut self) {
         if std::thread::panicking() {
@@ -254,6 +226,57 @@ impl<F> Drop for OrderedSink<'_, F> {
             state.flow = ControlFlow::Break(());
             self.ordered.turn.notify_all();
         }
+    }
+}
+
+pub(crate) struct OrderedSink<'a, F> {
+    rows: RowSink<'a, F>,
+    join: Join<'a>,
+    part: Part,
+    measure: Measure,
+}
+
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> OrderedSink<'_, F> {
+    /// Takes a row as it is.
+    pub(crate) fn push_row(&mut self, row: RowPair) -> ControlFlow<()> {
+        self.rows.push(row)
+    }
+}
+
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> PairSink for OrderedSink<'_, F> {
+    fn wants_overlap(&self) -> bool {
+        true
+    }
+
+    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
+        let Join { probe: probes, build: builds, .. } = self.join;
+        let left_input = if self.part == Part::RightItself { Side::Right } else { Side::Left };
+        for &SetPair { probe, build, overlap } in pairs {
+            let similarity =
+                self.measure.similarity(probes.size(probe), builds.size(build), overlap);
+            for &a in probes.rows(probe) {
+                for &b in builds.rows(build) {
+                    let exchange = match self.part {
+                        Part::LeftItself | Part::RightItself => b < a,
+                        Part::LeftProbes => false,
+                        Part::RightProbes => true,
+                    };
+                    let (left, right) = if exchange { (b, a) } else { (a, b) };
+                    self.rows.push(RowPair { left, right, overlap, similarity, left_input })?;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> TileSink for OrderedSink<'_, F> {
+    fn begin(&mut self, tile: usize) {
+        self.rows.begin(tile);
+    }
+
+    fn end(&mut self) -> ControlFlow<()> {
+        self.rows.end()
     }
 }
 
@@ -283,10 +306,10 @@ mod tests {
     fn run(room: Room, take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send) -> u64 {
         let sets = collection();
         let join = join(&sets);
-        let ordered = Ordered::new(Measure::Jaccard, room, take);
+        let ordered = Ordered::new(room, take);
         std::thread::scope(|scope| {
             for tile in (0..8).rev() {
-                let mut sink = ordered.worker(&join, Part::LeftProbes);
+                let mut sink = ordered.worker(&join, Part::LeftProbes, Measure::Jaccard);
                 scope.spawn(move || {
                     sink.begin(tile as usize);
                     let pairs: Vec<SetPair> = (0..tile).map(|build| pair(tile, build)).collect();
@@ -335,16 +358,14 @@ mod tests {
         let sets = collection();
         let join = join(&sets);
         let ordered =
-            Ordered::new(Measure::Jaccard, Room { buffer: 1, early: 0 }, |_: &[RowPair]| {
-                ControlFlow::Continue(())
-            });
+            Ordered::new(Room { buffer: 1, early: 0 }, |_: &[RowPair]| ControlFlow::Continue(()));
         let (first, second) = std::thread::scope(|scope| {
-            let mut waiting = ordered.worker(&join, Part::LeftProbes);
+            let mut waiting = ordered.worker(&join, Part::LeftProbes, Measure::Jaccard);
             let second = scope.spawn(move || {
                 waiting.begin(1);
                 waiting.push(&[pair(1, 0)])
             });
-            let mut failing = ordered.worker(&join, Part::LeftProbes);
+            let mut failing = ordered.worker(&join, Part::LeftProbes, Measure::Jaccard);
             let first = scope.spawn(move || {
                 failing.begin(0);
                 panic!("on purpose");

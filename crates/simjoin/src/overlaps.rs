@@ -273,7 +273,7 @@ impl Overlaps {
         self.check()?;
         let shape = self.shape(left, right);
         let room = Room::within(self.memory / 8, self.pool_threads());
-        let ordered = Ordered::new(Measure::Overlap, room, take);
+        let ordered = Ordered::new(room, take);
         let part = if right.is_none() { Part::LeftItself } else { Part::LeftProbes };
         let join = join(&shape);
         let mut on_device = None;
@@ -285,7 +285,7 @@ impl Overlaps {
         }
         let on_cpu = || {
             self.run(&shape, control, || {
-                let mut sink = ordered.worker(&join, part);
+                let mut sink = ordered.worker(&join, part, Measure::Overlap);
                 let mut batch = Vec::with_capacity(BATCH);
                 let shape = &shape;
                 move |number: usize,
@@ -326,7 +326,7 @@ impl Overlaps {
         let mut report = on_device.map_or_else(on_cpu, Ok)?;
         if self.top.is_none() {
             if right.is_none() {
-                ordered.repeats((left, Side::Left), any_token()?, control);
+                ordered.repeats((left, Side::Left), (any_token()?, Measure::Overlap), control);
             }
             if !self.positive {
                 let _ = empty_pairs(left, right, control, |rows| ordered.rest(rows));
@@ -423,8 +423,9 @@ impl Overlaps {
             };
             let passes = shape.passes(plan);
             let (probes, builds) = (shape.probe.len() as u64, shape.build.len() as u64);
-            let counted = if shape.before { probes * (probes - 1) / 2 } else { probes * builds };
-            control.expect(probes * passes.len() as u64);
+            let counted =
+                if shape.before { probes * probes.saturating_sub(1) / 2 } else { probes * builds };
+            control.begin(probes * passes.len() as u64);
             let mut first = 0;
             for builds in &passes {
                 if control.stopped() {
@@ -677,6 +678,23 @@ mod tests {
                     // Each row's best come one after the other, the largest first.
                     rows.sort_by_key(|row| row.0);
                     prop_assert_eq!(rows, best_of(&left, right.as_ref(), top), "{}", technique);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_and_nothing_but_empty_rows() {
+        for left in [Rows::new(), vec![BTreeSet::new(); 3], vec![BTreeSet::from([1])]] {
+            for right in [None, Some(Rows::new()), Some(vec![BTreeSet::new(); 2])] {
+                let (l, r) = collections(&left, right.as_ref());
+                for technique in OVERLAP_TECHNIQUES {
+                    let overlaps = Overlaps::new().technique(technique).threads(2);
+                    let mut rows = found(&overlaps, &l, r.as_ref());
+                    rows.sort_unstable();
+                    assert_eq!(rows, expected(&left, right.as_ref()), "{technique}");
+                    assert!(found(&overlaps.clone().top(Some(2)), &l, r.as_ref()).is_empty());
+                    assert!(found(&overlaps.positive(true), &l, r.as_ref()).is_empty());
                 }
             }
         }

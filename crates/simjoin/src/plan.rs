@@ -212,6 +212,32 @@ impl Plan {
         self.steps_with(tiles, on_cpu, both, &units)
     }
 
+    /// What one side is to do with tiles beside those that it has done by a technique. A small tile shows
+    /// too little of itself for another choice.
+    pub(crate) fn steps_beside<'a>(
+        &self,
+        tiles: impl IntoIterator<Item = (Join<'a>, Part, Tile)>,
+        on_cpu: bool,
+        technique: Option<usize>,
+    ) -> Result<Vec<Step<'a>>> {
+        let Some(technique) = technique else { return self.steps(tiles, on_cpu, true) };
+        let (units, _) = units::units();
+        let threads = if on_cpu { self.threads() } else { ATTENDANTS };
+        let means = self.means(&units, threads, true);
+        let offered = self.techniques(on_cpu);
+        let mut steps = Vec::new();
+        for (join, part, tile) in tiles {
+            let choices = choose_for(&join, &tile, &[&*offered[technique]], &means)
+                .map_err(|error| self.with_sink(error, true))?;
+            steps.extend(choices.into_iter().map(|choice| {
+                let mut considered = vec![None; offered.len()];
+                considered[technique] = choice.considered[0];
+                Step { join, part, choice: Choice { technique, considered, ..choice }, on_cpu }
+            }));
+        }
+        Ok(steps)
+    }
+
     fn steps_with<'a>(
         &self,
         tiles: impl IntoIterator<Item = (Join<'a>, Part, Tile)>,

@@ -6,15 +6,16 @@
 //!
 //! Arrow IPC is read in its file and its stream format.
 
+use super::vectors::VectorRows;
 use super::{Columns, ipc_check};
-use crate::block::BlockBuilder;
+use crate::block::{BlockBuilder, BlockIds};
 use crate::dictionary::Place;
 use crate::pipeline::{Block, BlockReader};
 use crate::source::{Seekable, display_name, open_seekable};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    ArrowPrimitiveType, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type,
-    UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
     Array, ArrayRef, LargeStringArray, RecordBatch, RecordBatchReader, StringArray, StringViewArray,
@@ -33,6 +34,42 @@ use std::io::{self, BufReader, Read, Seek, SeekFrom};
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
+
+/// What the column of records is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Strings.
+    Text,
+    /// Strings, or lists of strings or integers.
+    Tokens,
+    /// Lists of floating-point numbers.
+    Vectors,
+}
+
+impl Kind {
+    fn fits(self, kind: &DataType) -> bool {
+        match self {
+            Kind::Text => is_text(kind),
+            Kind::Tokens => is_text(kind) || is_list(kind),
+            Kind::Vectors => match kind {
+                DataType::List(element)
+                | DataType::LargeList(element)
+                | DataType::FixedSizeList(element, _) => {
+                    matches!(element.data_type(), DataType::Float32 | DataType::Float64)
+                }
+                _ => false,
+            },
+        }
+    }
+
+    fn expected(self) -> &'static str {
+        match self {
+            Kind::Text => "strings",
+            Kind::Tokens => "strings, or lists of strings or integers",
+            Kind::Vectors => "lists of 32-bit or 64-bit floating-point numbers",
+        }
+    }
+}
 
 /// Reads the wanted columns of decoded batches.
 pub(crate) struct Reader<'a> {
@@ -100,13 +137,13 @@ fn choose(
     format: &'static str,
     schema: &Schema,
     columns: &Columns,
-    lists: bool,
+    records: Kind,
 ) -> Result<(Wanted, Vec<usize>)> {
     let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
     let (column, id) = columns.find(name, &names)?;
     let kind = schema.field(column).data_type();
-    if !(is_text(kind) || lists && is_list(kind)) {
-        let expected = if lists { "strings, or lists of strings or integers" } else { "strings" };
+    if !records.fits(kind) {
+        let expected = records.expected();
         return Err(Error::input(
             name,
             "",
@@ -165,7 +202,7 @@ pub(crate) fn parquet<'a>(
     path: &str,
     bytes: &'a AtomicU64,
     columns: &Columns,
-    lists: bool,
+    records: Kind,
     block_rows: usize,
 ) -> Result<Reader<'a>> {
     let name = display_name(path);
@@ -181,7 +218,7 @@ pub(crate) fn parquet<'a>(
     })
     .map_err(|reason| broken(&reason))?;
     check_parquet_metadata(builder.metadata(), input.length).map_err(|reason| broken(&reason))?;
-    let (wanted, projection) = choose(name, "Parquet", builder.schema(), columns, lists)?;
+    let (wanted, projection) = choose(name, "Parquet", builder.schema(), columns, records)?;
     let expected_rows = u64::try_from(builder.metadata().file_metadata().num_rows()).ok();
     let mask = ProjectionMask::roots(builder.parquet_schema(), projection);
     let builder = builder.with_projection(mask).with_batch_size(block_rows);
@@ -248,7 +285,7 @@ pub(crate) fn arrow<'a>(
     path: &str,
     bytes: &'a AtomicU64,
     columns: &Columns,
-    lists: bool,
+    records: Kind,
     block_rows: usize,
 ) -> Result<Reader<'a>> {
     let name = display_name(path);
@@ -270,7 +307,7 @@ pub(crate) fn arrow<'a>(
         schema.map_err(|error| error.to_string())
     };
     let schema = decode(open_schema).map_err(|reason| broken(&reason))?;
-    let (wanted, projection) = choose(name, "Arrow", &schema, columns, lists)?;
+    let (wanted, projection) = choose(name, "Arrow", &schema, columns, records)?;
     input.file.seek(SeekFrom::Start(0)).map_err(|error| Error::io(name, error))?;
     let counter = (!input.counted).then_some(bytes);
     let file =
@@ -366,8 +403,9 @@ impl<'a> Reader<'a> {
     }
 }
 
-impl BlockReader for Reader<'_> {
-    fn next_block(&mut self) -> Result<Option<Box<dyn Block>>> {
+impl Reader<'_> {
+    /// The next rows, and the number of the first.
+    fn next_rows(&mut self) -> Result<Option<ColumnBlock>> {
         let batch = loop {
             match self.batch.take() {
                 Some(batch) if batch.num_rows() > 0 => break batch,
@@ -396,7 +434,24 @@ impl BlockReader for Reader<'_> {
         };
         self.rows += rows as u64;
         self.batch = Some(batch.slice(rows, batch.num_rows() - rows));
-        Ok(Some(Box::new(block)))
+        Ok(Some(block))
+    }
+
+    /// Adds the next vectors, and ids where they are wanted; false at the end.
+    pub(crate) fn next_vectors(
+        &mut self,
+        rows: &mut VectorRows,
+        ids: &mut BlockIds,
+    ) -> Result<bool> {
+        let Some(block) = self.next_rows()? else { return Ok(false) };
+        block.vectors(rows, ids)?;
+        Ok(true)
+    }
+}
+
+impl BlockReader for Reader<'_> {
+    fn next_block(&mut self) -> Result<Option<Box<dyn Block>>> {
+        Ok(self.next_rows()?.map(|block| Box::new(block) as _))
     }
 
     fn place(&self) -> Place {
@@ -408,6 +463,79 @@ struct ColumnBlock {
     batch: RecordBatch,
     first_row: u64,
     wanted: Arc<Wanted>,
+}
+
+impl ColumnBlock {
+    fn vectors(&self, rows: &mut VectorRows, ids: &mut BlockIds) -> Result<()> {
+        let wanted = &self.wanted;
+        let (column, name) = (self.batch.column(wanted.column.0), &wanted.column.1);
+        let changes = || wanted.corrupt("a column changes its type within the file");
+        let nulls = column.logical_nulls();
+        let (ends, elements) = list_parts(column).ok_or_else(changes)?;
+        let element_nulls = elements.logical_nulls();
+        for row in 0..self.batch.num_rows() {
+            let place = self.first_row + row as u64;
+            let range = ends[row]..ends[row + 1];
+            if is_null(nulls.as_ref(), row) {
+                let message = format!("null in column `{name}`; a list of numbers was expected");
+                return Err(wanted.error(place, message));
+            }
+            if range.start > range.end || range.end > elements.len() {
+                return Err(wanted.corrupt("a list lies outside its elements"));
+            }
+            if range.clone().any(|element| is_null(element_nulls.as_ref(), element)) {
+                let message = format!("null in a list of column `{name}`; numbers were expected");
+                return Err(wanted.error(place, message));
+            }
+            let added = match elements.data_type() {
+                DataType::Float32 => {
+                    rows.add_f32(&elements.as_primitive::<Float32Type>().values()[range])
+                }
+                DataType::Float64 => {
+                    rows.add_f64(&elements.as_primitive::<Float64Type>().values()[range])
+                }
+                _ => return Err(changes()),
+            };
+            added.map_err(|message| wanted.error(place, message))?;
+        }
+        let Some((at, name)) = &wanted.id else { return Ok(()) };
+        let column = self.batch.column(*at);
+        let (values, nulls) = (Values::of(column).ok_or_else(changes)?, column.logical_nulls());
+        let mut digits = itoa::Buffer::new();
+        for row in 0..self.batch.num_rows() {
+            let place = self.first_row + row as u64;
+            if is_null(nulls.as_ref(), row) {
+                return Err(wanted.error(place, format!("null in id column `{name}`")));
+            }
+            let id = values.get(row, &mut digits);
+            ids.integers &= values.are_integers() && id.parse::<i64>().is_ok();
+            ids.text.push_str(id);
+            ids.ends.push(ids.text.len());
+            ids.places.push(place);
+        }
+        Ok(())
+    }
+}
+
+/// Where lists end, the start of the first before them, and the elements of all.
+fn list_parts(column: &ArrayRef) -> Option<(Vec<usize>, &ArrayRef)> {
+    Some(match column.data_type() {
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            (list.value_offsets().iter().map(|&end| end as usize).collect(), list.values())
+        }
+        DataType::LargeList(_) => {
+            let list = column.as_list::<i64>();
+            (list.value_offsets().iter().map(|&end| end as usize).collect(), list.values())
+        }
+        DataType::FixedSizeList(_, size) => {
+            let list = column.as_fixed_size_list();
+            let size = usize::try_from(*size).ok()?;
+            let first = list.value_offset_at(0);
+            ((0..=list.len()).map(|row| first + row * size).collect(), list.values())
+        }
+        _ => return None,
+    })
 }
 
 impl Block for ColumnBlock {
@@ -480,22 +608,8 @@ enum Records<'a> {
 
 impl<'a> Records<'a> {
     fn of(column: &'a ArrayRef) -> Option<Self> {
-        let (ends, elements): (Vec<usize>, &'a ArrayRef) = match column.data_type() {
-            DataType::List(_) => {
-                let list = column.as_list::<i32>();
-                (list.value_offsets().iter().map(|&end| end as usize).collect(), list.values())
-            }
-            DataType::LargeList(_) => {
-                let list = column.as_list::<i64>();
-                (list.value_offsets().iter().map(|&end| end as usize).collect(), list.values())
-            }
-            DataType::FixedSizeList(_, size) => {
-                let list = column.as_fixed_size_list();
-                let size = usize::try_from(*size).ok()?;
-                let first = list.value_offset_at(0);
-                ((0..=list.len()).map(|row| first + row * size).collect(), list.values())
-            }
-            _ => return Values::of(column).map(Records::Text),
+        let Some((ends, elements)) = list_parts(column) else {
+            return Values::of(column).map(Records::Text);
         };
         // A slice of a batch shares all elements of the batch; only its own are looked at.
         let (first, last) = (*ends.first()?, *ends.last()?);

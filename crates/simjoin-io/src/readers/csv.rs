@@ -169,7 +169,7 @@ impl Block for CsvBlock {
 }
 
 /// Splits text into records, one after another into the same buffers.
-struct Records<'a> {
+pub(crate) struct Records<'a> {
     input: BufReader<Source<'a>>,
     explain: Explain,
     core: csv_core::Reader,
@@ -180,7 +180,7 @@ struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    fn new(source: Source<'a>, delimiter: u8) -> Self {
+    pub(crate) fn new(source: Source<'a>, delimiter: u8) -> Self {
         let explain = source.explain();
         Records {
             input: BufReader::with_capacity(256 * 1024, source),
@@ -194,18 +194,18 @@ impl<'a> Records<'a> {
     }
 
     /// How many fields the record has.
-    fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.width
     }
 
     /// A field of the record.
-    fn field(&self, at: usize) -> &[u8] {
+    pub(crate) fn field(&self, at: usize) -> &[u8] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.fields[start..self.ends[at]]
     }
 
     /// Moves to the next record: the line it starts on, or nothing at the end.
-    fn next(&mut self) -> Result<Option<u64>> {
+    pub(crate) fn next(&mut self) -> Result<Option<u64>> {
         if !self.skip_line_ends()? {
             return Ok(None);
         }

@@ -8,6 +8,7 @@ pub(crate) mod csv;
 pub(crate) mod ipc_check;
 pub(crate) mod jsonl;
 pub(crate) mod lines;
+pub(crate) mod vectors;
 
 use simjoin_core::{Error, Result};
 

@@ -69,11 +69,9 @@ impl<'a> ColumnWriter<'a> {
             let kind = if key.is_integers() { DataType::Int64 } else { DataType::Utf8 };
             fields.push(Field::new(key.name, kind, false));
         }
-        if layout.overlap {
-            fields.push(Field::new("overlap", DataType::Int64, false));
-        }
-        if layout.similarity {
-            fields.push(Field::new("similarity", DataType::Float64, false));
+        for &name in layout.measures.names() {
+            let kind = if name == "overlap" { DataType::Int64 } else { DataType::Float64 };
+            fields.push(Field::new(name, kind, false));
         }
         if layout.inputs {
             fields.push(Field::new("left_input", DataType::Utf8, false));
@@ -111,11 +109,11 @@ impl<'a> ColumnWriter<'a> {
             key_column(&self.layout.keys[0], rows.iter().map(|row| (row.left_input, row.left)))?,
             key_column(&self.layout.keys[1], rows.iter().map(|row| (Side::Right, row.right)))?,
         ];
-        if self.layout.overlap {
+        if self.layout.measures.overlap() {
             let overlaps = rows.iter().map(|row| i64::from(row.overlap));
             columns.push(Arc::new(Int64Array::from_iter_values(overlaps)));
         }
-        if self.layout.similarity {
+        if self.layout.measures.score() {
             let similarities = rows.iter().map(|row| row.similarity);
             columns.push(Arc::new(Float64Array::from_iter_values(similarities)));
         }

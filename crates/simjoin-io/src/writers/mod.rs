@@ -10,6 +10,9 @@
 //! | JSONL | number | string, or number when all ids were integers | number | number |
 //! | Parquet, Arrow | Int64 | Utf8, or Int64 when all ids were integers | Int64 | Float64 |
 //!
+//! [`PairWriter::create_distances`] writes rows of `left, right, distance` for vectors; distances look as
+//! similarities do.
+//!
 //! [`PairWriter::create_with_itself`] adds a column `left_input`, text in every format: the input
 //! that the row in `left` belongs to, `left` or `right`.
 //!
@@ -143,11 +146,45 @@ impl LinesWriter {
 pub(crate) struct Layout<'a> {
     /// The two columns that name rows.
     keys: [Key<'a>; 2],
-    /// Whether the overlap follows, and after it the similarity.
-    overlap: bool,
-    similarity: bool,
+    /// What is said about a pair.
+    measures: Measures,
     /// Whether the input of the left row follows.
     inputs: bool,
+}
+
+/// What is said about a pair, beside its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measures {
+    /// Nothing.
+    None,
+    /// Overlap and similarity.
+    Sets,
+    /// The overlap alone.
+    Overlap,
+    /// The distance.
+    Distance,
+}
+
+impl Measures {
+    /// The names of the columns.
+    fn names(self) -> &'static [&'static str] {
+        match self {
+            Measures::None => &[],
+            Measures::Sets => &["overlap", "similarity"],
+            Measures::Overlap => &["overlap"],
+            Measures::Distance => &["distance"],
+        }
+    }
+
+    /// Whether the overlap is said.
+    fn overlap(self) -> bool {
+        matches!(self, Measures::Sets | Measures::Overlap)
+    }
+
+    /// Whether a similarity or a distance is said.
+    fn score(self) -> bool {
+        matches!(self, Measures::Sets | Measures::Distance)
+    }
 }
 
 /// A column that names rows.
@@ -185,7 +222,19 @@ impl<'a> PairWriter<'a> {
         right: Option<&'a Ids>,
     ) -> Result<Self> {
         let keys = [Key::new("left", left), Key::new("right", right)];
-        let layout = Layout { keys, overlap: true, similarity: true, inputs: false };
+        let layout = Layout { keys, measures: Measures::Sets, inputs: false };
+        Ok(PairWriter(RowWriter::create(path, layout)?))
+    }
+
+    /// Starts an output of pairs of vectors with their distances, which are what
+    /// [`RowPair::similarity`] holds, as [`create`](Self::create) does.
+    pub fn create_distances(
+        path: Option<&str>,
+        left: Option<&'a Ids>,
+        right: Option<&'a Ids>,
+    ) -> Result<Self> {
+        let keys = [Key::new("left", left), Key::new("right", right)];
+        let layout = Layout { keys, measures: Measures::Distance, inputs: false };
         Ok(PairWriter(RowWriter::create(path, layout)?))
     }
 
@@ -200,7 +249,7 @@ impl<'a> PairWriter<'a> {
             return Err(Error::Config("one input has ids and the other has none".into()));
         }
         let keys = [Key { name: "left", ids: [left, right] }, Key::new("right", right)];
-        let layout = Layout { keys, overlap: true, similarity: true, inputs: true };
+        let layout = Layout { keys, measures: Measures::Sets, inputs: true };
         Ok(PairWriter(RowWriter::create(path, layout)?))
     }
 
@@ -211,7 +260,7 @@ impl<'a> PairWriter<'a> {
         right: Option<&'a Ids>,
     ) -> Result<Self> {
         let keys = [Key::new("left", left), Key::new("right", right)];
-        let layout = Layout { keys, overlap: true, similarity: false, inputs: false };
+        let layout = Layout { keys, measures: Measures::Overlap, inputs: false };
         Ok(PairWriter(RowWriter::create(path, layout)?))
     }
 
@@ -237,7 +286,7 @@ impl<'a> GroupWriter<'a> {
     /// Starts an output, as [`PairWriter::create`] does.
     pub fn create(path: Option<&str>, ids: Option<&'a Ids>) -> Result<Self> {
         let keys = [Key::new("row", ids), Key::new("group", ids)];
-        let layout = Layout { keys, overlap: false, similarity: false, inputs: false };
+        let layout = Layout { keys, measures: Measures::None, inputs: false };
         Ok(GroupWriter { rows: RowWriter::create(path, layout)?, next: 0, buffer: Vec::new() })
     }
 

@@ -5,7 +5,7 @@
 //! table.
 
 use super::target::Target;
-use super::{Layout, OutputFormat};
+use super::{Layout, Measures, OutputFormat};
 use crate::ids::Ids;
 use simjoin_core::RowPair;
 use std::io::{self, Write};
@@ -20,8 +20,7 @@ pub(super) struct TextWriter<'a> {
     left: [Key<'a>; 2],
     right: Key<'a>,
     style: Style,
-    overlap: bool,
-    similarity: bool,
+    measures: Measures,
     inputs: bool,
     numbers: Numbers,
 }
@@ -29,7 +28,8 @@ pub(super) struct TextWriter<'a> {
 enum Style {
     /// Values between this byte.
     Delimited(u8),
-    /// What stands before each value, and at the end of a row.
+    /// What stands before each value (both keys, overlap, similarity or distance, input), and at the end
+    /// of a row.
     Json([Vec<u8>; 5], &'static [u8]),
 }
 
@@ -48,10 +48,11 @@ impl<'a> TextWriter<'a> {
     /// Prepares the header; it goes out with the first rows.
     pub(super) fn new(target: Target, format: OutputFormat, layout: &Layout<'a>) -> Self {
         let [left, right] = &layout.keys;
-        let names = [left.name, right.name, "overlap", "similarity", "left_input"];
+        let score = if layout.measures == Measures::Distance { "distance" } else { "similarity" };
         let mut buffer = Vec::with_capacity(BUFFER_BYTES + (64 << 10));
         let style = match format {
             OutputFormat::Jsonl => {
+                let names = [left.name, right.name, "overlap", score, "left_input"];
                 let before = |at: usize| {
                     format!("{}\"{}\":", if at == 0 { '{' } else { ',' }, names[at]).into_bytes()
                 };
@@ -59,13 +60,11 @@ impl<'a> TextWriter<'a> {
             }
             _ => {
                 let delimiter = if format == OutputFormat::Csv { "," } else { "\t" };
-                let columns = match (layout.overlap, layout.similarity, layout.inputs) {
-                    (false, ..) => 2,
-                    (true, false, _) => 3,
-                    (true, true, false) => 4,
-                    (true, true, true) => 5,
-                };
-                let names = &names[..columns];
+                let mut names = vec![left.name, right.name];
+                names.extend(layout.measures.names());
+                if layout.inputs {
+                    names.push("left_input");
+                }
                 buffer.extend_from_slice(names.join(delimiter).as_bytes());
                 buffer.push(b'\n');
                 Style::Delimited(delimiter.as_bytes()[0])
@@ -87,14 +86,13 @@ impl<'a> TextWriter<'a> {
             left.ids.map(|ids| key(ids, left.is_integers())),
             key(right.ids[0], right.is_integers()),
         );
-        let Layout { overlap, similarity, inputs, .. } = *layout;
+        let Layout { measures, inputs, .. } = *layout;
         let numbers = Numbers::new();
-        TextWriter { target, buffer, left, right, style, overlap, similarity, inputs, numbers }
+        TextWriter { target, buffer, left, right, style, measures, inputs, numbers }
     }
 
     pub(super) fn write(&mut self, rows: &[RowPair]) -> io::Result<()> {
-        let TextWriter { target, buffer, left, right, style, overlap, similarity, inputs, numbers } =
-            self;
+        let TextWriter { target, buffer, left, right, style, measures, inputs, numbers } = self;
         for row in rows {
             let left = &left[row.left_input as usize];
             match style {
@@ -102,11 +100,11 @@ impl<'a> TextWriter<'a> {
                     push_key(buffer, left, row.left, *delimiter);
                     buffer.push(*delimiter);
                     push_key(buffer, right, row.right, *delimiter);
-                    if *overlap {
+                    if measures.overlap() {
                         buffer.push(*delimiter);
                         push_number(buffer, row.overlap);
                     }
-                    if *similarity {
+                    if measures.score() {
                         buffer.push(*delimiter);
                         numbers.push(buffer, row.similarity);
                     }
@@ -121,11 +119,11 @@ impl<'a> TextWriter<'a> {
                     push_key(buffer, left, row.left, 0);
                     buffer.extend_from_slice(&before[1]);
                     push_key(buffer, right, row.right, 0);
-                    if *overlap {
+                    if measures.overlap() {
                         buffer.extend_from_slice(&before[2]);
                         push_number(buffer, row.overlap);
                     }
-                    if *similarity {
+                    if measures.score() {
                         buffer.extend_from_slice(&before[3]);
                         numbers.push(buffer, row.similarity);
                     }

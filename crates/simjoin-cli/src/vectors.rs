@@ -1,0 +1,330 @@
+//! What does `simjoin vectors` mean, and how does it go?
+//!
+//! read → prepare → join → write, each phase timed and shown. What is wrong with the options alone is found
+//! before a file is opened.
+
+use crate::explain::{duration, grouped};
+use crate::flags::VectorsFlags;
+use crate::progress::{BYTES, PARTS, watch};
+use crate::run::{Interrupt, pool};
+use crate::settings::{Answer, bytes, cores, is_special, number_of_threads};
+use crate::stats::Seconds;
+use serde_json::json;
+use simjoin::{
+    Elements, Error, PreparedVectorJoin, Result, VectorCollection, VectorJoin, VectorPredicate,
+    VectorReport,
+};
+use simjoin_io::{
+    GroupWriter, Ids, OutputFormat, PairWriter, ReadVectors, VectorFormat, VectorOptions,
+    WholeFile, read_vectors,
+};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A run, resolved.
+#[derive(Debug)]
+pub struct Settings {
+    left: String,
+    right: Option<String>,
+    read: VectorOptions,
+    join: VectorJoin,
+    threads: usize,
+    answer: Answer,
+    /// `None` is standard output.
+    output: Option<String>,
+    stats: Option<String>,
+    explain: bool,
+    quiet: bool,
+}
+
+impl Settings {
+    pub fn of(flags: VectorsFlags) -> Result<Self> {
+        let predicate = match (&flags.predicate.within, &flags.predicate.cosine) {
+            (Some(text), _) => VectorPredicate::within(text)?,
+            (None, Some(text)) => VectorPredicate::cosine(text)?,
+            (None, None) => {
+                return Err(Error::Config("no threshold was given, such as --within 0.25".into()));
+            }
+        };
+        if matches!(flags.engine.as_str(), "gpu" | "hybrid") {
+            return Err(Error::Unavailable(
+                "vectors are joined on CPU cores so far; use --engine cpu".into(),
+            ));
+        }
+        let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
+        let mut join = VectorJoin::new(predicate).technique(&flags.technique);
+        if let Some(text) = &flags.memory {
+            join = join.memory(bytes("--memory", text)?);
+        }
+        join.check()?;
+        // Standard output by name is standard output.
+        let output = flags.output.filter(|path| path != "-");
+        if let Some(path) = output.as_ref().filter(|path| !is_special(path)) {
+            OutputFormat::of_path(path)?;
+        }
+        if flags.left == "-" && flags.right.as_deref() == Some("-") {
+            return Err(Error::Config(
+                "only one of the two inputs can be standard input (-)".into(),
+            ));
+        }
+        let format: Option<VectorFormat> = flags.format.as_deref().map(str::parse).transpose()?;
+        if format.is_none() {
+            for path in [Some(&flags.left), flags.right.as_ref()].into_iter().flatten() {
+                VectorFormat::of_path(path)?;
+            }
+        }
+        let answer = match (flags.count, flags.groups) {
+            (true, _) => Answer::Count,
+            (_, true) => Answer::Groups,
+            _ => Answer::Pairs,
+        };
+        Ok(Settings {
+            left: flags.left,
+            right: flags.right,
+            read: VectorOptions { format, column: flags.column, id: flags.id },
+            join,
+            threads,
+            answer,
+            output,
+            stats: flags.stats,
+            explain: flags.explain,
+            quiet: flags.quiet,
+        })
+    }
+
+    /// The size of the files to be read; 0 when one is standard input.
+    fn total_bytes(&self) -> u64 {
+        let size = |path: &String| std::fs::metadata(path).map_or(0, |file| file.len());
+        let sizes: Vec<u64> =
+            [Some(&self.left), self.right.as_ref()].into_iter().flatten().map(size).collect();
+        if sizes.contains(&0) { 0 } else { sizes.iter().sum() }
+    }
+}
+
+pub fn run(settings: &Settings) -> Result<()> {
+    let begin = Instant::now();
+    let mut seconds = Seconds::default();
+    let interrupt = Interrupt::install()?;
+    let (bytes, total) = (AtomicU64::new(0), settings.total_bytes());
+    let read = |path: &String| read_vectors(path, &settings.read, &bytes);
+    let (left, right) = watch(
+        settings.quiet,
+        "reading  ",
+        BYTES,
+        || (bytes.load(Ordering::Relaxed), total),
+        || Ok::<_, Error>((read(&settings.left)?, settings.right.as_ref().map(read).transpose()?)),
+    )?;
+    seconds.read = begin.elapsed();
+
+    let phase = Instant::now();
+    let sides = Sides::new(left, right);
+    let pool = pool(settings.threads)?;
+    let prepared = watch(
+        settings.quiet,
+        "preparing",
+        PARTS,
+        || (0, 0),
+        || pool.install(|| settings.join.prepare(&sides.left, sides.right.as_ref())),
+    )?;
+    seconds.prepare = phase.elapsed();
+
+    let estimate = settings.explain.then(|| pool.install(|| before(settings, &sides, &prepared)));
+    let phase = Instant::now();
+    interrupt.joining.store(true, Ordering::Relaxed);
+    // Outputs are opened before the join: a folder that does not exist should not cost one.
+    let stats = settings.stats.as_deref().map(WholeFile::create).transpose()?;
+    let mut writing = Duration::ZERO;
+    let report = watch(
+        settings.quiet,
+        "joining  ",
+        PARTS,
+        || interrupt.control.progress(),
+        || {
+            pool.install(|| match settings.answer {
+                Answer::Count => count(&prepared, &interrupt),
+                Answer::Groups => groups(settings, &sides, &prepared, &interrupt, &mut writing),
+                Answer::Pairs => pairs(settings, &sides, &prepared, &interrupt, &mut writing),
+            })
+        },
+    )?;
+    seconds.join = phase.elapsed().saturating_sub(writing);
+    seconds.write = writing;
+    seconds.total = begin.elapsed();
+    if let Some(estimate) = estimate {
+        eprintln!(
+            "found: {} pairs (estimated {}), {} verified in double precision, prepared in {}, joined in {}",
+            grouped(report.pairs),
+            estimate.map_or_else(|| "-".into(), |pairs| grouped(pairs as u64)),
+            grouped(report.candidates),
+            duration(seconds.prepare.as_secs_f64()),
+            duration(seconds.join.as_secs_f64()),
+        );
+    }
+    if let Some(file) = stats {
+        file.finish(document(&sides, &report, &prepared, &seconds).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// What is joined, and how its rows are named.
+struct Sides {
+    left: VectorCollection,
+    right: Option<VectorCollection>,
+    left_ids: Option<Ids>,
+    right_ids: Option<Ids>,
+}
+
+impl Sides {
+    /// Brings both sides to one precision.
+    fn new(left: ReadVectors, right: Option<ReadVectors>) -> Self {
+        let (mut left, left_ids) = (left.vectors, left.ids);
+        let (mut right, right_ids) =
+            right.map_or((None, None), |right| (Some(right.vectors), right.ids));
+        let is_wide = |side: &VectorCollection| matches!(side.elements(), Elements::F64(_));
+        if let Some(other) = right.take() {
+            let both = is_wide(&left) == is_wide(&other);
+            if !both {
+                left = left.widened();
+            }
+            right = Some(if both { other } else { other.widened() });
+        }
+        Sides { left, right, left_ids, right_ids }
+    }
+}
+
+/// Shows the plan; answers with the number of pairs that it expects.
+fn before(settings: &Settings, sides: &Sides, prepared: &PreparedVectorJoin<'_>) -> Option<f64> {
+    let plan = prepared.plan();
+    let mut text = String::new();
+    let rows = match &sides.right {
+        None => format!("{} vectors with themselves", grouped(sides.left.len() as u64)),
+        Some(right) => {
+            let (left, right) = (grouped(sides.left.len() as u64), grouped(right.len() as u64));
+            format!("{left} vectors with {right}")
+        }
+    };
+    let _ = writeln!(
+        text,
+        "join: {rows}, dimension {}, {}: {} pairs",
+        sides.left.dimension(),
+        settings.join.predicate(),
+        grouped(plan.compared as u64),
+    );
+    let mut considered = plan.considered.clone();
+    considered.sort_by(|a, b| {
+        let key = |seconds: Option<f64>| seconds.unwrap_or(f64::INFINITY);
+        key(a.1).total_cmp(&key(b.1))
+    });
+    for (name, seconds) in considered {
+        let seconds = seconds.map_or_else(|| "not possible".into(), duration);
+        let mark = if name == plan.technique { "  <- chosen" } else { "" };
+        let _ = writeln!(text, "  {name:<14} {seconds:>12}{mark}");
+    }
+    let _ = writeln!(text, "technique: {}: {}", plan.technique, plan.details);
+    let estimate = prepared.estimate_pairs();
+    let _ = writeln!(
+        text,
+        "expected: {} on {} {}",
+        estimate.map_or_else(
+            || "pairs not estimated by this technique".into(),
+            |pairs| format!("about {} pairs", grouped(pairs as u64))
+        ),
+        settings.threads,
+        if settings.threads == 1 { "thread" } else { "threads" },
+    );
+    eprint!("{text}");
+    estimate
+}
+
+fn count(prepared: &PreparedVectorJoin<'_>, interrupt: &Interrupt) -> Result<VectorReport> {
+    let report = prepared.count(&interrupt.control)?;
+    interrupt.check()?;
+    let mut stdout = std::io::stdout();
+    writeln!(stdout, "{}", report.pairs)
+        .and_then(|()| stdout.flush())
+        .map_err(|error| Error::io("standard output", error))?;
+    Ok(report)
+}
+
+fn groups(
+    settings: &Settings,
+    sides: &Sides,
+    prepared: &PreparedVectorJoin<'_>,
+    interrupt: &Interrupt,
+    writing: &mut Duration,
+) -> Result<VectorReport> {
+    let mut writer = GroupWriter::create(settings.output.as_deref(), sides.left_ids.as_ref())?;
+    let (labels, report) = prepared.groups(&interrupt.control)?;
+    interrupt.check()?;
+    let begin = Instant::now();
+    writer.write(&labels)?;
+    writer.finish()?;
+    *writing = begin.elapsed();
+    Ok(report)
+}
+
+fn pairs(
+    settings: &Settings,
+    sides: &Sides,
+    prepared: &PreparedVectorJoin<'_>,
+    interrupt: &Interrupt,
+    writing: &mut Duration,
+) -> Result<VectorReport> {
+    let right_ids = if sides.right.is_some() { &sides.right_ids } else { &sides.left_ids };
+    let output = settings.output.as_deref();
+    let mut writer =
+        PairWriter::create_distances(output, sides.left_ids.as_ref(), right_ids.as_ref())?;
+    let mut failure = None;
+    let report = prepared.pairs(&interrupt.control, |rows| {
+        let begin = Instant::now();
+        let result = writer.write(rows);
+        *writing += begin.elapsed();
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    if let Some(error) = failure {
+        return Err(error);
+    }
+    interrupt.check()?;
+    let begin = Instant::now();
+    writer.finish()?;
+    *writing += begin.elapsed();
+    Ok(report)
+}
+
+/// The document that `--stats` writes.
+fn document(
+    sides: &Sides,
+    report: &VectorReport,
+    prepared: &PreparedVectorJoin<'_>,
+    seconds: &Seconds,
+) -> String {
+    let right = sides.right.as_ref();
+    let document = json!({
+        "records": { "left": sides.left.len(), "right": right.map(VectorCollection::len) },
+        "dimension": sides.left.dimension(),
+        "pairs": report.pairs,
+        "candidates": report.candidates,
+        "engine": "cpu",
+        "technique": report.technique,
+        "details": prepared.plan().details,
+        "rotated": prepared.plan().rotated,
+        "threads": report.threads,
+        "seconds": {
+            "read": seconds.read.as_secs_f64(),
+            "prepare": seconds.prepare.as_secs_f64(),
+            "join": seconds.join.as_secs_f64(),
+            "write": seconds.write.as_secs_f64(),
+            "total": seconds.total.as_secs_f64(),
+        },
+    });
+    format!("{document:#}\n")
+}

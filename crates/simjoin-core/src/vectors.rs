@@ -1,0 +1,318 @@
+//! Which vectors are joined, and which pairs of them are wanted?
+//!
+//! A [`VectorCollection`] holds rows of one dimension, f32 or f64, as they were read: row numbers are
+//! those of the input. Every element is finite.
+//!
+//! # The predicate
+//!
+//! * [`VectorMeasure::Euclidean`]: `Σ(aᵢ−bᵢ)² ≤ ε·ε`. ε is the f64 nearest to the decimal text, squared and
+//!   rounded once; the sum is computed in f64 in the one order of `simjoin_kernels::distance`.
+//! * [`VectorMeasure::Cosine`]: `a·b ≥ T·√((a·a)·(b·b))`, with `a·b` in the same order, and each of the
+//!   three further operations rounded once. Rows that are equal have a cosine of exactly 1. A row
+//!   whose `a·a` is not between 10⁻¹⁵⁰ and 10¹⁵⁰ has no direction that f64 can tell, and is refused.
+//!
+//! So the answer is that of a plain loop over all pairs in f64, on every backend.
+
+use crate::{Error, Result};
+use std::fmt;
+
+/// The numbers of a collection, row after row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Elements {
+    /// Single precision.
+    F32(Vec<f32>),
+    /// Double precision.
+    F64(Vec<f64>),
+}
+
+impl Elements {
+    fn len(&self) -> usize {
+        match self {
+            Elements::F32(all) => all.len(),
+            Elements::F64(all) => all.len(),
+        }
+    }
+
+    /// The first element that is not finite.
+    fn first_not_finite(&self) -> Option<(usize, f64)> {
+        // Sums over pieces are quick to look at: they are finite only if all elements are.
+        fn find<T: Copy + Into<f64>>(all: &[T]) -> Option<(usize, f64)> {
+            for (piece, elements) in all.chunks(4096).enumerate() {
+                if elements.iter().map(|&x| x.into() * 0.0).sum::<f64>() == 0.0 {
+                    continue;
+                }
+                let at = elements.iter().position(|&x| !x.into().is_finite())?;
+                return Some((4096 * piece + at, elements[at].into()));
+            }
+            None
+        }
+        match self {
+            Elements::F32(all) => find(all),
+            Elements::F64(all) => find(all),
+        }
+    }
+}
+
+/// Vectors of one dimension.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorCollection {
+    name: String,
+    dimension: usize,
+    elements: Elements,
+}
+
+impl VectorCollection {
+    /// Takes the elements of all rows, one row after the other. The name is the one that messages use: a
+    /// file, say.
+    pub fn new(name: &str, dimension: usize, elements: Elements) -> Result<Self> {
+        let count = elements.len();
+        if dimension == 0 && count == 0 {
+            return Err(Error::input(
+                name,
+                "",
+                "the vectors have no dimension; expected at least 1",
+            ));
+        }
+        if dimension == 0 || !count.is_multiple_of(dimension) {
+            return Err(Error::input(
+                name,
+                "",
+                format!("{count} numbers are no whole number of vectors of dimension {dimension}"),
+            ));
+        }
+        if count / dimension > u32::MAX as usize {
+            return Err(Error::input(name, "", "more than 4,294,967,295 rows"));
+        }
+        if let Some((at, value)) = elements.first_not_finite() {
+            let what = if value.is_nan() { "NaN" } else { "infinite" };
+            return Err(Error::input(
+                name,
+                format!("row {} (counting from 0)", at / dimension),
+                format!("element {} is {what}; finite numbers were expected", at % dimension),
+            ));
+        }
+        Ok(VectorCollection { name: name.to_owned(), dimension, elements })
+    }
+
+    /// What messages call it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// How many elements a vector has.
+    pub fn dimension(&self) -> usize {
+        self.dimension
+    }
+
+    /// How many vectors there are.
+    pub fn len(&self) -> usize {
+        self.elements.len() / self.dimension
+    }
+
+    /// Whether there is no vector.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All elements.
+    pub fn elements(&self) -> &Elements {
+        &self.elements
+    }
+
+    /// Bytes of all elements.
+    pub fn bytes(&self) -> u64 {
+        match &self.elements {
+            Elements::F32(all) => 4 * all.len() as u64,
+            Elements::F64(all) => 8 * all.len() as u64,
+        }
+    }
+
+    /// The same vectors in double precision, which is exact.
+    pub fn widened(self) -> Self {
+        let elements = match self.elements {
+            Elements::F32(all) => Elements::F64(all.into_iter().map(f64::from).collect()),
+            wide => wide,
+        };
+        VectorCollection { elements, ..self }
+    }
+
+    /// A row in double precision.
+    pub fn row(&self, row: usize, out: &mut Vec<f64>) {
+        let range = row * self.dimension..(row + 1) * self.dimension;
+        out.clear();
+        match &self.elements {
+            Elements::F32(all) => out.extend(all[range].iter().map(|&x| f64::from(x))),
+            Elements::F64(all) => out.extend_from_slice(&all[range]),
+        }
+    }
+}
+
+/// How the nearness of two vectors is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VectorMeasure {
+    /// `√Σ(aᵢ−bᵢ)²`, at most the threshold.
+    Euclidean,
+    /// `a·b / (|a|·|b|)`, at least the threshold.
+    Cosine,
+}
+
+/// A measure together with the threshold that a pair must keep to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VectorPredicate {
+    measure: VectorMeasure,
+    threshold: f64,
+}
+
+impl VectorPredicate {
+    /// Pairs within a distance: 0, or a decimal between 10⁻¹⁵⁰ and 10¹⁵⁰, so that its square is a
+    /// number like any other.
+    pub fn within(text: &str) -> Result<Self> {
+        let wrong = |why: &str| {
+            Error::Config(format!(
+                "distance {text:?} {why}; expected a number from 0, such as 0.25"
+            ))
+        };
+        let threshold: f64 = number(text).ok_or_else(|| wrong("is not a number"))?;
+        if threshold < 0.0 {
+            return Err(wrong("is negative"));
+        }
+        if threshold != 0.0 && !(1e-150..=1e150).contains(&threshold) {
+            return Err(wrong("is not between 1e-150 and 1e150"));
+        }
+        // A minus before a zero says nothing.
+        Ok(VectorPredicate { measure: VectorMeasure::Euclidean, threshold: threshold.abs() })
+    }
+
+    /// Pairs of at least a cosine: a decimal from −1 to 1.
+    pub fn cosine(text: &str) -> Result<Self> {
+        let wrong = |why: &str| {
+            Error::Config(format!(
+                "cosine {text:?} {why}; expected a number from -1 to 1, such as 0.9"
+            ))
+        };
+        let threshold: f64 = number(text).ok_or_else(|| wrong("is not a number"))?;
+        if !(-1.0..=1.0).contains(&threshold) {
+            return Err(wrong("is out of range"));
+        }
+        Ok(VectorPredicate { measure: VectorMeasure::Cosine, threshold })
+    }
+
+    /// The measure.
+    pub fn measure(&self) -> VectorMeasure {
+        self.measure
+    }
+
+    /// The threshold.
+    pub fn threshold(&self) -> f64 {
+        self.threshold
+    }
+
+    /// What `Σ(aᵢ−bᵢ)²` must not exceed.
+    pub fn limit(&self) -> f64 {
+        self.threshold * self.threshold
+    }
+
+    /// The cosine of vectors with these products, as it is shown; see [`accepts`](Self::accepts).
+    pub fn cosine_of(ab: f64, aa: f64, bb: f64) -> f64 {
+        ab / (aa * bb).sqrt()
+    }
+
+    /// Whether vectors with these products, `a·b`, `a·a` and `b·b`, have the cosine.
+    pub fn accepts(&self, ab: f64, aa: f64, bb: f64) -> bool {
+        ab >= self.threshold * (aa * bb).sqrt()
+    }
+
+    /// Whether a vector with this `a·a` has a direction.
+    pub fn has_direction(aa: f64) -> bool {
+        (1e-150..=1e150).contains(&aa)
+    }
+}
+
+impl fmt::Display for VectorPredicate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.measure {
+            VectorMeasure::Euclidean => write!(f, "distance ≤ {}", self.threshold),
+            VectorMeasure::Cosine => write!(f, "cosine ≥ {}", self.threshold),
+        }
+    }
+}
+
+/// A decimal, with an exponent or without: no words, no spaces.
+fn number(text: &str) -> Option<f64> {
+    let plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
+    text.bytes().all(plain).then(|| text.parse().ok()).flatten().filter(|x: &f64| x.is_finite())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_checked_and_named() {
+        let new = |dimension, all: &[f32]| {
+            VectorCollection::new("f", dimension, Elements::F32(all.to_vec()))
+        };
+        let rows = new(2, &[1.0, 2.0, 3.0, 4.0]).unwrap();
+        assert_eq!((rows.len(), rows.dimension(), rows.bytes()), (2, 2, 16));
+        let mut row = Vec::new();
+        rows.widened().row(1, &mut row);
+        assert_eq!(row, [3.0, 4.0]);
+        for (dimension, all, message) in [
+            (
+                2,
+                vec![0.0, 1.0, f32::NAN, 0.0],
+                "f: row 1 (counting from 0): element 0 is NaN; finite numbers were expected",
+            ),
+            (
+                1,
+                vec![1.0, 2.0, f32::INFINITY],
+                "f: row 2 (counting from 0): element 0 is infinite; finite",
+            ),
+            (3, vec![0.0; 4], "f: 4 numbers are no whole number of vectors of dimension 3"),
+            (0, vec![], "f: the vectors have no dimension"),
+            (0, vec![1.0], "of dimension 0"),
+        ] {
+            let error = new(dimension, &all).unwrap_err().to_string();
+            assert!(error.contains(message), "{error}");
+        }
+        let mut many = vec![0.5; 3 * 10_000];
+        many[29_999] = f32::NEG_INFINITY;
+        let error = new(3, &many).unwrap_err().to_string();
+        assert!(error.contains("row 9999 (counting from 0): element 2 is infinite"), "{error}");
+        assert!(new(4, &[]).unwrap().is_empty());
+        let large = Elements::F64(vec![f64::MAX; 5000]);
+        assert!(VectorCollection::new("f", 1, large).is_ok());
+    }
+
+    #[test]
+    fn thresholds_are_numbers_in_range() {
+        assert_eq!(VectorPredicate::within("0.1").unwrap().limit(), 0.1 * 0.1);
+        assert_eq!(VectorPredicate::within("0").unwrap().limit(), 0.0);
+        assert_eq!(VectorPredicate::within("1e3").unwrap().threshold(), 1000.0);
+        assert_eq!(VectorPredicate::cosine("-0.5").unwrap().threshold(), -0.5);
+        for text in ["", "x", "NaN", "inf", "-1", "1e-200", "1e200", "1e400", " 1", "0,5"] {
+            let message = VectorPredicate::within(text).unwrap_err().to_string();
+            assert!(message.contains("such as 0.25"), "{message}");
+        }
+        for text in ["", "x", "1.01", "-1.5", "NaN", "infinity"] {
+            let message = VectorPredicate::cosine(text).unwrap_err().to_string();
+            assert!(message.contains("such as 0.9"), "{message}");
+        }
+    }
+
+    #[test]
+    fn equal_rows_have_a_cosine_of_one() {
+        let one = VectorPredicate::cosine("1").unwrap();
+        for aa in [2.0f64, 0.1, 3.7e-140, 1e149, 1.0 / 3.0, 6.02e23] {
+            assert!(VectorPredicate::has_direction(aa));
+            assert!(one.accepts(aa, aa, aa));
+            assert_eq!(VectorPredicate::cosine_of(aa, aa, aa), 1.0);
+        }
+        assert!(
+            !VectorPredicate::has_direction(0.0) && !VectorPredicate::has_direction(f64::INFINITY)
+        );
+        // 24 / (5·5) is the decimal 0.96.
+        assert!(VectorPredicate::cosine("0.96").unwrap().accepts(24.0, 25.0, 25.0));
+        assert!(!VectorPredicate::cosine("0.9600001").unwrap().accepts(24.0, 25.0, 25.0));
+    }
+}

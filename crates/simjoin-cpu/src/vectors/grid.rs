@@ -1,0 +1,354 @@
+//! Which cells of a grid can hold the partners of a cell?
+//!
+//! A grid of cells as wide as the distance, over the first one to three coordinates of the images:
+//! partners are in the same cell or a neighbouring one. Points are sorted by cell, so that three cells in a
+//! row are one stretch of memory, which is compared sixteen points at a time in all coordinates. Cells are
+//! visited in their order, and so are the rows of neighbours of each: a cursor a row finds them.
+//!
+//! # Flow
+//!
+//! ```text
+//! vectors ─ images ─ sort by cell ─ for each cell: rows of neighbouring cells ─ 16 points at a time ─ predicate
+//! ```
+//!
+//! In a self-join a cell looks only at the points after its own, and at the rows after its own.
+//!
+//! # Exactness
+//!
+//! Images of accepted pairs are within `√near` (see [`super::image`]), so in each coordinate as well; a cell is a little
+//! wider, so their cells differ by at most one in each. The rest is as with every filter on images.
+//!
+//! # Memory
+//!
+//! The images twice while they are sorted (4 bytes a coordinate), and 28 bytes a row.
+
+use super::image::Limits;
+use super::verify::{Finds, Verifier};
+use super::{Fit, bits};
+use rayon::prelude::*;
+use simjoin_core::{Error, Result, VectorSink};
+use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen};
+use simjoin_plan::{
+    PreparedVectors, VectorJoin, VectorRoom, VectorSurvey, VectorTechnique, VectorWorker,
+};
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+
+/// The technique `grid`.
+pub struct Grid {
+    pub(super) fit: Arc<Fit>,
+}
+
+/// Coordinates that cells are made of, at most.
+pub(super) const LAID: usize = 3;
+/// Coordinates of an image, at most: beyond, a grid over three of them leaves too much.
+pub(super) const MOST: usize = 64;
+/// Bits of a cell's place in one coordinate. Places begin at 1, so that none is before the first.
+const BITS: u32 = 21;
+/// Cells in one coordinate, at most.
+const CELLS: f64 = ((1u64 << BITS) - 4) as f64;
+/// Points in a piece, about.
+const PIECE: usize = 2048;
+
+impl VectorTechnique for Grid {
+    fn name(&self) -> &'static str {
+        "grid"
+    }
+
+    // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
+    fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
+        let cells = survey.cells.filter(|_| survey.telling)?;
+        let rows = survey.rows.0 + survey.rows.1;
+        let neighbours = 3f64.powi(survey.coordinates.min(LAID) as i32 - 1);
+        let pair = 0.1e-9 + survey.coordinates as f64 * 0.02e-9;
+        let sorting = 30e-9 * rows.max(2.0).log2() / 16.0;
+        Some(
+            rows * (sorting + survey.coordinates as f64 * 4e-9 + neighbours * 10e-9)
+                + survey.pairs * (cells * pair + survey.near_by_image * 0.3e-9),
+        )
+    }
+
+    fn memory_bytes(&self, join: &VectorJoin<'_>, threads: usize) -> u64 {
+        let m = self.fit.transform.coordinates() as u64;
+        let rows = join.probe.len() + if join.itself { 0 } else { join.build.len() };
+        rows as u64 * (8 * m + 28) + Verifier::memory_bytes(join) + (threads as u64) * (1 << 16)
+    }
+
+    fn prepare<'a>(
+        &self,
+        join: &VectorJoin<'a>,
+        _room: &VectorRoom,
+    ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        // What a cosine cannot be told of is found first.
+        let verifier = Verifier::new(join)?;
+        let transform = &self.fit.transform;
+        let m = transform.coordinates();
+        if m > MOST {
+            return Err(Error::Config(format!(
+                "technique grid is for up to {MOST} coordinates, and these vectors have {m}; use \
+                 --technique quantile"
+            )));
+        }
+        let (probes, longest) = transform.all_images(join.probe, m);
+        let other = (!join.itself).then(|| transform.all_images(join.build, m));
+        let longest = other.as_ref().map_or(longest, |(_, other)| longest.max(*other));
+        let limits = transform.limits(join, longest).ok_or_else(|| {
+            Error::Config(
+                "technique grid cannot tell these vectors apart in single precision: they are too far \
+                 from each other for the distance; use --technique nested-loop"
+                    .into(),
+            )
+        })?;
+        let laid = m.min(LAID);
+        let mut low = [f32::INFINITY; LAID];
+        let mut high = [f32::NEG_INFINITY; LAID];
+        let builds = other.as_ref().map_or(&[][..], |(images, _)| images);
+        for image in probes.chunks_exact(m).chain(builds.chunks_exact(m)) {
+            for (i, &x) in image[..laid].iter().enumerate() {
+                low[i] = low[i].min(x);
+                high[i] = high[i].max(x);
+            }
+        }
+        let least = f64::from(limits.near).sqrt() * (1.0 + 1e-6);
+        let width = std::array::from_fn(|i| {
+            let extent = f64::from(high[i]) - f64::from(low[i]);
+            if extent.is_finite() { least.max(extent / CELLS) } else { 1.0 }
+        });
+        let lay = Lay { laid, low, width };
+        let probe = Cells::new(&probes, m, &lay);
+        let build = other.map(|(images, _)| Cells::new(&images, m, &lay));
+        let mut pieces = Vec::new();
+        let mut first = 0;
+        for cell in 0..probe.len() {
+            if (probe.starts[cell + 1] - probe.starts[first]) as usize >= PIECE
+                || cell + 1 == probe.len()
+            {
+                pieces.push(first..cell + 1);
+                first = cell + 1;
+            }
+        }
+        Ok(Box::new(Laid { probe, build, limits, verifier, laid, pieces }))
+    }
+}
+
+/// Where cells are.
+struct Lay {
+    laid: usize,
+    low: [f32; LAID],
+    width: [f64; LAID],
+}
+
+impl Lay {
+    /// The cell of an image: the last coordinate in the lowest bits.
+    fn cell(&self, image: &[f32]) -> u64 {
+        (0..self.laid).fold(0, |cell, i| {
+            let place = (f64::from(image[i]) - f64::from(self.low[i])) / self.width[i];
+            cell << BITS | (place as u64 + 1)
+        })
+    }
+}
+
+/// One side of a join, sorted by cell.
+struct Cells {
+    /// The cells that hold a point, in order, and where their points start; one more at the end.
+    keys: Vec<u64>,
+    starts: Vec<u32>,
+    /// The row of each point.
+    rows: Vec<u32>,
+    /// Coordinate after coordinate, each as long as the stride.
+    points: Vec<f32>,
+    stride: usize,
+    coordinates: usize,
+}
+
+impl Cells {
+    fn new(images: &[f32], m: usize, lay: &Lay) -> Self {
+        let mut sorted: Vec<(u64, u32)> = images
+            .par_chunks_exact(m)
+            .enumerate()
+            .map(|(row, image)| (lay.cell(image), row as u32))
+            .collect();
+        sorted.par_sort_unstable();
+        let (mut keys, mut starts) = (Vec::new(), Vec::new());
+        for (at, (key, _)) in sorted.iter().enumerate() {
+            if keys.last() != Some(key) {
+                keys.push(*key);
+                starts.push(at as u32);
+            }
+        }
+        starts.push(sorted.len() as u32);
+        let rows: Vec<u32> = sorted.into_iter().map(|(_, row)| row).collect();
+        let stride = rows.len() + LANES;
+        let mut points = vec![NOWHERE; m * stride];
+        points.par_chunks_mut(stride).enumerate().for_each(|(i, column)| {
+            for (to, &row) in column.iter_mut().zip(&rows) {
+                *to = images[row as usize * m + i];
+            }
+        });
+        Cells { keys, starts, rows, points, stride, coordinates: m }
+    }
+
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// The first cell that is not before a key.
+    fn first(&self, key: u64) -> usize {
+        self.keys.partition_point(|&other| other < key)
+    }
+}
+
+/// A join with its grid.
+struct Laid<'a> {
+    probe: Cells,
+    /// `None` where it is the same.
+    build: Option<Cells>,
+    limits: Limits,
+    verifier: Verifier<'a>,
+    laid: usize,
+    /// Cells of each piece.
+    pieces: Vec<Range<usize>>,
+}
+
+impl Laid<'_> {
+    fn build(&self) -> &Cells {
+        self.build.as_ref().unwrap_or(&self.probe)
+    }
+
+    /// How far the rows of neighbours are: all of them, or those after the own one.
+    fn rows(&self) -> Vec<i64> {
+        let mut rows = vec![0i64];
+        for _ in 1..self.laid {
+            let wider = |row: i64| [-1, 0, 1].map(|step| (row + step) << BITS);
+            rows = rows.into_iter().flat_map(wider).collect();
+        }
+        if self.build.is_none() {
+            rows.retain(|&row| row > 0);
+        }
+        rows
+    }
+}
+
+impl PreparedVectors for Laid<'_> {
+    fn details(&self) -> String {
+        format!("{} cells in {} coordinates", self.build().len(), self.laid)
+    }
+
+    fn pieces(&self) -> usize {
+        self.pieces.len()
+    }
+
+    fn worker<'w>(&'w self) -> Box<dyn VectorWorker + 'w> {
+        Box::new(Walk {
+            of: self,
+            screen: Screen::best(),
+            finds: Finds::new(&self.verifier),
+            hits: Hits::default(),
+            rows: self.rows(),
+        })
+    }
+}
+
+struct Walk<'w> {
+    of: &'w Laid<'w>,
+    screen: Screen,
+    finds: Finds<'w, 'w>,
+    hits: Hits,
+    rows: Vec<i64>,
+}
+
+impl VectorWorker for Walk<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn VectorSink) -> Result<ControlFlow<()>> {
+        self.finds.begin(sink);
+        let of = self.of;
+        let (probe, build) = (&of.probe, of.build());
+        let (cells, rows) = (of.pieces[piece].clone(), self.rows.clone());
+        let key = |cell: usize, row: i64| probe.keys[cell].wrapping_add_signed(row);
+        // The first cell of each row of neighbours, and the first after it.
+        let mut cursors: Vec<(usize, usize)> = rows
+            .iter()
+            .map(|&row| {
+                let first = build.first(key(cells.start, row) - 1);
+                (first, first)
+            })
+            .collect();
+        for cell in cells {
+            let own = probe.starts[cell] as usize..probe.starts[cell + 1] as usize;
+            if of.build.is_none() {
+                let follows = probe.keys.get(cell + 1) == Some(&(probe.keys[cell] + 1));
+                let end = probe.starts[cell + 1 + usize::from(follows)] as usize;
+                self.stretch(&own, own.start..end, true);
+            }
+            for (&row, (first, after)) in rows.iter().zip(&mut cursors) {
+                let key = key(cell, row);
+                while build.keys.get(*first).is_some_and(|&other| other < key - 1) {
+                    *first += 1;
+                }
+                *after = (*after).max(*first);
+                while build.keys.get(*after).is_some_and(|&other| other <= key + 1) {
+                    *after += 1;
+                }
+                if first < after {
+                    let range = build.starts[*first] as usize..build.starts[*after] as usize;
+                    self.stretch(&own, range, false);
+                }
+            }
+            if self.finds.pass_on(sink).is_break() || sink.stopped() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(self.finds.end(sink))
+    }
+
+    fn candidates(&self) -> u64 {
+        self.finds.candidates()
+    }
+}
+
+impl Walk<'_> {
+    /// Compares the points of a cell with a stretch of points: with those after each where it is their
+    /// own.
+    fn stretch(&mut self, own: &Range<usize>, stretch: Range<usize>, after: bool) {
+        let (probe, build, limits) = (&self.of.probe, self.of.build(), self.of.limits);
+        let mut start = own.start;
+        while start < own.end {
+            let end = (start + LANES).min(own.end);
+            let count = end - start;
+            let chosen: [u32; LANES] = std::array::from_fn(|at| (start + at) as u32);
+            let mut at = if after { start } else { stretch.start };
+            while at < stretch.end {
+                let found = self.screen.direct(
+                    &probe.points,
+                    probe.stride,
+                    &chosen[..count],
+                    &build.points[at..],
+                    build.stride,
+                    build.coordinates,
+                    limits.near,
+                    &mut self.hits,
+                );
+                if found > 0 {
+                    for point in start..end {
+                        let mut mask = self.hits.masks[point - start];
+                        // What is beyond the stretch, or not after the point, is not meant.
+                        let room = stretch.end - at;
+                        if room < LANES {
+                            mask &= (1u16 << room) - 1;
+                        }
+                        if after && point >= at {
+                            mask &= u16::MAX.checked_shl((point - at + 1) as u32).unwrap_or(0);
+                        }
+                        let squares = &self.hits.squares[point - start];
+                        mask = self.finds.count_sure(mask, squares, limits.sure);
+                        for lane in bits(mask) {
+                            let sure = self.hits.squares[point - start][lane] <= limits.sure;
+                            self.finds.candidate(probe.rows[point], build.rows[at + lane], sure);
+                        }
+                    }
+                }
+                at += LANES;
+            }
+            start = end;
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! How are vectors joined on CPU cores?
+//!
+//! | technique | filter | file |
+//! | --- | --- | --- |
+//! | `nested-loop` | none but distances in f32, blocked | `nested_loop.rs` |
+//! | `quantile` | boxes of a multi-level quantile index, images | `quantile.rs` |
+//! | `grid` | cells as wide as the distance, images | `grid.rs` |
+//!
+//! What they share: `image.rs` (what filters look at, and how wrong that can be), `rotation.rs` (principal
+//! directions), `verify.rs` (from candidate to answer). [`VectorTechniques::new`] looks at a sample once, for all of
+//! them and for the choice between them.
+
+mod grid;
+mod image;
+mod nested_loop;
+mod quantile;
+mod rotation;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+pub use grid::Grid;
+pub use nested_loop::NestedLoop;
+pub use quantile::Quantile;
+
+use image::{Transform, draw};
+use simjoin_kernels::distance::LANES;
+use simjoin_plan::{VectorJoin, VectorSurvey, VectorTechnique};
+use std::sync::Arc;
+
+/// How the vectors of a join are looked at.
+pub struct Fit {
+    transform: Transform,
+    /// Coordinates that are compared first.
+    head: usize,
+}
+
+/// The techniques for a join, and what a sample says about it.
+pub struct VectorTechniques {
+    /// Every technique.
+    pub all: Vec<Box<dyn VectorTechnique>>,
+    /// What they estimate their costs from.
+    pub survey: VectorSurvey,
+}
+
+/// Rows that principal directions are taken from: more where more is to be told apart.
+const SAMPLE: usize = 1024;
+/// Rows whose pairs stand for all pairs.
+const PAIRED: usize = 512;
+/// Coordinates up to which all are compared first.
+const FEW: usize = 48;
+/// Coordinates that are compared first of more.
+const LEAST: usize = 32;
+
+impl VectorTechniques {
+    /// Looks at a sample of the rows.
+    pub fn new(join: &VectorJoin<'_>) -> Self {
+        let sample = draw(join, SAMPLE);
+        let transform = Transform::best(join, &sample);
+        let (survey, head) = survey(join, &transform, &sample);
+        let fit = Arc::new(Fit { transform, head });
+        let all: Vec<Box<dyn VectorTechnique>> = vec![
+            Box::new(Quantile { fit: fit.clone() }),
+            Box::new(Grid { fit }),
+            Box::new(NestedLoop),
+        ];
+        VectorTechniques { all, survey }
+    }
+
+    /// The technique that is estimated to take the least time within the memory, and its seconds on one
+    /// core.
+    pub fn cheapest(
+        &self,
+        join: &VectorJoin<'_>,
+        bytes: u64,
+        threads: usize,
+    ) -> Option<(&dyn VectorTechnique, f64)> {
+        let able = self.all.iter().filter(|one| one.memory_bytes(join, threads) <= bytes);
+        able.filter_map(|one| Some((&**one, one.cost(&self.survey)?)))
+            .min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+/// What the sample says, and how many coordinates to compare first.
+fn survey(
+    join: &VectorJoin<'_>,
+    transform: &Transform,
+    sample: &[Vec<f64>],
+) -> (VectorSurvey, usize) {
+    let m = transform.coordinates();
+    let rows = (join.probe.len() as f64, if join.itself { 0.0 } else { join.build.len() as f64 });
+    let n = sample.len().min(PAIRED);
+    let step = (sample.len() / n.max(1)).max(1);
+    let flat: Vec<f64> = sample.iter().step_by(step).take(n).flatten().copied().collect();
+    let d = join.dimension();
+    let mut images = vec![0f32; n * m];
+    // Rows that have no direction are told about later.
+    let drawn = simjoin_core::VectorCollection::new("sample", d, simjoin_core::Elements::F64(flat));
+    let longest = match drawn {
+        Ok(vectors) if n > 0 => transform.images(&vectors, 0..n, &mut images, m),
+        _ => 0.0,
+    };
+    let telling = longest.is_finite() && transform.is_telling(join, 2.0 * longest);
+    let near = transform.reach(join, longest).0;
+    let near = near * near;
+
+    let bounded = m.min(quantile::BOUNDED);
+    let builds = if join.itself { rows.0 } else { rows.1 };
+    let widths = panel_widths(&images, m, bounded, builds);
+
+    // Coordinates after which pairs are counted: multiples of eight, and all of them.
+    let stops: Vec<usize> = (1..=m).filter(|&i| i % 8 == 0 || i == m).collect();
+    let mut left = vec![0u64; stops.len()];
+    let (mut pairs, mut boxes, mut cells) = (0u64, 0u64, 0u64);
+    let laid = m.min(grid::LAID);
+    let width = near.sqrt();
+    for a in 0..n {
+        let x = &images[a * m..(a + 1) * m];
+        for b in a + 1..n {
+            let y = &images[b * m..(b + 1) * m];
+            pairs += 1;
+            let gap: f64 = (0..bounded)
+                .map(|i| {
+                    let width = (widths[a * bounded + i] + widths[b * bounded + i]) / 2.0;
+                    f64::from(((x[i] - y[i]).abs() - width).max(0.0)).powi(2)
+                })
+                .sum();
+            boxes += u64::from(gap <= near);
+            cells += u64::from((0..laid).all(|i| f64::from((x[i] - y[i]).abs()) <= 1.5 * width));
+            let (mut square, mut from) = (0f32, 0);
+            for (stop, left) in stops.iter().zip(&mut left) {
+                square += x[from..*stop]
+                    .iter()
+                    .zip(&y[from..*stop])
+                    .map(|(x, y)| (x - y) * (x - y))
+                    .sum::<f32>();
+                from = *stop;
+                if f64::from(square) > near {
+                    break;
+                }
+                *left += 1;
+            }
+        }
+    }
+    // What was not seen once may be there half a time.
+    let part = |count: u64| (count as f64 + 0.5) / (pairs as f64 + 1.0);
+    let head = if m <= FEW {
+        m
+    } else {
+        // A coordinate of the head costs about a thirtieth of a cycle a pair, as most blocks of pairs end
+        // early; a look at the rest about a hundred. (2-core AMD EPYC, MNIST, 2026-11-15)
+        let cost = |at: usize| stops[at] as f64 / 30.0 + part(left[at]) * 100.0;
+        let able = (0..stops.len()).filter(|&at| stops[at] >= LEAST);
+        able.min_by(|&a, &b| cost(a).total_cmp(&cost(b))).map_or(m, |at| stops[at])
+    };
+    let at_head = stops.iter().position(|&stop| stop == head).unwrap_or(0);
+    let count = |at: usize| left.get(at).copied().unwrap_or(0);
+    let survey = VectorSurvey {
+        rows,
+        pairs: join.pairs(),
+        dimension: d,
+        coordinates: m,
+        head,
+        rotated: transform.rotated(),
+        boxes: part(boxes),
+        near_by_head: part(count(at_head)),
+        near_by_image: part(count(stops.len().saturating_sub(1))),
+        cells: (m <= grid::MOST).then(|| part(cells)),
+        telling,
+    };
+    (survey, head)
+}
+
+/// How wide the panel of an index over so many rows is, around each image of a sample: the sample is cut into
+/// quantiles as the index would be; what is left of the cuts halves the widest coordinates.
+fn panel_widths(images: &[f32], m: usize, bounded: usize, rows: f64) -> Vec<f32> {
+    let n = images.len() / m;
+    let mut sorted: Vec<(f32, u32)> = (0..n as u32).map(|row| (0.0, row)).collect();
+    quantile::cut(images, m, bounded, &mut sorted);
+    let further = (rows / n.max(1) as f64).max(1.0).log2().round() as usize;
+    let mut all = vec![0f32; n * bounded];
+    for part in sorted.chunks(LANES) {
+        let mut widths: Vec<f32> = (0..bounded)
+            .map(|i| {
+                let of = |&(_, row): &(f32, u32)| images[row as usize * m + i];
+                let low = part.iter().map(of).fold(f32::INFINITY, f32::min);
+                part.iter().map(of).fold(f32::NEG_INFINITY, f32::max) - low
+            })
+            .collect();
+        for _ in 0..further {
+            if let Some(widest) = widths.iter_mut().max_by(|a, b| a.total_cmp(b)) {
+                *widest /= 2.0;
+            }
+        }
+        for &(_, row) in part {
+            all[row as usize * bounded..][..bounded].copy_from_slice(&widths);
+        }
+    }
+    all
+}
+
+/// The places of the bits that are set.
+#[derive(Clone, Copy)]
+struct Bits(u16);
+
+fn bits(mask: u16) -> Bits {
+    Bits(mask)
+}
+
+impl Iterator for Bits {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        let place = self.0.trailing_zeros() as usize;
+        self.0 &= self.0.wrapping_sub(1);
+        (place < 16).then_some(place)
+    }
+}
+
+impl DoubleEndedIterator for Bits {
+    #[inline(always)]
+    fn next_back(&mut self) -> Option<usize> {
+        let place = self.0.checked_ilog2()?;
+        self.0 &= !(1 << place);
+        Some(place as usize)
+    }
+}

@@ -1,0 +1,364 @@
+//! How are all pairs compared, without any index?
+//!
+//! The nested loop join in blocks: rows are packed into panels of sixteen images that stay in the cache while
+//! they meet all others. Up to [`FEW`] dimensions differences are added up, with an end as soon as no
+//! pair of a block is left; beyond, `|x|² + |y|² − 2·x·y`, whose products cost one operation instead of two.
+//!
+//! # Flow
+//!
+//! ```text
+//! block of probes, packed ─┐
+//!                          ├─ 16 × 16 pairs at a time ─ near? ─ predicate
+//! block of builds, packed ─┘
+//! ```
+//!
+//! In a self-join a block meets only itself and those after it: each pair once.
+//!
+//! # Exactness
+//!
+//! The filter's limits allow for all its errors ([`super::image`], `simjoin_kernels::distance`). Where the data is such that f32
+//! tells nothing, every pair goes to the predicate.
+//!
+//! # Memory
+//!
+//! Two blocks a worker, a few MiB, whatever the input.
+
+use super::bits;
+use super::image::{Limits, Transform, draw};
+use super::verify::{Finds, Verifier};
+use rayon::prelude::*;
+use simjoin_core::{Result, VectorCollection, VectorSink};
+use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen, product_error};
+use simjoin_plan::{
+    PreparedVectors, VectorJoin, VectorRoom, VectorSurvey, VectorTechnique, VectorWorker,
+};
+use std::ops::{ControlFlow, Range};
+
+/// The technique `nested-loop`.
+pub struct NestedLoop;
+
+/// Dimensions up to which differences are added up.
+const FEW: usize = 24;
+/// Bytes of a packed block of builds: it stays in the second-level cache.
+const BLOCK: usize = 384 << 10;
+/// Blocks of builds that a block of probes is as large as.
+const BLOCKS: usize = 8;
+
+impl VectorTechnique for NestedLoop {
+    fn name(&self) -> &'static str {
+        "nested-loop"
+    }
+
+    // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
+    fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
+        let pair = match (survey.telling, survey.dimension) {
+            (false, d) => 10e-9 + d as f64 * 0.2e-9,
+            (true, d) if d <= FEW => 0.08e-9 + d as f64 * 0.015e-9,
+            (true, d) => 0.1e-9 + d as f64 * 0.015e-9,
+        };
+        let near = survey.near_by_image * if survey.dimension <= FEW { 0.3e-9 } else { 1.5e-9 };
+        Some(survey.pairs * (pair + near) + (survey.rows.0 + survey.rows.1) * 50e-9)
+    }
+
+    fn memory_bytes(&self, join: &VectorJoin<'_>, threads: usize) -> u64 {
+        let builds = block_rows(join.dimension()) as u64;
+        let block = 4 * builds * join.dimension() as u64;
+        let rows = 16 * (BLOCK as u64 / 64);
+        (BLOCKS as u64 + 2) * threads as u64 * (block + rows) + Verifier::memory_bytes(join)
+    }
+
+    fn prepare<'a>(
+        &self,
+        join: &VectorJoin<'a>,
+        _room: &VectorRoom,
+    ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        let sample = draw(join, 256);
+        let many = join.dimension() > FEW;
+        let transform = Transform::axes(join, &sample, many);
+        let longest = longest(&transform, join.probe).max(longest(&transform, join.build));
+        let telling = transform.is_telling(join, longest);
+        let limits = transform.limits(join, longest).filter(|_| telling);
+        let verifier = Verifier::new(join)?;
+        let reach = transform.reach(join, longest);
+        // Products tell little about rows that are long beside the distance.
+        let blur = 2.0 * product_error(join.dimension()) * longest * longest;
+        let products = many && blur <= reach.0 * reach.0;
+        let rows = block_rows(join.dimension());
+        // Enough pieces for all threads, and no piece larger than its block.
+        let per_piece = (join.probe.len() / 64).next_multiple_of(rows).clamp(rows, rows * BLOCKS);
+        Ok(Box::new(Loop {
+            join: *join,
+            transform,
+            limits,
+            reach,
+            products,
+            verifier,
+            rows,
+            per_piece,
+        }))
+    }
+}
+
+/// Rows of a block of builds: a whole number of panels.
+fn block_rows(d: usize) -> usize {
+    (BLOCK / (4 * d) / LANES * LANES).clamp(LANES, 1024)
+}
+
+fn longest(transform: &Transform, side: &VectorCollection) -> f64 {
+    let d = side.dimension();
+    let block = ((1 << 16) / d).clamp(1, 1024);
+    (0..side.len().div_ceil(block))
+        .into_par_iter()
+        .map(|at| {
+            let rows = at * block..((at + 1) * block).min(side.len());
+            transform.images(side, rows.clone(), &mut vec![0.0; rows.len() * d], d)
+        })
+        .reduce(|| 0.0, f64::max)
+}
+
+/// A join that is ready.
+struct Loop<'a> {
+    join: VectorJoin<'a>,
+    transform: Transform,
+    /// `None` where every pair goes to the predicate.
+    limits: Option<Limits>,
+    reach: (f64, f64),
+    products: bool,
+    verifier: Verifier<'a>,
+    /// Rows of a block of builds.
+    rows: usize,
+    /// Rows of a block of probes, which is a piece.
+    per_piece: usize,
+}
+
+impl PreparedVectors for Loop<'_> {
+    fn details(&self) -> String {
+        match (self.limits, self.products) {
+            (None, _) => "every pair by the predicate".into(),
+            (_, true) => format!("products in blocks of {} rows", self.rows),
+            (_, false) => format!("differences in blocks of {} rows", self.rows),
+        }
+    }
+
+    fn pieces(&self) -> usize {
+        self.join.probe.len().div_ceil(self.per_piece)
+    }
+
+    fn worker<'w>(&'w self) -> Box<dyn VectorWorker + 'w> {
+        Box::new(Runner {
+            of: self,
+            screen: Screen::best(),
+            finds: Finds::new(&self.verifier),
+            hits: Hits::default(),
+            probes: Packed::default(),
+            builds: Packed::default(),
+        })
+    }
+}
+
+/// Rows as panels.
+#[derive(Default)]
+struct Packed {
+    images: Vec<f32>,
+    panels: Vec<f32>,
+    /// For products: what a product must reach, less what the other row asks for; and `|x|²`.
+    least: Vec<f32>,
+    squares: Vec<f64>,
+}
+
+impl Packed {
+    fn pack(&mut self, of: &Loop<'_>, side: &VectorCollection, rows: Range<usize>) {
+        let d = side.dimension();
+        let count = rows.len();
+        self.images.resize(count * d, 0.0);
+        of.transform.images(side, rows, &mut self.images, d);
+        let panels = count.div_ceil(LANES);
+        // Products with what is nowhere must not be infinite less infinite.
+        let nowhere = if of.products { 0.0 } else { NOWHERE };
+        self.panels.clear();
+        self.panels.resize(panels * d * LANES, nowhere);
+        for (panel, rows) in
+            self.panels.chunks_exact_mut(d * LANES).zip(self.images.chunks(d * LANES))
+        {
+            for (lane, row) in rows.chunks_exact(d).enumerate() {
+                for (i, &x) in row.iter().enumerate() {
+                    panel[LANES * i + lane] = x;
+                }
+            }
+        }
+        if of.products {
+            let error = product_error(d);
+            let near = of.reach.0 * of.reach.0 * (1.0 + 1e-5);
+            self.squares.clear();
+            self.squares.extend(
+                self.images
+                    .chunks_exact(d)
+                    .map(|row| row.iter().map(|&x| f64::from(x) * f64::from(x)).sum::<f64>()),
+            );
+            self.least.clear();
+            self.least.extend(
+                self.squares
+                    .iter()
+                    .map(|square| (0.5 * square * (1.0 - error) - 0.25 * near) as f32),
+            );
+            self.least.resize(panels * LANES, f32::MAX);
+            self.squares.resize(panels * LANES, 0.0);
+        }
+    }
+
+    fn panel(&self, at: usize, d: usize) -> &[f32] {
+        &self.panels[at * d * LANES..][..d * LANES]
+    }
+
+    fn least(&self, at: usize) -> &[f32; LANES] {
+        self.least[at * LANES..].first_chunk().unwrap_or(&[f32::MAX; LANES])
+    }
+}
+
+struct Runner<'w> {
+    of: &'w Loop<'w>,
+    screen: Screen,
+    finds: Finds<'w, 'w>,
+    hits: Hits,
+    probes: Packed,
+    builds: Packed,
+}
+
+impl VectorWorker for Runner<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn VectorSink) -> Result<ControlFlow<()>> {
+        self.finds.begin(sink);
+        let of = self.of;
+        let first = piece * of.per_piece;
+        let probes = first..(first + of.per_piece).min(of.join.probe.len());
+        let mut start = if of.join.itself { first } else { 0 };
+        if of.limits.is_some() {
+            self.probes.pack(of, of.join.probe, probes.clone());
+        }
+        while start < of.join.build.len() {
+            let builds = start..(start + of.rows).min(of.join.build.len());
+            start = builds.end;
+            let flow = match of.limits {
+                None => self.by_predicate(&probes, &builds, sink),
+                Some(limits) => {
+                    self.builds.pack(of, of.join.build, builds.clone());
+                    self.block(&probes, &builds, limits, sink)
+                }
+            };
+            if flow.is_break() || sink.stopped() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        Ok(self.finds.end(sink))
+    }
+
+    fn candidates(&self) -> u64 {
+        self.finds.candidates()
+    }
+}
+
+impl Runner<'_> {
+    /// Two blocks, every pair of panels.
+    fn block(
+        &mut self,
+        probes: &Range<usize>,
+        builds: &Range<usize>,
+        limits: Limits,
+        sink: &mut dyn VectorSink,
+    ) -> ControlFlow<()> {
+        let d = self.of.join.dimension();
+        let all: [u32; LANES] = std::array::from_fn(|lane| lane as u32);
+        for p in 0..probes.len().div_ceil(LANES) {
+            let first = probes.start + p * LANES;
+            let count = (probes.end - first).min(LANES);
+            let lanes = &all[..count];
+            for b in 0..builds.len().div_ceil(LANES) {
+                let other = builds.start + b * LANES;
+                if self.of.join.itself && other + LANES <= first {
+                    continue;
+                }
+                let found = if self.of.products {
+                    self.screen.products(
+                        self.probes.panel(p, d),
+                        self.builds.panel(b, d),
+                        d,
+                        self.probes.least(p),
+                        self.builds.least(b),
+                        &mut self.hits,
+                    )
+                } else {
+                    self.screen.direct(
+                        self.probes.panel(p, d),
+                        LANES,
+                        lanes,
+                        self.builds.panel(b, d),
+                        LANES,
+                        d,
+                        limits.near,
+                        &mut self.hits,
+                    )
+                };
+                if found > 0 {
+                    self.candidates(p, b, (first, count), other, limits);
+                }
+            }
+            self.finds.pass_on(sink)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn candidates(
+        &mut self,
+        p: usize,
+        b: usize,
+        (first, count): (usize, usize),
+        other: usize,
+        limits: Limits,
+    ) {
+        let (near, sure) = self.of.reach;
+        let near = near * near * (1.0 + 1e-5);
+        let error = product_error(self.of.join.dimension());
+        for lane in 0..count {
+            let probe = first + lane;
+            let mut mask = self.hits.masks[lane];
+            if self.of.join.itself && other <= probe {
+                // Only what comes after the probe.
+                mask &= u16::MAX.checked_shl((probe - other + 1) as u32).unwrap_or(0);
+            }
+            if !self.of.products {
+                mask = self.finds.count_sure(mask, &self.hits.squares[lane], limits.sure);
+            }
+            for found in bits(mask) {
+                let build = other + found;
+                let value = self.hits.squares[lane][found];
+                let sure = if self.of.products {
+                    // The value is half of: near + error·both − |x − y|², wrong by error·both at most.
+                    let both = self.probes.squares[p * LANES + lane]
+                        + self.builds.squares[b * LANES + found];
+                    let most = near + 3.0 * error * both - 2.0 * f64::from(value);
+                    sure > 0.0 && most <= sure * sure
+                } else {
+                    value <= limits.sure
+                };
+                self.finds.candidate(probe as u32, build as u32, sure);
+            }
+        }
+    }
+
+    /// Two blocks, every pair by the predicate.
+    fn by_predicate(
+        &mut self,
+        probes: &Range<usize>,
+        builds: &Range<usize>,
+        sink: &mut dyn VectorSink,
+    ) -> ControlFlow<()> {
+        for probe in probes.clone() {
+            let first =
+                if self.of.join.itself { builds.start.max(probe + 1) } else { builds.start };
+            for build in first..builds.end {
+                self.finds.candidate(probe as u32, build as u32, false);
+            }
+            self.finds.pass_on(sink)?;
+        }
+        ControlFlow::Continue(())
+    }
+}

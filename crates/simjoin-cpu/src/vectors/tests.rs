@@ -1,0 +1,333 @@
+//! Every technique beside a loop over all pairs.
+
+use super::*;
+use proptest::prelude::*;
+use simjoin_core::{
+    Elements, VectorCollection, VectorMeasure, VectorPair, VectorPredicate, VectorSink,
+};
+use simjoin_plan::VectorRoom;
+use std::ops::ControlFlow;
+
+struct Collect(Vec<VectorPair>);
+
+impl VectorSink for Collect {
+    fn wants_distance(&self) -> bool {
+        true
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        self.0.extend_from_slice(pairs);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Counts, or takes pairs without their distances.
+struct Count {
+    pairs: u64,
+    only: bool,
+}
+
+impl VectorSink for Count {
+    fn wants_distance(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        self.only
+    }
+
+    fn count(&mut self, pairs: u64) {
+        assert!(self.only);
+        self.pairs += pairs;
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        assert!(!self.only);
+        self.pairs += pairs.len() as u64;
+        ControlFlow::Continue(())
+    }
+}
+
+/// The predicate in the order of its definition, without any of our code.
+fn in_order(terms: impl Iterator<Item = f64>) -> f64 {
+    let mut sums = [0.0; 16];
+    terms.enumerate().for_each(|(i, term)| sums[i % 16] += term);
+    for half in [8, 4, 2, 1] {
+        (0..half).for_each(|j| sums[j] += sums[j + half]);
+    }
+    sums[0]
+}
+
+fn expected(join: &VectorJoin<'_>) -> Vec<(u32, u32, u64)> {
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    let product = |a: &[f64], b: &[f64]| in_order(a.iter().zip(b).map(|(x, y)| x * y));
+    let mut found = Vec::new();
+    for probe in 0..join.probe.len() {
+        join.probe.row(probe, &mut a);
+        for build in if join.itself { probe + 1 } else { 0 }..join.build.len() {
+            join.build.row(build, &mut b);
+            let threshold = join.predicate.threshold();
+            let distance = match join.predicate.measure() {
+                VectorMeasure::Euclidean => {
+                    let square = in_order(a.iter().zip(&b).map(|(x, y)| (x - y) * (x - y)));
+                    (square <= threshold * threshold).then(|| square.sqrt())
+                }
+                VectorMeasure::Cosine => {
+                    let root = (product(&a, &a) * product(&b, &b)).sqrt();
+                    let product = product(&a, &b);
+                    (product >= threshold * root).then(|| (1.0 - product / root).max(0.0))
+                }
+            };
+            if let Some(distance) = distance {
+                found.push((probe as u32, build as u32, distance.to_bits()));
+            }
+        }
+    }
+    found
+}
+
+fn run(join: &VectorJoin<'_>, technique: &dyn VectorTechnique, sink: &mut dyn VectorSink) {
+    let room = VectorRoom { bytes: u64::MAX, threads: 3 };
+    let prepared = match technique.prepare(join, &room) {
+        Ok(prepared) => prepared,
+        // Only what f32 cannot tell apart, or what has too many coordinates for a grid, is refused.
+        Err(error) => {
+            assert!(technique.name() != "nested-loop", "{error}");
+            let room = VectorRoom { bytes: u64::MAX, threads: 1 };
+            NestedLoop.prepare(join, &room).unwrap()
+        }
+    };
+    let mut workers: Vec<_> = (0..3).map(|_| prepared.worker()).collect();
+    for piece in 0..prepared.pieces() {
+        assert!(workers[piece % 3].run(piece, sink).unwrap().is_continue());
+    }
+    if let Some(estimate) = prepared.estimate() {
+        assert!(estimate >= 0.0);
+    }
+}
+
+fn check(join: &VectorJoin<'_>) {
+    let expected = expected(join);
+    let techniques = VectorTechniques::new(join);
+    assert!(techniques.cheapest(join, u64::MAX, 2).is_some());
+    for technique in &techniques.all {
+        let mut sink = Collect(Vec::new());
+        run(join, &**technique, &mut sink);
+        let mut found: Vec<(u32, u32, u64)> = sink
+            .0
+            .iter()
+            .map(|pair| {
+                let (a, b) = match join.itself {
+                    true => (pair.probe.min(pair.build), pair.probe.max(pair.build)),
+                    false => (pair.probe, pair.build),
+                };
+                (a, b, pair.distance.to_bits())
+            })
+            .collect();
+        found.sort_unstable();
+        assert_eq!(found, expected, "{} on {}", technique.name(), join.predicate);
+        for only in [false, true] {
+            let mut sink = Count { pairs: 0, only };
+            run(join, &**technique, &mut sink);
+            assert_eq!(sink.pairs, expected.len() as u64, "{} counts", technique.name());
+        }
+    }
+}
+
+fn vectors(d: usize, rows: &[Vec<f64>], wide: bool) -> VectorCollection {
+    let flat = rows.iter().flatten().copied();
+    let elements = match wide {
+        true => Elements::F64(flat.collect()),
+        false => Elements::F32(flat.map(|x| x as f32).collect()),
+    };
+    VectorCollection::new("v", d, elements).unwrap()
+}
+
+/// A threshold that is the very distance of two of the rows, or a bit beside it.
+fn threshold(join: &VectorJoin<'_>, pick: (u16, u16), beside: i8) -> VectorPredicate {
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    join.probe.row(pick.0 as usize % join.probe.len(), &mut a);
+    join.build.row(pick.1 as usize % join.build.len(), &mut b);
+    let nudge = |x: f64| match beside {
+        -1 => x.next_down(),
+        1 => x.next_up(),
+        _ => x,
+    };
+    match join.predicate.measure() {
+        VectorMeasure::Euclidean => {
+            let square = in_order(a.iter().zip(&b).map(|(x, y)| (x - y) * (x - y)));
+            let text = format!("{}", nudge(square.sqrt()).abs());
+            VectorPredicate::within(&text).unwrap_or(join.predicate)
+        }
+        VectorMeasure::Cosine => {
+            let product = |a: &[f64], b: &[f64]| in_order(a.iter().zip(b).map(|(x, y)| x * y));
+            let cosine = product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt();
+            let text = format!("{}", nudge(cosine).clamp(-1.0, 1.0));
+            VectorPredicate::cosine(&text).unwrap_or(join.predicate)
+        }
+    }
+}
+
+/// Rows of one of several kinds: on a lattice with many repeats and ties, in clusters, spread evenly, far
+/// from the origin, or along a line.
+fn rows(d: usize, n: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
+    (0u8..6, prop::collection::vec(prop::collection::vec((-4i32..5, -1.0..1.0), d..=d), n..=n))
+        .prop_map(|(kind, cells)| {
+            let row = |row: &Vec<(i32, f64)>| -> Vec<f64> {
+                let line = row[0].1;
+                let of = |(at, &(whole, part)): (usize, &(i32, f64))| match kind {
+                    0 => f64::from(whole),
+                    1 => f64::from(row[0].0.signum()) * 100.0 + part,
+                    2 => part,
+                    3 => 1e6 + part,
+                    4 => line * (at + 1) as f64 + 1e-3 * part,
+                    _ => part * 10f64.powi(whole),
+                };
+                row.iter().enumerate().map(of).collect()
+            };
+            cells.iter().map(row).collect()
+        })
+}
+
+fn case() -> impl Strategy<Value = (usize, Vec<Vec<f64>>, Vec<Vec<f64>>)> {
+    prop_oneof![
+        3 => (1usize..5, 2usize..400),
+        3 => (5usize..30, 2usize..150),
+        1 => (30usize..200, 2usize..60),
+    ]
+    .prop_flat_map(|(d, n)| (Just(d), rows(d, n), rows(d, n / 2 + 1)))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn every_technique_finds_every_pair(
+        (d, left, right) in case(),
+        (wide, itself, cosine) in any::<(bool, bool, bool)>(),
+        pick in any::<(u16, u16)>(),
+        beside in -1i8..2,
+    ) {
+        let (left, right) = (vectors(d, &left, wide), vectors(d, &right, wide));
+        let predicate =
+            if cosine { VectorPredicate::cosine("0.9") } else { VectorPredicate::within("0.5") };
+        let build = if itself { &left } else { &right };
+        let mut join =
+            VectorJoin { probe: &left, build, itself, predicate: predicate.unwrap() };
+        join.predicate = threshold(&join, pick, beside);
+        let direction = |side: &VectorCollection| {
+            let mut row = Vec::new();
+            (0..side.len()).all(|at| {
+                side.row(at, &mut row);
+                VectorPredicate::has_direction(row.iter().map(|x| x * x).sum())
+            })
+        };
+        if cosine && !(direction(&left) && direction(build)) {
+            for technique in &VectorTechniques::new(&join).all {
+                let room = VectorRoom { bytes: u64::MAX, threads: 1 };
+                let error = technique.prepare(&join, &room).err().unwrap().to_string();
+                assert!(error.contains("counting from 0") || technique.name() != "nested-loop", "{error}");
+            }
+            return Ok(());
+        }
+        check(&join);
+    }
+}
+
+fn within(text: &str) -> VectorPredicate {
+    VectorPredicate::within(text).unwrap()
+}
+
+#[test]
+fn nothing_and_one_and_all_alike() {
+    for wide in [false, true] {
+        for d in [1, 3, 100] {
+            let none = vectors(d, &[], wide);
+            let one = vectors(d, &[vec![1.5; d]], wide);
+            let same = vectors(d, &vec![vec![0.25; d]; 100], wide);
+            for text in ["0", "1", "1e-150", "1e150"] {
+                for side in [&none, &one, &same] {
+                    check(&VectorJoin {
+                        probe: side,
+                        build: side,
+                        itself: true,
+                        predicate: within(text),
+                    });
+                    check(&VectorJoin {
+                        probe: side,
+                        build: &same,
+                        itself: false,
+                        predicate: within(text),
+                    });
+                    check(&VectorJoin {
+                        probe: side,
+                        build: &none,
+                        itself: false,
+                        predicate: within(text),
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn many_dimensions() {
+    let mut random = simjoin_plan::Random::default();
+    for (d, n) in [(784, 80), (1000, 40), (4096, 40)] {
+        let rows: Vec<Vec<f64>> = (0..n)
+            .map(|row| {
+                let base = f64::from(row % 7);
+                (0..d)
+                    .map(|at| base * ((at % 13) as f64) + random.below(1000) as f64 / 500.0)
+                    .collect()
+            })
+            .collect();
+        for wide in [false, true] {
+            let side = vectors(d, &rows, wide);
+            let join =
+                VectorJoin { probe: &side, build: &side, itself: true, predicate: within("1") };
+            for pick in [(0, 7), (1, 2), (3, 24)] {
+                check(&VectorJoin { predicate: threshold(&join, pick, 0), ..join });
+            }
+            let join = VectorJoin { predicate: VectorPredicate::cosine("0.99").unwrap(), ..join };
+            check(&VectorJoin { predicate: threshold(&join, (0, 7), 0), ..join });
+        }
+    }
+}
+
+#[test]
+fn numbers_beyond_single_precision() {
+    for (factor, shift) in [(1e100, 0.0), (1e-100, 0.0), (1e-9, 1e9), (1.0, 1e30), (1e-160, 0.0)] {
+        let rows: Vec<Vec<f64>> = (0..150)
+            .map(|row| vec![shift + factor * f64::from(row % 17), factor * f64::from(row % 5)])
+            .collect();
+        let side = vectors(2, &rows, true);
+        let join = VectorJoin { probe: &side, build: &side, itself: true, predicate: within("0") };
+        check(&join);
+        for pick in [(0, 1), (3, 9), (2, 19)] {
+            check(&VectorJoin { predicate: threshold(&join, pick, 0), ..join });
+        }
+    }
+}
+
+/// More points than a level of an index holds, and cells of every kind.
+#[test]
+fn several_levels() {
+    let mut random = simjoin_plan::Random::default();
+    let mut number = move |limit: u64| random.below(limit) as f64 / 64.0;
+    for d in [2, 8] {
+        let rows: Vec<Vec<f64>> = (0..3000)
+            .map(|row| (0..d).map(|_| number(if row % 3 == 0 { 64 } else { 640 })).collect())
+            .collect();
+        let side = vectors(d, &rows, false);
+        for text in ["0.125", "1", "2.5"] {
+            check(&VectorJoin {
+                probe: &side,
+                build: &side,
+                itself: true,
+                predicate: within(text),
+            });
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Is a candidate in the answer?
+//!
+//! A [`Verifier`] asks the predicate about two rows; [`Finds`] collects what a worker has found on its way to
+//! the sink.
+
+use rayon::prelude::*;
+use simjoin_core::{
+    Elements, Error, Result, VectorCollection, VectorMeasure, VectorPair, VectorPredicate,
+    VectorSink,
+};
+use simjoin_kernels::distance::{Element, Exact, LANES};
+use simjoin_plan::VectorJoin;
+use std::ops::ControlFlow;
+
+/// The predicate over the rows of a join.
+pub(super) struct Verifier<'a> {
+    join: VectorJoin<'a>,
+    exact: Exact,
+    limit: f64,
+    /// For a cosine, `a·a` of each probe and each build row.
+    squares: Option<[Vec<f64>; 2]>,
+}
+
+impl<'a> Verifier<'a> {
+    /// For a cosine, says which row has no direction.
+    pub(super) fn new(join: &VectorJoin<'a>) -> Result<Self> {
+        let exact = Exact::best();
+        let squares = match join.predicate.measure() {
+            VectorMeasure::Euclidean => None,
+            VectorMeasure::Cosine => {
+                let probes = squares(join.probe, &exact)?;
+                // A self-join has but one.
+                let builds = if join.itself { Vec::new() } else { squares(join.build, &exact)? };
+                Some([probes, builds])
+            }
+        };
+        Ok(Verifier { join: *join, exact, limit: join.predicate.limit(), squares })
+    }
+
+    /// Bytes that a verifier of a join takes.
+    pub(super) fn memory_bytes(join: &VectorJoin<'_>) -> u64 {
+        match join.predicate.measure() {
+            VectorMeasure::Euclidean => 0,
+            VectorMeasure::Cosine => 8 * (join.probe.len() + join.build.len()) as u64,
+        }
+    }
+
+    /// The distance of two rows if the predicate accepts them: for a cosine, 1 − cosine, and at least 0.
+    #[inline]
+    pub(super) fn distance(&self, probe: u32, build: u32) -> Option<f64> {
+        match (self.join.probe.elements(), self.join.build.elements()) {
+            (Elements::F32(a), Elements::F32(b)) => self.decide(a, b, probe, build),
+            (Elements::F64(a), Elements::F64(b)) => self.decide(a, b, probe, build),
+            // Whoever makes a join sees to it that both sides are of one kind.
+            _ => {
+                let (mut a, mut b) = (Vec::new(), Vec::new());
+                self.join.probe.row(probe as usize, &mut a);
+                self.join.build.row(build as usize, &mut b);
+                self.of_rows(&a, &b, probe, build)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn decide<T: Element>(&self, a: &[T], b: &[T], probe: u32, build: u32) -> Option<f64> {
+        let d = self.join.dimension();
+        let row = |at: u32| at as usize * d..(at as usize + 1) * d;
+        self.of_rows(&a[row(probe)], &b[row(build)], probe, build)
+    }
+
+    #[inline(always)]
+    fn of_rows<T: Element>(&self, a: &[T], b: &[T], probe: u32, build: u32) -> Option<f64> {
+        let Some([probes, builds]) = &self.squares else {
+            return T::squared(&self.exact, a, b, self.limit).map(f64::sqrt);
+        };
+        let builds = if self.join.itself { probes } else { builds };
+        let (aa, bb) = (probes[probe as usize], builds[build as usize]);
+        let ab = T::product(&self.exact, a, b);
+        let distance = || (1.0 - VectorPredicate::cosine_of(ab, aa, bb)).max(0.0);
+        self.join.predicate.accepts(ab, aa, bb).then(distance)
+    }
+}
+
+fn squares(vectors: &VectorCollection, exact: &Exact) -> Result<Vec<f64>> {
+    let d = vectors.dimension();
+    fn of<T: Element>(all: &[T], d: usize, exact: &Exact) -> Vec<f64> {
+        all.par_chunks_exact(d).map(|row| T::product(exact, row, row)).collect()
+    }
+    let squares = match vectors.elements() {
+        Elements::F32(all) => of(all, d, exact),
+        Elements::F64(all) => of(all, d, exact),
+    };
+    match squares.iter().position(|&square| !VectorPredicate::has_direction(square)) {
+        None => Ok(squares),
+        Some(row) => {
+            let square = squares[row];
+            let what = match square {
+                0.0 => "the vector is zero and has no direction".to_owned(),
+                _ => format!(
+                    "the vector's length, the root of {square:e}, is beyond what a cosine can be told of"
+                ),
+            };
+            let place = format!("row {row} (counting from 0)");
+            let message = format!("{what}; --cosine expects vectors that are not");
+            Err(Error::input(vectors.name(), place, message))
+        }
+    }
+}
+
+/// Pairs on their way to a sink.
+pub(super) struct Finds<'v, 'a> {
+    verifier: &'v Verifier<'a>,
+    pairs: Vec<VectorPair>,
+    counted: u64,
+    candidates: u64,
+    wants_distance: bool,
+    only_counts: bool,
+}
+
+/// Pairs that are collected before they are passed on, about.
+const BATCH: usize = 4096;
+
+impl<'v, 'a> Finds<'v, 'a> {
+    pub(super) fn new(verifier: &'v Verifier<'a>) -> Self {
+        Finds {
+            verifier,
+            pairs: Vec::new(),
+            counted: 0,
+            candidates: 0,
+            wants_distance: true,
+            only_counts: false,
+        }
+    }
+
+    /// Begins a piece for a sink.
+    pub(super) fn begin(&mut self, sink: &dyn VectorSink) {
+        self.wants_distance = sink.wants_distance();
+        self.only_counts = sink.only_counts();
+    }
+
+    /// A candidate that a filter is certain of, or not.
+    #[inline(always)]
+    pub(super) fn candidate(&mut self, probe: u32, build: u32, sure: bool) {
+        if sure && !self.wants_distance {
+            if self.only_counts {
+                self.counted += 1;
+            } else {
+                self.pairs.push(VectorPair { probe, build, distance: 0.0 });
+            }
+            return;
+        }
+        self.candidates += 1;
+        if let Some(distance) = self.verifier.distance(probe, build) {
+            if self.only_counts {
+                self.counted += 1;
+            } else {
+                self.pairs.push(VectorPair { probe, build, distance });
+            }
+        }
+    }
+
+    /// Where pairs are only counted, counts those of a probe that a filter is certain of; answers with the
+    /// others.
+    #[inline(always)]
+    pub(super) fn count_sure(&mut self, mask: u16, squares: &[f32; LANES], sure: f32) -> u16 {
+        if !self.only_counts || mask == 0 {
+            return mask;
+        }
+        let within = squares
+            .iter()
+            .enumerate()
+            .fold(0, |bits, (lane, &square)| bits | u16::from(square <= sure) << lane);
+        self.counted += u64::from((mask & within).count_ones());
+        mask & !within
+    }
+
+    /// Passes on what was found, if that is much.
+    #[inline(always)]
+    pub(super) fn pass_on(&mut self, sink: &mut dyn VectorSink) -> ControlFlow<()> {
+        if self.pairs.len() < BATCH { ControlFlow::Continue(()) } else { self.end(sink) }
+    }
+
+    /// Passes on all that was found.
+    pub(super) fn end(&mut self, sink: &mut dyn VectorSink) -> ControlFlow<()> {
+        if self.counted > 0 {
+            sink.count(std::mem::take(&mut self.counted));
+        }
+        if self.pairs.is_empty() {
+            return ControlFlow::Continue(());
+        }
+        let flow = sink.push(&self.pairs);
+        self.pairs.clear();
+        flow
+    }
+
+    /// How many pairs the predicate was asked about.
+    pub(super) fn candidates(&self) -> u64 {
+        self.candidates
+    }
+}

@@ -1,0 +1,192 @@
+//! How are vectors read?
+//!
+//! [`read_vectors`] is the whole of it, one file at a time. Elements go straight into the collection: what is
+//! held beside it is a buffer.
+
+use crate::block::BlockIds;
+use crate::dictionary::{Hasher, Place};
+use crate::ids::{Ids, IdsBuilder};
+use crate::read::on_one_line;
+use crate::readers::vectors::{self, VectorRows};
+use crate::readers::{Columns, columnar};
+use crate::source::{self, display_name};
+use simjoin_core::{Error, Result, VectorCollection};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::atomic::AtomicU64;
+
+/// The format of a file of vectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum VectorFormat {
+    /// NumPy's: an array of two dimensions, f32 or f64.
+    Npy,
+    /// Each vector its dimension, as four bytes, and its elements as f32.
+    Fvecs,
+    /// The same with elements of one byte.
+    Bvecs,
+    /// Comma-separated values: an element a field, or a field of numbers.
+    Csv,
+    /// The same with tabs.
+    Tsv,
+    /// Apache Parquet: a column of lists.
+    Parquet,
+    /// Apache Arrow IPC, file or stream: a column of lists.
+    Arrow,
+}
+
+impl VectorFormat {
+    const NAMES: [(VectorFormat, &'static str); 7] = [
+        (VectorFormat::Npy, "npy"),
+        (VectorFormat::Fvecs, "fvecs"),
+        (VectorFormat::Bvecs, "bvecs"),
+        (VectorFormat::Csv, "csv"),
+        (VectorFormat::Tsv, "tsv"),
+        (VectorFormat::Parquet, "parquet"),
+        (VectorFormat::Arrow, "arrow"),
+    ];
+
+    /// The format that a path's ending stands for, under `.gz` and `.zst`.
+    pub fn of_path(path: &str) -> Result<VectorFormat> {
+        let name = path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(path);
+        let name = name.to_ascii_lowercase();
+        let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
+        match name.rsplit_once('.').map(|(_, ending)| ending) {
+            Some("feather" | "ipc") => Ok(VectorFormat::Arrow),
+            ending => Self::NAMES.iter().find(|(_, name)| ending == Some(*name)).map(|one| one.0).ok_or_else(
+                || {
+                    Error::Config(format!(
+                        "{} has no ending that says how its vectors are written; --format npy, fvecs, \
+                         bvecs, csv, tsv, parquet or arrow does",
+                        display_name(path)
+                    ))
+                },
+            ),
+        }
+    }
+}
+
+impl FromStr for VectorFormat {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::NAMES.iter().find(|one| one.1 == name).map(|one| one.0).ok_or_else(|| {
+            Error::Config(format!(
+                "unknown format `{name}`; expected npy, fvecs, bvecs, csv, tsv, parquet or arrow"
+            ))
+        })
+    }
+}
+
+impl fmt::Display for VectorFormat {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(Self::NAMES.iter().find(|one| one.0 == *self).map_or("", |one| one.1))
+    }
+}
+
+/// What is read, and how.
+#[derive(Clone, Debug, Default)]
+pub struct VectorOptions {
+    /// The format; by default the path's ending decides.
+    pub format: Option<VectorFormat>,
+    /// The column with the vectors. CSV without it: every column but that of the ids is an element.
+    pub column: Option<String>,
+    /// The column with the rows' ids; by default rows go by their number.
+    pub id: Option<String>,
+}
+
+/// A file as it was read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ReadVectors {
+    /// The vectors.
+    pub vectors: VectorCollection,
+    /// The rows' ids, when an id column was asked for.
+    pub ids: Option<Ids>,
+}
+
+/// Reads a file of vectors. A path of `-` is standard input; gzip and zstd are read as they are.
+/// `bytes_read` rises with the bytes taken from the input, for showing progress.
+pub fn read_vectors(
+    path: &str,
+    options: &VectorOptions,
+    bytes_read: &AtomicU64,
+) -> Result<ReadVectors> {
+    read(path, options, bytes_read).map_err(on_one_line)
+}
+
+fn read(path: &str, options: &VectorOptions, bytes_read: &AtomicU64) -> Result<ReadVectors> {
+    let format = options.format.map_or_else(|| VectorFormat::of_path(path), Ok)?;
+    let name = display_name(path);
+    let columns = Columns { column: options.column.clone(), id: options.id.clone() };
+    if matches!(format, VectorFormat::Npy | VectorFormat::Fvecs | VectorFormat::Bvecs) {
+        for (option, given) in [("--column", &options.column), ("--id", &options.id)] {
+            if given.is_some() {
+                return Err(Error::Config(format!(
+                    "{option} needs a format with columns, but {name} is read as {format}"
+                )));
+            }
+        }
+    }
+    let mut rows = VectorRows::default();
+    let mut ids = BlockIds { integers: true, ..BlockIds::default() };
+    let place = match format {
+        VectorFormat::Npy => {
+            let vectors = vectors::npy(path, bytes_read)?;
+            return Ok(ReadVectors { vectors, ids: None });
+        }
+        VectorFormat::Fvecs | VectorFormat::Bvecs => {
+            let source = source::open(path, bytes_read)?;
+            vectors::vecs(source, format == VectorFormat::Bvecs, &mut rows)?;
+            Place::Row
+        }
+        VectorFormat::Csv | VectorFormat::Tsv => {
+            let delimiter = if format == VectorFormat::Csv { b',' } else { b'\t' };
+            let source = source::open(path, bytes_read)?;
+            vectors::csv(source, delimiter, &columns, &mut rows, &mut ids)?;
+            Place::Line
+        }
+        VectorFormat::Parquet | VectorFormat::Arrow => {
+            let kind = columnar::Kind::Vectors;
+            let mut reader = match format {
+                VectorFormat::Parquet => columnar::parquet(path, bytes_read, &columns, kind, 8192)?,
+                _ => columnar::arrow(path, bytes_read, &columns, kind, 8192)?,
+            };
+            while reader.next_vectors(&mut rows, &mut ids)? {}
+            Place::Row
+        }
+    };
+    let ids = match &options.id {
+        None => None,
+        Some(_) => {
+            let mut builder = IdsBuilder::new(name, place);
+            builder.append(&ids, &Hasher::default())?;
+            Some(builder.finish())
+        }
+    };
+    Ok(ReadVectors { vectors: rows.finish(name)?, ids })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_decides() {
+        for (path, format) in [
+            ("a.npy", VectorFormat::Npy),
+            ("a/b.FVECS.gz", VectorFormat::Fvecs),
+            ("a.bvecs", VectorFormat::Bvecs),
+            ("a.csv.zst", VectorFormat::Csv),
+            ("a.tsv", VectorFormat::Tsv),
+            ("a.parquet", VectorFormat::Parquet),
+            ("a.feather", VectorFormat::Arrow),
+        ] {
+            assert_eq!(VectorFormat::of_path(path).unwrap(), format);
+            assert_eq!(format.to_string().parse::<VectorFormat>().unwrap(), format);
+        }
+        for path in ["a", "-", "a.txt", "npy"] {
+            let error = VectorFormat::of_path(path).unwrap_err().to_string();
+            assert!(error.contains("--format npy"), "{error}");
+        }
+        assert!("lines".parse::<VectorFormat>().unwrap_err().to_string().contains("`lines`"));
+    }
+}

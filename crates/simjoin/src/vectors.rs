@@ -1,0 +1,431 @@
+//! What does a user ask for vectors, and what comes back?
+//!
+//! A [`VectorJoin`] says what is wanted; [prepared](VectorJoin::prepare) for one or two collections it has
+//! chosen a technique and made its index. Counting, pairs and groups are then runs of the same pieces of work into
+//! another sink.
+
+use crate::driver::Control;
+use crate::groups::Components;
+use crate::ordered::{Ordered, Room, RowSink};
+use rayon::ThreadPool;
+use simjoin_core::{
+    Elements, Error, Result, RowPair, Side, VectorCollection, VectorPair, VectorPredicate,
+    VectorSink,
+};
+use simjoin_cpu::VectorTechniques;
+use simjoin_kernels::tier::Tier;
+use simjoin_plan::{PreparedVectors, VectorRoom};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+/// The names of the techniques for vectors, `auto` first.
+pub const VECTOR_TECHNIQUES: [&str; 4] = ["auto", "quantile", "grid", "nested-loop"];
+
+/// A join of vectors: what is wanted, and how to go about it.
+///
+/// ```
+/// use simjoin::{Control, Elements, VectorCollection, VectorJoin, VectorPredicate};
+///
+/// let points = Elements::F32(vec![0.0, 0.0, 3.0, 4.0, 0.0, 1.0]);
+/// let points = VectorCollection::new("points", 2, points)?;
+/// let join = VectorJoin::new(VectorPredicate::within("5")?);
+/// let mut found = Vec::new();
+/// join.prepare(&points, None)?.pairs(&Control::default(), |pairs| {
+///     found.extend(pairs.iter().map(|pair| (pair.left, pair.right, pair.similarity)));
+///     std::ops::ControlFlow::Continue(())
+/// })?;
+/// found.sort_by_key(|pair| (pair.0, pair.1));
+/// assert_eq!(found, [(0, 1, 5.0), (0, 2, 1.0), (1, 2, 18f64.sqrt())]);
+/// # Ok::<(), simjoin::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct VectorJoin {
+    predicate: VectorPredicate,
+    technique: String,
+    threads: usize,
+    memory: u64,
+}
+
+/// What a join of vectors is going to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorPlan {
+    /// The technique.
+    pub technique: &'static str,
+    /// What it has decided, in words.
+    pub details: String,
+    /// Every technique, with its estimated seconds on all threads if it can do it within the memory.
+    pub considered: Vec<(&'static str, Option<f64>)>,
+    /// Pairs of vectors to decide about.
+    pub compared: f64,
+    /// Whether vectors are rotated to their principal directions.
+    pub rotated: bool,
+    /// Threads.
+    pub threads: usize,
+}
+
+/// What a join of vectors did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct VectorReport {
+    /// Pairs in the answer.
+    pub pairs: u64,
+    /// Pairs that the predicate was asked about.
+    pub candidates: u64,
+    /// The technique that ran.
+    pub technique: &'static str,
+    /// Threads that ran.
+    pub threads: usize,
+    /// Seconds from the first piece to the last pair.
+    pub seconds: f64,
+}
+
+impl VectorJoin {
+    /// A join with the default technique on all cores.
+    pub fn new(predicate: VectorPredicate) -> Self {
+        VectorJoin { predicate, technique: "auto".into(), threads: 0, memory: u64::MAX }
+    }
+
+    /// Chooses the technique by name, one of [`VECTOR_TECHNIQUES`].
+    pub fn technique(mut self, name: &str) -> Self {
+        self.technique = name.into();
+        self
+    }
+
+    /// Runs on a pool of this many threads; 0 for the rayon pool that the caller is in.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads;
+        self
+    }
+
+    /// Bounds the memory, in bytes, that the join takes beside the collections. What has no room for an
+    /// index is done without.
+    pub fn memory(mut self, bytes: u64) -> Self {
+        self.memory = bytes;
+        self
+    }
+
+    /// Which pairs are wanted.
+    pub fn predicate(&self) -> VectorPredicate {
+        self.predicate
+    }
+
+    /// Says what is wrong with the choices, before any work is done.
+    pub fn check(&self) -> Result<()> {
+        Tier::asked_for().map_err(Error::Config)?;
+        if !VECTOR_TECHNIQUES.contains(&self.technique.as_str()) {
+            return Err(Error::Config(format!(
+                "unknown technique {:?} for vectors; expected one of {}",
+                self.technique,
+                VECTOR_TECHNIQUES.join(", ")
+            )));
+        }
+        Ok(())
+    }
+
+    /// Chooses a technique for a collection with itself, or for two, and prepares it. Two collections
+    /// must be of one dimension and one precision.
+    pub fn prepare<'a>(
+        &self,
+        left: &'a VectorCollection,
+        right: Option<&'a VectorCollection>,
+    ) -> Result<PreparedVectorJoin<'a>> {
+        self.check()?;
+        let build = right.unwrap_or(left);
+        if left.dimension() != build.dimension() {
+            let (one, other) = (left.dimension(), build.dimension());
+            let message =
+                format!("vectors of dimension {other}; those of {} have {one}", left.name());
+            return Err(Error::input(build.name(), "", message));
+        }
+        let narrow = |side: &VectorCollection| matches!(side.elements(), Elements::F32(_));
+        if narrow(left) != narrow(build) {
+            return Err(Error::Config(format!(
+                "{} and {} are of different precision; widen the one in single precision",
+                left.name(),
+                build.name()
+            )));
+        }
+        let pool = match self.threads {
+            0 => None,
+            threads => {
+                Some(rayon::ThreadPoolBuilder::new().num_threads(threads).build().map_err(
+                    |error| Error::Unavailable(format!("cannot start threads: {error}")),
+                )?)
+            }
+        };
+        let threads =
+            pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads);
+        let (itself, predicate) = (right.is_none(), self.predicate);
+        let join = simjoin_plan::VectorJoin { probe: left, build, itself, predicate };
+        // An eighth of the memory is for rows on their way out.
+        let bytes = self.memory - self.memory / 8;
+        let work = || {
+            let techniques = VectorTechniques::new(&join);
+            let fits = |needed: u64| needed <= bytes;
+            let chosen = match self.technique.as_str() {
+                "auto" => techniques.cheapest(&join, bytes, threads).map(|found| found.0),
+                name => techniques
+                    .all
+                    .iter()
+                    .find(|one| one.name() == name)
+                    .map(|one| &**one)
+                    .filter(|one| fits(one.memory_bytes(&join, threads))),
+            };
+            let Some(chosen) = chosen else {
+                let named = techniques
+                    .all
+                    .iter()
+                    .filter(|one| self.technique == "auto" || one.name() == self.technique);
+                let needed = named.map(|one| one.memory_bytes(&join, threads)).min();
+                return Err(Error::Memory {
+                    what: "the join".into(),
+                    needed: needed.unwrap_or(0).saturating_mul(8) / 7 + 1,
+                    limit: self.memory,
+                    device: false,
+                });
+            };
+            let prepared = chosen.prepare(&join, &VectorRoom { bytes, threads })?;
+            let considered = techniques
+                .all
+                .iter()
+                .map(|one| {
+                    let able = fits(one.memory_bytes(&join, threads));
+                    let cost = one.cost(&techniques.survey).filter(|_| able);
+                    (one.name(), cost.map(|seconds| seconds / threads as f64))
+                })
+                .collect();
+            let plan = VectorPlan {
+                technique: chosen.name(),
+                details: prepared.details(),
+                considered,
+                compared: join.pairs(),
+                rotated: techniques.survey.rotated,
+                threads,
+            };
+            Ok((prepared, plan))
+        };
+        let (prepared, plan) = match &pool {
+            Some(pool) => pool.install(work)?,
+            None => work()?,
+        };
+        Ok(PreparedVectorJoin {
+            prepared,
+            plan,
+            pool,
+            itself,
+            rows: left.len(),
+            memory: self.memory,
+        })
+    }
+}
+
+/// A join of vectors with its index.
+pub struct PreparedVectorJoin<'a> {
+    prepared: Box<dyn PreparedVectors + 'a>,
+    plan: VectorPlan,
+    pool: Option<ThreadPool>,
+    itself: bool,
+    rows: usize,
+    memory: u64,
+}
+
+impl PreparedVectorJoin<'_> {
+    /// What it is going to do.
+    pub fn plan(&self) -> &VectorPlan {
+        &self.plan
+    }
+
+    /// The number of pairs, estimated from a part of them; `None` where that would take as long as
+    /// finding them.
+    pub fn estimate_pairs(&self) -> Option<f64> {
+        self.prepared.estimate()
+    }
+
+    /// Counts the pairs.
+    pub fn count(&self, control: &Control) -> Result<VectorReport> {
+        let total = AtomicU64::new(0);
+        let sink = || CountSink { total: &total, control };
+        let (candidates, seconds) = self.run(control, sink)?;
+        Ok(self.report(total.into_inner(), candidates, seconds))
+    }
+
+    /// Hands every pair to `take`, in batches, with its distance as [`RowPair::similarity`]. The order is
+    /// that of the technique, whatever the number of threads. `take` may answer `Break` to end the join
+    /// early.
+    pub fn pairs(
+        &self,
+        control: &Control,
+        take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
+    ) -> Result<VectorReport> {
+        let room = Room::within(self.memory / 8, self.plan.threads);
+        let ordered = Ordered::new(room, take);
+        let sink = || PairsSink { rows: ordered.rows(), itself: self.itself, control };
+        let (candidates, seconds) = self.run(control, sink)?;
+        Ok(self.report(ordered.pairs(), candidates, seconds))
+    }
+
+    /// The connected components of the rows of a self-join: for each row, the smallest row number
+    /// of its component. A row without a partner is a component by itself.
+    pub fn groups(&self, control: &Control) -> Result<(Vec<u32>, VectorReport)> {
+        if !self.itself {
+            return Err(Error::Config("groups are those of one collection, not of two".into()));
+        }
+        let components = Components::new(self.rows);
+        let sink = || GroupSink { components: &components, control };
+        let (candidates, seconds) = self.run(control, sink)?;
+        let pairs = components.pairs();
+        Ok((components.roots(), self.report(pairs, candidates, seconds)))
+    }
+
+    fn report(&self, pairs: u64, candidates: u64, seconds: f64) -> VectorReport {
+        let VectorPlan { technique, threads, .. } = self.plan;
+        VectorReport { pairs, candidates, technique, threads, seconds }
+    }
+
+    /// Lets every thread take pieces until none is left. Answers with the candidates and the seconds.
+    fn run<S: PieceSink>(
+        &self,
+        control: &Control,
+        sink: impl Fn() -> S + Sync,
+    ) -> Result<(u64, f64)> {
+        let begin = Instant::now();
+        let pieces = self.prepared.pieces();
+        control.begin(pieces as u64);
+        let (next, candidates) = (AtomicUsize::new(0), AtomicU64::new(0));
+        let enough = AtomicBool::new(false);
+        let failure = Mutex::new(None);
+        let work = || {
+            let (mut worker, mut sink) = (self.prepared.worker(), sink());
+            loop {
+                if control.stopped() || enough.load(Ordering::Relaxed) {
+                    break;
+                }
+                let piece = next.fetch_add(1, Ordering::Relaxed);
+                if piece >= pieces {
+                    break;
+                }
+                sink.begin(piece);
+                let ran = worker.run(piece, &mut sink);
+                // Others wait for the end of a piece, whatever became of it.
+                let end = sink.end();
+                let ended = ran.map(|flow| if flow.is_break() { flow } else { end });
+                match ended {
+                    Ok(ControlFlow::Continue(())) => control.advance(1),
+                    Ok(ControlFlow::Break(())) => enough.store(true, Ordering::Relaxed),
+                    Err(error) => {
+                        enough.store(true, Ordering::Relaxed);
+                        let mut first = failure.lock().unwrap_or_else(PoisonError::into_inner);
+                        first.get_or_insert(error);
+                    }
+                }
+            }
+            candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
+        };
+        match &self.pool {
+            _ if self.plan.threads == 1 || pieces <= 1 => work(),
+            Some(pool) => drop(pool.broadcast(|_| work())),
+            None => drop(rayon::broadcast(|_| work())),
+        }
+        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failure.map_or(Ok((candidates.into_inner(), begin.elapsed().as_secs_f64())), Err)
+    }
+}
+
+/// A sink for one thread that is told where pieces begin and end.
+trait PieceSink: VectorSink {
+    fn begin(&mut self, _piece: usize) {}
+    fn end(&mut self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+}
+
+struct CountSink<'a> {
+    total: &'a AtomicU64,
+    control: &'a Control,
+}
+
+impl VectorSink for CountSink<'_> {
+    fn wants_distance(&self) -> bool {
+        false
+    }
+
+    fn stopped(&self) -> bool {
+        self.control.stopped()
+    }
+
+    fn only_counts(&self) -> bool {
+        true
+    }
+
+    fn count(&mut self, pairs: u64) {
+        self.total.fetch_add(pairs, Ordering::Relaxed);
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        self.count(pairs.len() as u64);
+        ControlFlow::Continue(())
+    }
+}
+
+impl PieceSink for CountSink<'_> {}
+
+struct PairsSink<'a, F> {
+    rows: RowSink<'a, F>,
+    itself: bool,
+    control: &'a Control,
+}
+
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> VectorSink for PairsSink<'_, F> {
+    fn wants_distance(&self) -> bool {
+        true
+    }
+
+    fn stopped(&self) -> bool {
+        self.control.stopped()
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        for pair in pairs {
+            let (mut left, mut right) = (pair.probe, pair.build);
+            if self.itself && right < left {
+                (left, right) = (right, left);
+            }
+            let (similarity, left_input) = (pair.distance, Side::Left);
+            self.rows.push(RowPair { left, right, overlap: 0, similarity, left_input })?;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> PieceSink for PairsSink<'_, F> {
+    fn begin(&mut self, piece: usize) {
+        self.rows.begin(piece);
+    }
+
+    fn end(&mut self) -> ControlFlow<()> {
+        self.rows.end()
+    }
+}
+
+struct GroupSink<'a> {
+    components: &'a Components,
+    control: &'a Control,
+}
+
+impl VectorSink for GroupSink<'_> {
+    fn wants_distance(&self) -> bool {
+        false
+    }
+
+    fn stopped(&self) -> bool {
+        self.control.stopped()
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        self.components.unite(pairs);
+        ControlFlow::Continue(())
+    }
+}
+
+impl PieceSink for GroupSink<'_> {}

@@ -1,0 +1,210 @@
+//! What must hold for joins of vectors, whatever the technique.
+
+use proptest::prelude::*;
+use simjoin::{
+    Control, Elements, VECTOR_TECHNIQUES, VectorCollection, VectorJoin, VectorPredicate,
+};
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+type Found = BTreeMap<(u32, u32), u64>;
+
+fn collection(d: usize, rows: &[Vec<f32>]) -> VectorCollection {
+    let elements = Elements::F32(rows.iter().flatten().copied().collect());
+    VectorCollection::new("rows", d, elements).unwrap()
+}
+
+fn pairs(join: &VectorJoin, left: &VectorCollection, right: Option<&VectorCollection>) -> Found {
+    let mut found = Found::new();
+    let report = join
+        .prepare(left, right)
+        .unwrap()
+        .pairs(&Control::default(), |pairs| {
+            for pair in pairs {
+                assert!(right.is_some() || pair.left < pair.right);
+                assert!(found.insert((pair.left, pair.right), pair.similarity.to_bits()).is_none());
+            }
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert_eq!(report.pairs, found.len() as u64);
+    found
+}
+
+/// A plain loop in double precision. Elements are small whole numbers: every order of adding gives the same.
+fn brute_force(left: &[Vec<f32>], right: Option<&[Vec<f32>]>, distance: f64) -> Found {
+    let mut found = Found::new();
+    for (a, x) in left.iter().enumerate() {
+        for (b, y) in right.unwrap_or(left).iter().enumerate() {
+            let square: f64 =
+                x.iter().zip(y).map(|(x, y)| (f64::from(*x) - f64::from(*y)).powi(2)).sum();
+            if (right.is_some() || a < b) && square <= distance * distance {
+                found.insert((a as u32, b as u32), square.sqrt().to_bits());
+            }
+        }
+    }
+    found
+}
+
+fn rows() -> impl Strategy<Value = (usize, Vec<Vec<f32>>, Vec<Vec<f32>>)> {
+    (1usize..20, 0usize..120, 0usize..60).prop_flat_map(|(d, left, right)| {
+        let row = prop::collection::vec((-6i8..7).prop_map(f32::from), d);
+        (Just(d), prop::collection::vec(row.clone(), left), prop::collection::vec(row, right))
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn techniques_and_threads_agree_with_a_plain_loop(
+        (d, left, right) in rows(),
+        (whole, threads) in (0u32..30, 1usize..4),
+        turn in any::<u16>(),
+    ) {
+        let distance = f64::from(whole).sqrt();
+        let predicate = VectorPredicate::within(&format!("{distance}")).unwrap();
+        let (l, r) = (collection(d, &left), collection(d, &right));
+        let itself = brute_force(&left, None, distance);
+        let both = brute_force(&left, Some(&right), distance);
+        for technique in VECTOR_TECHNIQUES {
+            let join = VectorJoin::new(predicate).technique(technique).threads(threads);
+            prop_assert_eq!(&pairs(&join, &l, None), &itself, "{}", technique);
+            prop_assert_eq!(&pairs(&join, &l, Some(&r)), &both, "{}", technique);
+            // The other way round, every pair is turned.
+            let turned: Found = pairs(&join, &r, Some(&l)).into_iter().map(|((b, a), x)| ((a, b), x)).collect();
+            prop_assert_eq!(&turned, &both);
+            let count = |left, right| join.prepare(left, right).unwrap().count(&Control::default()).unwrap().pairs;
+            prop_assert_eq!(count(&l, None), itself.len() as u64);
+            prop_assert_eq!(count(&l, Some(&r)), both.len() as u64);
+            // Rows in another order, and coordinates in another order: the same pairs.
+            let n = left.len().max(1);
+            let place = |row: usize| (row + turn as usize) % n;
+            let mut moved = left.clone();
+            for (row, values) in left.iter().enumerate() {
+                moved[place(row)] = values.iter().rev().copied().collect();
+            }
+            let found: Found = pairs(&join, &collection(d, &moved), None);
+            let expected: Found = itself.iter().map(|(&(a, b), &x)| {
+                let (a, b) = (place(a as usize) as u32, place(b as usize) as u32);
+                ((a.min(b), a.max(b)), x)
+            }).collect();
+            prop_assert_eq!(found, expected);
+            // A larger distance finds no less.
+            let wider = VectorPredicate::within(&format!("{}", distance + 0.5)).unwrap();
+            let wider = pairs(&VectorJoin::new(wider).technique(technique), &l, None);
+            prop_assert!(itself.keys().all(|pair| wider.contains_key(pair)));
+            // Groups are the components of the pairs.
+            let (groups, report) = join.prepare(&l, None).unwrap().groups(&Control::default()).unwrap();
+            prop_assert_eq!(report.pairs, itself.len() as u64);
+            let mut labels: Vec<u32> = (0..left.len() as u32).collect();
+            loop {
+                let before = labels.clone();
+                for &(a, b) in itself.keys() {
+                    let least = labels[a as usize].min(labels[b as usize]);
+                    labels[a as usize] = least;
+                    labels[b as usize] = least;
+                }
+                if labels == before { break; }
+            }
+            prop_assert_eq!(groups, labels);
+        }
+    }
+}
+
+fn lattice(side: u16) -> VectorCollection {
+    let rows: Vec<Vec<f32>> = (0..side)
+        .flat_map(|x| {
+            (0..side).map(move |y| vec![f32::from(x), f32::from(y), f32::from((x * y) % 3)])
+        })
+        .collect();
+    collection(3, &rows)
+}
+
+#[test]
+fn the_order_does_not_depend_on_threads() {
+    let points = lattice(60);
+    for technique in VECTOR_TECHNIQUES {
+        let all = |threads| {
+            let mut found = Vec::new();
+            let predicate = VectorPredicate::within("1.5").unwrap();
+            let join = VectorJoin::new(predicate).technique(technique).threads(threads);
+            join.prepare(&points, None)
+                .unwrap()
+                .pairs(&Control::default(), |pairs| {
+                    found.extend(pairs.iter().map(|pair| (pair.left, pair.right)));
+                    ControlFlow::Continue(())
+                })
+                .unwrap();
+            found
+        };
+        let one = all(1);
+        assert!(one.len() > 5000);
+        assert!(all(3) == one, "{technique}");
+    }
+}
+
+#[test]
+fn little_memory_is_enough_or_refused() {
+    let points = lattice(40);
+    let predicate = VectorPredicate::within("1").unwrap();
+    let count = |join: &VectorJoin| {
+        join.prepare(&points, None)?
+            .count(&Control::default())
+            .map(|report| (report.pairs, report.technique))
+    };
+    let free = VectorJoin::new(predicate).threads(2);
+    let (pairs, _) = count(&free).unwrap();
+    // No room for an index: the nested loop needs none.
+    let needed = count(&free.clone().memory(1)).unwrap_err().to_string();
+    assert!(needed.contains("bytes of memory, but the limit is 1"), "{needed}");
+    let bytes: u64 = needed.split(' ').find_map(|word| word.parse().ok()).unwrap();
+    assert_eq!(count(&free.clone().memory(bytes)).unwrap().0, pairs);
+    assert!(count(&free.technique("quantile").memory(1000)).is_err());
+}
+
+#[test]
+fn sinks_may_stop_and_joins_may_be_stopped() {
+    let points = lattice(60);
+    for technique in VECTOR_TECHNIQUES {
+        let join =
+            VectorJoin::new(VectorPredicate::within("2").unwrap()).technique(technique).threads(2);
+        let prepared = join.prepare(&points, None).unwrap();
+        let mut batches = 0;
+        prepared
+            .pairs(&Control::default(), |_| {
+                batches += 1;
+                ControlFlow::Break(())
+            })
+            .unwrap();
+        assert_eq!(batches, 1);
+        let control = Control::default();
+        control.stop();
+        assert_eq!(prepared.count(&control).unwrap().pairs, 0);
+        let control = Control::default();
+        prepared.count(&control).unwrap();
+        let (done, total) = control.progress();
+        assert_eq!(done, total);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (two, three) = (collection(2, &[vec![1.0, 2.0]]), collection(3, &[vec![1.0, 2.0, 3.0]]));
+    let join = VectorJoin::new(VectorPredicate::within("1").unwrap());
+    let error = join.prepare(&two, Some(&three)).err().unwrap().to_string();
+    assert_eq!(error, "rows: vectors of dimension 3; those of rows have 2");
+    let error = join.prepare(&two, Some(&two.clone().widened())).err().unwrap().to_string();
+    assert!(error.contains("different precision"), "{error}");
+    let error = join.clone().technique("ppjoin").prepare(&two, None).err().unwrap().to_string();
+    assert!(error.contains("expected one of auto, quantile, grid, nested-loop"), "{error}");
+    let zero = collection(2, &[vec![1.0, 2.0], vec![0.0, 0.0]]);
+    for technique in VECTOR_TECHNIQUES {
+        let cosine = VectorJoin::new(VectorPredicate::cosine("0.5").unwrap()).technique(technique);
+        let error = cosine.prepare(&zero, None).err().unwrap().to_string();
+        assert!(
+            error.starts_with("rows: row 1 (counting from 0): the vector is zero"),
+            "{technique}: {error}"
+        );
+    }
+}
