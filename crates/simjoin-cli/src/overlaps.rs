@@ -5,14 +5,13 @@
 use crate::explain::{duration, grouped};
 use crate::flags::OverlapsFlags;
 use crate::progress::{BYTES, PARTS, watch};
-use crate::run::{Interrupt, pool, total_bytes};
+use crate::run::{Interrupt, pool, total_bytes, write_pairs};
 use crate::settings::{bytes, cores, is_special, number_of_threads};
 use crate::stats::Seconds;
 use serde_json::json;
 use simjoin::{Engine, Error, Overlaps, OverlapsReport, Result, SetCollection, prepare};
 use simjoin_io::{Ids, OutputFormat, PairWriter, ReadOptions, Tokenizer, WholeFile, read_sets};
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -180,28 +179,10 @@ fn pairs(
     writing: &mut Duration,
 ) -> Result<OverlapsReport> {
     let right_ids = if right.is_some() { right_ids } else { left_ids };
-    let mut writer = PairWriter::create_overlaps(settings.output.as_deref(), left_ids, right_ids)?;
-    let mut failure = None;
-    let report = settings.overlaps.pairs(left, right, &interrupt.control, |rows| {
-        let begin = Instant::now();
-        let result = writer.write(rows);
-        *writing += begin.elapsed();
-        match result {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    })?;
-    if let Some(error) = failure {
-        return Err(error);
-    }
-    interrupt.check()?;
-    let begin = Instant::now();
-    writer.finish()?;
-    *writing += begin.elapsed();
-    Ok(report)
+    let writer = PairWriter::create_overlaps(settings.output.as_deref(), left_ids, right_ids)?;
+    write_pairs(writer, interrupt, writing, |take| {
+        settings.overlaps.pairs(left, right, &interrupt.control, take)
+    })
 }
 
 fn explain(

@@ -7,7 +7,7 @@ use crate::progress::{BYTES, PARTS, watch};
 use crate::settings::{Answer, Settings};
 use crate::stats::{self, Seconds};
 use crate::trace;
-use simjoin::{Control, Engine, Error, Report, Result, SetCollection, prepare};
+use simjoin::{Control, Engine, Error, Report, Result, RowPair, SetCollection, prepare};
 use simjoin_io::{GroupWriter, Ids, PairWriter, WholeFile, read_sets};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -147,10 +147,22 @@ fn pairs(
     let right_ids = if sides.right.is_some() { &sides.right_ids } else { &sides.left_ids };
     let create =
         if settings.with_itself { PairWriter::create_with_itself } else { PairWriter::create };
-    let mut writer =
-        create(settings.output.as_deref(), sides.left_ids.as_ref(), right_ids.as_ref())?;
+    let writer = create(settings.output.as_deref(), sides.left_ids.as_ref(), right_ids.as_ref())?;
+    write_pairs(writer, interrupt, writing, |take| {
+        settings.join.pairs(sides.left, sides.right, &interrupt.control, take)
+    })
+}
+
+/// Writes the pairs that are found, and ends the output once all of them are. What could not be written ends
+/// the search as well.
+pub fn write_pairs<R>(
+    mut writer: PairWriter<'_>,
+    interrupt: &Interrupt,
+    writing: &mut Duration,
+    find: impl FnOnce(&mut (dyn FnMut(&[RowPair]) -> ControlFlow<()> + Send)) -> Result<R>,
+) -> Result<R> {
     let mut failure = None;
-    let report = settings.join.pairs(sides.left, sides.right, &interrupt.control, |rows| {
+    let report = find(&mut |rows| {
         let begin = Instant::now();
         let result = writer.write(rows);
         *writing += begin.elapsed();

@@ -6,7 +6,7 @@
 use crate::explain::{duration, grouped};
 use crate::flags::VectorsFlags;
 use crate::progress::{BYTES, PARTS, watch};
-use crate::run::{Interrupt, pool};
+use crate::run::{Interrupt, pool, write_pairs};
 use crate::settings::{Answer, bytes, cores, is_special, number_of_threads};
 use crate::stats::Seconds;
 use serde_json::json;
@@ -20,7 +20,6 @@ use simjoin_io::{
 };
 use std::fmt::Write as _;
 use std::io::Write;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -275,29 +274,8 @@ fn pairs(
 ) -> Result<VectorReport> {
     let right_ids = if sides.right.is_some() { &sides.right_ids } else { &sides.left_ids };
     let output = settings.output.as_deref();
-    let mut writer =
-        PairWriter::create_distances(output, sides.left_ids.as_ref(), right_ids.as_ref())?;
-    let mut failure = None;
-    let report = prepared.pairs(&interrupt.control, |rows| {
-        let begin = Instant::now();
-        let result = writer.write(rows);
-        *writing += begin.elapsed();
-        match result {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                failure = Some(error);
-                ControlFlow::Break(())
-            }
-        }
-    })?;
-    if let Some(error) = failure {
-        return Err(error);
-    }
-    interrupt.check()?;
-    let begin = Instant::now();
-    writer.finish()?;
-    *writing += begin.elapsed();
-    Ok(report)
+    let writer = PairWriter::create_distances(output, sides.left_ids.as_ref(), right_ids.as_ref())?;
+    write_pairs(writer, interrupt, writing, |take| prepared.pairs(&interrupt.control, take))
 }
 
 /// The document that `--stats` writes.
