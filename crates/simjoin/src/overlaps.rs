@@ -8,7 +8,7 @@
 //! Lists and bit rows of a pass, counters for each thread, rows on their way out; for the best of each row,
 //! as many as are asked for, of the rows of a tile.
 
-use crate::count::{Weights, repeats};
+use crate::count::repeats;
 use crate::device_overlaps::Where;
 use crate::driver::{Control, TileSink};
 use crate::join::Engine;
@@ -225,25 +225,22 @@ impl Overlaps {
             }
         }
         let found = AtomicU64::new(0);
-        let weights = Weights::new(&join(&shape));
-        let weighted = shape.probe.has_repeats() || shape.build.has_repeats();
+        let (probes, builds) = (weights(shape.probe), weights(shape.build));
         let mut report = self.run(&shape, control, || {
             |_: usize, pass: &OverlapPass<'_>, tile: usize, space: &mut OverlapSpace| {
                 let mut rows = 0;
-                let mut pairs = Vec::new();
-                let flow = pass.count(tile, space, |probe, builds, counts| {
-                    if weighted {
-                        pairs.clear();
-                        let met = builds.zip(counts).filter(|(_, count)| **count > 0);
-                        pairs.extend(met.map(|(build, &overlap)| SetPair {
-                            probe,
-                            build,
-                            overlap,
-                        }));
-                        rows += weights.rows(&pairs);
-                    } else {
-                        rows += counts.iter().filter(|&&count| count > 0).count() as u64;
-                    }
+                let flow = pass.count(tile, space, |probe, met, counts| {
+                    let partners = match &builds {
+                        Some(weights) => {
+                            let weights = &weights[met.start as usize..met.end as usize];
+                            let each = counts.iter().zip(weights);
+                            each.map(|(&count, &rows)| u64::from(if count > 0 { rows } else { 0 }))
+                                .sum()
+                        }
+                        None => counts.iter().map(|&count| u64::from(count > 0)).sum::<u64>(),
+                    };
+                    rows += partners
+                        * probes.as_ref().map_or(1, |rows| u64::from(rows[probe as usize]));
                     if control.stopped() {
                         ControlFlow::Break(())
                     } else {
@@ -481,6 +478,11 @@ pub(crate) fn join<'a>(shape: &AllOverlaps<'a>) -> Join<'a> {
             .unwrap_or_else(|_| unreachable!("one is a whole number")),
     );
     Join { probe: shape.probe, build: shape.build, bounds, order: Order::Before }
+}
+
+/// How many rows hold each set, unless each is held by one.
+fn weights(sets: &SetCollection) -> Option<Vec<u32>> {
+    sets.has_repeats().then(|| (0..sets.len() as SetId).map(|set| sets.weight(set)).collect())
 }
 
 /// A token in common.
