@@ -448,12 +448,23 @@ pub struct OverlapsFlags {
     #[arg(long, value_name = "T", help_heading = "Tokens")]
     pub tokens: Option<String>,
 
-    /// How to count; the answer is the same
+    /// Where to run
+    #[arg(
+        long,
+        value_name = "E",
+        default_value = "auto",
+        value_parser = ["auto", "cpu", "gpu"],
+        help_heading = "How"
+    )]
+    pub engine: String,
+
+    /// How to count; the answer is the same. 'product' is a way of the CPU, those after it are ways of a
+    /// GPU
     #[arg(
         long,
         value_name = "NAME",
         default_value = "auto",
-        value_parser = PossibleValuesParser::new(simjoin::OVERLAP_TECHNIQUES),
+        value_parser = names(&simjoin::OVERLAP_TECHNIQUES, &simjoin::GPU_OVERLAP_TECHNIQUES),
         help_heading = "How"
     )]
     pub technique: String,
@@ -465,6 +476,10 @@ pub struct OverlapsFlags {
     /// Memory beside the input, such as 512M or 4G [default: as much as is of use]
     #[arg(long, value_name = "SIZE", help_heading = "How")]
     pub memory: Option<String>,
+
+    /// Memory of a GPU, such as 2G [default: what is free]
+    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    pub device_memory: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -498,12 +513,22 @@ pub struct IntersectFlags {
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
 
-    /// How to intersect; the answer is the same
+    /// Where to run
+    #[arg(
+        long,
+        value_name = "E",
+        default_value = "auto",
+        value_parser = ["auto", "cpu", "gpu"],
+        help_heading = "How"
+    )]
+    pub engine: String,
+
+    /// How to intersect; the answer is the same. 'ip', 'ip-obs' and 'ip-hash' are ways of a GPU
     #[arg(
         long,
         value_name = "NAME",
         default_value = "auto",
-        value_parser = PossibleValuesParser::new(simjoin::INTERSECT_TECHNIQUES),
+        value_parser = names(&simjoin::INTERSECT_TECHNIQUES, &simjoin::GPU_INTERSECT_TECHNIQUES),
         help_heading = "How"
     )]
     pub technique: String,
@@ -806,6 +831,12 @@ pub struct GenerateOutput {
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+}
+
+/// The names of the CPU's techniques, and those that only a GPU has.
+fn names(cpu: &[&'static str], gpu: &[&'static str]) -> PossibleValuesParser {
+    let further = gpu.iter().filter(|name| !cpu.contains(name));
+    PossibleValuesParser::new(cpu.iter().chain(further).copied().map(PossibleValue::new))
 }
 
 /// The names of techniques; those with a fixed width are accepted and not listed.

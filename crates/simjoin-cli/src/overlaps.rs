@@ -9,7 +9,7 @@ use crate::run::{Interrupt, pool, total_bytes, write_pairs};
 use crate::settings::{bytes, cores, is_special, number_of_threads};
 use crate::stats::Seconds;
 use serde_json::json;
-use simjoin::{Error, Overlaps, OverlapsReport, Result, SetCollection, prepare};
+use simjoin::{Engine, Error, Overlaps, OverlapsReport, Result, SetCollection, prepare};
 use simjoin_io::{Ids, OutputFormat, PairWriter, ReadOptions, Tokenizer, WholeFile, read_sets};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,11 +42,15 @@ impl Settings {
             })
         });
         let mut overlaps = Overlaps::new()
+            .engine(flags.engine.parse()?)
             .technique(&flags.technique)
             .positive(flags.positive)
             .top(top.transpose()?);
         if let Some(text) = &flags.memory {
             overlaps = overlaps.memory(bytes("--memory", text)?);
+        }
+        if let Some(text) = &flags.device_memory {
+            overlaps = overlaps.device_memory(bytes("--device-memory", text)?);
         }
         overlaps.check()?;
         // Standard output by name is standard output.
@@ -146,13 +150,19 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.total = begin.elapsed();
     if settings.explain {
         eprintln!(
-            "found: {} pairs, {} counted by {} in {} passes, {} (estimated {})",
+            "found: {} pairs, {} counted by {} on the {} in {}{}",
             grouped(report.pairs),
             grouped(report.counted),
             report.technique,
-            report.passes,
+            report.engine.name(),
             duration(seconds.join.as_secs_f64()),
-            duration(report.estimated),
+            match report.engine {
+                Engine::Gpu => String::new(),
+                _ => {
+                    let estimated = duration(report.estimated);
+                    format!(", {} passes (estimated {estimated})", report.passes)
+                }
+            },
         );
     }
     if let Some(file) = stats {
@@ -190,6 +200,10 @@ fn explain(
             grouped(sets.universe().into()),
         );
     }
+    if let Some(technique) = settings.overlaps.on_gpu() {
+        eprintln!("plan: {technique} on the GPU, as was asked for");
+        return Ok(());
+    }
     let threads = settings.threads;
     eprintln!("plan, on {threads} {}:", if threads == 1 { "thread" } else { "threads" });
     for (at, (name, words, seconds)) in settings.overlaps.explain(left, right)?.iter().enumerate() {
@@ -213,7 +227,7 @@ fn document(
         "universe": left.universe(),
         "pairs": report.pairs,
         "candidates": report.counted,
-        "engine": "cpu",
+        "engine": report.engine.name(),
         "technique": report.technique,
         "bits": report.bits,
         "passes": report.passes,

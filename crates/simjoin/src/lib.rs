@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod count;
+mod device_overlaps;
 mod driver;
 mod groups;
 mod intersect;
@@ -53,8 +54,9 @@ mod stage;
 mod units;
 mod vectors;
 
+pub use device_overlaps::GPU_OVERLAP_TECHNIQUES;
 pub use driver::Control;
-pub use intersect::{INTERSECT_TECHNIQUES, Intersect, IntersectReport};
+pub use intersect::{GPU_INTERSECT_TECHNIQUES, INTERSECT_TECHNIQUES, Intersect, IntersectReport};
 pub use join::{
     Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,
     simulated_gpu, techniques_for,
