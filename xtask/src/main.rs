@@ -29,12 +29,13 @@ cargo xtask COMMAND
   gpu-kernels        every GPU kernel compiles (NVRTC is installed in target/nvrtc)
   fuzz-build         the fuzz targets build
   benchmarks         the tests of the benchmark driver
+  report             the page of --report in a real browser (Chromium is installed)
   expected           a quick subset of the published exact counts (--all for every one)
   fuzz TARGET [S]    run a fuzz target (readers or techniques) for S seconds, 60 by default";
 
 type Step = (&'static str, fn() -> Check);
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     ("format", format),
     ("layers", layers::check),
     ("licences", licences::check),
@@ -45,6 +46,7 @@ const STEPS: [Step; 11] = [
     ("docs", docs),
     ("fuzz-build", fuzz_build),
     ("benchmarks", benchmarks),
+    ("report", report),
     ("expected", expected),
 ];
 
@@ -212,6 +214,27 @@ fn benchmarks() -> Check {
         ],
         &[],
     )
+}
+
+/// The page of `--report` as a browser sees it. The browser is installed where it is missing and can be.
+fn report() -> Check {
+    let present = |name: &&str| Command::new(*name).arg("--version").output().is_ok();
+    // The names that `chromium.py` looks for.
+    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+    if !names.iter().any(present) {
+        eprintln!("installing chromium");
+        let install = ["install", "--yes", "--quiet", "--no-install-recommends", "chromium"];
+        call("apt-get", &["update", "--quiet"], &[])
+            .and_then(|()| call("apt-get", &install, &[]))
+            .map_err(|why| {
+                format!("Chromium is needed to look at the page of a report; install it ({why})")
+            })?;
+    }
+    call("cargo", &["build", "--package", "simjoin-cli", "--locked"], &[])?;
+    let folder =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let program = folder.join("debug/simjoin");
+    call("python3", &["xtask/report/test.py", &program.to_string_lossy()], &[])
 }
 
 fn expected() -> Check {
