@@ -342,7 +342,9 @@ impl SetsRun<'_> {
             predicate,
             sizes: sizes.collect(),
             frequencies: Some(frequencies),
-            groups: glimpse.groups(left).map(|labels| Groups::new(&labels, &self.keys)),
+            groups: glimpse
+                .groups(left)
+                .map(|labels| Groups::new(&labels, &self.keys, |row| kept.beginning(row))),
             sample: Sample::of_sets(&glimpse.sample(SAMPLE), kept, &self.keys, right.is_some()),
         }
     }
@@ -441,7 +443,9 @@ impl VectorsRun<'_> {
             },
             sizes: sizes.collect(),
             frequencies: None,
-            groups: glimpse.vector_groups().map(|labels| Groups::new(&labels, &self.keys)),
+            groups: glimpse
+                .vector_groups()
+                .map(|labels| Groups::new(&labels, &self.keys, |row| sample::beginning(left, row))),
             sample: Sample::of_vectors(&glimpse.sample(SAMPLE), left, right, &self.keys),
         }
     }

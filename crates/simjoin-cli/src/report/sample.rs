@@ -16,6 +16,9 @@ const TOKENS: usize = 150;
 /// Bytes of them, at most by one token more.
 const LETTERS: usize = 2000;
 
+/// Tokens of a record that is only mentioned.
+const FIRST: usize = 12;
+
 /// Characters of a token or an id that are shown at most.
 const WORD: usize = 80;
 
@@ -37,6 +40,14 @@ impl Kept {
             sets.tokens.iter().for_each(|&token| counts[token as usize] += 1);
         }
         Frequencies::new(&counts, |token| cut(&self.texts.get(token)))
+    }
+
+    /// The first tokens of a row of the left input.
+    pub fn beginning(&self, row: u32) -> String {
+        let tokens = self.row(Side::Left, row);
+        let texts = tokens.iter().take(FIRST).map(|&token| cut(&self.texts.get(token)));
+        let more = if tokens.len() > FIRST { " …" } else { "" };
+        texts.collect::<Vec<_>>().join(" ") + more
     }
 
     fn row(&self, side: Side, row: u32) -> &[u32] {
@@ -156,11 +167,11 @@ impl Sample {
     ) -> Self {
         let right_side = if right.is_some() { Side::Right } else { Side::Left };
         let right = right.unwrap_or(left);
-        let record = |key: String, vectors: &VectorCollection, row: u32| {
-            let mut elements = Vec::new();
-            vectors.row(row as usize, &mut elements);
-            let tokens = elements.iter().take(ELEMENTS).map(|&value| short(value)).collect();
-            Record { key, size: elements.len(), tokens, shared: Vec::new() }
+        let record = |key: String, vectors: &VectorCollection, row: u32| Record {
+            key,
+            size: vectors.dimension(),
+            tokens: first(vectors, row),
+            shared: Vec::new(),
         };
         let pair = |seen: &GlimpsePair| Pair {
             value: seen.pair.similarity,
@@ -172,6 +183,19 @@ impl Sample {
         };
         Sample { pairs: seen.iter().map(pair).collect(), ids: keys.left_ids.is_some() }
     }
+}
+
+/// The first elements of a vector.
+fn first(vectors: &VectorCollection, row: u32) -> Vec<String> {
+    let mut elements = Vec::new();
+    vectors.row(row as usize, &mut elements);
+    elements.iter().take(ELEMENTS).map(|&value| short(value)).collect()
+}
+
+/// The beginning of a vector.
+pub fn beginning(vectors: &VectorCollection, row: u32) -> String {
+    let more = if vectors.dimension() > ELEMENTS { ", …" } else { "" };
+    format!("({}{more})", first(vectors, row).join(", "))
 }
 
 /// A number in a few digits.

@@ -16,8 +16,11 @@ const BINS: u64 = 48;
 /// Points of a curve at most.
 const POINTS: usize = 90;
 
-/// Frequent tokens and large groups that are named.
+/// Frequent tokens that are named.
 const NAMED: usize = 12;
+
+/// Large groups that are named.
+const LARGEST: usize = 8;
 
 /// A bin: what it holds, both ends included where these are whole numbers, and how many of it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -155,28 +158,28 @@ pub struct Groups {
     pub alone: u64,
     /// Groups of two or more, by size.
     pub bins: Vec<Bar>,
-    /// The largest: the name of their first row, and their size.
-    pub largest: Vec<(String, u64)>,
+    /// The largest: the name of their first row, their size, and the beginning of that row.
+    pub largest: Vec<(String, u64, String)>,
 }
 
 impl Groups {
-    /// From the smallest row of each row's component.
-    pub fn new(labels: &[u32], keys: &Keys<'_>) -> Self {
+    /// From the smallest row of each row's component; `beginning` shows a row.
+    pub fn new(labels: &[u32], keys: &Keys<'_>, beginning: impl Fn(u32) -> String) -> Self {
         let mut sizes = vec![0u32; labels.len()];
         labels.iter().for_each(|&label| sizes[label as usize] += 1);
         let alone = sizes.iter().filter(|&&size| size == 1).count() as u64;
         let mut largest: Vec<(u32, u32)> = Vec::new();
         for (row, &size) in (0..).zip(&sizes).filter(|(_, size)| **size > 1) {
             largest.push((size, row));
-            if largest.len() > 4 * NAMED {
+            if largest.len() > 8 * LARGEST {
                 largest.sort_unstable_by_key(|&(size, row)| (std::cmp::Reverse(size), row));
-                largest.truncate(NAMED);
+                largest.truncate(LARGEST);
             }
         }
         largest.sort_unstable_by_key(|&(size, row)| (std::cmp::Reverse(size), row));
-        largest.truncate(NAMED);
-        let largest =
-            largest.iter().map(|&(size, row)| (keys.left(row), u64::from(size))).collect();
+        largest.truncate(LARGEST);
+        let shown = |&(size, row): &(u32, u32)| (keys.left(row), u64::from(size), beginning(row));
+        let largest = largest.iter().map(shown).collect();
         sizes.retain(|&size| size > 1);
         sizes.sort_unstable();
         let counts: Vec<(u64, u64)> = sizes
@@ -225,9 +228,10 @@ mod tests {
 
     #[test]
     fn groups_are_counted_by_size() {
-        let found = Groups::new(&[0, 0, 2, 0, 4, 4, 6], &Keys::default());
+        let shown = |row: u32| format!("is {row}");
+        let found = Groups::new(&[0, 0, 2, 0, 4, 4, 6], &Keys::default(), shown);
         assert_eq!((found.groups, found.rows, found.alone), (2, 5, 2));
-        assert_eq!(found.largest, [("0".into(), 3), ("4".into(), 2)]);
+        assert_eq!(found.largest, [("0".into(), 3, "is 0".into()), ("4".into(), 2, "is 4".into())]);
         let counts: Vec<u64> = found.bins.iter().map(|bar| bar.count).collect();
         assert_eq!(counts, [1, 1]);
     }
