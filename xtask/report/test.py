@@ -4,8 +4,8 @@
 
 Makes reports of a few runs with the program SIMJOIN and looks at them with a headless Chromium: no error
 in the console, nothing asked of the network, marks in every chart, a sample that can be filtered by mouse
-and keyboard, light and dark, wide and narrow. With --picture FILE.html FILE.png it makes a picture of the
-beginning of a page instead.
+and keyboard, light and dark, wide and narrow. --pictures FOLDER keeps what was seen. With --picture
+FILE.html FILE.png it makes a picture of the beginning of a page instead.
 """
 
 import argparse
@@ -288,7 +288,9 @@ def main():
         with chromium.Browser(chromium.find()) as browser:
             browser.show(1000, 900)
             browser.open(options.picture[0])
-            browser.picture(options.picture[1], most=1330)
+            browser.settle()
+            end = browser.ask("document.querySelector('#funnel').getBoundingClientRect().bottom + scrollY")
+            browser.picture(options.picture[1], most=end)
         return
     SIMJOIN = os.path.abspath(options.simjoin)
     if options.pictures:
