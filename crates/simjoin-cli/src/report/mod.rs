@@ -556,6 +556,9 @@ fn funnel(
             grouped(more)
         ),
     };
+    if report.candidates > by_length {
+        verified.push_str("; some of them more than once");
+    }
     if compared > 0 {
         let _ = write!(verified, "; devices compared {} pairs", grouped(compared));
     }
