@@ -18,7 +18,7 @@ pub type Check = Result<(), String>;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test               everything below but fuzz: what CI runs
+  test               everything below but soak and fuzz: what CI runs
   format             formatting
   lint               clippy on all targets, warnings denied
   unit               all tests of the workspace
@@ -31,6 +31,7 @@ cargo xtask COMMAND
   benchmarks         the tests of the benchmark driver
   expected           a quick subset of the published exact counts (--all for every one)
   book               the documentation builds, and its commands print what it shows
+  soak [S]           random joins beside a brute force, kills and limits, for S seconds (3600)
   fuzz TARGET [S]    run a fuzz target (readers or techniques) for S seconds, 60 by default";
 
 type Step = (&'static str, fn() -> Check);
@@ -55,6 +56,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["test"] => STEPS.iter().try_for_each(run),
+        ["soak"] => soak("3600"),
+        ["soak", seconds] => soak(seconds),
         ["fuzz", target] => fuzz(target, "60"),
         ["fuzz", target, seconds] => fuzz(target, seconds),
         ["expected", "--all"] => published_counts(&[]),
@@ -198,6 +201,12 @@ fn host() -> Result<String, String> {
         .lines()
         .find_map(|line| line.strip_prefix("host: ").map(str::to_string))
         .ok_or_else(|| "rustc names no host".into())
+}
+
+/// Random joins by the program itself, for a while.
+fn soak(seconds: &str) -> Check {
+    call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
+    call("python3", &["fuzz/soak.py", "--seconds", seconds], &[])
 }
 
 fn benchmarks() -> Check {
