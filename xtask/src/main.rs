@@ -18,7 +18,7 @@ pub type Check = Result<(), String>;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test               everything below but fuzz: what CI runs
+  test               everything below but soak and fuzz: what CI runs
   format             formatting
   lint               clippy on all targets, warnings denied
   unit               all tests of the workspace
@@ -31,11 +31,13 @@ cargo xtask COMMAND
   benchmarks         the tests of the benchmark driver
   report             the page of --report in a real browser (Chromium is installed)
   expected           a quick subset of the published exact counts (--all for every one)
+  book               the documentation builds, and its commands print what it shows
+  soak [S]           random joins beside a brute force, kills and limits, for S seconds (3600)
   fuzz TARGET [S]    run a fuzz target (readers or techniques) for S seconds, 60 by default";
 
 type Step = (&'static str, fn() -> Check);
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     ("format", format),
     ("layers", layers::check),
     ("licences", licences::check),
@@ -48,6 +50,7 @@ const STEPS: [Step; 12] = [
     ("benchmarks", benchmarks),
     ("report", report),
     ("expected", expected),
+    ("book", book),
 ];
 
 fn main() -> ExitCode {
@@ -55,6 +58,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["test"] => STEPS.iter().try_for_each(run),
+        ["soak"] => soak("3600"),
+        ["soak", seconds] => soak(seconds),
         ["fuzz", target] => fuzz(target, "60"),
         ["fuzz", target, seconds] => fuzz(target, seconds),
         ["expected", "--all"] => published_counts(&[]),
@@ -200,6 +205,12 @@ fn host() -> Result<String, String> {
         .ok_or_else(|| "rustc names no host".into())
 }
 
+/// Random joins by the program itself, for a while.
+fn soak(seconds: &str) -> Check {
+    call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
+    call("python3", &["fuzz/soak.py", "--seconds", seconds], &[])
+}
+
 fn benchmarks() -> Check {
     call(
         "python3",
@@ -243,4 +254,17 @@ fn expected() -> Check {
 
 fn published_counts(extra: &[&str]) -> Check {
     call("python3", &[&["benchmarks/run.py", "expected"], extra].concat(), &[])
+}
+
+/// Builds the documentation by mkdocs, in an environment of its own, and runs every command in it.
+fn book() -> Check {
+    let folder = root().join("target/book-venv");
+    let python = folder.join("bin/python");
+    let [folder, python] = [folder, python].map(|path| path.to_string_lossy().into_owned());
+    call("python3", &["-m", "venv", &folder], &[])?;
+    let install = ["-m", "pip", "install", "--quiet", "--requirement", "docs/requirements.txt"];
+    call(&python, &install, &[])?;
+    call(&python, &["-m", "mkdocs", "build", "--quiet", "--config-file", "docs/mkdocs.yml"], &[])?;
+    call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
+    call(&python, &["docs/check.py"], &[])
 }

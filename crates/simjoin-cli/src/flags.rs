@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use simjoin_generate::{PROFILES, Profile};
 
 /// Exact similarity joins: all pairs of similar sets, texts or vectors, none missed.
 #[derive(Debug, Parser)]
@@ -667,6 +668,31 @@ pub enum GenerateCommand {
         )]
         exponent: String,
     },
+    /// Sets in the likeness of a collection of the literature
+    #[command(
+        long_about = "Makes sets in the likeness of a collection of the literature.\n\n\
+            As many sets, of as many tokens on average, of as many different ones as the papers' tables \
+            say; tokens follow Zipf's law, and sizes are skewed where the papers show them to be. There \
+            are hardly any near-duplicates among them.",
+        after_help = "Examples:\n  \
+            simjoin generate like kosarak -o kosarak.txt.zst\n  \
+            simjoin generate like dblp-1m --sets 50K -o dblp-50k.txt"
+    )]
+    Like {
+        /// The collection
+        #[arg(value_name = "NAME", value_parser = profiles())]
+        name: String,
+
+        /// How many sets [default: as many as it has]
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
+        sets: Option<String>,
+
+        #[command(flatten)]
+        seed: Seed,
+
+        #[command(flatten)]
+        output: GenerateOutput,
+    },
     /// Sets of tokens that follow the normal law
     #[command(
         long_about = "Makes sets of tokens that follow the normal law.\n\n\
@@ -839,6 +865,12 @@ pub struct GenerateOutput {
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+}
+
+/// The collections of the literature.
+fn profiles() -> PossibleValuesParser {
+    let value = |profile: Profile| PossibleValue::new(profile.name).help(profile.about);
+    PossibleValuesParser::new(PROFILES.map(value))
 }
 
 /// The names of the CPU's techniques, and those that only a GPU has.
