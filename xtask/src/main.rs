@@ -29,6 +29,7 @@ cargo xtask COMMAND
   gpu-kernels        every GPU kernel compiles (NVRTC is installed in target/nvrtc)
   fuzz-build         the fuzz targets build
   benchmarks         the tests of the benchmark driver
+  report             the page of --report in a real browser (Chromium is installed)
   expected           a quick subset of the published exact counts (--all for every one)
   book               the documentation builds, and its commands print what it shows
   soak [S]           random joins beside a brute force, kills and limits, for S seconds (3600)
@@ -36,7 +37,7 @@ cargo xtask COMMAND
 
 type Step = (&'static str, fn() -> Check);
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     ("format", format),
     ("layers", layers::check),
     ("licences", licences::check),
@@ -47,6 +48,7 @@ const STEPS: [Step; 12] = [
     ("docs", docs),
     ("fuzz-build", fuzz_build),
     ("benchmarks", benchmarks),
+    ("report", report),
     ("expected", expected),
     ("book", book),
 ];
@@ -223,6 +225,27 @@ fn benchmarks() -> Check {
         ],
         &[],
     )
+}
+
+/// The page of `--report` as a browser sees it. The browser is installed where it is missing and can be.
+fn report() -> Check {
+    let present = |name: &&str| Command::new(*name).arg("--version").output().is_ok();
+    // The names that `chromium.py` looks for.
+    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+    if !names.iter().any(present) {
+        eprintln!("installing chromium");
+        let install = ["install", "--yes", "--quiet", "--no-install-recommends", "chromium"];
+        call("apt-get", &["update", "--quiet"], &[])
+            .and_then(|()| call("apt-get", &install, &[]))
+            .map_err(|why| {
+                format!("Chromium is needed to look at the page of a report; install it ({why})")
+            })?;
+    }
+    call("cargo", &["build", "--package", "simjoin-cli", "--locked"], &[])?;
+    let folder =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    let program = folder.join("debug/simjoin");
+    call("python3", &["xtask/report/test.py", &program.to_string_lossy()], &[])
 }
 
 fn expected() -> Check {

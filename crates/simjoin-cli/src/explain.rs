@@ -8,10 +8,11 @@ use simjoin::{Report, Result, SetCollection, StepPlan, Trace};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// What was promised before the join.
-pub struct Promise {
-    pairs: Option<f64>,
-    seconds: Option<f64>,
+/// What was planned before the join.
+pub struct Planned {
+    pub steps: Vec<StepPlan>,
+    pub pairs: Option<f64>,
+    pub seconds: Option<f64>,
     /// The GPU's part, where it works beside the CPU.
     share: Option<f64>,
 }
@@ -34,28 +35,30 @@ fn share(steps: &[StepPlan]) -> Option<f64> {
     (gpu > 0 && cpu > 0).then(|| gpu as f64 / (gpu + cpu) as f64)
 }
 
-/// Plans the join and shows the plan.
+/// Plans the join, and shows the plan where that is asked for.
 pub fn before(
     settings: &Settings,
     left: &SetCollection,
     right: Option<&SetCollection>,
-) -> Result<Promise> {
+) -> Result<Planned> {
     let steps = settings.join.explain(left, right)?;
     let pairs = settings.join.estimate_pairs(left, right);
     let seconds = seconds(&steps);
     let share = share(&steps);
-    let promise = Promise { pairs, seconds, share };
-    eprint!("{}", plan_text(settings, left, right, &steps, &promise));
-    Ok(promise)
+    let planned = Planned { steps, pairs, seconds, share };
+    if settings.explain {
+        eprint!("{}", plan_text(settings, left, right, &planned));
+    }
+    Ok(planned)
 }
 
 fn plan_text(
     settings: &Settings,
     left: &SetCollection,
     right: Option<&SetCollection>,
-    steps: &[StepPlan],
-    promise: &Promise,
+    planned: &Planned,
 ) -> String {
+    let steps = &planned.steps;
     let mut text = String::new();
     for (side, sets) in [("left", Some(left)), ("right", right)] {
         let Some(sets) = sets else { continue };
@@ -100,7 +103,7 @@ fn plan_text(
             let _ = writeln!(text, "  {name:<14} {variant:<10} {seconds:>12}{mark}");
         }
     }
-    if let Some(share) = promise.share {
+    if let Some(share) = planned.share {
         let _ = writeln!(
             text,
             "split: {:.0} % of the pairs for the GPU, {:.0} % for the CPU, at once",
@@ -108,11 +111,11 @@ fn plan_text(
             100.0 * (1.0 - share),
         );
     }
-    let seconds = promise.seconds.map_or_else(|| "-".into(), duration);
+    let seconds = planned.seconds.map_or_else(|| "-".into(), duration);
     let _ = writeln!(
         text,
         "expected: {}, {seconds} on {} {}",
-        promise.pairs.map_or_else(
+        planned.pairs.map_or_else(
             || "pairs not estimated within --memory".into(),
             |pairs| format!("about {} pairs", grouped(pairs as u64))
         ),
@@ -122,8 +125,8 @@ fn plan_text(
     text
 }
 
-/// Sets what happened beside what was promised.
-pub fn after(promise: &Promise, report: &Report, join: Duration) {
+/// Sets what happened beside what was planned.
+pub fn after(planned: &Planned, report: &Report, join: Duration) {
     let mut text = String::new();
     for (at, step) in report.steps.iter().enumerate() {
         let _ = writeln!(
@@ -164,10 +167,10 @@ pub fn after(promise: &Promise, report: &Report, join: Duration) {
         text,
         "found: {} pairs (estimated {}), {} verified, {} (estimated {})",
         grouped(report.pairs),
-        promise.pairs.map_or_else(|| "-".into(), |pairs| grouped(pairs as u64)),
+        planned.pairs.map_or_else(|| "-".into(), |pairs| grouped(pairs as u64)),
         grouped(report.candidates),
         duration(join.as_secs_f64()),
-        promise.seconds.map_or_else(|| "-".into(), duration),
+        planned.seconds.map_or_else(|| "-".into(), duration),
     );
     eprint!("{text}");
 }

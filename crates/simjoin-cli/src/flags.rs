@@ -199,6 +199,10 @@ pub struct VectorsFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub stats: Option<String>,
 
+    /// Write a page (HTML) that shows the run: plan, filters, timeline, distances, a sample of pairs
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub report: Option<String>,
+
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
@@ -299,6 +303,10 @@ pub struct JoinFlags {
     /// Write what was read, found and how long it took as JSON to FILE
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub stats: Option<String>,
+
+    /// Write a page (HTML) that shows the run: plan, filters, timeline, similarities, a sample of pairs
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub report: Option<String>,
 
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]

@@ -15,6 +15,7 @@ mod generate;
 mod intersect;
 mod overlaps;
 mod progress;
+mod report;
 mod run;
 mod settings;
 mod stats;

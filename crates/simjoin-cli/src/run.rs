@@ -4,11 +4,16 @@
 
 use crate::explain;
 use crate::progress::{BYTES, PARTS, watch};
+use crate::report::{Kept, Keys, SetsRun};
 use crate::settings::{Answer, Settings};
 use crate::stats::{self, Seconds};
 use crate::trace;
-use simjoin::{Control, Engine, Error, Report, Result, RowPair, SetCollection, prepare};
-use simjoin_io::{GroupWriter, Ids, PairWriter, WholeFile, read_sets};
+use simjoin::{
+    Control, Engine, Error, Glimpse, Join, Report, Result, RowPair, SetCollection, prepare,
+};
+use simjoin_io::{
+    GroupWriter, Ids, PairWriter, ReadSets, TokenTexts, WholeFile, read_sets, read_sets_with_texts,
+};
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -22,16 +27,21 @@ pub fn run(settings: &Settings) -> Result<()> {
 
     let bytes = AtomicU64::new(0);
     let total = total_bytes(&settings.left, settings.right.as_deref());
-    let input = watch(
+    let (input, texts) = watch(
         settings.quiet,
         "reading  ",
         BYTES,
         || (bytes.load(Ordering::Relaxed), total),
-        || read_sets(&settings.left, settings.right.as_deref(), &settings.read, &bytes),
+        || read(settings, &bytes),
     )?;
     seconds.read = begin.elapsed();
 
     let phase = Instant::now();
+    let kept = texts.map(|texts| Kept {
+        left: input.left.sets.clone(),
+        right: input.right.as_ref().map(|right| right.sets.clone()),
+        texts,
+    });
     let left_ids = input.left.ids;
     let (right_sets, right_ids) =
         input.right.map_or((None, None), |table| (Some(table.sets), table.ids));
@@ -47,16 +57,24 @@ pub fn run(settings: &Settings) -> Result<()> {
     )?;
     seconds.prepare = phase.elapsed();
 
-    let promise = settings
-        .explain
+    let planned = (settings.explain || settings.report.is_some())
         .then(|| pool.install(|| explain::before(settings, &left, right.as_ref())))
         .transpose()?;
+    let glimpse = kept.as_ref().map(|_| {
+        let predicate = settings.join.predicate();
+        Arc::new(Glimpse::of_sets(predicate, &left, right.as_ref(), true))
+    });
+    let join = match &glimpse {
+        Some(glimpse) => settings.join.clone().glimpse(glimpse.clone()),
+        None => settings.join.clone(),
+    };
     let phase = Instant::now();
-    let sides = Sides { left: &left, right: right.as_ref(), left_ids, right_ids };
+    let sides = Sides { join, left: &left, right: right.as_ref(), left_ids, right_ids };
     interrupt.joining.store(true, Ordering::Relaxed);
     // Outputs are opened before the join: a folder that does not exist should not cost one.
     let stats = settings.stats.as_deref().map(WholeFile::create).transpose()?;
     let trace = settings.trace.as_deref().map(WholeFile::create).transpose()?;
+    let page = settings.report.as_deref().map(WholeFile::create).transpose()?;
     let mut writing = Duration::ZERO;
     let report = watch(
         settings.quiet,
@@ -65,7 +83,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         || interrupt.control.progress(),
         || {
             pool.install(|| match settings.answer {
-                Answer::Count => count(settings, &sides, &interrupt),
+                Answer::Count => count(&sides, &interrupt),
                 Answer::Groups => groups(settings, &sides, &interrupt, &mut writing),
                 Answer::Pairs => pairs(settings, &sides, &interrupt, &mut writing),
             })
@@ -74,16 +92,16 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     seconds.total = begin.elapsed();
-    if matches!(report.engine, Engine::Gpu | Engine::Hybrid)
-        && let Some(device) = simjoin::simulated_gpu()?
-    {
+    let on_device = matches!(report.engine, Engine::Gpu | Engine::Hybrid);
+    let simulated = if on_device { simjoin::simulated_gpu()? } else { None };
+    if let Some(device) = &simulated {
         eprintln!("simjoin: {device}");
     }
     for warning in &report.warnings {
         eprintln!("simjoin: warning: {warning}");
     }
-    if let Some(promise) = promise {
-        explain::after(&promise, &report, seconds.join);
+    if let Some(planned) = planned.as_ref().filter(|_| settings.explain) {
+        explain::after(planned, &report, seconds.join);
     }
 
     if let Some(file) = trace {
@@ -93,7 +111,48 @@ pub fn run(settings: &Settings) -> Result<()> {
         let document = stats::document(&left, right.as_ref(), tokens, &report, &seconds);
         file.finish(&document.into_bytes())?;
     }
+    if let (Some(file), Some(kept), Some(glimpse), Some(planned)) = (page, kept, glimpse, planned) {
+        let devices = match simulated {
+            Some(device) => vec![device],
+            None if on_device => devices(),
+            None => Vec::new(),
+        };
+        let run = SetsRun {
+            kind: settings.command,
+            answer: settings.answer.name(),
+            paths: (&settings.left, settings.right.as_deref()),
+            predicate: settings.join.predicate(),
+            tokenizer: settings.read.tokenizer,
+            with_itself: settings.with_itself,
+            left: &left,
+            right: right.as_ref(),
+            kept: &kept,
+            keys: Keys { left_ids: sides.left_ids.as_ref(), right_ids: sides.right_ids.as_ref() },
+            planned: &planned,
+            report: &report,
+            glimpse: &glimpse,
+            seconds: &seconds,
+            devices,
+        };
+        file.finish(run.document().page()?.as_bytes())?;
+    }
     Ok(())
+}
+
+/// Reads the input, and what the tokens are called where a report is to show them.
+fn read(settings: &Settings, bytes: &AtomicU64) -> Result<(ReadSets, Option<TokenTexts>)> {
+    let (left, right) = (settings.left.as_str(), settings.right.as_deref());
+    if settings.report.is_some() {
+        let (sets, texts) = read_sets_with_texts(left, right, &settings.read, bytes)?;
+        return Ok((sets, Some(texts)));
+    }
+    Ok((read_sets(left, right, &settings.read, bytes)?, None))
+}
+
+/// The devices that are there, in words.
+fn devices() -> Vec<String> {
+    let found = simjoin::devices().unwrap_or_default();
+    found.iter().map(|device| device.info.name.clone()).collect()
 }
 
 /// Threads to prepare and join on.
@@ -106,14 +165,15 @@ pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
 
 /// What is joined, and how its rows are named.
 struct Sides<'a> {
+    join: Join,
     left: &'a SetCollection,
     right: Option<&'a SetCollection>,
     left_ids: Option<Ids>,
     right_ids: Option<Ids>,
 }
 
-fn count(settings: &Settings, sides: &Sides<'_>, interrupt: &Interrupt) -> Result<Report> {
-    let report = settings.join.count(sides.left, sides.right, &interrupt.control)?;
+fn count(sides: &Sides<'_>, interrupt: &Interrupt) -> Result<Report> {
+    let report = sides.join.count(sides.left, sides.right, &interrupt.control)?;
     interrupt.check()?;
     let mut stdout = std::io::stdout();
     writeln!(stdout, "{}", report.pairs)
@@ -129,7 +189,7 @@ fn groups(
     writing: &mut Duration,
 ) -> Result<Report> {
     let mut writer = GroupWriter::create(settings.output.as_deref(), sides.left_ids.as_ref())?;
-    let (labels, report) = settings.join.groups(sides.left, &interrupt.control)?;
+    let (labels, report) = sides.join.groups(sides.left, &interrupt.control)?;
     interrupt.check()?;
     let begin = Instant::now();
     writer.write(&labels)?;
@@ -149,7 +209,7 @@ fn pairs(
         if settings.with_itself { PairWriter::create_with_itself } else { PairWriter::create };
     let writer = create(settings.output.as_deref(), sides.left_ids.as_ref(), right_ids.as_ref())?;
     write_pairs(writer, interrupt, writing, |take| {
-        settings.join.pairs(sides.left, sides.right, &interrupt.control, take)
+        sides.join.pairs(sides.left, sides.right, &interrupt.control, take)
     })
 }
 

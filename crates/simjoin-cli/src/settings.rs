@@ -32,21 +32,24 @@ pub struct Settings {
     pub output: Option<String>,
     pub stats: Option<String>,
     pub trace: Option<String>,
+    pub report: Option<String>,
+    /// The command: `sets` or `text`.
+    pub command: &'static str,
     pub explain: bool,
     pub quiet: bool,
 }
 
 impl Settings {
     pub fn of_sets(flags: SetsFlags) -> Result<Self> {
-        resolve(flags.join, Tokenizer::Whitespace)
+        resolve("sets", flags.join, Tokenizer::Whitespace)
     }
 
     pub fn of_text(flags: TextFlags) -> Result<Self> {
-        resolve(flags.join, flags.tokens.parse()?)
+        resolve("text", flags.join, flags.tokens.parse()?)
     }
 }
 
-fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
+fn resolve(command: &'static str, flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
     let (measure, text) = predicate(&flags.predicate)?;
     let predicate = Predicate::parse(measure, text)?;
     let engine: Engine = flags.engine.parse()?;
@@ -62,8 +65,8 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
         .engine(engine)
         .technique(&flags.technique)
         .with_itself(flags.with_itself)
-        .estimates(flags.explain)
-        .timeline(flags.trace.is_some());
+        .estimates(flags.explain || flags.report.is_some())
+        .timeline(flags.trace.is_some() || flags.report.is_some());
     if let Some(text) = &flags.split {
         join = split(join, engine, text)?;
     }
@@ -104,6 +107,8 @@ fn resolve(flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
         output,
         stats: flags.stats,
         trace: flags.trace,
+        report: flags.report,
+        command,
         explain: flags.explain,
         quiet: flags.quiet,
     })

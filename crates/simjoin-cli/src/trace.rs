@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 use simjoin::Moment;
 
-/// The document that `--trace` writes.
-pub fn document(timeline: &[Moment]) -> String {
+/// The rows of a timeline in the order in which they are shown.
+pub fn rows(timeline: &[Moment]) -> Vec<&str> {
     let mut rows: Vec<&str> = timeline.iter().map(|moment| moment.row.as_str()).collect();
     // CPU before GPU, thread 2 before thread 10.
     rows.sort_unstable_by_key(|row| {
@@ -15,6 +15,12 @@ pub fn document(timeline: &[Moment]) -> String {
         (name, number.parse::<u32>().unwrap_or(0))
     });
     rows.dedup();
+    rows
+}
+
+/// The document that `--trace` writes.
+pub fn document(timeline: &[Moment]) -> String {
+    let rows = rows(timeline);
     let mut events: Vec<Value> = Vec::with_capacity(2 * rows.len() + timeline.len());
     for (at, row) in rows.iter().enumerate() {
         let event = |name: &str, arguments: Value| json!({ "ph": "M", "pid": 1, "tid": at, "name": name, "args": arguments });

@@ -6,13 +6,14 @@
 use crate::explain::{duration, grouped};
 use crate::flags::VectorsFlags;
 use crate::progress::{BYTES, PARTS, watch};
+use crate::report::{Keys, VectorsRun};
 use crate::run::{Interrupt, pool, write_pairs};
 use crate::settings::{Answer, bytes, cores, is_special, number_of_threads};
 use crate::stats::Seconds;
 use serde_json::json;
 use simjoin::{
-    Elements, Error, PreparedVectorJoin, Result, VectorCollection, VectorJoin, VectorPredicate,
-    VectorReport,
+    Elements, Error, Glimpse, PreparedVectorJoin, Result, VectorCollection, VectorJoin,
+    VectorPredicate, VectorReport,
 };
 use simjoin_io::{
     GroupWriter, Ids, OutputFormat, PairWriter, ReadVectors, VectorFormat, VectorOptions,
@@ -20,6 +21,7 @@ use simjoin_io::{
 };
 use std::fmt::Write as _;
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -35,6 +37,7 @@ pub struct Settings {
     /// `None` is standard output.
     output: Option<String>,
     stats: Option<String>,
+    report: Option<String>,
     explain: bool,
     quiet: bool,
 }
@@ -54,7 +57,8 @@ impl Settings {
             ));
         }
         let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
-        let mut join = VectorJoin::new(predicate).technique(&flags.technique);
+        let mut join =
+            VectorJoin::new(predicate).technique(&flags.technique).timeline(flags.report.is_some());
         if let Some(text) = &flags.memory {
             join = join.memory(bytes("--memory", text)?);
         }
@@ -89,6 +93,7 @@ impl Settings {
             answer,
             output,
             stats: flags.stats,
+            report: flags.report,
             explain: flags.explain,
             quiet: flags.quiet,
         })
@@ -121,20 +126,30 @@ pub fn run(settings: &Settings) -> Result<()> {
     let phase = Instant::now();
     let sides = Sides::new(left, right);
     let pool = pool(settings.threads)?;
+    let glimpse = settings.report.as_ref().map(|_| {
+        let predicate = settings.join.predicate();
+        Arc::new(Glimpse::of_vectors(predicate, &sides.left, sides.right.as_ref(), true))
+    });
+    let join = match &glimpse {
+        Some(glimpse) => settings.join.clone().glimpse(glimpse.clone()),
+        None => settings.join.clone(),
+    };
     let prepared = watch(
         settings.quiet,
         "preparing",
         PARTS,
         || (0, 0),
-        || pool.install(|| settings.join.prepare(&sides.left, sides.right.as_ref())),
+        || pool.install(|| join.prepare(&sides.left, sides.right.as_ref())),
     )?;
     seconds.prepare = phase.elapsed();
 
-    let estimate = settings.explain.then(|| pool.install(|| before(settings, &sides, &prepared)));
+    let estimate = (settings.explain || settings.report.is_some())
+        .then(|| pool.install(|| before(settings, &sides, &prepared)));
     let phase = Instant::now();
     interrupt.joining.store(true, Ordering::Relaxed);
     // Outputs are opened before the join: a folder that does not exist should not cost one.
     let stats = settings.stats.as_deref().map(WholeFile::create).transpose()?;
+    let page = settings.report.as_deref().map(WholeFile::create).transpose()?;
     let mut writing = Duration::ZERO;
     let report = watch(
         settings.quiet,
@@ -152,7 +167,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     seconds.total = begin.elapsed();
-    if let Some(estimate) = estimate {
+    if let Some(estimate) = estimate.filter(|_| settings.explain) {
         eprintln!(
             "found: {} pairs (estimated {}), {} verified in double precision, prepared in {}, joined in {}",
             grouped(report.pairs),
@@ -164,6 +179,22 @@ pub fn run(settings: &Settings) -> Result<()> {
     }
     if let Some(file) = stats {
         file.finish(document(&sides, &report, &prepared, &seconds).as_bytes())?;
+    }
+    if let (Some(file), Some(glimpse)) = (page, glimpse) {
+        let run = VectorsRun {
+            answer: settings.answer.name(),
+            paths: (&settings.left, settings.right.as_deref()),
+            predicate: settings.join.predicate(),
+            left: &sides.left,
+            right: sides.right.as_ref(),
+            keys: Keys { left_ids: sides.left_ids.as_ref(), right_ids: sides.right_ids.as_ref() },
+            plan: prepared.plan(),
+            estimated_pairs: estimate.flatten(),
+            report: &report,
+            glimpse: &glimpse,
+            seconds: &seconds,
+        };
+        file.finish(run.document().page()?.as_bytes())?;
     }
     Ok(())
 }
@@ -194,8 +225,21 @@ impl Sides {
     }
 }
 
-/// Shows the plan; answers with the number of pairs that it expects.
+/// Shows the plan where that is asked for; answers with the number of pairs that it expects.
 fn before(settings: &Settings, sides: &Sides, prepared: &PreparedVectorJoin<'_>) -> Option<f64> {
+    let estimate = prepared.estimate_pairs();
+    if settings.explain {
+        eprint!("{}", plan_text(settings, sides, prepared, estimate));
+    }
+    estimate
+}
+
+fn plan_text(
+    settings: &Settings,
+    sides: &Sides,
+    prepared: &PreparedVectorJoin<'_>,
+    estimate: Option<f64>,
+) -> String {
     let plan = prepared.plan();
     let mut text = String::new();
     let rows = match &sides.right {
@@ -223,7 +267,6 @@ fn before(settings: &Settings, sides: &Sides, prepared: &PreparedVectorJoin<'_>)
         let _ = writeln!(text, "  {name:<14} {seconds:>12}{mark}");
     }
     let _ = writeln!(text, "technique: {}: {}", plan.technique, plan.details);
-    let estimate = prepared.estimate_pairs();
     let _ = writeln!(
         text,
         "expected: {} on {} {}",
@@ -234,8 +277,7 @@ fn before(settings: &Settings, sides: &Sides, prepared: &PreparedVectorJoin<'_>)
         settings.threads,
         if settings.threads == 1 { "thread" } else { "threads" },
     );
-    eprint!("{text}");
-    estimate
+    text
 }
 
 fn count(prepared: &PreparedVectorJoin<'_>, interrupt: &Interrupt) -> Result<VectorReport> {

@@ -10,7 +10,7 @@
 //! | overlap | `q·o ≥ p` (q is 1) |
 //! | containment | `q·o ≥ p·min(a,b)` |
 //!
-//! [`Bounds::accepts`] is that table. Everything else here is the smallest or largest integer for
+//! [`Bounds::compare`] is that table. Everything else here is the smallest or largest integer for
 //! which it holds, so that no floating-point comparison ever decides about a pair.
 //!
 //! # Exactness
@@ -20,6 +20,7 @@
 //! compared as 256-bit products.
 
 use crate::{Measure, Predicate};
+use std::cmp::Ordering;
 
 /// The largest set size that the arithmetic is made for.
 pub(crate) const MAX_SIZE: u32 = 1 << 31;
@@ -56,15 +57,22 @@ impl Bounds {
 
     /// Whether two non-empty sets of these sizes with this overlap are in the result.
     pub fn accepts(&self, a: u32, b: u32, overlap: u32) -> bool {
+        self.compare(a, b, overlap).is_ge()
+    }
+
+    /// How the similarity of two non-empty sets of these sizes with this overlap compares with the
+    /// threshold.
+    #[inline]
+    pub fn compare(&self, a: u32, b: u32, overlap: u32) -> Ordering {
         let (p, q) = (u128::from(self.p), u128::from(self.q));
         let (a, b, o) = (u128::from(a), u128::from(b), u128::from(overlap));
         match self.measure {
-            Measure::Jaccard => (p + q) * o >= p * (a + b),
-            Measure::Dice => 2 * q * o >= p * (a + b),
-            Measure::Overlap => q * o >= p,
-            Measure::Containment => q * o >= p * a.min(b),
-            Measure::Cosine if self.q <= SMALL => (q * o) * (q * o) >= (p * p) * (a * b),
-            Measure::Cosine => wide_product(q * o, q * o) >= wide_product(p * p, a * b),
+            Measure::Jaccard => ((p + q) * o).cmp(&(p * (a + b))),
+            Measure::Dice => (2 * q * o).cmp(&(p * (a + b))),
+            Measure::Overlap => (q * o).cmp(&p),
+            Measure::Containment => (q * o).cmp(&(p * a.min(b))),
+            Measure::Cosine if self.q <= SMALL => ((q * o) * (q * o)).cmp(&((p * p) * (a * b))),
+            Measure::Cosine => wide_product(q * o, q * o).cmp(&wide_product(p * p, a * b)),
         }
     }
 
@@ -276,22 +284,26 @@ mod tests {
         all
     }
 
-    /// The definition of each measure in arbitrary precision, independent of `accepts`.
-    fn exact(predicate: Predicate, a: u32, b: u32, o: u32) -> bool {
+    /// The definition of each measure in arbitrary precision, independent of `compare`.
+    fn exact_order(predicate: Predicate, a: u32, b: u32, o: u32) -> Ordering {
         let big = |n: u64| BigUint::from(n);
         let (p, q) =
             (big(predicate.threshold().numerator()), big(predicate.threshold().denominator()));
         let (a, b, o) = (big(a.into()), big(b.into()), big(o.into()));
         match predicate.measure() {
-            // o / (a+b-o) ≥ p/q
-            Measure::Jaccard => &o * &q >= &p * (&a + &b - &o),
-            // o / √(ab) ≥ p/q, squared
-            Measure::Cosine => &o * &o * &q * &q >= &p * &p * &a * &b,
-            // 2o / (a+b) ≥ p/q
-            Measure::Dice => big(2) * &o * &q >= &p * (&a + &b),
-            Measure::Overlap => &o * &q >= p,
-            Measure::Containment => &o * &q >= &p * a.min(b),
+            // o / (a+b-o) beside p/q
+            Measure::Jaccard => (&o * &q).cmp(&(&p * (&a + &b - &o))),
+            // o / √(ab) beside p/q, squared
+            Measure::Cosine => (&o * &o * &q * &q).cmp(&(&p * &p * &a * &b)),
+            // 2o / (a+b) beside p/q
+            Measure::Dice => (big(2) * &o * &q).cmp(&(&p * (&a + &b))),
+            Measure::Overlap => (&o * &q).cmp(&p),
+            Measure::Containment => (&o * &q).cmp(&(&p * a.min(b))),
         }
+    }
+
+    fn exact(predicate: Predicate, a: u32, b: u32, o: u32) -> bool {
+        exact_order(predicate, a, b, o).is_ge()
     }
 
     #[test]
@@ -341,7 +353,9 @@ mod tests {
                         max_size = b;
                     }
                     for o in 1..=a.min(b) {
-                        assert_eq!(bounds.accepts(a, b, o), exact(predicate, a, b, o));
+                        let order = exact_order(predicate, a, b, o);
+                        assert_eq!(bounds.compare(a, b, o), order);
+                        assert_eq!(bounds.accepts(a, b, o), order.is_ge());
                     }
                 }
                 match min_size {

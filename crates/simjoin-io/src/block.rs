@@ -165,6 +165,12 @@ impl BlockBuilder {
     }
 }
 
+/// What a token that [stands for a repeated one](BlockBuilder) repeats, and the how-manyeth it is.
+pub(crate) fn repeated(token: &[u8]) -> Option<(&[u8], u32)> {
+    let (rest, time) = token.split_last_chunk::<4>()?;
+    Some((rest.strip_suffix(&[0xFF])?, u32::from_le_bytes(*time)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

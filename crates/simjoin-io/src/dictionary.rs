@@ -9,8 +9,9 @@
 //! # Memory
 //!
 //! A distinct token takes its bytes and about 22 more (end, hash, table). The dictionary lives only
-//! while files are read.
+//! while files are read; what the tokens are called ([`TokenTexts`]) may be kept.
 
+use crate::block::repeated;
 use hashbrown::HashTable;
 use simjoin_core::{Error, Result};
 use std::hash::{BuildHasher, Hasher as _};
@@ -111,6 +112,52 @@ impl Dictionary {
             self.tokens.number(&mut self.table, token, block.hashes[local]).0
         }));
         Ok(())
+    }
+
+    /// What the tokens are called.
+    pub(crate) fn into_texts(self) -> TokenTexts {
+        let Tokens { mut bytes, mut ends, .. } = self.tokens;
+        bytes.shrink_to_fit();
+        ends.shrink_to_fit();
+        TokenTexts { bytes, ends }
+    }
+}
+
+/// What the tokens of a join are called, by their number.
+///
+/// # Memory
+///
+/// The bytes of each distinct token and 8 more.
+#[derive(Clone, Debug, Default)]
+pub struct TokenTexts {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl TokenTexts {
+    /// The token with this number, for a person to read: the second `a` of a record, where repeated
+    /// tokens are kept, is `a (2)`.
+    ///
+    /// # Panics
+    ///
+    /// When there is no such token.
+    pub fn get(&self, number: u32) -> String {
+        let start = if number == 0 { 0 } else { self.ends[number as usize - 1] };
+        let token = &self.bytes[start..self.ends[number as usize]];
+        match repeated(token) {
+            Some((token, time)) => format!("{} ({time})", String::from_utf8_lossy(token)),
+            None => String::from_utf8_lossy(token).into_owned(),
+        }
+    }
+
+    /// How many tokens there are.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no token.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
     }
 }
 

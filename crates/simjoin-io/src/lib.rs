@@ -32,11 +32,11 @@ mod tokenize;
 mod vectors;
 mod writers;
 
-pub use dictionary::Vocabulary;
+pub use dictionary::{TokenTexts, Vocabulary};
 pub use format::Format;
 pub use ids::Ids;
 pub use numbers::{NumberFormat, Numbers, npy_header, read_numbers, read_words};
-pub use read::{ReadOptions, ReadSets, Table, read_sets};
+pub use read::{ReadOptions, ReadSets, Table, read_sets, read_sets_with_texts};
 pub use readers::lines::read_lines;
 pub use tokenize::Tokenizer;
 pub use vectors::{ReadVectors, VectorFormat, VectorOptions, read_vectors};

@@ -3,7 +3,7 @@
 //! [`read_sets`] is the whole of it: one file for a self-join, two for a join, tokens of both in
 //! one numbering.
 
-use crate::dictionary::{Dictionary, Hasher};
+use crate::dictionary::{Dictionary, Hasher, TokenTexts};
 use crate::format::Format;
 use crate::ids::Ids;
 use crate::pipeline::{self, BlockReader, Settings};
@@ -98,7 +98,20 @@ pub fn read_sets(
     options: &ReadOptions,
     bytes_read: &AtomicU64,
 ) -> Result<ReadSets> {
-    read_sets_cut(left, right, options, Cut::for_tokenizer(options.tokenizer), bytes_read)
+    let cut = Cut::for_tokenizer(options.tokenizer);
+    read_sets_cut(left, right, options, cut, bytes_read).map(|(sets, _)| sets)
+}
+
+/// The same, and what the tokens are called.
+pub fn read_sets_with_texts(
+    left: &str,
+    right: Option<&str>,
+    options: &ReadOptions,
+    bytes_read: &AtomicU64,
+) -> Result<(ReadSets, TokenTexts)> {
+    let cut = Cut::for_tokenizer(options.tokenizer);
+    let (sets, dictionary) = read_sets_cut(left, right, options, cut, bytes_read)?;
+    Ok((sets, dictionary.into_texts()))
 }
 
 fn read_sets_cut(
@@ -107,7 +120,7 @@ fn read_sets_cut(
     options: &ReadOptions,
     cut: Cut,
     bytes_read: &AtomicU64,
-) -> Result<ReadSets> {
+) -> Result<(ReadSets, Dictionary)> {
     if left == "-" && right == Some("-") {
         return Err(Error::Config("only one of the two inputs can be standard input (-)".into()));
     }
@@ -131,7 +144,7 @@ fn read_sets_cut(
     };
     let left = read(left)?;
     let right = right.map(read).transpose()?;
-    Ok(ReadSets { left, right, universe: dictionary.len() })
+    Ok((ReadSets { left, right, universe: dictionary.len() }, dictionary))
 }
 
 /// Messages quote column names and ids, in which there may be newlines and other controls: those
@@ -204,7 +217,8 @@ mod tests {
     }
 
     fn read(path: &str, options: &ReadOptions, bytes: usize, rows: usize) -> Result<ReadSets> {
-        read_sets_cut(path, None, options, Cut { bytes, rows }, &AtomicU64::new(0))
+        let cut = Cut { bytes, rows };
+        read_sets_cut(path, None, options, cut, &AtomicU64::new(0)).map(|(sets, _)| sets)
     }
 
     /// A result in a form that can be compared.

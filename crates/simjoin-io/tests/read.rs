@@ -12,7 +12,7 @@ use arrow_array::{
     UInt32Array,
 };
 use common::*;
-use simjoin_io::{Format, ReadOptions, ReadSets, Tokenizer, read_sets};
+use simjoin_io::{Format, ReadOptions, ReadSets, Tokenizer, read_sets, read_sets_with_texts};
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -268,6 +268,25 @@ fn repeated_tokens_collapse_or_count() {
     let path = folder.write("b.txt", "aaaa\n");
     let grams = read(&path, &ReadOptions { multiset: true, ..options(Tokenizer::Qgrams(2)) });
     assert_eq!(grams.unwrap().left.sets.tokens.len(), 5);
+}
+
+#[test]
+fn tokens_can_be_asked_what_they_are_called() {
+    let folder = Folder::new();
+    let left = folder.write("a.txt", "b a b\n\u{3000}é </script>\n");
+    let right = folder.write("b.txt", "b b b \u{1}\n");
+    for (multiset, expected) in [
+        (false, vec!["b", "a", "é", "</script>", "\u{1}"]),
+        (true, vec!["b", "a", "b (2)", "é", "</script>", "b (3)", "\u{1}"]),
+    ] {
+        let options = ReadOptions { multiset, ..sets() };
+        let count = AtomicU64::new(0);
+        let (read, texts) = read_sets_with_texts(&left, Some(&right), &options, &count).unwrap();
+        assert_eq!(read, read_sets(&left, Some(&right), &options, &count).unwrap());
+        let called: Vec<String> = (0..texts.len() as u32).map(|token| texts.get(token)).collect();
+        assert_eq!(called, expected);
+        assert!(!texts.is_empty());
+    }
 }
 
 #[test]

@@ -155,7 +155,7 @@ impl Progress<'_> {
 }
 
 /// What happened when, if that is wanted.
-struct Timeline {
+pub(crate) struct Timeline {
     begin: Instant,
     moments: Option<Mutex<Vec<Moment>>>,
 }
@@ -164,11 +164,17 @@ impl Timeline {
     /// Moments remembered at most.
     const MOST: usize = 500_000;
 
-    fn new(wanted: bool) -> Self {
+    pub(crate) fn new(wanted: bool) -> Self {
         Timeline { begin: Instant::now(), moments: wanted.then(Mutex::default) }
     }
 
-    fn add(&self, row: impl FnOnce() -> String, what: &str, begin: Instant, end: Instant) {
+    pub(crate) fn add(
+        &self,
+        row: impl FnOnce() -> String,
+        what: &str,
+        begin: Instant,
+        end: Instant,
+    ) {
         let Some(moments) = &self.moments else { return };
         let mut moments = moments.lock().unwrap_or_else(PoisonError::into_inner);
         if moments.len() < Self::MOST {
@@ -191,16 +197,21 @@ impl Timeline {
         }
     }
 
-    fn into_moments(self) -> Vec<Moment> {
+    pub(crate) fn into_moments(self) -> Vec<Moment> {
         let moments = self.moments.map(Mutex::into_inner);
         moments.map(|found| found.unwrap_or_else(PoisonError::into_inner)).unwrap_or_default()
     }
 }
 
+/// The row of a timeline for a thread of the pool.
+pub(crate) fn thread_row(worker: usize) -> String {
+    format!("CPU thread {}", rayon::current_thread_index().unwrap_or(worker))
+}
+
 /// The row of a timeline for a thread of the host.
 fn host_row(crew: Crew, worker: usize) -> String {
     match crew {
-        Crew::Pool => format!("CPU thread {}", rayon::current_thread_index().unwrap_or(worker)),
+        Crew::Pool => thread_row(worker),
         Crew::Own(_) => format!("GPU attendant {worker}"),
     }
 }

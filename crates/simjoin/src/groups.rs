@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[derive(Debug)]
 pub(crate) struct Components {
     parents: Mutex<Vec<SetId>>,
     pairs: AtomicU64,
@@ -26,6 +27,11 @@ impl Components {
         8 * sets.len() as u64 + 4 * sets.records() as u64
     }
 
+    /// Bytes for the components and the labels of as many rows.
+    pub(crate) fn bytes(&self) -> u64 {
+        12 * lock(&self.parents).len() as u64
+    }
+
     pub(crate) fn worker<'a>(&'a self, join: &Join<'a>) -> GroupSink<'a> {
         GroupSink { weights: Weights::new(join), components: self }
     }
@@ -37,21 +43,26 @@ impl Components {
     /// Joins the components of pairs of rows, where each row is a set of its own.
     pub(crate) fn unite(&self, pairs: &[VectorPair]) {
         self.pairs.fetch_add(pairs.len() as u64, Ordering::Relaxed);
+        self.unite_all(pairs.iter().map(|pair| (pair.probe, pair.build)));
+    }
+
+    /// Joins the components of pairs, without counting them.
+    pub(crate) fn unite_all(&self, pairs: impl Iterator<Item = (SetId, SetId)>) {
         let mut parents = lock(&self.parents);
-        for pair in pairs {
-            unite(&mut parents, pair.probe, pair.build);
+        for (one, other) in pairs {
+            unite(&mut parents, one, other);
         }
     }
 
     /// For each row, the smallest row of its component, where each row is a set of its own.
-    pub(crate) fn roots(self) -> Vec<u32> {
+    pub(crate) fn roots(&self) -> Vec<u32> {
         let mut parents = lock(&self.parents);
         // The smallest is the root.
         (0..parents.len() as SetId).map(|row| find(&mut parents, row)).collect()
     }
 
     /// For each row, the smallest row of its component.
-    pub(crate) fn labels(self, sets: &SetCollection, bounds: Bounds) -> Vec<u32> {
+    pub(crate) fn labels(&self, sets: &SetCollection, bounds: Bounds) -> Vec<u32> {
         let mut parents = lock(&self.parents);
         // Rows of one set belong together if the set satisfies the bounds with itself; if it does
         // not, neither does it with any other set, and each of its rows stays alone.
@@ -88,10 +99,7 @@ impl PairSink for GroupSink<'_> {
 
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
         self.components.pairs.fetch_add(self.weights.rows(pairs), Ordering::Relaxed);
-        let mut parents = lock(&self.components.parents);
-        for pair in pairs {
-            unite(&mut parents, pair.probe, pair.build);
-        }
+        self.components.unite_all(pairs.iter().map(|pair| (pair.probe, pair.build)));
         ControlFlow::Continue(())
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::count::Counter;
 use crate::driver::Control;
+use crate::glimpse::{Glimpse, Seen};
 use crate::groups::Components;
 use crate::ordered::{Ordered, Room};
 use crate::plan::{Limits, Mode, Plan, Split, Techniques, cpu_techniques};
@@ -13,6 +14,7 @@ use simjoin_plan::{Part, Technique, Trace};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// The names of all techniques, `auto` first.
 pub const TECHNIQUES: [&str; 11] = [
@@ -248,6 +250,7 @@ pub struct Join {
     explain: bool,
     timeline: bool,
     with_itself: bool,
+    glimpse: Option<Arc<Glimpse>>,
 }
 
 /// Probe tokens in a tile: large enough that handing it out costs nothing beside doing it, small
@@ -265,6 +268,7 @@ impl Join {
             explain: false,
             timeline: false,
             with_itself: false,
+            glimpse: None,
             limits: Limits {
                 threads: 0,
                 memory: u64::MAX,
@@ -305,6 +309,18 @@ impl Join {
     pub fn timeline(mut self, wanted: bool) -> Self {
         self.timeline = wanted;
         self
+    }
+
+    /// Lets a glimpse, made for the same predicate and collections, see every pair that is found.
+    /// Overlaps are then computed, and pairs brought from devices, even where they are only counted.
+    pub fn glimpse(mut self, glimpse: Arc<Glimpse>) -> Self {
+        self.glimpse = Some(glimpse);
+        self
+    }
+
+    /// Which pairs are wanted.
+    pub fn predicate(&self) -> Predicate {
+        self.predicate
     }
 
     /// Runs on a pool of this many threads; 0 for the rayon pool that the caller is in, which is one
@@ -393,7 +409,10 @@ impl Join {
         let mut plan = self.plan()?;
         let counter = Counter::default();
         let work = plan.decide(&self.parts(left, right), false)?;
-        let ran = plan.run(work, control, |join, _| counter.worker(join))?;
+        let ran = plan.run(work, control, |join, part| {
+            Seen::new(counter.worker(join), self.seen_by(), join, part)
+        })?;
+        self.see_repeats(left, right);
         Ok(plan.report(counter.total() + self.repeats(left, right), ran))
     }
 
@@ -414,7 +433,10 @@ impl Join {
         let room = Room::within(self.limits.memory / 8, plan.threads());
         let measure = self.predicate.measure();
         let ordered = Ordered::new(room, take).in_any_order(work.both);
-        let ran = plan.run(work, control, |join, part| ordered.worker(join, part, measure))?;
+        let ran = plan.run(work, control, |join, part| {
+            Seen::new(ordered.worker(join, part, measure), self.seen_by(), join, part)
+        })?;
+        self.see_repeats(left, right);
         if let Some(side) = self.itself(left, right) {
             ordered.repeats(side, (self.bounds(), measure), control);
         }
@@ -427,7 +449,10 @@ impl Join {
         let mut plan = self.plan_beside(Components::memory_bytes(sets))?;
         let components = Components::new(sets.len());
         let work = plan.decide(&self.parts(sets, None), false)?;
-        let ran = plan.run(work, control, |join, _| components.worker(join))?;
+        let ran = plan.run(work, control, |join, part| {
+            Seen::new(components.worker(join), self.seen_by(), join, part)
+        })?;
+        self.see_repeats(sets, None);
         let pairs = components.pairs() + self.repeats(sets, None);
         Ok((components.labels(sets, self.bounds()), plan.report(pairs, ran)))
     }
@@ -462,9 +487,21 @@ impl Join {
         itself.map_or(0, |(sets, _)| crate::count::repeats(sets, self.bounds()))
     }
 
+    fn seen_by(&self) -> Option<&Glimpse> {
+        self.glimpse.as_deref()
+    }
+
+    /// Shows pairs of rows that hold the same set to the glimpse.
+    fn see_repeats(&self, left: &SetCollection, right: Option<&SetCollection>) {
+        if let (Some(glimpse), Some(side)) = (&self.glimpse, self.itself(left, right)) {
+            glimpse.repeats(side, self.bounds());
+        }
+    }
+
     /// A plan beside a sink that takes so many bytes.
     fn plan_beside(&self, sink: u64) -> Result<Plan> {
         let (mode, cpu, device) = self.offered()?;
+        let sink = sink + self.seen_by().map_or(0, Glimpse::bytes);
         let mut limits = Limits { sink, ..self.limits };
         // What a device has found waits for its tile to be complete.
         if mode == Mode::Device && limits.memory != u64::MAX {

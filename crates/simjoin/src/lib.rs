@@ -28,7 +28,8 @@
 //! streams every pair. The order of pairs is that of the technique, whatever the number of threads;
 //! only on a GPU it is none in particular.
 //! Which technique runs is chosen for the data and the machine; [`Join::explain`] tells what was
-//! considered. [`Join::with_itself`] is for new records against old ones.
+//! considered. [`Join::with_itself`] is for new records against old ones. A [`Glimpse`] shows what the
+//! results look like, whatever the answer.
 //!
 //! [`Overlaps`] counts what all pairs have in common, without a threshold.
 //! [`Intersect`] is for two single sets of up to hundreds of millions of numbers.
@@ -40,6 +41,7 @@
 mod count;
 mod device_overlaps;
 mod driver;
+mod glimpse;
 mod groups;
 mod intersect;
 mod join;
@@ -56,6 +58,7 @@ mod vectors;
 
 pub use device_overlaps::GPU_OVERLAP_TECHNIQUES;
 pub use driver::Control;
+pub use glimpse::{Glimpse, GlimpseBin, GlimpsePair};
 pub use intersect::{GPU_INTERSECT_TECHNIQUES, INTERSECT_TECHNIQUES, Intersect, IntersectReport};
 pub use join::{
     Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,

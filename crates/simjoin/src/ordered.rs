@@ -229,6 +229,21 @@ impl<F> Drop for RowSink<'_, F> {
     }
 }
 
+/// The rows of a probe and of a set that it found as a person sees them: left and right.
+pub(crate) fn as_shown(part: Part, probe: u32, build: u32) -> (u32, u32) {
+    let exchange = match part {
+        Part::LeftItself | Part::RightItself => build < probe,
+        Part::LeftProbes => false,
+        Part::RightProbes => true,
+    };
+    if exchange { (build, probe) } else { (probe, build) }
+}
+
+/// The input that the left row of a pair belongs to.
+pub(crate) fn input_of_left(part: Part) -> Side {
+    if part == Part::RightItself { Side::Right } else { Side::Left }
+}
+
 pub(crate) struct OrderedSink<'a, F> {
     rows: RowSink<'a, F>,
     join: Join<'a>,
@@ -250,18 +265,13 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> PairSink for OrderedSink<'_
 
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
         let Join { probe: probes, build: builds, .. } = self.join;
-        let left_input = if self.part == Part::RightItself { Side::Right } else { Side::Left };
+        let left_input = input_of_left(self.part);
         for &SetPair { probe, build, overlap } in pairs {
             let similarity =
                 self.measure.similarity(probes.size(probe), builds.size(build), overlap);
             for &a in probes.rows(probe) {
                 for &b in builds.rows(build) {
-                    let exchange = match self.part {
-                        Part::LeftItself | Part::RightItself => b < a,
-                        Part::LeftProbes => false,
-                        Part::RightProbes => true,
-                    };
-                    let (left, right) = if exchange { (b, a) } else { (a, b) };
+                    let (left, right) = as_shown(self.part, a, b);
                     self.rows.push(RowPair { left, right, overlap, similarity, left_input })?;
                 }
             }

@@ -4,8 +4,10 @@
 //! chosen a technique and made its index. Counting, pairs and groups are then runs of the same pieces of work into
 //! another sink.
 
-use crate::driver::Control;
+use crate::driver::{Control, Timeline, thread_row};
+use crate::glimpse::{Glimpse, Look};
 use crate::groups::Components;
+use crate::join::Moment;
 use crate::ordered::{Ordered, Room, RowSink};
 use rayon::ThreadPool;
 use simjoin_core::{
@@ -17,7 +19,7 @@ use simjoin_kernels::tier::Tier;
 use simjoin_plan::{PreparedVectors, VectorRoom};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// The names of the techniques for vectors, `auto` first.
@@ -46,6 +48,8 @@ pub struct VectorJoin {
     technique: String,
     threads: usize,
     memory: u64,
+    timeline: bool,
+    glimpse: Option<Arc<Glimpse>>,
 }
 
 /// What a join of vectors is going to do.
@@ -78,12 +82,21 @@ pub struct VectorReport {
     pub threads: usize,
     /// Seconds from the first piece to the last pair.
     pub seconds: f64,
+    /// What happened when, if [`VectorJoin::timeline`] asked for it.
+    pub timeline: Vec<Moment>,
 }
 
 impl VectorJoin {
     /// A join with the default technique on all cores.
     pub fn new(predicate: VectorPredicate) -> Self {
-        VectorJoin { predicate, technique: "auto".into(), threads: 0, memory: u64::MAX }
+        VectorJoin {
+            predicate,
+            technique: "auto".into(),
+            threads: 0,
+            memory: u64::MAX,
+            timeline: false,
+            glimpse: None,
+        }
     }
 
     /// Chooses the technique by name, one of [`VECTOR_TECHNIQUES`].
@@ -102,6 +115,19 @@ impl VectorJoin {
     /// index is done without.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
+        self
+    }
+
+    /// Remembers what happened when, for [`VectorReport::timeline`].
+    pub fn timeline(mut self, wanted: bool) -> Self {
+        self.timeline = wanted;
+        self
+    }
+
+    /// Lets a glimpse, made for the same predicate and collections, see every pair that is found.
+    /// Distances are then computed even where pairs are only counted.
+    pub fn glimpse(mut self, glimpse: Arc<Glimpse>) -> Self {
+        self.glimpse = Some(glimpse);
         self
     }
 
@@ -159,7 +185,8 @@ impl VectorJoin {
         let (itself, predicate) = (right.is_none(), self.predicate);
         let join = simjoin_plan::VectorJoin { probe: left, build, itself, predicate };
         // An eighth of the memory is for rows on their way out.
-        let bytes = self.memory - self.memory / 8;
+        let seen = self.glimpse.as_ref().map_or(0, |glimpse| glimpse.bytes());
+        let bytes = (self.memory - self.memory / 8).saturating_sub(seen);
         let work = || {
             let techniques = VectorTechniques::new(&join);
             let fits = |needed: u64| needed <= bytes;
@@ -180,7 +207,7 @@ impl VectorJoin {
                 let needed = named.map(|one| one.memory_bytes(&join, threads)).min();
                 return Err(Error::Memory {
                     what: "the join".into(),
-                    needed: needed.unwrap_or(0).saturating_mul(8) / 7 + 1,
+                    needed: needed.unwrap_or(0).saturating_add(seen).saturating_mul(8) / 7 + 1,
                     limit: self.memory,
                     device: false,
                 });
@@ -216,6 +243,8 @@ impl VectorJoin {
             itself,
             rows: left.len(),
             memory: self.memory,
+            timeline: self.timeline,
+            glimpse: self.glimpse.clone(),
         })
     }
 }
@@ -228,6 +257,15 @@ pub struct PreparedVectorJoin<'a> {
     itself: bool,
     rows: usize,
     memory: u64,
+    timeline: bool,
+    glimpse: Option<Arc<Glimpse>>,
+}
+
+/// What running all pieces has shown.
+struct Ran {
+    candidates: u64,
+    seconds: f64,
+    timeline: Vec<Moment>,
 }
 
 impl PreparedVectorJoin<'_> {
@@ -246,8 +284,8 @@ impl PreparedVectorJoin<'_> {
     pub fn count(&self, control: &Control) -> Result<VectorReport> {
         let total = AtomicU64::new(0);
         let sink = || CountSink { total: &total, control };
-        let (candidates, seconds) = self.run(control, sink)?;
-        Ok(self.report(total.into_inner(), candidates, seconds))
+        let ran = self.run(control, sink)?;
+        Ok(self.report(total.into_inner(), ran))
     }
 
     /// Hands every pair to `take`, in batches, with its distance as [`RowPair::similarity`]. The order is
@@ -261,8 +299,8 @@ impl PreparedVectorJoin<'_> {
         let room = Room::within(self.memory / 8, self.plan.threads);
         let ordered = Ordered::new(room, take);
         let sink = || PairsSink { rows: ordered.rows(), itself: self.itself, control };
-        let (candidates, seconds) = self.run(control, sink)?;
-        Ok(self.report(ordered.pairs(), candidates, seconds))
+        let ran = self.run(control, sink)?;
+        Ok(self.report(ordered.pairs(), ran))
     }
 
     /// The connected components of the rows of a self-join: for each row, the smallest row number
@@ -273,30 +311,30 @@ impl PreparedVectorJoin<'_> {
         }
         let components = Components::new(self.rows);
         let sink = || GroupSink { components: &components, control };
-        let (candidates, seconds) = self.run(control, sink)?;
+        let ran = self.run(control, sink)?;
         let pairs = components.pairs();
-        Ok((components.roots(), self.report(pairs, candidates, seconds)))
+        Ok((components.roots(), self.report(pairs, ran)))
     }
 
-    fn report(&self, pairs: u64, candidates: u64, seconds: f64) -> VectorReport {
+    fn report(&self, pairs: u64, ran: Ran) -> VectorReport {
         let VectorPlan { technique, threads, .. } = self.plan;
-        VectorReport { pairs, candidates, technique, threads, seconds }
+        let Ran { candidates, seconds, timeline } = ran;
+        VectorReport { pairs, candidates, technique, threads, seconds, timeline }
     }
 
-    /// Lets every thread take pieces until none is left. Answers with the candidates and the seconds.
-    fn run<S: PieceSink>(
-        &self,
-        control: &Control,
-        sink: impl Fn() -> S + Sync,
-    ) -> Result<(u64, f64)> {
+    /// Lets every thread take pieces until none is left.
+    fn run<S: PieceSink>(&self, control: &Control, sink: impl Fn() -> S + Sync) -> Result<Ran> {
         let begin = Instant::now();
+        let timeline = Timeline::new(self.timeline);
         let pieces = self.prepared.pieces();
         control.begin(pieces as u64);
         let (next, candidates) = (AtomicUsize::new(0), AtomicU64::new(0));
         let enough = AtomicBool::new(false);
         let failure = Mutex::new(None);
         let work = || {
-            let (mut worker, mut sink) = (self.prepared.worker(), sink());
+            let look = self.glimpse.as_deref().map(Look::new);
+            let (mut worker, mut sink) =
+                (self.prepared.worker(), Watched { sink: sink(), look, itself: self.itself });
             loop {
                 if control.stopped() || enough.load(Ordering::Relaxed) {
                     break;
@@ -305,10 +343,12 @@ impl PreparedVectorJoin<'_> {
                 if piece >= pieces {
                     break;
                 }
-                sink.begin(piece);
+                let begin = Instant::now();
+                sink.sink.begin(piece);
                 let ran = worker.run(piece, &mut sink);
                 // Others wait for the end of a piece, whatever became of it.
-                let end = sink.end();
+                let end = sink.sink.end();
+                timeline.add(|| thread_row(0), self.plan.technique, begin, Instant::now());
                 let ended = ran.map(|flow| if flow.is_break() { flow } else { end });
                 match ended {
                     Ok(ControlFlow::Continue(())) => control.advance(1),
@@ -328,7 +368,14 @@ impl PreparedVectorJoin<'_> {
             None => drop(rayon::broadcast(|_| work())),
         }
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        failure.map_or(Ok((candidates.into_inner(), begin.elapsed().as_secs_f64())), Err)
+        if let Some(error) = failure {
+            return Err(error);
+        }
+        Ok(Ran {
+            candidates: candidates.into_inner(),
+            seconds: begin.elapsed().as_secs_f64(),
+            timeline: timeline.into_moments(),
+        })
     }
 }
 
@@ -337,6 +384,38 @@ trait PieceSink: VectorSink {
     fn begin(&mut self, _piece: usize) {}
     fn end(&mut self) -> ControlFlow<()> {
         ControlFlow::Continue(())
+    }
+}
+
+/// A sink with a glimpse at what goes into it, if one is wanted.
+struct Watched<'a, S> {
+    sink: S,
+    look: Option<Look<'a>>,
+    itself: bool,
+}
+
+impl<S: VectorSink> VectorSink for Watched<'_, S> {
+    fn wants_distance(&self) -> bool {
+        self.look.is_some() || self.sink.wants_distance()
+    }
+
+    fn stopped(&self) -> bool {
+        self.sink.stopped()
+    }
+
+    fn only_counts(&self) -> bool {
+        self.look.is_none() && self.sink.only_counts()
+    }
+
+    fn count(&mut self, pairs: u64) {
+        self.sink.count(pairs);
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        if let Some(look) = &mut self.look {
+            look.at_vectors(pairs, self.itself);
+        }
+        self.sink.push(pairs)
     }
 }
 

@@ -1,0 +1,213 @@
+//! Who did what when, in as many spans as an eye can tell apart?
+//!
+//! A join may have hundreds of thousands of [moments](Moment). Those of one row that lie closer than
+//! a fraction of a millimetre would on a page become one span, so that there are a few thousand at
+//! most; busy time is added up before that.
+
+use crate::trace::rows;
+use serde::Serialize;
+use simjoin::Moment;
+use std::collections::BTreeMap;
+
+/// Parts of the time that can be told apart.
+const RESOLUTION: f64 = 1000.0;
+
+/// Rows beyond which the resolution falls.
+const ROWS: usize = 32;
+
+/// What happened during a join.
+#[derive(Debug, Serialize)]
+pub struct Timeline {
+    /// From the first tile to the last pair.
+    pub seconds: f64,
+    /// What was done, named once.
+    pub names: Vec<String>,
+    pub rows: Vec<Row>,
+    /// Seconds in which at least one thread of the CPU worked, at least one unit of a device did, and
+    /// both did.
+    pub cpu_busy: f64,
+    pub device_busy: f64,
+    pub both_busy: f64,
+    /// When both did: begin and duration.
+    pub both: Vec<(f64, f64)>,
+}
+
+/// A thread, or a part of a device.
+#[derive(Debug, Serialize)]
+pub struct Row {
+    pub name: String,
+    pub on_device: bool,
+    /// Seconds in which it did something.
+    pub busy: f64,
+    /// Begin, duration, and the number of the name.
+    pub spans: Vec<(f64, f64, usize)>,
+}
+
+impl Timeline {
+    pub fn new(moments: &[Moment], seconds: f64) -> Self {
+        let rows = rows(moments);
+        let end = moments.iter().fold(seconds, |end, one| end.max(one.begin + one.seconds));
+        let width = end / RESOLUTION * (rows.len() as f64 / ROWS as f64).max(1.0);
+        let mut of_row: BTreeMap<&str, Vec<&Moment>> = BTreeMap::new();
+        moments.iter().for_each(|one| of_row.entry(&one.row).or_default().push(one));
+        let mut names: Vec<String> = Vec::new();
+        let (mut cpu, mut device) = (Vec::new(), Vec::new());
+        let rows = rows.into_iter().map(|name| {
+            let mut all = of_row.remove(name).unwrap_or_default();
+            all.sort_by(|a, b| a.begin.total_cmp(&b.begin));
+            let on_device = name.starts_with("GPU ") && !name.starts_with("GPU attendant");
+            for one in &all {
+                let span = (one.begin, one.begin + one.seconds);
+                // Who waits for a device does not work.
+                let works = name.starts_with("CPU ") && !one.what.starts_with("gpu-");
+                if on_device {
+                    device.push(span);
+                } else if works {
+                    cpu.push(span);
+                }
+            }
+            let busy = total(&united(all.iter().map(|one| (one.begin, one.begin + one.seconds))));
+            let spans = merged(&all, width).into_iter().map(|span| {
+                let at = names.iter().position(|one| *one == span.what).unwrap_or_else(|| {
+                    names.push(span.what.to_owned());
+                    names.len() - 1
+                });
+                (span.begin, span.end - span.begin, at)
+            });
+            Row { name: name.to_owned(), on_device, busy, spans: spans.collect() }
+        });
+        let rows: Vec<Row> = rows.collect();
+        let (cpu, device) = (united(cpu.into_iter()), united(device.into_iter()));
+        let both = common(&cpu, &device);
+        let shown = both.iter().fold(Vec::new(), |mut shown: Vec<(f64, f64)>, &(begin, end)| {
+            match shown.last_mut() {
+                Some(last) if begin - last.1 < width => last.1 = end,
+                _ => shown.push((begin, end)),
+            }
+            shown
+        });
+        Timeline {
+            seconds: end,
+            names,
+            rows,
+            cpu_busy: total(&cpu),
+            device_busy: total(&device),
+            both_busy: total(&both),
+            both: shown.into_iter().map(|(begin, end)| (begin, end - begin)).collect(),
+        }
+    }
+}
+
+struct Span<'a> {
+    begin: f64,
+    end: f64,
+    what: &'a str,
+    /// The longest moment in it, which names it.
+    longest: f64,
+}
+
+/// Spans of one row. Neighbours are drawn as one where they are of one kind, or too short to be seen.
+fn merged<'a>(moments: &[&'a Moment], width: f64) -> Vec<Span<'a>> {
+    let mut spans: Vec<Span<'a>> = Vec::new();
+    for one in moments {
+        let (begin, end, what) = (one.begin, one.begin + one.seconds, one.what.as_str());
+        if let Some(last) = spans.last_mut() {
+            let near = begin - last.end < width / 2.0;
+            let short = one.seconds < width || last.end - last.begin < width;
+            if near && (last.what == what || short) {
+                last.end = last.end.max(end);
+                if one.seconds > last.longest {
+                    (last.what, last.longest) = (what, one.seconds);
+                }
+                continue;
+            }
+        }
+        spans.push(Span { begin, end, what, longest: one.seconds });
+    }
+    spans
+}
+
+/// The same time, without overlaps, ascending.
+fn united(spans: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
+    let mut spans: Vec<(f64, f64)> = spans.collect();
+    spans.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut united: Vec<(f64, f64)> = Vec::new();
+    for (begin, end) in spans {
+        match united.last_mut() {
+            Some(last) if begin <= last.1 => last.1 = last.1.max(end),
+            _ => united.push((begin, end)),
+        }
+    }
+    united
+}
+
+/// The time that both have in common.
+fn common(one: &[(f64, f64)], other: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let (mut a, mut b) = (0, 0);
+    let mut both = Vec::new();
+    while a < one.len() && b < other.len() {
+        let (begin, end) = (one[a].0.max(other[b].0), one[a].1.min(other[b].1));
+        if begin < end {
+            both.push((begin, end));
+        }
+        if one[a].1 < other[b].1 { a += 1 } else { b += 1 }
+    }
+    both
+}
+
+fn total(spans: &[(f64, f64)]) -> f64 {
+    spans.iter().map(|(begin, end)| end - begin).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moment(row: &str, what: &str, begin: f64, seconds: f64) -> Moment {
+        Moment { row: row.into(), what: what.into(), begin, seconds }
+    }
+
+    #[test]
+    fn overlap_is_the_time_in_which_both_sides_work() {
+        let moments = [
+            moment("CPU thread 0", "bitmap", 0.0, 4.0),
+            moment("CPU thread 1", "bitmap", 1.0, 5.0),
+            moment("GPU stream 0", "filter", 3.0, 2.0),
+            moment("GPU copies 0", "answers", 4.0, 4.0),
+            moment("GPU attendant 0", "gpu-bitmap", 0.0, 8.0),
+            moment("CPU thread 1", "gpu-bitmap", 6.0, 2.0),
+        ];
+        let timeline = Timeline::new(&moments, 8.0);
+        assert_eq!((timeline.cpu_busy, timeline.device_busy, timeline.both_busy), (6.0, 5.0, 3.0));
+        assert_eq!(timeline.both, [(3.0, 3.0)]);
+        let names: Vec<&str> = timeline.rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["CPU thread 0", "CPU thread 1", "GPU attendant 0", "GPU copies 0", "GPU stream 0"]
+        );
+        assert_eq!(timeline.rows[1].busy, 7.0);
+    }
+
+    #[test]
+    fn many_moments_become_few_spans() {
+        let moments: Vec<Moment> = (0..200_000)
+            .map(|at| {
+                let row = format!("CPU thread {}", at % 4);
+                let what = ["bitmap", "prepare", "ppjoin"][at % 3];
+                moment(&row, what, f64::from(at as u32 / 4) * 1e-5, 0.9e-5)
+            })
+            .collect();
+        let timeline = Timeline::new(&moments, 0.5);
+        let spans: usize = timeline.rows.iter().map(|row| row.spans.len()).sum();
+        assert!((4..10_000).contains(&spans), "{spans}");
+        let busy: f64 = timeline.rows.iter().map(|row| row.busy).sum();
+        assert!((busy - 200_000.0 * 0.9e-5).abs() < 1e-6);
+        assert!(timeline.both.is_empty());
+    }
+
+    #[test]
+    fn nothing_happened() {
+        let timeline = Timeline::new(&[], 0.0);
+        assert!(timeline.rows.is_empty() && timeline.both.is_empty());
+    }
+}
