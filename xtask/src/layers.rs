@@ -7,7 +7,7 @@ use crate::{Check, root};
 use serde_json::Value;
 use std::process::Command;
 
-const ORDER: [&str; 9] = [
+const ORDER: [&str; 10] = [
     "simjoin-core",
     "simjoin-kernels",
     "simjoin-io",
@@ -16,6 +16,7 @@ const ORDER: [&str; 9] = [
     "simjoin-cpu",
     "simjoin-gpu",
     "simjoin",
+    "simjoin-cluster",
     "simjoin-cli",
 ];
 

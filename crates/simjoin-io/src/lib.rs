@@ -38,6 +38,6 @@ pub use ids::Ids;
 pub use numbers::{NumberFormat, Numbers, npy_header, read_numbers, read_words};
 pub use read::{ReadOptions, ReadSets, Table, read_sets};
 pub use readers::lines::read_lines;
-pub use tokenize::Tokenizer;
+pub use tokenize::{Scratch as TokenScratch, Tokenizer};
 pub use vectors::{ReadVectors, VectorFormat, VectorOptions, read_vectors};
 pub use writers::{GroupWriter, LinesWriter, OutputFormat, PairWriter, WholeFile};
