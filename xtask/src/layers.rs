@@ -7,7 +7,7 @@ use crate::{Check, root};
 use serde_json::Value;
 use std::process::Command;
 
-const ORDER: [&str; 9] = [
+const ORDER: [&str; 10] = [
     "simjoin-core",
     "simjoin-kernels",
     "simjoin-io",
@@ -17,6 +17,7 @@ const ORDER: [&str; 9] = [
     "simjoin-gpu",
     "simjoin",
     "simjoin-cli",
+    "simjoin-python",
 ];
 
 /// Crates beside the house, which nothing may depend on.

@@ -13,11 +13,13 @@
 //! order every time, so that none always comes after the one that leaves the caches cold. The threads
 //! stand ready before the clock starts. Every run must find the same number of pairs.
 
-use crate::run::{Interrupt, pool};
+use crate::run::Interrupt;
 use crate::settings::{BenchSettings, Contestant};
 use rayon::ThreadPool;
 use serde_json::json;
-use simjoin::{Control, Error, Join, Predicate, Report, Result, RowPair, SetCollection, prepare};
+use simjoin::{
+    Control, Error, Join, Predicate, Report, Result, RowPair, SetCollection, pool, prepare,
+};
 use simjoin_io::read_sets;
 use std::hint::black_box;
 use std::io::{StdoutLock, Write};

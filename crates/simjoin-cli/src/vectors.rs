@@ -6,13 +6,13 @@
 use crate::explain::{duration, grouped};
 use crate::flags::VectorsFlags;
 use crate::progress::{BYTES, PARTS, watch};
-use crate::run::{Interrupt, pool, write_pairs};
+use crate::run::{Interrupt, write_pairs};
 use crate::settings::{Answer, bytes, cores, is_special, number_of_threads};
 use crate::stats::Seconds;
 use serde_json::json;
 use simjoin::{
     Elements, Error, PreparedVectorJoin, Result, VectorCollection, VectorJoin, VectorPredicate,
-    VectorReport,
+    VectorReport, pool,
 };
 use simjoin_io::{
     GroupWriter, Ids, OutputFormat, PairWriter, ReadVectors, VectorFormat, VectorOptions,

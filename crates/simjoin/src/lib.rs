@@ -50,6 +50,7 @@ mod rates;
 mod simulated;
 mod size;
 mod stage;
+mod threads;
 mod units;
 mod vectors;
 
@@ -69,4 +70,5 @@ pub use simjoin_gpu::{Device, DeviceInfo, devices};
 pub use simjoin_plan::Trace;
 pub use simulated::VARIABLE as SIMULATED_GPU;
 pub use size::bytes as parse_bytes;
+pub use threads::{pool, threads, threads_expected};
 pub use vectors::{PreparedVectorJoin, VECTOR_TECHNIQUES, VectorJoin, VectorPlan, VectorReport};
