@@ -173,7 +173,7 @@ impl<'a> Trial<'a> {
     fn estimates(&self, loaded: &Loaded) -> Result<(Option<f64>, Option<f64>)> {
         loaded.pool.install(|| {
             let steps = self.join.explain(&loaded.sets, None)?;
-            let seconds = crate::explain::seconds(&steps);
+            let seconds = simjoin::planned_seconds(&steps);
             let auto = self.contestant.technique == "auto";
             let pairs = || self.join.estimate_pairs(&loaded.sets, None);
             Ok((seconds, auto.then(pairs).flatten()))

@@ -39,6 +39,7 @@
 
 mod count;
 mod driver;
+mod explain;
 mod groups;
 mod intersect;
 mod join;
@@ -55,6 +56,7 @@ mod units;
 mod vectors;
 
 pub use driver::Control;
+pub use explain::{Explanation, duration, grouped, planned_seconds};
 pub use intersect::{INTERSECT_TECHNIQUES, Intersect, IntersectReport};
 pub use join::{
     Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,
