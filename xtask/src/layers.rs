@@ -7,7 +7,7 @@ use crate::{Check, root};
 use serde_json::Value;
 use std::process::Command;
 
-const ORDER: [&str; 10] = [
+const ORDER: [&str; 11] = [
     "simjoin-core",
     "simjoin-kernels",
     "simjoin-io",
@@ -18,6 +18,7 @@ const ORDER: [&str; 10] = [
     "simjoin",
     "simjoin-cluster",
     "simjoin-cli",
+    "simjoin-python",
 ];
 
 /// Crates beside the house, which nothing may depend on.

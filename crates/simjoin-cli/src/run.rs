@@ -7,7 +7,7 @@ use crate::progress::{BYTES, PARTS, watch};
 use crate::settings::{Answer, Settings};
 use crate::stats::{self, Seconds};
 use crate::trace;
-use simjoin::{Control, Engine, Error, Report, Result, RowPair, SetCollection, prepare};
+use simjoin::{Control, Engine, Error, Report, Result, RowPair, SetCollection, pool, prepare};
 use simjoin_io::{GroupWriter, Ids, PairWriter, WholeFile, read_sets};
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -94,14 +94,6 @@ pub fn run(settings: &Settings) -> Result<()> {
         file.finish(&document.into_bytes())?;
     }
     Ok(())
-}
-
-/// Threads to prepare and join on.
-pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .map_err(|error| Error::Unavailable(format!("cannot start threads: {error}")))
 }
 
 /// What is joined, and how its rows are named.

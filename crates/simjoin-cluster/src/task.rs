@@ -22,8 +22,8 @@ use crate::block::{self, Id};
 use crate::layout::{Layout, Side};
 use crate::order::Place;
 use arrow_array::builder::StringBuilder;
-use arrow_array::{ArrayRef, Float64Array, Int32Array, Int64Array, RecordBatch};
-use arrow_schema::{DataType, Field, Schema};
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use simjoin::{Control, Engine, Join, RowPair, prepare};
 use simjoin_core::{Error, RawSets, Result};
 use std::collections::HashMap;
@@ -163,6 +163,18 @@ impl Task {
         (self.halves[0].rows.len(), self.halves[1].rows.len())
     }
 
+    /// The columns of the answer.
+    pub fn schema(&self) -> SchemaRef {
+        let spec = self.layout.tasks()[self.task as usize];
+        let alone = self.layout.is_self_join() && spec.left == spec.right;
+        let kind = |half: &Half| match half.names {
+            Some(Names::Texts { .. }) => DataType::Utf8,
+            _ => DataType::Int64,
+        };
+        let [left, right] = &self.halves;
+        pairs_schema(kind(left), kind(if alone { left } else { right }))
+    }
+
     /// Joins, and hands the pairs that the task owns to `take` in batches of the columns `left`,
     /// `right`, `overlap` and `similarity`. `take` may answer `Break` to end the join early.
     pub fn run(
@@ -239,6 +251,15 @@ impl Task {
     }
 }
 
+fn pairs_schema(left: DataType, right: DataType) -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("left", left, false),
+        Field::new("right", right, false),
+        Field::new("overlap", DataType::Int64, false),
+        Field::new("similarity", DataType::Float64, false),
+    ]))
+}
+
 /// What becomes of a pair of rows.
 struct Output<'a> {
     left: &'a Half,
@@ -284,21 +305,16 @@ impl Output<'_> {
         };
         let left = column(kept.iter().map(|pair| ends(pair).0));
         let right = column(kept.iter().map(|pair| ends(pair).1));
-        let overlap = kept.iter().map(|pair| i32::try_from(pair.overlap).unwrap_or(i32::MAX));
+        let overlap = kept.iter().map(|pair| i64::from(pair.overlap));
         let similarity = kept.iter().map(|pair| pair.similarity);
         let columns: Vec<ArrayRef> = vec![
             left,
             right,
-            Arc::new(Int32Array::from_iter_values(overlap)),
+            Arc::new(Int64Array::from_iter_values(overlap)),
             Arc::new(Float64Array::from_iter_values(similarity)),
         ];
-        let schema = Schema::new(vec![
-            Field::new("left", columns[0].data_type().clone(), false),
-            Field::new("right", columns[1].data_type().clone(), false),
-            Field::new("overlap", DataType::Int32, false),
-            Field::new("similarity", DataType::Float64, false),
-        ]);
-        RecordBatch::try_new(Arc::new(schema), columns)
+        let schema = pairs_schema(columns[0].data_type().clone(), columns[1].data_type().clone());
+        RecordBatch::try_new(schema, columns)
             .map(Some)
             .map_err(|error| Error::Internal(error.to_string()))
     }

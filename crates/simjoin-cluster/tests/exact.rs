@@ -142,7 +142,7 @@ fn divided(
         task.run(&options, &Control::default(), |batch| {
             let left = batch.column(0).as_primitive::<Int64Type>();
             let right = batch.column(1).as_primitive::<Int64Type>();
-            let overlap = batch.column(2).as_primitive::<Int32Type>();
+            let overlap = batch.column(2).as_primitive::<Int64Type>();
             found.extend((0..batch.num_rows()).map(|at| {
                 (left.value(at) as u64, right.value(at) as u64, overlap.value(at) as u32)
             }));

@@ -39,6 +39,7 @@
 
 mod count;
 mod driver;
+mod explain;
 mod groups;
 mod intersect;
 mod join;
@@ -50,10 +51,12 @@ mod rates;
 mod simulated;
 mod size;
 mod stage;
+mod threads;
 mod units;
 mod vectors;
 
 pub use driver::Control;
+pub use explain::{Explanation, duration, grouped, planned_seconds};
 pub use intersect::{INTERSECT_TECHNIQUES, Intersect, IntersectReport};
 pub use join::{
     Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,
@@ -69,4 +72,5 @@ pub use simjoin_gpu::{Device, DeviceInfo, devices};
 pub use simjoin_plan::Trace;
 pub use simulated::VARIABLE as SIMULATED_GPU;
 pub use size::bytes as parse_bytes;
+pub use threads::{pool, threads, threads_expected};
 pub use vectors::{PreparedVectorJoin, VECTOR_TECHNIQUES, VectorJoin, VectorPlan, VectorReport};

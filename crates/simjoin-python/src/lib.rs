@@ -1,0 +1,33 @@
+//! What does Python call?
+//!
+//! The native half of the package `simjoin`; the other half, in `python/simjoin`, holds what people see:
+//! functions with their keywords, documentation and exceptions. Here data come in ([`input`]), a join runs
+//! beside the interpreter ([`job`], [`sets`]) and answers go out ([`output`]).
+
+#![allow(clippy::needless_pass_by_value, reason = "Python's arguments come by value")]
+
+mod errors;
+mod input;
+mod job;
+mod output;
+mod sets;
+mod spark;
+
+use pyo3::prelude::*;
+
+/// The native half of the package.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::output::{Stream, Table};
+    #[pymodule_export]
+    use crate::sets::join;
+    #[pymodule_export]
+    use crate::spark::{
+        ClusterCounter, ClusterLayout, ClusterOrder, ClusterRouter, ClusterSample, ClusterTask,
+    };
+
+    #[allow(non_upper_case_globals, reason = "Python's name for it")]
+    #[pymodule_export]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

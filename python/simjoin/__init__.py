@@ -1,0 +1,34 @@
+"""Exact similarity joins for sets, text and vectors.
+
+>>> import simjoin as sj
+>>> titles = ["the cat sat", "the cat sat down", "a dog"]
+>>> sj.self_join(titles, tokens="words", jaccard=0.7)
+simjoin.Table: 1 row
+  left  right  overlap  similarity
+     0      1        3        0.75
+"""
+
+from simjoin._errors import (
+    Error,
+    InputError,
+    InternalError,
+    MemoryLimitError,
+    UnavailableError,
+    UsageError,
+)
+from simjoin._joins import join, self_join
+from simjoin._native import Stream, Table, __version__
+
+__all__ = [
+    "Error",
+    "InputError",
+    "InternalError",
+    "MemoryLimitError",
+    "Stream",
+    "Table",
+    "UnavailableError",
+    "UsageError",
+    "__version__",
+    "join",
+    "self_join",
+]
