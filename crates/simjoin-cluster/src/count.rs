@@ -8,7 +8,11 @@
 //! | [`TOKEN`] | the token's key | its bytes | records that hold it |
 //! | [`ROWS`] | the partition | | its rows |
 //! | [`SIZES`] | a size | | records of this size |
-//! | [`SAMPLE`] | the partition | the keys of a record | how often it was drawn |
+//! | [`SAMPLE`] | its number by lot, with the partition's lowest bit | the keys of a record | 1 |
+//! | [`LIMIT`] | the partition | | below this number by lot, all of its records are there |
+//!
+//! Numbers by lot are spread evenly over all records of the input. So those below the least limit are a sample
+//! in which every record is as likely as every other, however unequal partitions are.
 //!
 //! Two rows of kind [`TOKEN`] with one key and different tokens are a collision of keys; see
 //! [`Keys`].
@@ -36,13 +40,15 @@ pub const ROWS: i32 = 1;
 pub const SIZES: i32 = 2;
 /// A row that is a record of the sample.
 pub const SAMPLE: i32 = 3;
+/// A row about how far the sample of a partition reaches.
+pub const LIMIT: i32 = 4;
 
 /// Bytes of tokens that are held before they are handed on.
 const HELD: usize = 64 << 20;
 /// Rows of a batch that is handed on, and bytes of the tokens in it.
 const BATCH: (usize, usize) = (1 << 16, 16 << 20);
 /// Bytes of keys that the sample of a partition may hold.
-const SAMPLE_BYTES: usize = 16 << 20;
+const SAMPLE_BYTES: usize = 4 << 20;
 
 struct Counted {
     key: u64,
@@ -62,6 +68,7 @@ pub struct TokenCounter {
     wanted: usize,
     sample: BinaryHeap<(u64, Vec<u64>)>,
     sample_bytes: usize,
+    limit: u64,
 }
 
 impl TokenCounter {
@@ -83,12 +90,13 @@ impl TokenCounter {
             wanted,
             sample: BinaryHeap::new(),
             sample_bytes: 0,
+            limit: i64::MAX as u64,
         }
     }
 
     /// Counts the records of a column; gives what is to be handed on by now, which mostly is nothing.
     pub fn add(&mut self, name: &str, column: &dyn Array) -> Result<Vec<RecordBatch>> {
-        let TokenCounter { records, table, bytes, sizes, sample, sample_bytes, .. } = self;
+        let TokenCounter { records, table, bytes, sizes, sample, sample_bytes, limit, .. } = self;
         let (wanted, partition) = (self.wanted, u64::from(self.partition));
         let mut drawn = Vec::new();
         records.tokens_of(column, (name, self.rows), |row, tokens| {
@@ -96,10 +104,9 @@ impl TokenCounter {
                 .map_err(|_| Error::Config("a record has more than 2³² tokens".into()))?;
             *sizes.entry(size).or_default() += 1;
             // Those with the smallest numbers by lot.
-            let lot = mix(mix(partition + 1) ^ row);
-            let draw = wanted > 0
-                && size > 0
-                && (sample.len() < wanted || sample.peek().is_some_and(|(most, _)| lot < *most));
+            // The lowest bit is that of the partition's number.
+            let lot = (mix(mix(partition + 1) ^ row) >> 1) & !1 | (partition & 1);
+            let draw = size > 0 && lot < *limit;
             drawn.clear();
             for (key, token) in tokens {
                 if draw {
@@ -123,8 +130,9 @@ impl TokenCounter {
                 *sample_bytes += drawn.len() * 8;
                 sample.push((lot, drawn.clone()));
                 while sample.len() > wanted || (*sample_bytes > SAMPLE_BYTES && sample.len() > 1) {
-                    if let Some((_, keys)) = sample.pop() {
+                    if let Some((lot, keys)) = sample.pop() {
                         *sample_bytes -= keys.len() * 8;
+                        *limit = lot;
                     }
                 }
             }
@@ -146,11 +154,12 @@ impl TokenCounter {
         for (&size, &count) in &self.sizes {
             rows.push(SIZES, i64::from(size), b"", count);
         }
+        rows.push(LIMIT, partition, b"", self.limit);
         let mut blob = Vec::new();
-        for (_, keys) in &self.sample {
+        for (lot, keys) in &self.sample {
             blob.clear();
             keys.iter().for_each(|key| blob.extend_from_slice(&key.to_le_bytes()));
-            rows.push(SAMPLE, partition, &blob, 1);
+            rows.push(SAMPLE, *lot as i64, &blob, 1);
             if rows.full() {
                 batches.push(std::mem::take(&mut rows).batch()?);
             }
@@ -225,5 +234,60 @@ impl Rows {
             ],
         )
         .map_err(|error| Error::Internal(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::StringArray;
+    use arrow_array::cast::AsArray;
+    use arrow_array::types::{Int32Type, Int64Type};
+
+    fn rows(batches: &[RecordBatch]) -> Vec<(i32, i64, Vec<u8>, i64)> {
+        let of = |batch: &RecordBatch| -> Vec<_> {
+            let kinds = batch.column(0).as_primitive::<Int32Type>();
+            let keys = batch.column(1).as_primitive::<Int64Type>();
+            let counts = batch.column(3).as_primitive::<Int64Type>();
+            let tokens = batch.column(2).as_binary::<i32>();
+            let row =
+                |at| (kinds.value(at), keys.value(at), tokens.value(at).to_vec(), counts.value(at));
+            (0..batch.num_rows()).map(row).collect()
+        };
+        batches.iter().flat_map(of).collect()
+    }
+
+    #[test]
+    fn a_sample_is_what_lies_below_its_limit() {
+        let texts: Vec<String> = (0..1000).map(|n| format!("a b{n} c{}", n % 7)).collect();
+        let count = |wanted| {
+            let keys = Keys::new(0, 63).unwrap();
+            let mut counter = TokenCounter::new(keys, Tokenizer::Whitespace, false, 3, wanted);
+            let mut batches = Vec::new();
+            for part in texts.chunks(300) {
+                let part = StringArray::from(part.iter().map(String::as_str).collect::<Vec<_>>());
+                batches.extend(counter.add("c", &part).unwrap());
+            }
+            batches.extend(counter.finish().unwrap());
+            rows(&batches)
+        };
+        let (all, some) = (count(5000), count(50));
+        let of = |rows: &[(i32, i64, Vec<u8>, i64)], kind| -> Vec<_> {
+            let mut of: Vec<_> = rows.iter().filter(|row| row.0 == kind).cloned().collect();
+            of.sort();
+            of
+        };
+        assert_eq!(of(&all, LIMIT), [(LIMIT, 3, vec![], i64::MAX)]);
+        let limit = of(&some, LIMIT)[0].3;
+        let below: Vec<_> = of(&all, SAMPLE).into_iter().filter(|row| row.1 < limit).collect();
+        assert_eq!((of(&some, SAMPLE), below.len()), (below, 50));
+        assert_eq!(of(&all, SAMPLE).len(), 1000);
+        assert_eq!(of(&some, ROWS), [(ROWS, 3, vec![], 1000)]);
+        assert_eq!(of(&some, SIZES), [(SIZES, 3, vec![], 1000)]);
+        let tokens = of(&some, TOKEN);
+        assert_eq!(tokens.len(), 1008);
+        assert!(tokens.iter().any(|row| row.2 == b"a" && row.3 == 1000));
+        assert!(tokens.iter().any(|row| row.2 == b"c6" && row.3 == 142));
+        assert!(count(0).iter().all(|row| row.0 != SAMPLE));
     }
 }

@@ -6,7 +6,7 @@ use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch, StringArray};
 use proptest::prelude::*;
 use simjoin::{Control, Engine};
-use simjoin_cluster::count::{ROWS, SAMPLE, SIZES, TOKEN};
+use simjoin_cluster::count::{LIMIT, ROWS, SAMPLE, SIZES, TOKEN};
 use simjoin_cluster::order::TABLE;
 use simjoin_cluster::{
     Keys, Layout, Options, Router, Sample, Spec, Task, TokenCounter, TokenOrder,
@@ -54,6 +54,7 @@ impl Counts {
                 ROWS => *self.rows.entry(key).or_default() += count,
                 SIZES => *self.sizes.entry(key).or_default() += count,
                 SAMPLE => self.sample.push(tokens.value(at).to_vec()),
+                LIMIT => {}
                 kind => panic!("kind {kind}"),
             }
         }
