@@ -107,9 +107,9 @@ class Standalone:
         self.processes.clear()
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def session(self, **more: str) -> SparkSession:
-        """A session of this process on the cluster; names of settings are given with ``_`` for ``.``. One process
-        can have one, with one choice of settings.
+    def session(self, more: dict[str, str] | None = None) -> SparkSession:
+        """A session of this process on the cluster, with further settings. One process can have one choice of
+        settings.
         """
         from pyspark.sql import SparkSession
 
@@ -117,8 +117,7 @@ class Standalone:
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         builder = SparkSession.builder.master(self.url).appName("simjoin")
-        given = {name.replace("_", "."): value for name, value in more.items()}
-        for name, value in {**settings(), **given}.items():
+        for name, value in {**settings(), **(more or {})}.items():
             builder = builder.config(name, value)
         return builder.getOrCreate()
 
@@ -204,29 +203,30 @@ class Standalone:
         raise UnavailableError(f"{log.stem} has not started in {PATIENCE:.0f} s: {text[-2000:]}")
 
 
-def settings(executor_memory: str = "700m", simulated_gpu: str | None = None) -> dict[str, str]:
+def settings() -> dict[str, str]:
     """Settings of a session on such a cluster: small executors of one core each."""
-    found = {
+    return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.executor.cores": "1",
-        "spark.executor.memory": executor_memory,
+        "spark.executor.memory": "700m",
         "spark.executor.memoryOverhead": "128m",
         "spark.executor.extraJavaOptions": JVM,
         "spark.driver.extraJavaOptions": JVM,
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
     }
-    if simulated_gpu:
-        found["spark.executorEnv.SIMJOIN_SIMULATED_GPU"] = simulated_gpu
-    return found
 
 
-def gpu_settings() -> dict[str, str]:
-    """Further settings for stages with a resource profile: executors come and go as stages need them."""
+def gpu_settings(simulated: str) -> dict[str, str]:
+    """Further settings for stages with a resource profile, where executors come and go as stages need
+    them, and for GPUs that are simulated.
+    """
     return {
+        "spark.executorEnv.SIMJOIN_SIMULATED_GPU": simulated,
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
         "spark.dynamicAllocation.minExecutors": "1",

@@ -137,7 +137,8 @@ class JoinTasks:
         for place in sorted(tasks):
             task = tasks.pop(place)
             found = task.run(self.engine, self.technique, max(context.cpus(), 1), self.memory)
-            yield from _batches(found)
+            for part in found:
+                yield from _batches(part)
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array]]:
