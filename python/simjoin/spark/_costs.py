@@ -22,6 +22,8 @@ class Units:
     join: float = 1.2
     #: Scheduling a task, starting or waking its Python worker, and its end.
     task: float = 0.08
+    #: The driver's part in a task, one after the other.
+    schedule: float = 0.003
     #: A record of the input on its way into a Python worker.
     row: float = 7e-7
     #: Cutting off, hashing and counting a token; the first look at the input.

@@ -12,20 +12,18 @@ return a DataFrame that is as lazy as any other. Nothing of the input or of the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from simjoin._errors import InputError, UnavailableError, UsageError
 from simjoin.spark import _statistics, _workers
 from simjoin.spark._cluster import Cluster, Node
-from simjoin.spark._layouts import Layout, Planner, Question
+from simjoin.spark._layouts import Layout, Planner, Question, threshold_of
 from simjoin.spark._statistics import Statistics
 
 if TYPE_CHECKING:
     from pyspark.resource import ResourceProfile
     from pyspark.sql import DataFrame, SparkSession
 
-MEASURES = ("jaccard", "cosine", "dice", "overlap", "containment")
 BLOCKS = "partition int, block binary"
 
 
@@ -194,7 +192,7 @@ def _plan(
     technique: str,
     memory: int | str | None,
 ) -> Plan:
-    measure, threshold = _threshold(asked)
+    measure, threshold = threshold_of(asked)
     question = Question(measure, threshold, len(inputs) == 1)
     # What is wrong with the threshold, or with the tokens, is said before anything runs.
     from simjoin import _native
@@ -227,22 +225,6 @@ def _plan(
         memory=None if memory is None else str(memory),
     )
     return Plan(statistics, layout, planner.considered, cluster, question, sides, options)
-
-
-def _threshold(asked: dict[str, Any]) -> tuple[str, str]:
-    unknown = [name for name in asked if name not in MEASURES]
-    if unknown:
-        raise UsageError(f"unknown measure {unknown[0]!r}; expected one of {', '.join(MEASURES)}")
-    given = [(name, value) for name, value in asked.items() if value is not None]
-    if len(given) != 1:
-        raise UsageError(f"one threshold is needed, such as jaccard=0.8; {len(given)} were given")
-    name, value = given[0]
-    if isinstance(value, bool):
-        raise UsageError(f"threshold {value!r} is no number; expected one such as 0.8")
-    if isinstance(value, float):
-        # The shortest decimal that reads back as the same number, without an exponent.
-        value = format(Decimal(repr(value)), "f")
-    return name, str(value)
 
 
 def _pair(value: Any, count: int) -> list[Any]:

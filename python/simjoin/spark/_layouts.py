@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
 
 from simjoin import _native
 from simjoin._errors import UsageError
@@ -31,16 +32,41 @@ if TYPE_CHECKING:
 TABLE = 1 << 63
 
 #: Tasks that a layout may have, and how many there are for each slot of the cluster.
-MOST_TASKS = 20_000
+MOST_TASKS = 10_000
 TASKS_PER_SLOT = (1, 2, 4, 8, 16)
 
 #: A token is heavy if its sets are more than this part of what a group has on average.
 HEAVY = 0.5
 
+#: A task with fewer records of the sample than this is taken for the mean of its like.
+FEW = 300
+
+#: What a task has of the sample: records on the left and right, bytes, tokens, lookups, reach and postings.
+Load = tuple[float, float, float, float, float, float, float]
+
 #: Bytes that a task takes in memory for each token.
 TOKEN_BYTES = 16
 
+MEASURES = ("jaccard", "cosine", "dice", "overlap", "containment")
+
 DISTRIBUTIONS = ("auto", "tokens", "tiles")
+
+
+def threshold_of(asked: dict[str, Any]) -> tuple[str, str]:
+    """The measure that was asked for, and its threshold as the text that denotes it."""
+    unknown = [name for name in asked if name not in MEASURES]
+    if unknown:
+        raise UsageError(f"unknown measure {unknown[0]!r}; expected one of {', '.join(MEASURES)}")
+    given = [(name, value) for name, value in asked.items() if value is not None]
+    if len(given) != 1:
+        raise UsageError(f"one threshold is needed, such as jaccard=0.8; {len(given)} were given")
+    name, value = given[0]
+    if isinstance(value, bool):
+        raise UsageError(f"threshold {value!r} is no number; expected one such as 0.8")
+    if isinstance(value, float):
+        # The shortest decimal that reads back as the same number, without an exponent.
+        value = format(Decimal(repr(value)), "f")
+    return name, str(value)
 
 
 @dataclass(frozen=True)
@@ -230,7 +256,7 @@ class Planner:
 
     def _evaluate(self, distribution: str, spec: dict[str, object], cut: int | None = None) -> Layout:
         native = _native.ClusterLayout(json.dumps(spec))
-        loads = self.sample.loads(native)
+        loads = _smooth(self.sample.loads(native), native.tasks(), set(_heavy_groups(spec)))
         tasks = [self._task(number, load) for number, load in enumerate(loads)]
         on_gpu = self._for_gpus(distribution, spec, native, tasks, cut)
         if on_gpu:
@@ -263,12 +289,12 @@ class Planner:
             copies=records / filled,
             route_seconds=route,
             join_seconds=joins,
-            seconds=units.join + route + joins,
+            seconds=units.join + len(tasks) * units.schedule + route + joins,
             shares=self.shares,
             cut=cut,
         )
 
-    def _task(self, number: int, load: tuple[int, int, int, int, int, float, float]) -> Task:
+    def _task(self, number: int, load: Load) -> Task:
         left, right, size, tokens, lookups, reach, postings = load
         scale, units = self.statistics.scale, self.units
         work = units.compare(reach * scale**2, lookups * scale, postings * scale**2)
@@ -303,6 +329,31 @@ class Planner:
                 chosen.add(task.number)
             load += task.seconds
         return chosen
+
+
+def _heavy_groups(spec: dict[str, Any]) -> list[int]:
+    return [group for _, group in spec["heavy"]]
+
+
+def _smooth(
+    loads: list[Load], tasks: list[tuple[int, int, int]], heavy: set[int]
+) -> list[Load]:
+    """Where a task has but a few records of the sample, chance makes some tasks look large. Tasks of groups by
+    hash, and tiles on and off the diagonal, differ by chance alone, so each is taken for their mean.
+    """
+    kinds: dict[tuple[bool, int | None], list[int]] = {}
+    for number, (group, left, right) in enumerate(tasks):
+        # Heavy tokens are not alike.
+        kinds.setdefault((left == right, group if group in heavy else None), []).append(number)
+    smooth = list(loads)
+    for numbers in kinds.values():
+        records = sum(loads[number][0] + loads[number][1] for number in numbers)
+        if len(numbers) > 1 and records < FEW * len(numbers):
+            sums = [sum(loads[number][at] for number in numbers) for at in range(7)]
+            mean = tuple(one / len(numbers) for one in sums)
+            for number in numbers:
+                smooth[number] = mean  # type: ignore[assignment]
+    return smooth
 
 
 def _cut(cuts: list[tuple[int, int]], ranges: int) -> list[tuple[int, int]]:

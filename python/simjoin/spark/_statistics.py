@@ -17,7 +17,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from simjoin import _errors, _native
 from simjoin._errors import InternalError, UsageError
@@ -103,6 +103,42 @@ class Statistics:
         sizes = {size: round(count * factor) for size, count in self.sizes.items()}
         counts = (left, records - left if self.records[1] else 0)
         return replace(self, records=counts, sizes=sizes, scale=self.scale * factor)
+
+    @classmethod
+    def of(cls, data: Any, tokens: str | None = None, multiset: bool = False) -> Statistics:
+        """Statistics of a collection in memory, without Spark: a list of lists or of strings, or an Arrow
+        array of either.
+        """
+        import pyarrow as pa
+
+        array = data if isinstance(data, pa.Array | pa.ChunkedArray) else pa.array(data)
+        chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+        keys = (0, BITS)
+        counter = _native.ClusterCounter(keys, tokens, multiset, 0, LOOKED_AT)
+        tables = [pa.table(counter.add("data", chunk)) for chunk in chunks]
+        rows = pa.concat_tables([*tables, pa.table(counter.finish())])
+        found: dict[int, list[tuple[int, bytes, int]]] = {kind: [] for kind in range(5)}
+        for kind, key, token, count in zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True):
+            found[kind].append((key, token, count))
+        counts: dict[int, int] = {}
+        for key, _, count in found[TOKEN]:
+            counts[key] = counts.get(key, 0) + count
+        several = sorted((count, key) for key, count in counts.items() if count > 1)[-TABLE:]
+        sizes = {size: count for size, _, count in found[SIZES]}
+        sample = tuple(record for _, record, _ in sorted(found[SAMPLE]))
+        filled = sum(count for size, count in sizes.items() if size > 0)
+        lonely = sum(1 for count in counts.values() if count == 1)
+        return cls(
+            records=(found[ROWS][0][2], 0),
+            sizes=sizes,
+            universe=len(counts),
+            lonely=lonely,
+            keys=keys,
+            table=b"".join(key.to_bytes(8, "little") for _, key in several),
+            complete=len(counts) - lonely <= len(several),
+            sample=(sample, ()),
+            scale=filled / len(sample) if sample else 1.0,
+        )
 
     def save(self, path: str) -> None:
         """Writes all of it but the numbers of rows to a file, for :func:`simjoin.spark.simulate`."""
