@@ -9,6 +9,17 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 
+__all__ = [
+    "Stream",
+    "Table",
+    "devices",
+    "intersect",
+    "overlaps",
+    "join",
+    "vector_join",
+    "__version__",
+]
+
 __version__: str
 
 @final
@@ -59,3 +70,21 @@ def join(
     options: Mapping[str, object],
     progress: Callable[[str, int, int], object] | None,
 ) -> Any: ...
+def vector_join(
+    left: Mapping[str, object],
+    right: Mapping[str, object] | None,
+    options: Mapping[str, object],
+    progress: Callable[[str, int, int], object] | None,
+) -> Any: ...
+def overlaps(
+    left: Mapping[str, object],
+    right: Mapping[str, object] | None,
+    options: Mapping[str, object],
+    progress: Callable[[str, int, int], object] | None,
+) -> Any: ...
+def intersect(
+    left: Mapping[str, object],
+    right: Mapping[str, object],
+    options: Mapping[str, object],
+) -> Any: ...
+def devices() -> list[dict[str, Any]]: ...

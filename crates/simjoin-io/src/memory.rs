@@ -5,7 +5,10 @@
 //! [`collect_vectors`](crate::collect_vectors) take [`Batches`]; [`PairBatches`] makes batches of answers,
 //! with the columns that [`PairWriter`](crate::PairWriter) writes.
 
+use crate::dictionary::Vocabulary;
 use crate::ids::Ids;
+use crate::read::on_one_line;
+use crate::readers::columnar;
 use crate::writers::{Layout, Measures};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
@@ -95,4 +98,81 @@ impl<'a> PairBatches<'a> {
         };
         self.batch(&(first..).zip(groups).map(row).collect::<Vec<_>>())
     }
+}
+
+/// Two single sets in one numbering.
+///
+/// Elements are compared as text, numbers in decimal; where all of both sets are numbers below 2³² they stand
+/// for themselves, and otherwise for words of a vocabulary.
+#[derive(Default)]
+pub struct ElementSets {
+    /// The elements, in the order in which they came, repeated ones included.
+    pub sets: [Vec<u32>; 2],
+    /// What numbers stand for, where they do not stand for themselves.
+    pub words: Option<Vocabulary>,
+    /// Whether all are integers by their type, and fit 64 bits with a sign.
+    pub integers: bool,
+}
+
+impl ElementSets {
+    /// Takes two columns of strings or integers.
+    pub fn collect(left: Batches<'_>, right: Batches<'_>) -> Result<Self> {
+        let mut all = ElementSets { integers: true, ..ElementSets::default() };
+        for (side, table) in [left, right].into_iter().enumerate() {
+            let mut take = |table| {
+                let mut reader = columnar::memory(table, columnar::Kind::Elements, 8192)?;
+                while reader.next_elements(&mut |element| all.push(side, element))? {}
+                Ok(())
+            };
+            take(table).map_err(on_one_line)?;
+        }
+        Ok(all)
+    }
+
+    fn push(&mut self, side: usize, element: Element<'_>) -> Result<()> {
+        let mut digits = itoa::Buffer::new();
+        let text = match element {
+            Element::Text(text) => text,
+            Element::Signed(number) => match u32::try_from(number) {
+                Ok(number) if self.words.is_none() => return self.number(side, number),
+                _ => digits.format(number),
+            },
+            Element::Unsigned(number) => match u32::try_from(number) {
+                Ok(number) if self.words.is_none() => return self.number(side, number),
+                _ => digits.format(number),
+            },
+        };
+        self.integers &= match element {
+            Element::Text(_) => false,
+            Element::Signed(_) => true,
+            Element::Unsigned(number) => i64::try_from(number).is_ok(),
+        };
+        if self.words.is_none() {
+            // What was a number so far becomes a word.
+            let mut words = Vocabulary::default();
+            let mut digits = itoa::Buffer::new();
+            for number in self.sets.iter_mut().flatten() {
+                *number = words.number(digits.format(*number))?;
+            }
+            self.words = Some(words);
+        }
+        if let Some(words) = &mut self.words {
+            let number = words.number(text)?;
+            self.sets[side].push(number);
+        }
+        Ok(())
+    }
+
+    fn number(&mut self, side: usize, number: u32) -> Result<()> {
+        self.sets[side].push(number);
+        Ok(())
+    }
+}
+
+/// An element of a single set.
+#[derive(Clone, Copy)]
+pub(crate) enum Element<'a> {
+    Text(&'a str),
+    Signed(i64),
+    Unsigned(u64),
 }
