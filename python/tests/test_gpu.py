@@ -43,6 +43,22 @@ def test_a_simulated_device_gives_the_same_answer(engine: str) -> None:
     assert run(text, SIMJOIN_SIMULATED_GPU="speed=5") in ("gpu", "hybrid", "cpu")
 
 
+def test_a_device_that_fails_is_a_warning() -> None:
+    text = """
+        import warnings
+        import simjoin as sj
+        rows = [[(at * 7 + k * k) % 97 for k in range(9)] for at in range(400)]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            gpu = sj.self_join(rows, jaccard=0.4, engine="gpu")
+        assert sorted(gpu.rows()) == sorted(sj.self_join(rows, jaccard=0.4, engine="cpu").rows())
+        assert len(caught) >= 1 and list(gpu.stats["warnings"])
+        print(caught[0].message)
+    """
+    said = run(text, SIMJOIN_SIMULATED_GPU="speed=5,fail=1")
+    assert said.startswith("simjoin: ") and said.endswith("the CPU did its work")
+
+
 def test_the_compiler_among_the_packages_is_offered(tmp_path: Path) -> None:
     folder = tmp_path / "nvidia" / "cu13" / "lib"
     folder.mkdir(parents=True)

@@ -167,6 +167,26 @@ def test_a_stream_waits_for_its_reader() -> None:
     assert stream.stats is not None and stream.stats["pairs"] == total
 
 
+def test_a_stream_takes_little_memory() -> None:
+    """Some 18 million pairs are 576 MB as a table."""
+    process = script(
+        """
+        import resource
+        import simjoin as sj
+        rows = [["a"]] * 6000
+        sum(len(batch) for batch in sj.self_join(rows[:50], jaccard=1, stream=True))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        total = sum(len(batch) for batch in sj.self_join(rows, jaccard=1, stream=True))
+        print(total, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        """
+    )
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    total, kilobytes = map(int, out.split())
+    assert total == 6000 * 5999 // 2
+    assert kilobytes < 150_000
+
+
 def test_progress_calls() -> None:
     seen: list[tuple[str, int, int]] = []
     sj.self_join(

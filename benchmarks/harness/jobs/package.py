@@ -73,7 +73,8 @@ def from_python(
     python: Path, path: Path, arguments: argparse.Namespace, threads: int, answer: str, limit: float
 ) -> Run:
     """One join by the package, in a process of its own."""
-    command = [python, WORKER, path, arguments.tokens, arguments.jaccard, str(threads), answer]
+    # Isolated, because a module of this driver bears the name of the package.
+    command = [python, "-I", WORKER, path, arguments.tokens, arguments.jaccard, str(threads), answer]
     finished = process.run(command, limit)
     try:
         said = json.loads(finished.stdout.strip().splitlines()[-1])

@@ -62,6 +62,22 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Says what went wrong and was put right, as Python's warnings.
+    pub fn warn(&self, py: Python<'_>) -> PyResult<()> {
+        for text in self.warnings() {
+            py.import("warnings")?.call_method1("warn", (format!("simjoin: {text}"),))?;
+        }
+        Ok(())
+    }
+
+    fn warnings(&self) -> &[String] {
+        let found = self.facts.iter().find_map(|fact| match fact {
+            ("warnings", Value::Texts(texts)) => Some(texts.as_slice()),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+
     /// The statistics as Python sees them.
     pub fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = PyDict::new(py);

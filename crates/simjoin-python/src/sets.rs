@@ -6,6 +6,7 @@ use crate::errors::OrRaise;
 use crate::input::Side;
 use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
 use crate::output::{Stream, Table};
+use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use simjoin::{
     Engine, Error, Join, Measure, Predicate, Result, RowPair, SetCollection, StepPlan, parse_bytes,
@@ -18,6 +19,9 @@ use std::time::Instant;
 
 /// Rows of a batch at most.
 const ROWS: usize = 1 << 16;
+
+/// Rows that are read before anybody looks whether to go on.
+const PIECE: usize = 8192;
 
 /// What all joins can be told.
 #[derive(FromPyObject)]
@@ -170,6 +174,7 @@ pub fn finish<'py>(
             Message::End(outcome) => break outcome,
         }
     };
+    outcome.warn(py)?;
     if matches!(answer, "plan" | "size") {
         return Ok(outcome.stats(py)?.into_any());
     }
@@ -182,9 +187,16 @@ pub fn finish<'py>(
     }
 }
 
-/// Counts rows as they are read, and ends when asked to.
+/// Counts rows as they are read, and ends when asked to. A column may come as one batch, so batches are cut.
 pub fn watched<'a>(table: Batches<'a>, shared: &'a Shared) -> Batches<'a> {
-    let batches = table.batches.map(move |batch| {
+    let pieces = table.batches.flat_map(|batch| {
+        let rows = batch.as_ref().map_or(1, RecordBatch::num_rows);
+        (0..rows).step_by(PIECE).map(move |first| match &batch {
+            Ok(batch) => Ok(batch.slice(first, PIECE.min(rows - first))),
+            Err(error) => Err(error.clone()),
+        })
+    });
+    let batches = pieces.map(move |batch| {
         if shared.stopped() {
             return Err("interrupted".into());
         }
