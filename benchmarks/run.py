@@ -15,6 +15,7 @@
     python3 benchmarks/run.py containment        containment joins by every technique
     python3 benchmarks/run.py vectors            vectors beside SciPy, scikit-learn and FAISS
     python3 benchmarks/run.py reading            reading text records
+    python3 benchmarks/run.py python             the Python package beside the command line
     python3 benchmarks/run.py data               only unpack the data
 
 Needs Python 3.11 or newer and nothing else; the peers are installed into an
@@ -30,8 +31,8 @@ from harness import data, record, simjoin
 from harness.cells import comma_list
 from harness.context import Context
 from harness.jobs import (
-    containment, device, engines, expected, hybrid, intersect, overlaps, peers, reading, reference,
-    sparse, split, techniques, vectors,
+    containment, device, engines, expected, hybrid, intersect, overlaps, package, peers, reading,
+    reference, sparse, split, techniques, vectors,
 )
 
 JOBS = {
@@ -49,6 +50,7 @@ JOBS = {
     "containment": (containment, "containment joins by every technique"),
     "vectors": (vectors, "joins of vectors beside SciPy, scikit-learn and FAISS"),
     "reading": (reading, "seconds of reading and preparing text records"),
+    "python": (package, "the Python package beside the command line, from a Polars column"),
 }
 
 

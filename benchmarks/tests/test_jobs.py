@@ -6,7 +6,7 @@ import unittest
 import run
 from harness.cells import Cell, parse_cells
 from harness.data import ReferenceCell, Shape
-from harness.jobs import expected, peers, reading, reference
+from harness.jobs import expected, package, peers, reading, reference
 from harness.peers import PEERS, PeerOutcome
 from harness.simjoin import Outcome
 
@@ -127,6 +127,14 @@ class Reading(unittest.TestCase):
     def test_reading_needs_both_phases(self) -> None:
         self.assertEqual(reading.reading_seconds(ok(1, read=1.0, prepare=2.0)), 3.0)
         self.assertIsNone(reading.reading_seconds(ok(1, read=1.0)))
+
+
+class Package(unittest.TestCase):
+    def test_overhead_is_what_comes_on_top(self) -> None:
+        more = package.overhead(package.Run(1.1), package.Run(1.0))
+        self.assertAlmostEqual(more or 0.0, 0.1)
+        self.assertIsNone(package.overhead(package.Run(note="pip failed"), package.Run(1.0)))
+        self.assertIsNone(package.overhead(None, package.Run(1.0)))
 
 
 class CommandLine(unittest.TestCase):

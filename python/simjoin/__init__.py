@@ -8,6 +8,7 @@ simjoin.Table: 1 row
      0      1        3        0.75
 """
 
+from simjoin import spark
 from simjoin._errors import (
     Error,
     InputError,
@@ -16,19 +17,41 @@ from simjoin._errors import (
     UnavailableError,
     UsageError,
 )
-from simjoin._joins import join, self_join
+from simjoin._joins import (
+    Device,
+    Plan,
+    devices,
+    explain,
+    intersect,
+    join,
+    overlaps,
+    plan,
+    self_join,
+    vector_join,
+    vector_plan,
+)
 from simjoin._native import Stream, Table, __version__
 
 __all__ = [
+    "Device",
     "Error",
     "InputError",
     "InternalError",
     "MemoryLimitError",
+    "Plan",
     "Stream",
     "Table",
     "UnavailableError",
     "UsageError",
     "__version__",
+    "devices",
+    "explain",
+    "intersect",
     "join",
+    "overlaps",
+    "plan",
     "self_join",
+    "spark",
+    "vector_join",
+    "vector_plan",
 ]

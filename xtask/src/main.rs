@@ -7,6 +7,7 @@
 mod gpu;
 mod layers;
 mod licences;
+mod python;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -28,13 +29,14 @@ cargo xtask COMMAND
   gpu-record         the record of the last run on a GPU is of these very sources
   gpu-kernels        every GPU kernel compiles (NVRTC is installed in target/nvrtc)
   fuzz-build         the fuzz targets build
+  python             the Python package: wheel, tests, examples, types, style (in target/python)
   benchmarks         the tests of the benchmark driver
   expected           a quick subset of the published exact counts (--all for every one)
   fuzz TARGET [S]    run a fuzz target (readers or techniques) for S seconds, 60 by default";
 
 type Step = (&'static str, fn() -> Check);
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     ("format", format),
     ("layers", layers::check),
     ("licences", licences::check),
@@ -44,6 +46,7 @@ const STEPS: [Step; 11] = [
     ("unit", unit),
     ("docs", docs),
     ("fuzz-build", fuzz_build),
+    ("python", python::check),
     ("benchmarks", benchmarks),
     ("expected", expected),
 ];

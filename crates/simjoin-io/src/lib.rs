@@ -38,7 +38,7 @@ mod writers;
 pub use dictionary::Vocabulary;
 pub use format::Format;
 pub use ids::Ids;
-pub use memory::{Batches, PairBatches};
+pub use memory::{Batches, ElementSets, PairBatches};
 pub use numbers::{NumberFormat, Numbers, npy_header, read_numbers, read_words};
 pub use read::{ReadOptions, ReadSets, Table, collect_sets, read_sets};
 pub use readers::lines::read_lines;

@@ -10,15 +10,17 @@ use arrow_array::ffi::{FFI_ArrowArray, from_ffi};
 use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
 use arrow_array::{
     Array, ArrayReader, ArrayRef, Int64Array, LargeListArray, RecordBatch, RecordBatchOptions,
-    StructArray, make_array,
+    StructArray, UInt64Array, make_array,
 };
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use pyo3::exceptions::{PyKeyError, PyTypeError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyCapsule, PyFloat, PyInt, PyString, PyTuple};
-use simjoin::Error;
+use pyo3::types::{
+    IntoPyDict, PyBool, PyBytes, PyCapsule, PyFloat, PyInt, PySlice, PyString, PyTuple,
+};
+use simjoin::{Elements, Error, VectorCollection};
 use simjoin_io::Batches;
 use std::sync::Arc;
 
@@ -49,6 +51,47 @@ pub struct Side<'py> {
 }
 
 impl Side<'_> {
+    /// The elements of a single set.
+    pub fn elements(self, py: Python<'_>) -> PyResult<Batches<'static>> {
+        let Side { data, name, column, .. } = self;
+        let (schema, batches): (_, BoxedBatches) = match arrays(&data, &name)? {
+            Some(arrays) => table(arrays),
+            None if is_numpy(&data)? => {
+                let numbers = numbers(py, &data, &name)?;
+                let batch = RecordBatch::try_from_iter([(UNNAMED, numbers)]);
+                let batch = batch.map_err(|error| Error::Internal(error.to_string()));
+                let batch = batch.or_raise(py)?;
+                (batch.schema(), Box::new(std::iter::once(Ok(batch))))
+            }
+            None => {
+                let (schema, batches) = element_list(py, &data, &name)?;
+                (schema, Box::new(batches.into_iter().map(Ok)))
+            }
+        };
+        Ok(Batches { name, schema, column, id: None, batches })
+    }
+
+    /// The rows of vectors.
+    pub fn vectors(self, py: Python<'_>) -> PyResult<Vectors> {
+        let Side { data, name, column, id, .. } = self;
+        if let Some(arrays) = arrays(&data, &name)? {
+            let (schema, batches) = table(arrays);
+            return Ok(Vectors::Table(Batches { name, schema, column, id, batches }));
+        }
+        let is_numpy = is_numpy(&data)?;
+        if column.is_some() || id.is_some() {
+            let message = format!("{name}: column and id are for tables, and these are rows");
+            return Err(raise(py, "UsageError", &message));
+        }
+        let collection = if is_numpy {
+            let (dimension, elements) = matrix(py, &data, &name)?;
+            VectorCollection::new(&name, dimension, elements).or_raise(py)?
+        } else {
+            vector_list(py, &data, &name)?
+        };
+        Ok(Vectors::Ready(collection))
+    }
+
     /// The rows of sets or texts.
     pub fn batches(self, py: Python<'_>) -> PyResult<Batches<'static>> {
         let Side { data, name, column, id, ids } = self;
@@ -65,6 +108,12 @@ impl Side<'_> {
         };
         Ok(Batches { name, schema, column, id, batches: Box::new(batches.into_iter().map(Ok)) })
     }
+}
+
+/// Vectors, read or to be read.
+pub enum Vectors {
+    Table(Batches<'static>),
+    Ready(VectorCollection),
 }
 
 type Arrays = (Arc<Field>, Box<dyn Iterator<Item = Result<ArrayRef, ArrowError>> + Send>);
@@ -148,9 +197,6 @@ fn list(
     ids: Option<&Bound<'_, PyAny>>,
     name: &str,
 ) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
-    let kind = |object: &Bound<'_, PyAny>| -> PyResult<String> {
-        Ok(object.get_type().name()?.to_string())
-    };
     let is_one = data.is_instance_of::<PyString>() || data.is_instance_of::<PyBytes>();
     let rows = if is_one { Err(PyTypeError::new_err(())) } else { data.try_iter() };
     let Ok(rows) = rows else {
@@ -193,10 +239,9 @@ fn list(
             }
             for (at, element) in elements.enumerate() {
                 let element = element?;
-                if !columns.token(&element)? {
+                if let Err(what) = columns.token(&element)? {
                     return Err(wrong(format!(
-                        "element {at} is a {}; expected a string or an integer",
-                        kind(&element)?
+                        "element {at} is {what}; expected a string or an integer"
                     )));
                 }
             }
@@ -204,11 +249,8 @@ fn list(
         }
         if let Some(ids) = &mut ids {
             let id = ids.next().transpose()?.ok_or_else(|| wrong("a row without an id".into()))?;
-            if !id_column.push(&id)? {
-                return Err(wrong(format!(
-                    "its id is a {}; expected a string or an integer",
-                    kind(&id)?
-                )));
+            if let Err(what) = id_column.push(&id)? {
+                return Err(wrong(format!("its id is {what}; expected a string or an integer")));
             }
         }
         number += 1;
@@ -267,8 +309,8 @@ impl ListColumns {
         self.values.append_value(text);
     }
 
-    /// Adds an element to the list at hand; false where it is none.
-    fn token(&mut self, element: &Bound<'_, PyAny>) -> PyResult<bool> {
+    /// Adds an element to the list at hand.
+    fn token(&mut self, element: &Bound<'_, PyAny>) -> PyResult<Result<(), Unfit>> {
         with_text(element, |text, _| self.values.append_value(text))
     }
 
@@ -279,7 +321,8 @@ impl ListColumns {
 
     fn finish(&mut self) -> simjoin::Result<ArrayRef> {
         let values = Arc::new(self.values.finish());
-        if self.kind == Some(false) {
+        // Where there are no rows nobody can tell; no strings are as good as no lists.
+        if self.kind != Some(true) {
             return Ok(values);
         }
         let ends = std::mem::take(&mut self.ends);
@@ -290,15 +333,27 @@ impl ListColumns {
     }
 }
 
-/// Calls `take` with a string as it is or an integer in decimal, and whether it is an integer; false where
-/// the object is neither.
-fn with_text(object: &Bound<'_, PyAny>, take: impl FnOnce(&str, bool)) -> PyResult<bool> {
+/// The type of an object.
+fn kind(object: &Bound<'_, PyAny>) -> PyResult<String> {
+    Ok(object.get_type().name()?.to_string())
+}
+
+/// What an object is that is neither a string nor an integer, in words.
+type Unfit = String;
+
+/// Calls `take` with a string as it is or an integer in decimal, and whether it is an integer.
+fn with_text(
+    object: &Bound<'_, PyAny>,
+    take: impl FnOnce(&str, bool),
+) -> PyResult<Result<(), Unfit>> {
     if let Ok(text) = object.cast::<PyString>() {
-        take(text.to_str()?, false);
-        return Ok(true);
+        let Ok(text) = text.to_str() else { return Ok(Err("text that is not Unicode".into())) };
+        take(text, false);
+        return Ok(Ok(()));
     }
+    let unfit = || Ok(Err(format!("a {}", kind(object)?)));
     if object.is_instance_of::<PyBool>() {
-        return Ok(false);
+        return unfit();
     }
     // NumPy's integers are none of Python's, but can be used as one.
     let number = match object.cast::<PyInt>() {
@@ -306,13 +361,13 @@ fn with_text(object: &Bound<'_, PyAny>, take: impl FnOnce(&str, bool)) -> PyResu
         Err(_) if object.hasattr("__index__")? && !object.hasattr("__len__")? => {
             object.call_method0("__index__")?.cast_into::<PyInt>()?
         }
-        Err(_) => return Ok(false),
+        Err(_) => return unfit(),
     };
     match number.extract::<i64>() {
         Ok(number) => take(itoa::Buffer::new().format(number), true),
         Err(_) => take(number.str()?.to_str()?, true),
     }
-    Ok(true)
+    Ok(Ok(()))
 }
 
 /// Ids of the rows of a list.
@@ -327,7 +382,7 @@ struct IdColumn {
 struct IdValues(Vec<String>);
 
 impl IdColumn {
-    fn push(&mut self, id: &Bound<'_, PyAny>) -> PyResult<bool> {
+    fn push(&mut self, id: &Bound<'_, PyAny>) -> PyResult<Result<(), Unfit>> {
         self.seen = true;
         with_text(id, |text, integer| {
             self.text |= !integer || text.parse::<i64>().is_err();
@@ -350,4 +405,173 @@ impl IdValues {
         self.0.iter().for_each(|id| strings.append_value(id));
         Arc::new(strings.finish())
     }
+}
+
+/// Whether the Python part has made it an array of NumPy.
+fn is_numpy(data: &Bound<'_, PyAny>) -> PyResult<bool> {
+    data.hasattr("__array_interface__")
+}
+
+/// Numbers that are copied out of NumPy at once.
+const BLOCK: usize = 1 << 17;
+
+/// Hands on all bytes of an array of NumPy, row after row, in blocks of whole elements.
+fn blocks(py: Python<'_>, array: &Bound<'_, PyAny>, mut take: impl FnMut(&[u8])) -> PyResult<()> {
+    let rows: usize = array.len()?;
+    let width: usize = array.getattr("size")?.extract::<usize>()?.checked_div(rows).unwrap_or(1);
+    let step = (BLOCK / width.max(1)).max(1);
+    for first in (0..rows).step_by(step) {
+        let range = PySlice::new(py, first as isize, (first + step).min(rows) as isize, 1);
+        let bytes = array.get_item(range)?.call_method0("tobytes")?;
+        take(bytes.cast::<PyBytes>()?.as_bytes());
+        py.check_signals()?;
+    }
+    Ok(())
+}
+
+/// Numbers of eight bytes each out of a block.
+fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> {
+    bytes.chunks_exact(8).map(|word| word.try_into().unwrap_or_default())
+}
+
+/// The integers of an array of one dimension.
+fn numbers(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<ArrayRef> {
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let dimensions: usize = array.getattr("ndim")?.extract()?;
+    if dimensions != 1 || !matches!(kind.as_str(), "i" | "u") {
+        let found: String = array.getattr("dtype")?.str()?.extract()?;
+        let message = format!(
+            "{name}: an array of {dimensions} dimensions of {found}; expected one dimension of integers"
+        );
+        return Err(raise(py, "InputError", &message));
+    }
+    if kind == "i" {
+        let mut all: Vec<i64> = Vec::with_capacity(array.len()?);
+        let wide = array.call_method1("astype", ("<i8",))?;
+        blocks(py, &wide, |bytes| all.extend(words(bytes).map(i64::from_le_bytes)))?;
+        return Ok(Arc::new(Int64Array::from(all)));
+    }
+    let mut all: Vec<u64> = Vec::with_capacity(array.len()?);
+    let wide = array.call_method1("astype", ("<u8",))?;
+    blocks(py, &wide, |bytes| all.extend(words(bytes).map(u64::from_le_bytes)))?;
+    Ok(Arc::new(UInt64Array::from(all)))
+}
+
+/// The rows of an array of two dimensions. Half precision becomes single, integers become double.
+fn matrix(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<(usize, Elements)> {
+    let shape: Vec<usize> = array.getattr("shape")?.extract()?;
+    let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
+    let size: usize = array.getattr("dtype")?.getattr("itemsize")?.extract()?;
+    let fits = shape.len() == 2
+        && match kind.as_str() {
+            "f" => size <= 8,
+            // Those whose values are all exact in double precision.
+            "i" | "u" => size <= 4,
+            _ => false,
+        };
+    if !fits {
+        let found: String = array.getattr("dtype")?.str()?.extract()?;
+        let message = format!(
+            "{name}: an array of {} dimensions of {found}; expected two dimensions of floating-point numbers",
+            shape.len()
+        );
+        return Err(raise(py, "InputError", &message));
+    }
+    let count = shape[0] * shape[1];
+    let elements = if kind == "f" && size <= 4 {
+        let mut all: Vec<f32> = Vec::with_capacity(count);
+        let narrow =
+            array.call_method("astype", ("<f4",), Some(&[("copy", false)].into_py_dict(py)?))?;
+        let four = |four: &[u8]| f32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+        blocks(py, &narrow, |bytes| all.extend(bytes.chunks_exact(4).map(four)))?;
+        Elements::F32(all)
+    } else {
+        let mut all: Vec<f64> = Vec::with_capacity(count);
+        let wide =
+            array.call_method("astype", ("<f8",), Some(&[("copy", false)].into_py_dict(py)?))?;
+        blocks(py, &wide, |bytes| all.extend(words(bytes).map(f64::from_le_bytes)))?;
+        Elements::F64(all)
+    };
+    Ok((shape[1], elements))
+}
+
+/// The rows of a list of lists of numbers, in double precision.
+fn vector_list(py: Python<'_>, data: &Bound<'_, PyAny>, name: &str) -> PyResult<VectorCollection> {
+    let is_one = data.is_instance_of::<PyString>() || data.is_instance_of::<PyBytes>();
+    let Some(rows) = data.try_iter().ok().filter(|_| !is_one) else {
+        let kind = kind(data)?;
+        let message = format!(
+            "{name}: a {kind} was given; expected an array of NumPy of two dimensions, a column of lists of \
+             numbers, or a list of them"
+        );
+        return Err(raise(py, "InputError", &message));
+    };
+    let (mut dimension, mut all) = (None, Vec::new());
+    for (number, row) in rows.enumerate() {
+        let row = row?;
+        let wrong = |message: String| {
+            let place = format!("row {number} (counting from 0)");
+            raise(py, "InputError", &Error::input(name, place, message).to_string())
+        };
+        let Ok(elements) = row.try_iter() else {
+            return Err(wrong(format!("a {}; expected a list of numbers", kind(&row)?)));
+        };
+        let before = all.len();
+        for (at, element) in elements.enumerate() {
+            let element = element?;
+            let value =
+                if element.is_instance_of::<PyString>() { None } else { element.extract().ok() };
+            let Some(value) = value else {
+                let kind = kind(&element)?;
+                return Err(wrong(format!("element {at} is a {kind}; expected a number")));
+            };
+            all.push(value);
+        }
+        let found = all.len() - before;
+        let first = *dimension.get_or_insert(found);
+        if first != found || found == 0 {
+            return Err(wrong(format!(
+                "a vector of dimension {found}; the first has {first}, and all must have the same, at least 1"
+            )));
+        }
+        if number.is_multiple_of(ROWS) {
+            py.check_signals()?;
+        }
+    }
+    let Some(dimension) = dimension else {
+        return Err(raise(py, "InputError", &format!("{name}: no vectors: the input is empty")));
+    };
+    VectorCollection::new(name, dimension, Elements::F64(all)).or_raise(py)
+}
+
+/// Copies the elements of a single set into a column.
+fn element_list(
+    py: Python<'_>,
+    data: &Bound<'_, PyAny>,
+    name: &str,
+) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
+    let is_one = data.is_instance_of::<PyString>() || data.is_instance_of::<PyBytes>();
+    let Some(elements) = data.try_iter().ok().filter(|_| !is_one) else {
+        let kind = kind(data)?;
+        let message =
+            format!("{name}: a {kind} was given; expected a set or column of strings or integers");
+        return Err(raise(py, "InputError", &message));
+    };
+    let mut column = IdColumn::default();
+    for (number, element) in elements.enumerate() {
+        let element = element?;
+        if let Err(what) = column.push(&element)? {
+            let place = format!("element {number} (counting from 0)");
+            let error =
+                Error::input(name, place, format!("{what}; expected a string or an integer"));
+            return Err(raise(py, "InputError", &error.to_string()));
+        }
+        if number.is_multiple_of(ROWS) {
+            py.check_signals()?;
+        }
+    }
+    let integers = !column.text;
+    let batch = RecordBatch::try_from_iter([(UNNAMED, column.finish().column(integers))]);
+    let batch = batch.map_err(|error| Error::Internal(error.to_string())).or_raise(py)?;
+    Ok((batch.schema(), vec![batch]))
 }

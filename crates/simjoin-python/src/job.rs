@@ -42,9 +42,11 @@ pub enum Message {
 /// A number or a word of the statistics.
 pub enum Value {
     Count(u64),
-    Seconds(f64),
+    Number(f64),
     Text(String),
     Texts(Vec<String>),
+    /// For each part, what was considered and the seconds that it would take.
+    Estimates(Vec<Vec<(String, Option<f64>)>>),
     None,
 }
 
@@ -60,17 +62,37 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Says what went wrong and was put right, as Python's warnings.
+    pub fn warn(&self, py: Python<'_>) -> PyResult<()> {
+        for text in self.warnings() {
+            py.import("warnings")?.call_method1("warn", (format!("simjoin: {text}"),))?;
+        }
+        Ok(())
+    }
+
+    fn warnings(&self) -> &[String] {
+        let found = self.facts.iter().find_map(|fact| match fact {
+            ("warnings", Value::Texts(texts)) => Some(texts.as_slice()),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+
     /// The statistics as Python sees them.
     pub fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = PyDict::new(py);
         for (name, value) in &self.facts {
             match value {
                 Value::Count(count) => stats.set_item(name, count)?,
-                Value::Seconds(seconds) => stats.set_item(name, seconds)?,
+                Value::Number(number) => stats.set_item(name, number)?,
+                Value::Estimates(parts) => stats.set_item(name, parts)?,
                 Value::Text(text) => stats.set_item(name, text)?,
                 Value::Texts(texts) => stats.set_item(name, texts)?,
                 Value::None => stats.set_item(name, py.None())?,
             }
+        }
+        if self.seconds.is_empty() {
+            return Ok(stats);
         }
         let seconds = PyDict::new(py);
         for (name, value) in &self.seconds {

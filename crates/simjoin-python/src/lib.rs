@@ -6,12 +6,15 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "Python's arguments come by value")]
 
+mod devices;
 mod errors;
 mod input;
 mod job;
 mod output;
+mod overlaps;
 mod sets;
 mod spark;
+mod vectors;
 
 use pyo3::prelude::*;
 
@@ -19,13 +22,19 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
+    use crate::devices::devices;
+    #[pymodule_export]
     use crate::output::{Stream, Table};
+    #[pymodule_export]
+    use crate::overlaps::{intersect, overlaps};
     #[pymodule_export]
     use crate::sets::join;
     #[pymodule_export]
     use crate::spark::{
         ClusterCounter, ClusterLayout, ClusterOrder, ClusterRouter, ClusterSample, ClusterTask,
     };
+    #[pymodule_export]
+    use crate::vectors::vector_join;
 
     #[allow(non_upper_case_globals, reason = "Python's name for it")]
     #[pymodule_export]

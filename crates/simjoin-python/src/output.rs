@@ -281,6 +281,7 @@ impl Stream {
             }
             Message::Schema(_) => Err(raise(py, "InternalError", "columns came twice")),
             Message::End(outcome) => {
+                outcome.warn(py)?;
                 let stats = outcome.stats(py)?.unbind();
                 *self.stats.lock().unwrap_or_else(PoisonError::into_inner) = Some(stats);
                 Ok(None)

@@ -6,9 +6,11 @@ use crate::errors::OrRaise;
 use crate::input::Side;
 use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
 use crate::output::{Stream, Table};
+use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use simjoin::{
-    Engine, Error, Join, Measure, Predicate, Result, RowPair, SetCollection, parse_bytes, prepare,
+    Engine, Error, Join, Measure, Predicate, Result, RowPair, SetCollection, StepPlan, parse_bytes,
+    prepare,
 };
 use simjoin_io::{Batches, Ids, PairBatches, ReadOptions, Tokenizer, collect_sets};
 use std::ops::ControlFlow;
@@ -17,6 +19,9 @@ use std::time::Instant;
 
 /// Rows of a batch at most.
 const ROWS: usize = 1 << 16;
+
+/// Rows that are read before anybody looks whether to go on.
+const PIECE: usize = 8192;
 
 /// What all joins can be told.
 #[derive(FromPyObject)]
@@ -77,7 +82,6 @@ pub struct Options {
 struct Settings {
     join: Join,
     read: ReadOptions,
-    threads: usize,
     batch_rows: usize,
     with_itself: bool,
     answer: Answer,
@@ -88,6 +92,7 @@ enum Answer {
     Pairs,
     Count,
     Groups,
+    Plan,
 }
 
 impl Options {
@@ -116,13 +121,13 @@ impl Options {
         let answer = match self.answer.as_str() {
             "count" => Answer::Count,
             "groups" => Answer::Groups,
+            "plan" => Answer::Plan,
             _ => Answer::Pairs,
         };
         let multiset = self.multiset;
         Ok(Settings {
             join,
             read: ReadOptions { tokenizer, multiset, threads, ..ReadOptions::default() },
-            threads,
             batch_rows: batch_rows(memory),
             with_itself: self.with_itself,
             answer,
@@ -147,9 +152,8 @@ pub fn join<'py>(
     let settings = options.resolve().or_raise(py)?;
     let left = left.batches(py)?;
     let right = right.map(|right| right.batches(py)).transpose()?;
-    let counts = settings.answer == Answer::Count;
     let job = Job::start(move |shared, outlet| run(&settings, left, right, shared, outlet));
-    finish(py, job.or_raise(py)?, &options.answer, counts, progress)
+    finish(py, job.or_raise(py)?, &options.answer, progress)
 }
 
 /// Waits for the answer in the form that was asked for.
@@ -157,7 +161,6 @@ pub fn finish<'py>(
     py: Python<'py>,
     mut job: Job,
     answer: &str,
-    counts: bool,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     if answer == "stream" {
@@ -171,18 +174,29 @@ pub fn finish<'py>(
             Message::End(outcome) => break outcome,
         }
     };
+    outcome.warn(py)?;
+    if matches!(answer, "plan" | "size") {
+        return Ok(outcome.stats(py)?.into_any());
+    }
     match schema {
-        Some(schema) if !counts => {
+        Some(schema) => {
             let stats = outcome.stats(py)?.unbind();
             Ok(Bound::new(py, Table::new(schema, batches, Some(stats)))?.into_any())
         }
-        _ => Ok(outcome.count.into_pyobject(py)?.into_any()),
+        None => Ok(outcome.count.into_pyobject(py)?.into_any()),
     }
 }
 
-/// Counts rows as they are read, and ends when asked to.
+/// Counts rows as they are read, and ends when asked to. A column may come as one batch, so batches are cut.
 pub fn watched<'a>(table: Batches<'a>, shared: &'a Shared) -> Batches<'a> {
-    let batches = table.batches.map(move |batch| {
+    let pieces = table.batches.flat_map(|batch| {
+        let rows = batch.as_ref().map_or(1, RecordBatch::num_rows);
+        (0..rows).step_by(PIECE).map(move |first| match &batch {
+            Ok(batch) => Ok(batch.slice(first, PIECE.min(rows - first))),
+            Err(error) => Err(error.clone()),
+        })
+    });
+    let batches = pieces.map(move |batch| {
         if shared.stopped() {
             return Err("interrupted".into());
         }
@@ -194,12 +208,68 @@ pub fn watched<'a>(table: Batches<'a>, shared: &'a Shared) -> Batches<'a> {
     Batches { batches: Box::new(batches), ..table }
 }
 
-/// Two collections, or one, with what their rows are called.
-struct Sides {
-    left: SetCollection,
-    right: Option<SetCollection>,
+/// Two collections, or one, with what their rows are called, and the threads to join them on.
+pub struct Input {
+    pub left: SetCollection,
+    pub right: Option<SetCollection>,
     left_ids: Option<Ids>,
     right_ids: Option<Ids>,
+    pub pool: rayon::ThreadPool,
+    begin: Instant,
+    seconds: Vec<(&'static str, f64)>,
+}
+
+impl Input {
+    /// Tokenizes and prepares.
+    pub fn collect(
+        read: &ReadOptions,
+        left: Batches<'_>,
+        right: Option<Batches<'_>>,
+        shared: &Shared,
+    ) -> Result<Self> {
+        let begin = Instant::now();
+        shared.enter(Phase::Reading)?;
+        let left = watched(left, shared);
+        let right = right.map(|right| watched(right, shared));
+        let input = collect_sets(left, right, read)?;
+        let reading = begin.elapsed();
+        shared.enter(Phase::Preparing)?;
+        let phase = Instant::now();
+        let (right_sets, right_ids) =
+            input.right.map_or((None, None), |table| (Some(table.sets), table.ids));
+        let left_ids = input.left.ids;
+        let pool = simjoin::pool(read.threads)?;
+        let (left, right) =
+            pool.install(|| prepare(input.left.sets, right_sets, input.universe))?;
+        let seconds =
+            vec![("read", reading.as_secs_f64()), ("prepare", phase.elapsed().as_secs_f64())];
+        Ok(Input { left, right, left_ids, right_ids, pool, begin, seconds })
+    }
+
+    /// The ids of rows on the left.
+    pub fn left_ids(&self) -> Option<&Ids> {
+        self.left_ids.as_ref()
+    }
+
+    /// The ids of rows on the right, which are the same in a self-join.
+    pub fn right_ids(&self) -> Option<&Ids> {
+        if self.right.is_some() { self.right_ids.as_ref() } else { self.left_ids() }
+    }
+
+    /// What came of it.
+    pub fn outcome(&self, count: u64, more: Vec<(&'static str, Value)>, phase: Instant) -> Outcome {
+        let records = |sets: &SetCollection| Value::Count(sets.records() as u64);
+        let mut facts = vec![
+            ("records", records(&self.left)),
+            ("right_records", self.right.as_ref().map_or(Value::None, records)),
+            ("universe", Value::Count(self.left.universe().into())),
+        ];
+        facts.extend(more);
+        let mut seconds = self.seconds.clone();
+        seconds.push(("join", phase.elapsed().as_secs_f64()));
+        seconds.push(("total", self.begin.elapsed().as_secs_f64()));
+        Outcome { count, facts, seconds }
+    }
 }
 
 fn run(
@@ -209,78 +279,73 @@ fn run(
     shared: &Shared,
     outlet: &Outlet,
 ) -> Result<Outcome> {
-    let begin = Instant::now();
-    shared.enter(Phase::Reading)?;
-    let left = watched(left, shared);
-    let right = right.map(|right| watched(right, shared));
-    let input = collect_sets(left, right, &settings.read)?;
-    let read = begin.elapsed();
-
-    shared.enter(Phase::Preparing)?;
-    let phase = Instant::now();
-    let (right_sets, right_ids) =
-        input.right.map_or((None, None), |table| (Some(table.sets), table.ids));
-    let left_ids = input.left.ids;
-    let pool = simjoin::pool(settings.threads)?;
-    let (left, right) = pool.install(|| prepare(input.left.sets, right_sets, input.universe))?;
-    let sides = Sides { left, right, left_ids, right_ids };
-    let prepared = phase.elapsed();
-
+    let input = Input::collect(&settings.read, left, right, shared)?;
     shared.enter(Phase::Joining)?;
+    if settings.answer == Answer::Plan {
+        return input.pool.install(|| plan(settings, &input));
+    }
     let phase = Instant::now();
-    let report = pool.install(|| answer(settings, &sides, shared, outlet))?;
-    let records = |sets: &SetCollection| Value::Count(sets.records() as u64);
+    let report = input.pool.install(|| answer(settings, &input, shared, outlet))?;
+    let facts = vec![
+        ("pairs", Value::Count(report.pairs)),
+        ("candidates", Value::Count(report.candidates)),
+        ("engine", Value::Text(report.engine.name().into())),
+        ("technique", Value::Text(report.technique)),
+        ("threads", Value::Count(report.threads as u64)),
+        ("warnings", Value::Texts(report.warnings)),
+    ];
+    Ok(input.outcome(report.pairs, facts, phase))
+}
+
+fn plan(settings: &Settings, input: &Input) -> Result<Outcome> {
+    let (left, right) = (&input.left, input.right.as_ref());
+    let found = settings.join.explanation(left, right)?;
+    let named = |(name, variant): (&str, &str)| format!("{name} {variant}").trim_end().to_owned();
+    let chosen = |step: &StepPlan| named((step.technique.0, step.technique.1.as_str()));
+    let estimates = |step: &StepPlan| {
+        let one = |(name, variant, seconds): &(&str, String, Option<f64>)| {
+            (named((name, variant.as_str())), *seconds)
+        };
+        step.considered.iter().map(one).collect()
+    };
     Ok(Outcome {
-        count: report.pairs,
         facts: vec![
-            ("records", records(&sides.left)),
-            ("right_records", sides.right.as_ref().map_or(Value::None, records)),
-            ("universe", Value::Count(sides.left.universe().into())),
-            ("pairs", Value::Count(report.pairs)),
-            ("candidates", Value::Count(report.candidates)),
-            ("engine", Value::Text(report.engine.name().into())),
-            ("technique", Value::Text(report.technique)),
-            ("threads", Value::Count(report.threads as u64)),
-            ("warnings", Value::Texts(report.warnings)),
+            ("text", Value::Text(found.text(left, right, settings.read.threads))),
+            ("techniques", Value::Texts(found.steps.iter().map(chosen).collect())),
+            ("pairs", found.pairs.map_or(Value::None, Value::Number)),
+            ("seconds", found.seconds.map_or(Value::None, Value::Number)),
+            ("considered", Value::Estimates(found.steps.iter().map(estimates).collect())),
         ],
-        seconds: vec![
-            ("read", read.as_secs_f64()),
-            ("prepare", prepared.as_secs_f64()),
-            ("join", phase.elapsed().as_secs_f64()),
-            ("total", begin.elapsed().as_secs_f64()),
-        ],
+        ..Outcome::default()
     })
 }
 
 fn answer(
     settings: &Settings,
-    sides: &Sides,
+    input: &Input,
     shared: &Shared,
     outlet: &Outlet,
 ) -> Result<simjoin::Report> {
     let (join, control) = (&settings.join, &shared.control);
-    match settings.answer {
-        Answer::Count => join.count(&sides.left, sides.right.as_ref(), control),
-        Answer::Groups => {
-            let columns = PairBatches::of_groups(sides.left_ids.as_ref());
-            outlet.send(Message::Schema(columns.schema()));
-            let (labels, report) = join.groups(&sides.left, control)?;
-            send_groups(&columns, &labels, shared, outlet)?;
-            Ok(report)
-        }
-        Answer::Pairs => {
-            let left_ids = sides.left_ids.as_ref();
-            let right_ids = if sides.right.is_some() { sides.right_ids.as_ref() } else { left_ids };
-            let columns = if settings.with_itself {
-                PairBatches::with_itself(left_ids, right_ids)?
-            } else {
-                PairBatches::sets(left_ids, right_ids)
-            };
-            send_pairs(&columns, settings.batch_rows, outlet, |take| {
-                join.pairs(&sides.left, sides.right.as_ref(), control, take)
-            })
-        }
+    if settings.answer == Answer::Count {
+        return join.count(&input.left, input.right.as_ref(), control);
     }
+    if settings.answer == Answer::Groups {
+        let columns = PairBatches::of_groups(input.left_ids());
+        outlet.send(Message::Schema(columns.schema()));
+        let (labels, report) = join.groups(&input.left, control)?;
+        send_groups(&columns, &labels, shared, outlet)?;
+        return Ok(report);
+    }
+    let (left_ids, right_ids) = (input.left_ids(), input.right_ids());
+    let columns = if settings.with_itself {
+        PairBatches::with_itself(left_ids, right_ids)?
+    } else {
+        PairBatches::sets(left_ids, right_ids)
+    };
+    send_pairs(&columns, settings.batch_rows, outlet, |take| {
+        join.pairs(&input.left, input.right.as_ref(), control, take)
+    })
 }
 
 /// Hands on each row with its group.

@@ -26,3 +26,19 @@ pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
         .build()
         .map_err(|error| Error::Unavailable(format!("cannot start threads: {error}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_are_from_one_to_a_thousand() {
+        assert!(threads(None).unwrap() >= 1);
+        assert_eq!(threads(Some(7)).unwrap(), 7);
+        assert_eq!(pool(3).unwrap().current_num_threads(), 3);
+        for wrong in [0, 1025, usize::MAX] {
+            let error = threads(Some(wrong)).unwrap_err().to_string();
+            assert!(error.ends_with("expected a number from 1 to 1024"), "{error}");
+        }
+    }
+}

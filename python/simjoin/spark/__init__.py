@@ -14,6 +14,7 @@ How a join is divided is described in ``_layouts``; why no pair is lost, in the 
 
 from simjoin.spark._cluster import Cluster, Node
 from simjoin.spark._costs import Units
+from simjoin.spark._joins import Plan, join, measure, plan, self_join
 from simjoin.spark._simulate import Prediction, simulate
 from simjoin.spark._statistics import Statistics
 
@@ -30,12 +31,3 @@ __all__ = [
     "self_join",
     "simulate",
 ]
-
-
-def __getattr__(name: str) -> object:
-    # What needs PySpark is loaded when it is asked for: the simulator works without.
-    if name in ("Plan", "join", "measure", "plan", "self_join"):
-        from simjoin.spark import _joins
-
-        return getattr(_joins, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

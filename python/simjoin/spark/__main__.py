@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from simjoin._errors import Error
 from simjoin.spark._cluster import Cluster, Node
@@ -50,7 +51,9 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument(f"--{measure}", metavar="T")
         command.add_argument("--distribution", default="auto", help="tokens, tiles or auto")
         command.add_argument(
-            "--records", type=numbers, metavar="N,…",
+            "--records",
+            type=numbers,
+            metavar="N,…",
             help="numbers of records; by default those of the file (validate: parts of it)",
         )
         if name == "simulate":
@@ -69,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
-    threshold = {name: getattr(options, name) for name in MEASURES}
+    threshold: dict[str, Any] = {name: getattr(options, name) for name in MEASURES}
     try:
         if options.command == "validate":
             from simjoin.spark import _validate
@@ -81,17 +84,25 @@ def main(arguments: list[str]) -> int:
         return 1
 
 
-def predict(options: argparse.Namespace, threshold: dict[str, str | None]) -> int:
+def predict(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
     statistics = Statistics.of(lines(options.file), options.tokens, options.multiset)
     rates = {"cpu_rate": 1.0, "gpu_rate": options.gpu_rate} if options.gpus else {}
     node = Node(cores=options.cores, gpus=options.gpus, count=options.nodes, **rates)
     cluster = Cluster([node], options.network)
-    print(f"{cluster.level} cluster: {options.nodes} nodes, {cluster.cores} cores, {cluster.gpus} GPUs")
-    print("      records  distribution  tasks  copies  shuffled GB  longest task s  count s  route s  join s  total s")
+    print(
+        f"{cluster.level} cluster: {options.nodes} nodes, {cluster.cores} cores, {cluster.gpus} GPUs"
+    )
+    print(
+        "      records  distribution  tasks  copies  shuffled GB  longest task s  count s  route s  join s  total s"
+    )
     for records in options.records or [statistics.rows]:
         found = simulate(
-            statistics, cluster, records=records, distribution=options.distribution,
-            task_memory=options.task_memory, **threshold,
+            statistics,
+            cluster,
+            records=records,
+            distribution=options.distribution,
+            task_memory=options.task_memory,
+            **threshold,
         )
         print(
             f"{records:>13,}  {found.layout.distribution:<12} {found.tasks:>6}  "
@@ -105,7 +116,9 @@ def predict(options: argparse.Namespace, threshold: dict[str, str | None]) -> in
 def lines(path: str, most: int | None = None) -> list[str]:
     """The records of a file, or the first of them."""
     with open(path, encoding="utf-8") as file:
-        return [line.rstrip("\n") for number, line in enumerate(file) if most is None or number < most]
+        return [
+            line.rstrip("\n") for number, line in enumerate(file) if most is None or number < most
+        ]
 
 
 if __name__ == "__main__":

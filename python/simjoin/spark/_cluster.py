@@ -1,8 +1,8 @@
 """What is a cluster, and how is work divided between its CPUs and GPUs?
 
-The levels of heterogeneity are those of definition 2 of *Set Similarity Joins on Heterogeneous Clusters* (Silva and
-Ribeiro), the division of work is its definition 3: work goes to CPUs and GPUs in proportion to the mean memory bandwidth
-of their kinds. Where rates were measured (:func:`simjoin.spark.measure`), or are given, they count
+The levels of heterogeneity are those of definition 2 of *Set Similarity Joins on Heterogeneous Clusters*
+(Silva and Ribeiro), the division of work is its definition 3: work goes to CPUs and GPUs in proportion to the mean
+memory bandwidth of their kinds. Where rates were measured (:func:`simjoin.spark.measure`), or are given, they count
 instead, summed over all processors: unlike the mean of bandwidths they also say *how many* there are of each.
 """
 

@@ -5,8 +5,8 @@ return a DataFrame that is as lazy as any other. Nothing of the input or of the 
 
 # Flow
 
-    input ─► mapInArrow(Route) ─► blocks ─► repartitionById ─► mapInArrow(JoinTasks) ─► left, right, overlap, similarity
-                                                           └─► the same with a resource profile, for GPUs ─┘ (union)
+    input ─► mapInArrow(Route) ─► blocks ─► repartitionById ─► mapInArrow(JoinTasks) ─► pairs
+                                                           └─► the same for GPUs ──┘ (union)
 """
 
 from __future__ import annotations
@@ -103,8 +103,19 @@ def self_join(
         jaccard=jaccard, cosine=cosine, dice=dice, overlap=overlap, containment=containment
     )
     found = _plan(
-        [df], column, id, tokens, multiset, asked, distribution, tasks, cluster, profile, engine,
-        technique, memory,
+        [df],
+        column,
+        id,
+        tokens,
+        multiset,
+        asked,
+        distribution,
+        tasks,
+        cluster,
+        profile,
+        engine,
+        technique,
+        memory,
     )
     if explain:
         print(found)
@@ -142,8 +153,19 @@ def join(
         jaccard=jaccard, cosine=cosine, dice=dice, overlap=overlap, containment=containment
     )
     found = _plan(
-        [left, right], column, id, tokens, multiset, asked, distribution, tasks, cluster, profile,
-        engine, technique, memory,
+        [left, right],
+        column,
+        id,
+        tokens,
+        multiset,
+        asked,
+        distribution,
+        tasks,
+        cluster,
+        profile,
+        engine,
+        technique,
+        memory,
     )
     if explain:
         print(found)
@@ -172,8 +194,19 @@ def plan(
     """
     inputs = [left] if right is None else [left, right]
     return _plan(
-        inputs, column, id, tokens, multiset, threshold, distribution, tasks, cluster, profile,
-        engine, technique, memory,
+        inputs,
+        column,
+        id,
+        tokens,
+        multiset,
+        threshold,
+        distribution,
+        tasks,
+        cluster,
+        profile,
+        engine,
+        technique,
+        memory,
     )
 
 
@@ -291,9 +324,7 @@ def _dataframe(plan: Plan) -> DataFrame:
     order = context.broadcast((statistics.keys, statistics.table, statistics.complete))
     text = context.broadcast(layout.text)
     parts = [
-        _processors(plan, order, text, gpu)
-        for gpu in (False, True)
-        if layout.partitions(gpu) > 0
+        _processors(plan, order, text, gpu) for gpu in (False, True) if layout.partitions(gpu) > 0
     ]
     if not parts:
         empty = sides[0].data.sparkSession.createDataFrame([], _answer(sides))
@@ -391,7 +422,9 @@ def _bytes(count: float) -> str:
     return f"{count:.1f} TB"
 
 
-def measure(spark: SparkSession, profile: ResourceProfile | None = None) -> tuple[float, float | None]:
+def measure(
+    spark: SparkSession, profile: ResourceProfile | None = None
+) -> tuple[float, float | None]:
     """What a core, and with a profile a GPU, of the cluster does in a second, relative to the machine
     that costs were measured on: rates for :meth:`Cluster.with_rates`.
     """

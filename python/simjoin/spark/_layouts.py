@@ -1,27 +1,28 @@
 """How can a join be divided, and which way is the cheapest?
 
-A *layout* names the tasks of a join: groups of tokens, and ranges of sizes within each group. A pair of sets belongs to
-the group of its first common token and to the pair of its ranges.
+A *layout* names the tasks of a join: groups of tokens, and ranges of sizes within each group. A pair of sets
+belongs to the group of its first common token and to the pair of its ranges.
 
-* **tokens**, the distribution of *Set Similarity Joins on Heterogeneous Clusters*: many groups. A set goes to the groups
-  of its prefix tokens, once to each, however many of its tokens are there. A heavy token, whose sets would make a
-  task much larger than others, gets a group of its own, cut into ranges.
+* **tokens**, the distribution of *Set Similarity Joins on Heterogeneous Clusters*: many groups. A set goes to the
+  groups of its prefix tokens, once to each, however many of its tokens are there. A heavy token, whose sets would
+  make a task much larger than others, gets a group of its own, cut into ranges.
 * **tiles**: one group, cut into ranges of sizes. No set is sent for the sake of a token; a set goes to the tasks
   that pair its range with those that the length filter leaves.
 
-Both are tried on a sample of the records with several numbers of tasks, and what the tasks would have to do is turned into
-seconds (:class:`~simjoin.spark.Units`). Bytes count as much as they take.
+Both are tried on a sample of the records with several numbers of tasks, and what the tasks would have to do is
+turned into seconds (:class:`~simjoin.spark.Units`). Bytes count as much as they take.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from simjoin import _native
 from simjoin._errors import UsageError
+from simjoin._options import threshold
 from simjoin.spark._cluster import Cluster
 from simjoin.spark._costs import Units, makespan
 
@@ -57,16 +58,7 @@ def threshold_of(asked: dict[str, Any]) -> tuple[str, str]:
     unknown = [name for name in asked if name not in MEASURES]
     if unknown:
         raise UsageError(f"unknown measure {unknown[0]!r}; expected one of {', '.join(MEASURES)}")
-    given = [(name, value) for name, value in asked.items() if value is not None]
-    if len(given) != 1:
-        raise UsageError(f"one threshold is needed, such as jaccard=0.8; {len(given)} were given")
-    name, value = given[0]
-    if isinstance(value, bool):
-        raise UsageError(f"threshold {value!r} is no number; expected one such as 0.8")
-    if isinstance(value, float):
-        # The shortest decimal that reads back as the same number, without an exponent.
-        value = format(Decimal(repr(value)), "f")
-    return name, str(value)
+    return threshold(asked, "jaccard=0.8")
 
 
 @dataclass(frozen=True)
@@ -234,7 +226,7 @@ class Planner:
             groups.append([])
         if heavy:
             layout = _native.ClusterLayout(self.question.spec(zones, groups, heavy))
-            for place, group in heavy:
+            for _, group in heavy:
                 cuts = self.sample.cuts(layout, group)
                 ranges = min(max(round(len(cuts) / max(mean, 1)), 1), 64)
                 groups[group] = _cut(cuts, ranges)
@@ -254,7 +246,9 @@ class Planner:
             load += count
         return None if not counts else counts[-1][0] + 1
 
-    def _evaluate(self, distribution: str, spec: dict[str, object], cut: int | None = None) -> Layout:
+    def _evaluate(
+        self, distribution: str, spec: dict[str, object], cut: int | None = None
+    ) -> Layout:
         native = _native.ClusterLayout(json.dumps(spec))
         loads = _smooth(self.sample.loads(native), native.tasks(), set(_heavy_groups(spec)))
         tasks = [self._task(number, load) for number, load in enumerate(loads)]
@@ -273,9 +267,7 @@ class Planner:
         cores = max(self.cluster.cores, 1) if self.cluster.cores else self.slots
         network = self.cluster.network * self.cluster.machines
         route = read * looks / cores + max(sent * units.byte / cores, sent / network)
-        times = {
-            gpu: [task.seconds for task in tasks if task.gpu == gpu] for gpu in (False, True)
-        }
+        times = {gpu: [task.seconds for task in tasks if task.gpu == gpu] for gpu in (False, True)}
         joins = max(makespan(times[gpu], self.cluster.slots(gpu)) for gpu in (False, True))
         records = sum(task.records for task in tasks)
         filled = max(len(self.sample) * statistics.scale, 1.0)
@@ -321,7 +313,9 @@ class Planner:
             first, count = zones[-1][1], zones[-1][2]
             groups = set(range(first, first + count))
             groups |= {group for place, group in heavy if cut is not None and place >= cut}
-            return {number for number, (group, _, _) in enumerate(native.tasks()) if group in groups}
+            return {
+                number for number, (group, _, _) in enumerate(native.tasks()) if group in groups
+            }
         # Small tasks go to CPUs until these have their part, as tokens do.
         total, load, chosen = sum(task.seconds for task in tasks), 0.0, set()
         for task in sorted(tasks, key=lambda task: task.seconds):
@@ -336,7 +330,7 @@ def _heavy_groups(spec: dict[str, Any]) -> list[int]:
 
 
 def _smooth(
-    loads: list[Load], tasks: list[tuple[int, int, int]], heavy: set[int]
+    loads: Sequence[Load], tasks: list[tuple[int, int, int]], heavy: set[int]
 ) -> list[Load]:
     """Where a task has but a few records of the sample, chance makes some tasks look large. Tasks of groups by
     hash, and tiles on and off the diagonal, differ by chance alone, so each is taken for their mean.

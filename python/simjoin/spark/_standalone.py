@@ -48,7 +48,9 @@ def java() -> str:
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin" if home else None)
     if found is None:
-        raise UnavailableError("Spark needs Java 17: install default-jre-headless, or set JAVA_HOME")
+        raise UnavailableError(
+            "Spark needs Java 17: install default-jre-headless, or set JAVA_HOME"
+        )
     return found
 
 
@@ -151,7 +153,7 @@ class Standalone:
             return {}
         script = self.folder / f"gpus-{number}.sh"
         names = ", ".join(f'"{address}"' for address in range(gpus))
-        script.write_text(f"#!/bin/sh\necho '{{\"name\": \"gpu\", \"addresses\": [{names}]}}'\n")
+        script.write_text(f'#!/bin/sh\necho \'{{"name": "gpu", "addresses": [{names}]}}\'\n')
         script.chmod(script.stat().st_mode | stat.S_IXUSR)
         options = (
             f"-Dspark.worker.resource.gpu.amount={gpus} "
@@ -244,5 +246,10 @@ def _parent(number: int) -> int:
 
 def _command(number: int) -> str:
     with contextlib.suppress(OSError):
-        return Path(f"/proc/{number}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        return (
+            Path(f"/proc/{number}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")
+        )
     return ""

@@ -5,8 +5,8 @@
     every partition: tokens, sizes, a sample ─► Spark sums by token ─► the most frequent, by rising frequency
                                                                      └► sizes, rows of each partition, the sample
 
-All that comes to the driver is the table of the tokens that occur more than once, up to a limit, some numbers, and a
-sample. A token is known by a hash that Spark has found to be no other token's; where two tokens have the same
+All that comes to the driver is the table of the tokens that occur more than once, up to a limit, some numbers, and
+a sample. A token is known by a hash that Spark has found to be no other token's; where two tokens have the same
 one, another seed is tried, so nothing rests on luck.
 """
 
@@ -118,7 +118,9 @@ class Statistics:
         tables = [pa.table(counter.add("data", chunk)) for chunk in chunks]
         rows = pa.concat_tables([*tables, pa.table(counter.finish())])
         found: dict[int, list[tuple[int, bytes, int]]] = {kind: [] for kind in range(5)}
-        for kind, key, token, count in zip(*(rows[name].to_pylist() for name in rows.column_names), strict=True):
+        for kind, key, token, count in zip(
+            *(rows[name].to_pylist() for name in rows.column_names), strict=True
+        ):
             found[kind].append((key, token, count))
         counts: dict[int, int] = {}
         for key, _, count in found[TOKEN]:

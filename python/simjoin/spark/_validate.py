@@ -1,8 +1,8 @@
 """How well is a join predicted?
 
-Joins of parts of a file are measured on standalone clusters of one and of two workers on this machine, each with a core
-of its own, and set beside predictions. Every cluster has a driver process of its own. The first join of a session,
-which starts the Python workers, is not counted.
+Joins of parts of a file are measured on standalone clusters of one and of two workers on this machine, each with a
+core of its own, and set beside predictions. Every cluster has a driver process of its own. The first join of a
+session, which starts the Python workers, is not counted.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from simjoin.spark._standalone import Standalone, Worker
 from simjoin.spark._statistics import Statistics
 
 
-def run(options: argparse.Namespace, threshold: dict[str, str | None]) -> int:
+def run(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
     """Measures, and prints a table."""
     from simjoin.spark.__main__ import lines
 
     texts = lines(options.file)
     sizes = options.records or [len(texts) // 4, len(texts) // 2, len(texts)]
     asked = {name: value for name, value in threshold.items() if value is not None}
-    print("workers     records       pairs  distribution  tasks  shuffled MB  measured s  predicted s  ratio")
+    print(
+        "workers     records       pairs  distribution  tasks  shuffled MB  measured s  predicted s  ratio"
+    )
     with tempfile.TemporaryDirectory(prefix="simjoin-validate-") as folder:
         cells = []
         for size in sizes:

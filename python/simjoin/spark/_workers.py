@@ -159,14 +159,17 @@ def order_of(content: tuple[tuple[int, int], bytes, bool]) -> _native.ClusterOrd
     from simjoin import _native
 
     keys, table, complete = content
-    return _keep(("order", keys, hash(table), complete), lambda: _native.ClusterOrder(*content))
+    key = ("order", keys, hash(table), len(table), complete)
+    order: _native.ClusterOrder = _keep(key, lambda: _native.ClusterOrder(*content))
+    return order
 
 
 def layout_of(text: str) -> _native.ClusterLayout:
     """The layout, built once in a worker."""
     from simjoin import _native
 
-    return _keep(("layout", text), lambda: _native.ClusterLayout(text))
+    layout: _native.ClusterLayout = _keep(("layout", text), lambda: _native.ClusterLayout(text))
+    return layout
 
 
 def _own_device(context: Any, needed: bool) -> None:
@@ -175,7 +178,9 @@ def _own_device(context: Any, needed: bool) -> None:
 
     given = context.resources().get("gpu")
     if given is None and needed:
-        raise UnavailableError("Spark gave a task no gpu: the profile must ask for one for each task")
+        raise UnavailableError(
+            "Spark gave a task no gpu: the profile must ask for one for each task"
+        )
     if given is not None and "SIMJOIN_SIMULATED_GPU" not in os.environ:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(given.addresses)
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
-
 from simjoin.spark._standalone import Standalone, Worker
 
 if TYPE_CHECKING:
@@ -36,7 +35,10 @@ def ensure_java() -> None:
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return
     if shutil.which("apt-get") and os.geteuid() == 0:
-        for command in (["update", "--quiet"], ["install", "--yes", "--quiet", "default-jre-headless"]):
+        for command in (
+            ["update", "--quiet"],
+            ["install", "--yes", "--quiet", "default-jre-headless"],
+        ):
             subprocess.run(["apt-get", *command], check=True)
     if not shutil.which("java"):
         pytest.fail("Spark needs Java 17: install default-jre-headless", pytrace=False)
@@ -46,7 +48,9 @@ def ensure_java() -> None:
 def cluster() -> Iterator[Standalone]:
     """Two workers. Their cores are more than one session uses, so that a second driver finds some."""
     ensure_java()
-    with Standalone([Worker(cores=2, memory=2560, gpus=1), Worker(cores=2, memory=2560)]) as started:
+    with Standalone(
+        [Worker(cores=2, memory=2560, gpus=1), Worker(cores=2, memory=2560)]
+    ) as started:
         yield started
 
 

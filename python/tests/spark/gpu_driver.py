@@ -9,9 +9,8 @@ import json
 import sys
 from pathlib import Path
 
-from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests
-
 import simjoin.spark as ss
+from pyspark.resource import ExecutorResourceRequests, ResourceProfileBuilder, TaskResourceRequests
 from simjoin.spark._standalone import Standalone, gpu_settings
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -38,7 +37,12 @@ def main(url: str) -> None:
     for number, cluster in enumerate(clusters):
         for distribution in ("tokens", "tiles") if number == 0 else ("tokens",):
             plan = ss.plan(
-                frame, cluster=cluster, profile=profile, distribution=distribution, tasks=6, jaccard=0.6
+                frame,
+                cluster=cluster,
+                profile=profile,
+                distribution=distribution,
+                tasks=6,
+                jaccard=0.6,
             )
             answers.setdefault(cluster.level, []).append(
                 {

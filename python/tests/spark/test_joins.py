@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-
 import simjoin as sj
 import simjoin.spark as ss
 from simjoin.spark import _statistics
@@ -89,7 +88,7 @@ def test_two_collections_and_ids(spark: SparkSession) -> None:
     other = spark.createDataFrame(
         [(row, 1000 - n) for n, row in enumerate(right)], "words array<string>, key int"
     )
-    names = {"column": ("set", "words"), "id": ("name", "key")}
+    names: dict[str, Any] = {"column": ("set", "words"), "id": ("name", "key")}
     expected = sorted(
         (f"l{a}", 1000 - b, overlap, similarity)
         for a, b, overlap, similarity in engine(left, right, jaccard=0.7)
@@ -101,15 +100,27 @@ def test_two_collections_and_ids(spark: SparkSession) -> None:
 
 
 def test_texts_and_multisets(spark: SparkSession) -> None:
-    texts = ["The cat sat.", "the cat sat down", "a dog", "", "Äpfel und Birnen", "äpfel UND birnen"]
+    texts = [
+        "The cat sat.",
+        "the cat sat down",
+        "a dog",
+        "",
+        "Äpfel und Birnen",
+        "äpfel UND birnen",
+    ]
     texts += ["banana", "bananana", "bananas", "aaaa", "aaaaa"] * 2
-    frame = spark.createDataFrame([(n, text) for n, text in enumerate(texts)], "n long, text string")
-    for options in (
+    frame = spark.createDataFrame(
+        [(n, text) for n, text in enumerate(texts)], "n long, text string"
+    )
+    asked: list[dict[str, Any]] = [
         {"tokens": "words", "jaccard": 0.7},
         {"tokens": "qgrams:2", "multiset": True, "jaccard": 0.6},
         {"tokens": "qgrams:3", "dice": 0.5},
-    ):
-        answer = ss.self_join(frame, column="text", id="n", distribution="tokens", tasks=4, **options)
+    ]
+    for options in asked:
+        answer = ss.self_join(
+            frame, column="text", id="n", distribution="tokens", tasks=4, **options
+        )
         assert found(answer) == engine(texts, **options), options
 
 
@@ -142,7 +153,8 @@ def test_keys_that_collide_are_tried_again(
 
 
 def test_nothing_at_all(spark: SparkSession) -> None:
-    for rows in ([], [[]], [["a"]]):
+    collections: list[list[list[str]]] = [[], [[]], [["a"]]]
+    for rows in collections:
         assert found(ss.self_join(sets(spark, rows), jaccard=0.5)) == []
 
 
@@ -170,7 +182,7 @@ def test_what_is_wrong_is_said(spark: SparkSession, frame: DataFrame) -> None:
         assert "\n" not in message
         return message
 
-    assert "one threshold is needed" in said(sj.UsageError, frame)
+    assert "no threshold was given" in said(sj.UsageError, frame)
     assert "above 1" in said(sj.UsageError, frame, jaccard=1.5)
     assert "no number" in said(sj.UsageError, frame, jaccard=True)
     assert "no column `title`" in said(sj.UsageError, frame, column="title", jaccard=0.8)

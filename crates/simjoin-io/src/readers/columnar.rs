@@ -10,7 +10,7 @@ use super::vectors::VectorRows;
 use super::{Columns, ipc_check};
 use crate::block::{BlockBuilder, BlockIds};
 use crate::dictionary::Place;
-use crate::memory::Batches;
+use crate::memory::{Batches, Element};
 use crate::pipeline::{Block, BlockReader};
 use crate::source::{Seekable, display_name, open_seekable};
 use arrow_array::cast::AsArray;
@@ -45,13 +45,17 @@ pub(crate) enum Kind {
     Tokens,
     /// Lists of floating-point numbers.
     Vectors,
+    /// Strings or integers.
+    Elements,
 }
 
 impl Kind {
     fn fits(self, kind: &DataType) -> bool {
         match self {
-            Kind::Text => is_text(kind),
-            Kind::Tokens => is_text(kind) || is_list(kind),
+            // A column of nulls has rows that are refused, or none.
+            Kind::Text => is_text(kind) || kind.is_null(),
+            Kind::Tokens => is_text(kind) || is_list(kind) || kind.is_null(),
+            Kind::Elements => is_text(kind) || kind.is_integer() || kind.is_null(),
             Kind::Vectors => match kind {
                 DataType::List(element)
                 | DataType::LargeList(element)
@@ -67,6 +71,7 @@ impl Kind {
         match self {
             Kind::Text => "strings",
             Kind::Tokens => "strings, or lists of strings or integers",
+            Kind::Elements => "strings or integers",
             Kind::Vectors => "lists of 32-bit or 64-bit floating-point numbers",
         }
     }
@@ -455,6 +460,16 @@ impl Reader<'_> {
         Ok(Some(block))
     }
 
+    /// Hands on the next elements of a single set; false at the end.
+    pub(crate) fn next_elements(
+        &mut self,
+        take: &mut dyn FnMut(Element<'_>) -> Result<()>,
+    ) -> Result<bool> {
+        let Some(block) = self.next_rows()? else { return Ok(false) };
+        block.elements(take)?;
+        Ok(true)
+    }
+
     /// Adds the next vectors, and ids where they are wanted; false at the end.
     pub(crate) fn next_vectors(
         &mut self,
@@ -484,6 +499,27 @@ struct ColumnBlock {
 }
 
 impl ColumnBlock {
+    fn elements(&self, take: &mut dyn FnMut(Element<'_>) -> Result<()>) -> Result<()> {
+        let wanted = &self.wanted;
+        let (column, name) = (self.batch.column(wanted.column.0), &wanted.column.1);
+        let nulls = column.logical_nulls();
+        let values =
+            Values::of(column).ok_or_else(|| wanted.corrupt("a column changes its type"))?;
+        let mut digits = itoa::Buffer::new();
+        for row in 0..self.batch.num_rows() {
+            if is_null(nulls.as_ref(), row) {
+                let message = format!("null in column `{name}`; a string or integer was expected");
+                return Err(wanted.error(self.first_row + row as u64, message));
+            }
+            take(match &values {
+                Values::Signed { values, .. } => Element::Signed(values[row]),
+                Values::Unsigned { values, .. } => Element::Unsigned(values[row]),
+                text => Element::Text(text.get(row, &mut digits)),
+            })?;
+        }
+        Ok(())
+    }
+
     fn vectors(&self, rows: &mut VectorRows, ids: &mut BlockIds) -> Result<()> {
         let wanted = &self.wanted;
         let (column, name) = (self.batch.column(wanted.column.0), &wanted.column.1);
