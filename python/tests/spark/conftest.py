@@ -19,6 +19,9 @@ pytest.importorskip("pyspark", reason="pip install simjoin[spark]")
 #: Asks for the tests that take long: every file, several thresholds, kills.
 HEAVY = "SIMJOIN_SPARK_HEAVY"
 
+#: How many workers there are, if not two.
+WORKERS = "SIMJOIN_SPARK_WORKERS"
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
@@ -57,6 +60,6 @@ def cluster() -> Iterator[Standalone]:
 @pytest.fixture(scope="session")
 def spark(cluster: Standalone) -> Iterator[SparkSession]:
     """The session of the test process: two executors of one core, one on each worker."""
-    session = cluster.session({"spark.cores.max": "2"})
+    session = cluster.session({"spark.cores.max": os.environ.get(WORKERS, "2")})
     yield session
     session.stop()
