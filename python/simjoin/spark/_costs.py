@@ -14,8 +14,9 @@ from dataclasses import dataclass
 class Units:
     """Seconds of a core for each step.
 
-    Measured on 2026-11-16, two cores of an EPYC server at 2 GHz or so, Spark 4.3.0, both workers on one
-    machine; ``python -m simjoin.spark validate`` shows how well they fit.
+    Measured on 2026-11-16 on a virtual machine of two cores (AVX-512), what the native part does as CPU time over
+    ``acl_2grams``, ``kosarak_36k`` and 400,000 titles; what Spark does is rougher.
+    ``python -m simjoin.spark validate`` shows how well they fit.
     """
 
     #: Starting a join: planning, broadcasting, scheduling its stages.
@@ -27,19 +28,19 @@ class Units:
     #: A record of the input on its way into a Python worker.
     row: float = 7e-7
     #: Cutting off, hashing and counting a token; the first look at the input.
-    count: float = 9e-8
+    count: float = 6e-8
     #: Cutting off and hashing a token and finding its place; the second look.
-    place: float = 6e-8
+    place: float = 5e-8
     #: A byte from the sender to the receiver, both in Spark: serialised, compressed, written, read.
     byte: float = 1.2e-8
     #: A token of a task's collection, decoded and prepared.
-    token: float = 6e-8
+    token: float = 2.4e-8
     #: A pair of sets that the length filter leaves, by signatures.
-    reach: float = 5e-10
+    reach: float = 2.1e-10
     #: A token of a prefix, looked up.
-    lookup: float = 6e-8
+    lookup: float = 3e-8
     #: A pair that meets at a prefix token, by lists.
-    posting: float = 2.5e-9
+    posting: float = 1.2e-9
     #: A pair in the answer, on its way out.
     pair: float = 2e-7
 

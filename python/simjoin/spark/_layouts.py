@@ -118,6 +118,8 @@ class Layout:
     route_seconds: float
     join_seconds: float
     seconds: float
+    #: Seconds of cores for all of it.
+    core_seconds: float
     #: The parts of the work for CPUs and GPUs.
     shares: tuple[float, float] = (1.0, 0.0)
     #: Tokens from this place on are for GPUs: the workload-distribution table in one number.
@@ -282,6 +284,7 @@ class Planner:
             route_seconds=route,
             join_seconds=joins,
             seconds=units.join + len(tasks) * units.schedule + route + joins,
+            core_seconds=read * looks + sent * units.byte + sum(task.seconds for task in tasks),
             shares=self.shares,
             cut=cut,
         )

@@ -27,6 +27,8 @@ class Prediction:
     route_seconds: float
     join_seconds: float
     seconds: float
+    #: Seconds of cores, on all executors together.
+    core_seconds: float
 
     @property
     def bytes(self) -> float:
@@ -80,8 +82,10 @@ def simulate(
     layout = planner.choose(distribution, tasks)
     units = planner.units
     cores = max(cluster.cores, 1) if cluster.cores else planner.slots
-    count = units.join + (statistics.rows * units.row + statistics.tokens * units.count) / cores
-    out = (pairs or 0.0) * units.pair / planner.slots
+    look = statistics.rows * units.row + statistics.tokens * units.count
+    count = units.join + look / cores
+    written = (pairs or 0.0) * units.pair
+    out = written / planner.slots
     return Prediction(
         records=statistics.rows,
         layout=layout,
@@ -89,4 +93,5 @@ def simulate(
         route_seconds=layout.route_seconds,
         join_seconds=layout.join_seconds + out,
         seconds=count + layout.seconds + out,
+        core_seconds=look + layout.core_seconds + written,
     )

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -133,20 +134,9 @@ class Standalone:
         parents = {_parent(number) for number in daemons}
         return [number for number in daemons if number not in parents]
 
-    def _descendants(self, wanted: object) -> list[int]:
-        assert callable(wanted)
-        known = {process.pid for process in self.processes}
-        children: dict[int, list[int]] = {}
-        for entry in os.listdir("/proc"):
-            if entry.isdigit():
-                children.setdefault(_parent(int(entry)), []).append(int(entry))
-        found, waiting = [], list(known)
-        while waiting:
-            number = waiting.pop()
-            waiting += children.get(number, [])
-            if number not in known and wanted(_command(number)):
-                found.append(number)
-        return found
+    def _descendants(self, wanted: Callable[[str], bool]) -> list[int]:
+        known = [process.pid for process in self.processes]
+        return [number for number in family(known) if wanted(_command(number))]
 
     def _gpu_options(self, number: int, gpus: int) -> dict[str, str]:
         if gpus == 0:
@@ -235,6 +225,31 @@ def gpu_settings(simulated: str) -> dict[str, str]:
         "spark.dynamicAllocation.maxExecutors": "1",
         "spark.dynamicAllocation.executorIdleTimeout": "5s",
     }
+
+
+def family(roots: list[int]) -> list[int]:
+    """The process numbers of these and of all whom they have started."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            children.setdefault(_parent(int(entry)), []).append(int(entry))
+    found, waiting = [], list(roots)
+    while waiting:
+        number = waiting.pop()
+        waiting += children.get(number, [])
+        found.append(number)
+    return found
+
+
+def cpu_seconds(roots: list[int]) -> float:
+    """CPU time of these processes and of all whom they have started, ended ones included."""
+    ticks = 0
+    for number in family(roots):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            text = Path(f"/proc/{number}/stat").read_text()
+            # utime, stime, and those of children that have ended.
+            ticks += sum(int(one) for one in text.rsplit(")", 1)[1].split()[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _parent(number: int) -> int:

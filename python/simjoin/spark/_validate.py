@@ -1,7 +1,8 @@
 """How well is a join predicted?
 
 Joins of parts of a file are measured on standalone clusters of one and of two workers on this machine, each with a
-core of its own, and set beside predictions. Every cluster has a driver process of its own. The first join of a
+core of its own, and set beside predictions. CPU seconds, those of all processes of the cluster, say more where the
+machine is busy. Every cluster has a driver process of its own. The first join of a
 session, which starts the Python workers, is not counted.
 """
 
@@ -18,8 +19,13 @@ from typing import Any
 
 from simjoin.spark._cluster import Cluster, Node
 from simjoin.spark._simulate import simulate
-from simjoin.spark._standalone import Standalone, Worker
+from simjoin.spark._standalone import Standalone, Worker, cpu_seconds
 from simjoin.spark._statistics import Statistics
+
+HEAD = (
+    "workers     records       pairs  distribution  tasks  shuffled MB  "
+    "seconds  predicted  CPU seconds  predicted"
+)
 
 
 def run(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
@@ -29,9 +35,7 @@ def run(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
     texts = lines(options.file)
     sizes = options.records or [len(texts) // 4, len(texts) // 2, len(texts)]
     asked = {name: value for name, value in threshold.items() if value is not None}
-    print(
-        "workers     records       pairs  distribution  tasks  shuffled MB  measured s  predicted s  ratio"
-    )
+    print(HEAD)
     with tempfile.TemporaryDirectory(prefix="simjoin-validate-") as folder:
         cells = []
         for size in sizes:
@@ -42,6 +46,7 @@ def run(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
             with Standalone([Worker(cores=1, memory=3072)] * workers) as cluster:
                 told = {
                     "url": cluster.url,
+                    "roots": [process.pid for process in cluster.processes],
                     "cells": cells,
                     "tokens": options.tokens,
                     "multiset": options.multiset,
@@ -64,8 +69,8 @@ def run(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
                 print(
                     f"{workers:>7}  {cell['records']:>10,}  {cell['pairs']:>10,}  "
                     f"{cell['distribution']:<12}  {cell['tasks']:>5}  {expected.bytes / 1e6:>11.1f}  "
-                    f"{cell['seconds']:>10.2f}  {expected.seconds:>11.2f}  "
-                    f"{expected.seconds / cell['seconds']:>5.2f}",
+                    f"{cell['seconds']:>7.2f}  {expected.seconds:>9.2f}  "
+                    f"{cell['cpu_seconds']:>11.2f}  {expected.core_seconds:>9.2f}",
                     flush=True,
                 )
     return 0
@@ -86,7 +91,7 @@ def measured(told: dict[str, Any]) -> list[dict[str, Any]]:
     found = []
     for cell in told["cells"]:
         frame = spark.read.text(cell["path"])
-        begin = time.monotonic()
+        begin, before = time.monotonic(), cpu_seconds(told["roots"])
         plan = ss.plan(frame, **options, **told["threshold"])
         # All columns of the answer are made, and few come to the driver.
         total = plan.join().agg(f.count("*"), f.sum("left"), f.sum("similarity")).collect()[0][0]
@@ -97,6 +102,7 @@ def measured(told: dict[str, Any]) -> list[dict[str, Any]]:
                 "records": cell["records"],
                 "pairs": total,
                 "seconds": seconds,
+                "cpu_seconds": cpu_seconds(told["roots"]) - before,
                 "distribution": layout.distribution,
                 "tasks": len(layout.tasks),
             }

@@ -28,7 +28,9 @@ def main(url: str) -> None:
     frame = spark.createDataFrame([(row,) for row in rows], "set array<string>").coalesce(1)
     xeon = ss.Node(cores=1, gpus=1, cpu_bandwidth=68, gpu_bandwidth=288)
     epyc = ss.Node(cores=1, gpus=1, cpu_bandwidth=204.8, gpu_bandwidth=897)
+    # By bandwidths, and once by what was measured.
     clusters = [
+        ss.Cluster([xeon]).with_rates(*ss.measure(spark, profile)),
         ss.Cluster([xeon]),
         ss.Cluster([xeon, epyc]),
         ss.Cluster([ss.Node(cores=0, gpus=1)]),

@@ -203,6 +203,11 @@ def test_what_is_wrong_is_said(spark: SparkSession, frame: DataFrame) -> None:
     assert "profile" in said(sj.UsageError, frame, cluster=both, jaccard=0.8)
 
 
+def test_a_core_is_measured(spark: SparkSession) -> None:
+    cpu, gpu = ss.measure(spark)
+    assert cpu > 0 and gpu is None
+
+
 def test_an_input_that_changes_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "rows.txt"
     path.write_text("a b c\nb c a\n")
