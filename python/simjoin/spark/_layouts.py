@@ -227,11 +227,15 @@ class Planner:
             heavy.append((place, len(groups)))
             groups.append([])
         if heavy:
+            room = MOST_TASKS - len(groups)
             layout = _native.ClusterLayout(self.question.spec(zones, groups, heavy))
             for _, group in heavy:
                 cuts = self.sample.cuts(layout, group)
                 ranges = min(max(round(len(cuts) / max(mean, 1)), 1), 64)
-                groups[group] = _cut(cuts, ranges)
+                # So many ranges make half as many tasks as their square.
+                if (ranges * ranges) // 2 <= room:
+                    groups[group] = _cut(cuts, ranges)
+                    room -= (ranges * ranges) // 2
         spec = json.loads(self.question.spec(zones, groups, heavy))
         return self._evaluate("tokens", spec, cut)
 
