@@ -16,6 +16,7 @@ __all__ = [
     "intersect",
     "overlaps",
     "join",
+    "nvrtc_version",
     "vector_join",
     "__version__",
 ]
@@ -88,3 +89,4 @@ def intersect(
     options: Mapping[str, object],
 ) -> Any: ...
 def devices() -> list[dict[str, Any]]: ...
+def nvrtc_version() -> tuple[int, int]: ...

@@ -123,7 +123,7 @@ fn arrays(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Arrays>> {
     let py = data.py();
     let wrong = |error: ArrowError| {
         let message = error.to_string();
-        Error::input(name, "", message)
+        Error::input(name, "", message.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     if data.hasattr("__arrow_c_stream__")? {
         let capsule = data.call_method0("__arrow_c_stream__")?;
