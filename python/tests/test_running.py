@@ -152,6 +152,29 @@ def test_a_stream_that_is_left_ends_its_join(how: str) -> None:
     assert native_threads() == 0
 
 
+def test_a_stream_is_read_by_one_thread_and_closed_by_any() -> None:
+    data = rows(20_000)
+    stream = sj.self_join(data, jaccard=0.95, technique="naive", stream=True, threads=1)
+    seen: list[Any] = []
+
+    def read() -> None:
+        try:
+            seen.append(list(stream))
+        except sj.Error as error:
+            seen.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    time.sleep(0.2)
+    with pytest.raises(sj.UsageError, match="read by another thread"):
+        while thread.is_alive():
+            next(stream)
+    stream.close()
+    thread.join()
+    assert len(seen) == 1 and isinstance(seen[0], list)
+    assert list(stream) == []
+
+
 def test_a_stream_waits_for_its_reader() -> None:
     """Results larger than the queue wait in the join, not in memory."""
     data = [["a"]] * 3000
