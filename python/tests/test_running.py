@@ -31,10 +31,12 @@ def script(text: str) -> subprocess.Popen[str]:
 
 
 LONG = """
-import numpy as np
 import simjoin as sj
-points = np.random.default_rng(1).normal(size=(400_000, 64)).astype(np.float32)
-rows = [[(at * 7919 + k * k * 31) % 4001 for k in range(60)] for at in range(40_000)]
+if "points" in {call!r}:
+    import numpy as np
+    points = np.random.default_rng(1).normal(size=(300_000, 48)).astype(np.float32)
+else:
+    rows = [[(at * 7919 + k * k * 31) % 4001 for k in range(60)] for at in range(25_000)]
 print("begin", flush=True)
 try:
     {call}
@@ -62,7 +64,7 @@ def test_ctrl_c_ends_a_long_join(call: str) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "begin\n"
     # The lists are read by now, and the join goes on for many seconds.
-    time.sleep(1.0)
+    time.sleep(0.7)
     if process.poll() is not None:
         assert "ended" in process.stdout.read()
         pytest.skip("the machine was faster than the signal")
@@ -84,7 +86,7 @@ def test_other_threads_go_on_meanwhile() -> None:
             ticks += 1
             time.sleep(0.001)
 
-    data = rows(6000)
+    data = rows(3000)
     thread = threading.Thread(target=tick)
     thread.start()
     try:
@@ -210,7 +212,7 @@ def test_a_stream_takes_little_memory() -> None:
 def test_progress_calls() -> None:
     seen: list[tuple[str, int, int]] = []
     sj.self_join(
-        rows(7000),
+        rows(3000),
         jaccard=0.9,
         technique="naive",
         count=True,
@@ -224,7 +226,7 @@ def test_progress_calls() -> None:
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        sj.self_join(rows(20_000), jaccard=0.9, technique="naive", count=True, progress=fail)
+        sj.self_join(rows(7000), jaccard=0.9, technique="naive", count=True, progress=fail)
 
 
 def test_the_bar_is_silent_in_files(capsys: pytest.CaptureFixture[str]) -> None:
