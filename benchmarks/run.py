@@ -14,6 +14,7 @@
     python3 benchmarks/run.py overlaps           all pairs without a threshold
     python3 benchmarks/run.py containment        containment joins by every technique
     python3 benchmarks/run.py vectors            vectors beside SciPy, scikit-learn and FAISS
+    python3 benchmarks/run.py papers             the papers' experiments, ours beside theirs
     python3 benchmarks/run.py reading            reading text records
     python3 benchmarks/run.py python             the Python package beside the command line
     python3 benchmarks/run.py spark              on Spark, beside its MinHashLSH
@@ -32,8 +33,8 @@ from harness import data, record, simjoin
 from harness.cells import comma_list
 from harness.context import Context
 from harness.jobs import (
-    containment, device, engines, expected, hybrid, intersect, overlaps, package, peers, reading,
-    reference, spark, sparse, split, techniques, vectors,
+    containment, device, engines, expected, hybrid, intersect, overlaps, package, papers, peers,
+    reading, reference, spark, sparse, split, techniques, vectors,
 )
 
 JOBS = {
@@ -50,6 +51,7 @@ JOBS = {
     "overlaps": (overlaps, "every pair's overlap without a threshold, by every technique"),
     "containment": (containment, "containment joins by every technique"),
     "vectors": (vectors, "joins of vectors beside SciPy, scikit-learn and FAISS"),
+    "papers": (papers, "the papers' experiments on collections in their likeness, beside their figures"),
     "reading": (reading, "seconds of reading and preparing text records"),
     "python": (package, "the Python package beside the command line, from a Polars column"),
     "spark": (spark, "joins on a Spark cluster of this machine, beside MinHashLSH"),

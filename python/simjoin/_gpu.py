@@ -31,6 +31,12 @@ def nvrtc() -> Path | None:
     return None
 
 
+def offer_for(engine: str) -> None:
+    """Tells the engine where the compiler is, if it may need one."""
+    if engine != "cpu":
+        offer()
+
+
 @cache
 def offer() -> None:
     """Tells the engine, once, unless a person has."""

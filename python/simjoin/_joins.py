@@ -33,8 +33,7 @@ def _set_options(form: str, options: SetOptions, with_itself: bool = False) -> d
     names = ("jaccard", "cosine", "dice", "overlap", "containment")
     measure, text = threshold({name: options.get(name) for name in names}, "jaccard=0.8")
     engine = options.get("engine", "auto")
-    if engine != "cpu":
-        _gpu.offer()
+    _gpu.offer_for(engine)
     return {
         "measure": measure,
         "threshold": text,
@@ -359,9 +358,11 @@ def overlaps(
     multiset: bool = False,
     count: bool = False,
     stream: bool = False,
+    engine: str = "auto",
     technique: str = "auto",
     threads: int | None = None,
     memory: Size = None,
+    device_memory: Size = None,
     progress: Progress = False,
 ) -> Table | Stream | int:
     """The number of common tokens of every pair of rows, without a threshold.
@@ -381,12 +382,15 @@ def overlaps(
         raise UsageError(f"top {top!r} does not fit; expected a whole number from 1")
     form = answer(count, False, stream)
     _no_progress_of_streams(form, progress)
+    _gpu.offer_for(engine)
     told = {
         "tokens": tokens,
         "multiset": multiset,
         "positive": positive,
         "top": top,
+        "engine": engine,
         "technique": technique,
+        "device_memory": size(device_memory),
         "answer": form,
         "limits": limits(threads, memory),
     }
@@ -402,6 +406,7 @@ def intersect(
     right: Any,
     *,
     elements: Literal[True],
+    engine: str = "auto",
     technique: str = "auto",
     threads: int | None = None,
 ) -> Table: ...
@@ -411,12 +416,18 @@ def intersect(
     right: Any,
     *,
     containment: Literal[True],
+    engine: str = "auto",
     technique: str = "auto",
     threads: int | None = None,
 ) -> float: ...
 @overload
 def intersect(
-    left: Any, right: Any, *, technique: str = "auto", threads: int | None = None
+    left: Any,
+    right: Any,
+    *,
+    engine: str = "auto",
+    technique: str = "auto",
+    threads: int | None = None,
 ) -> int: ...
 def intersect(
     left: Any,
@@ -424,6 +435,7 @@ def intersect(
     *,
     elements: bool = False,
     containment: bool = False,
+    engine: str = "auto",
     technique: str = "auto",
     threads: int | None = None,
 ) -> Table | float | int:
@@ -445,7 +457,13 @@ def intersect(
     if elements and containment:
         raise UsageError("elements and containment were given; expected one of them")
     form = "elements" if elements else "size"
-    told = {"technique": technique, "answer": form, "limits": limits(threads, None)}
+    _gpu.offer_for(engine)
+    told = {
+        "engine": engine,
+        "technique": technique,
+        "answer": form,
+        "limits": limits(threads, None),
+    }
     sides = _input.elements(left, "left"), _input.elements(right, "right")
     found: Any = _native.intersect(*sides, told)
     if elements:

@@ -22,6 +22,7 @@ __all__ = [
     "intersect",
     "overlaps",
     "join",
+    "nvrtc_version",
     "vector_join",
     "__version__",
 ]
@@ -94,6 +95,7 @@ def intersect(
     options: Mapping[str, object],
 ) -> Any: ...
 def devices() -> list[dict[str, Any]]: ...
+def nvrtc_version() -> tuple[int, int]: ...
 
 @final
 class ClusterCounter:

@@ -54,6 +54,8 @@ class OverlapOptions(Common, total=False):
     multiset: bool
     positive: bool
     top: int | None
+    engine: str
+    device_memory: Size
 
 
 class VectorOptions(Common, total=False):

@@ -140,3 +140,7 @@ def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         pytest.skip("there is one")
     with pytest.raises(sj.UnavailableError, match="no NVIDIA driver"):
         sj.self_join([["a"]], jaccard=1, engine="gpu")
+    with pytest.raises(sj.UnavailableError, match="no NVIDIA driver"):
+        sj.overlaps([["a"]], engine="gpu", device_memory="1G")
+    with pytest.raises(sj.UnavailableError, match="no NVIDIA driver"):
+        sj.intersect([1], [1], engine="gpu")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import subprocess
 import sys
@@ -93,19 +92,22 @@ def test_the_compiler_among_the_packages_is_offered(tmp_path: Path) -> None:
     )
 
 
-def test_the_package_holds_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the package that the checks of kernels have installed."""
+def test_the_engine_finds_the_compiler_among_the_packages() -> None:
+    """The package that the checks of kernels have installed, in a folder where nobody would look for it."""
     packages = ROOT / "target" / "nvrtc"
     if not (packages / "nvidia").is_dir():
         pytest.skip("nvidia-cuda-nvrtc is not installed in target/nvrtc")
-    monkeypatch.syspath_prepend(str(packages))
-    monkeypatch.delitem(sys.modules, "nvidia", raising=False)
-    found = _gpu.nvrtc()
-    assert found is not None
-    library = ctypes.CDLL(str(found))
-    major, minor = ctypes.c_int(), ctypes.c_int()
-    assert library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)) == 0
-    assert major.value == 13
+    text = f"""
+        import os, sys
+        os.environ.pop("SIMJOIN_NVRTC", None)
+        sys.path.insert(0, {str(packages)!r})
+        import simjoin as sj
+        from simjoin import _gpu, _native
+        _gpu.offer()
+        assert os.environ["SIMJOIN_NVRTC"].startswith({str(packages)!r})
+        print(_native.nvrtc_version()[0])
+    """
+    assert run(text) == "13"
 
 
 def test_a_real_device_gives_the_same_answer() -> None:

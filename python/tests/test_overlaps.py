@@ -66,6 +66,18 @@ def test_intersect(left: list[Any], right: list[Any]) -> None:
     assert sj.intersect(set(left), iter(right), containment=True) == degree
 
 
+def test_an_engine_may_be_named() -> None:
+    table = sj.overlaps([["a"], ["a"]], engine="cpu")
+    assert (
+        table.rows() == [(0, 1, 1)] and table.stats is not None and table.stats["engine"] == "cpu"
+    )
+    assert sj.intersect([1, 2], [2], engine="cpu") == 1
+    with pytest.raises(sj.UsageError, match="unknown engine"):
+        sj.overlaps([["a"]], engine="tpu")
+    with pytest.raises(sj.UsageError, match="unknown engine"):
+        sj.intersect([1], [1], engine="tpu")
+
+
 def test_intersect_of_every_library() -> None:
     pl, pa, pd = (pytest.importorskip(name) for name in ("polars", "pyarrow", "pandas"))
     numbers = [5, 3, 3, 9, 2**40]

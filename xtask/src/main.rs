@@ -19,7 +19,7 @@ pub type Check = Result<(), String>;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test               everything below but fuzz: what CI runs
+  test               everything below but soak and fuzz: what CI runs
   format             formatting
   lint               clippy on all targets, warnings denied
   unit               all tests of the workspace
@@ -32,11 +32,13 @@ cargo xtask COMMAND
   python             the Python package: wheel, tests, examples, types, style (in target/python)
   benchmarks         the tests of the benchmark driver
   expected           a quick subset of the published exact counts (--all for every one)
+  book               the documentation builds, and its commands print what it shows
+  soak [S]           random joins beside a brute force, kills and limits, for S seconds (3600)
   fuzz TARGET [S]    run a fuzz target (readers or techniques) for S seconds, 60 by default";
 
 type Step = (&'static str, fn() -> Check);
 
-const STEPS: [Step; 12] = [
+const STEPS: [Step; 13] = [
     ("format", format),
     ("layers", layers::check),
     ("licences", licences::check),
@@ -49,6 +51,7 @@ const STEPS: [Step; 12] = [
     ("python", python::check),
     ("benchmarks", benchmarks),
     ("expected", expected),
+    ("book", book),
 ];
 
 fn main() -> ExitCode {
@@ -56,6 +59,8 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
         ["test"] => STEPS.iter().try_for_each(run),
+        ["soak"] => soak("3600"),
+        ["soak", seconds] => soak(seconds),
         ["fuzz", target] => fuzz(target, "60"),
         ["fuzz", target, seconds] => fuzz(target, seconds),
         ["expected", "--all"] => published_counts(&[]),
@@ -201,6 +206,12 @@ fn host() -> Result<String, String> {
         .ok_or_else(|| "rustc names no host".into())
 }
 
+/// Random joins by the program itself, for a while.
+fn soak(seconds: &str) -> Check {
+    call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
+    call("python3", &["fuzz/soak.py", "--seconds", seconds], &[])
+}
+
 fn benchmarks() -> Check {
     call(
         "python3",
@@ -223,4 +234,17 @@ fn expected() -> Check {
 
 fn published_counts(extra: &[&str]) -> Check {
     call("python3", &[&["benchmarks/run.py", "expected"], extra].concat(), &[])
+}
+
+/// Builds the documentation by mkdocs, in an environment of its own, and runs every command in it.
+fn book() -> Check {
+    let folder = root().join("target/book-venv");
+    let python = folder.join("bin/python");
+    let [folder, python] = [folder, python].map(|path| path.to_string_lossy().into_owned());
+    call("python3", &["-m", "venv", &folder], &[])?;
+    let install = ["-m", "pip", "install", "--quiet", "--requirement", "docs/requirements.txt"];
+    call(&python, &install, &[])?;
+    call(&python, &["-m", "mkdocs", "build", "--quiet", "--config-file", "docs/mkdocs.yml"], &[])?;
+    call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
+    call(&python, &["docs/check.py"], &[])
 }

@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use simjoin_generate::{PROFILES, Profile};
 
 /// Exact similarity joins: all pairs of similar sets, texts or vectors, none missed.
 #[derive(Debug, Parser)]
@@ -448,12 +449,23 @@ pub struct OverlapsFlags {
     #[arg(long, value_name = "T", help_heading = "Tokens")]
     pub tokens: Option<String>,
 
-    /// How to count; the answer is the same
+    /// Where to run
+    #[arg(
+        long,
+        value_name = "E",
+        default_value = "auto",
+        value_parser = ["auto", "cpu", "gpu"],
+        help_heading = "How"
+    )]
+    pub engine: String,
+
+    /// How to count; the answer is the same. 'product' is a way of the CPU, those after it are ways of a
+    /// GPU
     #[arg(
         long,
         value_name = "NAME",
         default_value = "auto",
-        value_parser = PossibleValuesParser::new(simjoin::OVERLAP_TECHNIQUES),
+        value_parser = names(&simjoin::OVERLAP_TECHNIQUES, &simjoin::GPU_OVERLAP_TECHNIQUES),
         help_heading = "How"
     )]
     pub technique: String,
@@ -465,6 +477,10 @@ pub struct OverlapsFlags {
     /// Memory beside the input, such as 512M or 4G [default: as much as is of use]
     #[arg(long, value_name = "SIZE", help_heading = "How")]
     pub memory: Option<String>,
+
+    /// Memory of a GPU, such as 2G [default: what is free]
+    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    pub device_memory: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -498,12 +514,22 @@ pub struct IntersectFlags {
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
 
-    /// How to intersect; the answer is the same
+    /// Where to run
+    #[arg(
+        long,
+        value_name = "E",
+        default_value = "auto",
+        value_parser = ["auto", "cpu", "gpu"],
+        help_heading = "How"
+    )]
+    pub engine: String,
+
+    /// How to intersect; the answer is the same. 'ip', 'ip-obs' and 'ip-hash' are ways of a GPU
     #[arg(
         long,
         value_name = "NAME",
         default_value = "auto",
-        value_parser = PossibleValuesParser::new(simjoin::INTERSECT_TECHNIQUES),
+        value_parser = names(&simjoin::INTERSECT_TECHNIQUES, &simjoin::GPU_INTERSECT_TECHNIQUES),
         help_heading = "How"
     )]
     pub technique: String,
@@ -633,6 +659,31 @@ pub enum GenerateCommand {
             allow_hyphen_values = true
         )]
         exponent: String,
+    },
+    /// Sets in the likeness of a collection of the literature
+    #[command(
+        long_about = "Makes sets in the likeness of a collection of the literature.\n\n\
+            As many sets, of as many tokens on average, of as many different ones as the papers' tables \
+            say; tokens follow Zipf's law, and sizes are skewed where the papers show them to be. There \
+            are hardly any near-duplicates among them.",
+        after_help = "Examples:\n  \
+            simjoin generate like kosarak -o kosarak.txt.zst\n  \
+            simjoin generate like dblp-1m --sets 50K -o dblp-50k.txt"
+    )]
+    Like {
+        /// The collection
+        #[arg(value_name = "NAME", value_parser = profiles())]
+        name: String,
+
+        /// How many sets [default: as many as it has]
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
+        sets: Option<String>,
+
+        #[command(flatten)]
+        seed: Seed,
+
+        #[command(flatten)]
+        output: GenerateOutput,
     },
     /// Sets of tokens that follow the normal law
     #[command(
@@ -806,6 +857,18 @@ pub struct GenerateOutput {
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+}
+
+/// The collections of the literature.
+fn profiles() -> PossibleValuesParser {
+    let value = |profile: Profile| PossibleValue::new(profile.name).help(profile.about);
+    PossibleValuesParser::new(PROFILES.map(value))
+}
+
+/// The names of the CPU's techniques, and those that only a GPU has.
+fn names(cpu: &[&'static str], gpu: &[&'static str]) -> PossibleValuesParser {
+    let further = gpu.iter().filter(|name| !cpu.contains(name));
+    PossibleValuesParser::new(cpu.iter().chain(further).copied().map(PossibleValue::new))
 }
 
 /// The names of techniques; those with a fixed width are accepted and not listed.

@@ -7,7 +7,7 @@ use crate::progress::{BYTES, PARTS, watch};
 use crate::run::Interrupt;
 use simjoin::{Error, Result};
 use simjoin_generate::{
-    Dirty, FrequencyOrder, PointFormat, Points, Shape, Synthetic, Tokens, inflate,
+    Dirty, FrequencyOrder, PointFormat, Points, Profile, Shape, SizeLaw, Synthetic, Tokens, inflate,
 };
 use simjoin_io::{Format, LinesWriter, NumberFormat, npy_header};
 use std::ops::RangeInclusive;
@@ -43,6 +43,12 @@ impl Settings {
                     ))
                 })?;
                 synthetic(flags, Tokens::Zipf(exponent))?
+            }
+            GenerateCommand::Like { name, sets, seed, output } => {
+                let profile = Profile::named(&name)
+                    .ok_or_else(|| Error::Config(format!("there is no collection {name:?}")))?;
+                let sets = sets.map_or(Ok(profile.sets), |text| at_least_one("--sets", &text))?;
+                (Plan::Synthetic(profile.synthetic(sets, number(&seed)?)), output)
             }
             GenerateCommand::Normal { synthetic: flags, deviation } => {
                 let deviation = match deviation {
@@ -116,6 +122,7 @@ fn synthetic(flags: SyntheticFlags, tokens: Tokens) -> Result<(Plan, GenerateOut
         sets: at_least_one("--sets", &flags.sets)?,
         universe: at_least_one("--universe", &flags.universe)?,
         size: at_least_one("--size", &flags.size)?,
+        sizes: SizeLaw::Poisson,
         tokens,
         seed: number(&flags.seed)?,
     };

@@ -41,7 +41,7 @@ pub struct Settings {
 impl Settings {
     pub fn of(flags: IntersectFlags) -> Result<Self> {
         let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
-        let intersect = Intersect::new().technique(&flags.technique);
+        let intersect = Intersect::new().engine(flags.engine.parse()?).technique(&flags.technique);
         intersect.check()?;
         if flags.left == "-" && flags.right == "-" {
             return Err(Error::Config("only one of the two sets can be standard input (-)".into()));
@@ -145,12 +145,18 @@ pub fn run(settings: &Settings) -> Result<()> {
     let again = pool.install(|| repeat(settings, &a, &b))?;
     if settings.explain {
         eprintln!(
-            "found: {} elements, {} of the smaller set, by {} ({}) on {} threads in {:.3} ms",
+            "found: {} elements, {} of the smaller set, by {} {} in {:.3} ms",
             report.size,
             report.containment(),
             report.technique,
-            report.tier,
-            report.threads,
+            match report.device {
+                None => format!("({}) on {} threads", report.tier, report.threads),
+                Some((transfer, kernels)) => format!(
+                    "on the GPU ({:.3} ms for transfers, {:.3} ms for kernels)",
+                    1e3 * transfer,
+                    1e3 * kernels
+                ),
+            },
             1e3 * report.seconds,
         );
     }
@@ -275,7 +281,7 @@ fn explain(settings: &Settings, a: &[u32], b: &[u32]) -> Result<()> {
         }
     }
     let (technique, why) = settings.intersect.explain(a, b)?;
-    eprintln!("plan: {technique} on {} threads: {why}", settings.threads);
+    eprintln!("plan: {technique}: {why}");
     Ok(())
 }
 
@@ -301,10 +307,13 @@ fn document(report: &IntersectReport, seconds: &Seconds, again: Option<[f64; 2]>
         "elements": { "left": report.sets.0, "right": report.sets.1 },
         "size": report.size,
         "containment": report.containment(),
-        "engine": "cpu",
+        "engine": report.engine.name(),
         "technique": report.technique,
         "tier": report.tier,
         "threads": report.threads,
+        "device": report.device.map(|(transfer, kernels)| json!({
+            "transfer": transfer, "kernels": kernels
+        })),
         "seconds": {
             "read": seconds.read.as_secs_f64(),
             "prepare": seconds.prepare.as_secs_f64(),

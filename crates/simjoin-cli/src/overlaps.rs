@@ -9,7 +9,8 @@ use crate::settings::{bytes, cores, is_special, number_of_threads};
 use crate::stats::Seconds;
 use serde_json::json;
 use simjoin::{
-    Error, Overlaps, OverlapsReport, Result, SetCollection, duration, grouped, pool, prepare,
+    Engine, Error, Overlaps, OverlapsReport, Result, SetCollection, duration, grouped, pool,
+    prepare,
 };
 use simjoin_io::{Ids, OutputFormat, PairWriter, ReadOptions, Tokenizer, WholeFile, read_sets};
 use std::io::Write;
@@ -43,11 +44,15 @@ impl Settings {
             })
         });
         let mut overlaps = Overlaps::new()
+            .engine(flags.engine.parse()?)
             .technique(&flags.technique)
             .positive(flags.positive)
             .top(top.transpose()?);
         if let Some(text) = &flags.memory {
             overlaps = overlaps.memory(bytes("--memory", text)?);
+        }
+        if let Some(text) = &flags.device_memory {
+            overlaps = overlaps.device_memory(bytes("--device-memory", text)?);
         }
         overlaps.check()?;
         // Standard output by name is standard output.
@@ -147,13 +152,19 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.total = begin.elapsed();
     if settings.explain {
         eprintln!(
-            "found: {} pairs, {} counted by {} in {} passes, {} (estimated {})",
+            "found: {} pairs, {} counted by {} on the {} in {}{}",
             grouped(report.pairs),
             grouped(report.counted),
             report.technique,
-            report.passes,
+            report.engine.name(),
             duration(seconds.join.as_secs_f64()),
-            duration(report.estimated),
+            match report.engine {
+                Engine::Gpu => String::new(),
+                _ => {
+                    let estimated = duration(report.estimated);
+                    format!(", {} passes (estimated {estimated})", report.passes)
+                }
+            },
         );
     }
     if let Some(file) = stats {
@@ -191,6 +202,10 @@ fn explain(
             grouped(sets.universe().into()),
         );
     }
+    if let Some(technique) = settings.overlaps.on_gpu() {
+        eprintln!("plan: {technique} on the GPU, as was asked for");
+        return Ok(());
+    }
     let threads = settings.threads;
     eprintln!("plan, on {threads} {}:", if threads == 1 { "thread" } else { "threads" });
     for (at, (name, words, seconds)) in settings.overlaps.explain(left, right)?.iter().enumerate() {
@@ -214,7 +229,7 @@ fn document(
         "universe": left.universe(),
         "pairs": report.pairs,
         "candidates": report.counted,
-        "engine": "cpu",
+        "engine": report.engine.name(),
         "technique": report.technique,
         "bits": report.bits,
         "passes": report.passes,

@@ -27,6 +27,20 @@ fn synthetic_sets_go_to_a_file_or_to_standard_output() {
 }
 
 #[test]
+fn a_collection_of_the_literature_is_made_in_any_number() {
+    let folder = Folder::new();
+    let out = folder.run("generate like kosarak --sets 3K").ok();
+    assert_eq!(out.lines().count(), 3000);
+    let tokens = out.split_whitespace().count() as f64 / 3000.0;
+    assert!((7.0..9.0).contains(&tokens), "{tokens}");
+    // Sizes are skewed: single tokens are the most frequent.
+    let single = out.lines().filter(|line| !line.contains(' ')).count();
+    assert!((250..500).contains(&single), "{single}");
+    assert_eq!(folder.run("generate like kosarak --sets 3K --seed 1").ok(), out);
+    assert_ne!(folder.run("generate like kosarak --sets 3K --seed 2").ok(), out);
+}
+
+#[test]
 fn zipf_is_steeper_than_uniform() {
     let folder = Folder::new();
     let share = |law: &str| {
@@ -151,6 +165,8 @@ fn wrong_usage_is_one_line_and_status_2() {
         ("dirty a.txt --copies 1 --edits some", "1..5"),
         ("dirty a.parquet --copies 1", "parquet"),
         ("flowers", "flowers"),
+        ("like flowers", "kosarak"),
+        ("like bms --sets 0", "--sets"),
     ] {
         let run = folder.run(&format!("generate {arguments} -o out.txt"));
         assert!(run.err.contains(part), "{arguments}: {run:?}");

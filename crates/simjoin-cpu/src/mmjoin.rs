@@ -48,7 +48,7 @@ const SCAN: f64 = 0.5e-9;
 const CHUNK: usize = 64;
 
 /// Tokens that are looked at to choose.
-const SAMPLE: usize = 40_000;
+const SAMPLE: usize = 10_000;
 
 /// Where heavy begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -95,32 +95,31 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// The tokens of those sets whose size is in a range, ascending, repeated as often as they occur.
-    fn tokens(&self, sets: &SetCollection, some: &[SetId], sizes: Range<u32>) -> Vec<TokenId> {
-        let mut all: Vec<TokenId> = some
-            .iter()
-            .filter(|&&set| sizes.contains(&sets.size(set)))
-            .flat_map(|&set| sets.set(set).iter().copied().filter(|&token| token >= self.lonely))
-            .collect();
+    /// The tokens of these sets, ascending, each with its set's size, repeated as often as they occur.
+    fn tokens(&self, sets: &SetCollection, some: &[SetId]) -> Vec<(TokenId, u32)> {
+        let tokens = |&set: &SetId| {
+            let tokens = sets.set(set);
+            let known = tokens.partition_point(|&token| token < self.lonely);
+            tokens[known..].iter().map(move |&token| (token, sets.size(set)))
+        };
+        let mut all: Vec<(TokenId, u32)> = some.iter().flat_map(tokens).collect();
         all.sort_unstable();
         all
     }
 
     /// How often sets meet in the lists of each word of tokens, the most frequent word first.
-    fn meetings(&self, probes: &[TokenId], builds: &[TokenId]) -> Vec<f64> {
+    fn meetings(&self, probes: &[(TokenId, u32)], builds: &[(TokenId, u32)]) -> Vec<f64> {
         let universe = self.join.build.universe();
         let mut words = vec![0.0; (universe - self.lonely).div_ceil(BITS) as usize];
-        let (mut p, mut b) = (0, 0);
-        while p < probes.len() && b < builds.len() {
-            let token = probes[p].max(builds[b]);
-            p += probes[p..].iter().take_while(|&&other| other < token).count();
-            b += builds[b..].iter().take_while(|&&other| other < token).count();
-            let here = |tokens: &[TokenId]| tokens.iter().take_while(|&&t| t == token).count();
-            let (of_p, of_b) = (here(&probes[p..]), here(&builds[b..]));
-            let word = ((universe - 1 - token) / BITS) as usize;
-            words[word] += of_p as f64 * of_b as f64 * self.of_probes * self.of_builds;
-            p += of_p;
-            b += of_b;
+        let mut of_builds = builds.chunk_by(same).peekable();
+        for of_probes in probes.chunk_by(same) {
+            let token = of_probes[0].0;
+            while of_builds.next_if(|chunk| chunk[0].0 < token).is_some() {}
+            if let Some(met) = of_builds.next_if(|chunk| chunk[0].0 == token) {
+                let word = ((universe - 1 - token) / BITS) as usize;
+                let times = of_probes.len() as f64 * met.len() as f64;
+                words[word] += times * self.of_probes * self.of_builds;
+            }
         }
         words
     }
@@ -137,12 +136,16 @@ impl<'a> Sample<'a> {
     }
 }
 
+/// Whether two occurrences are of the same token.
+fn same(one: &(TokenId, u32), other: &(TokenId, u32)) -> bool {
+    one.0 == other.0
+}
+
 /// How often sets of a tile meet in the lists of all their tokens, about.
 pub(crate) fn estimated_meetings(join: &Join<'_>, tile: &Tile) -> f64 {
     let sample = Sample::new(join, tile);
-    let all = 1..u32::MAX;
-    let probes = sample.tokens(join.probe, &sample.probes, all.clone());
-    let builds = sample.tokens(join.build, &sample.builds, all);
+    let probes = sample.tokens(join.probe, &sample.probes);
+    let builds = sample.tokens(join.build, &sample.builds);
     half(join) * sample.meetings(&probes, &builds).iter().sum::<f64>()
 }
 
@@ -157,9 +160,8 @@ impl Split {
         let sample = Sample::new(join, tile);
         let weigh = Weigh::new();
         let half = half(join);
-        let all = 1..u32::MAX;
-        let probes = sample.tokens(join.probe, &sample.probes, all.clone());
-        let builds = sample.tokens(join.build, &sample.builds, all);
+        let probes = sample.tokens(join.probe, &sample.probes);
+        let builds = sample.tokens(join.build, &sample.builds);
         let every: Vec<f64> =
             sample.meetings(&probes, &builds).into_iter().map(|met| met * half).collect();
         let pairs = half * tile.probes.len() as f64 * tile.builds.len() as f64;
@@ -173,7 +175,8 @@ impl Split {
             if heavy_probes == 0.0 || heavy_builds == 0.0 {
                 break;
             }
-            let of_heavy = sample.tokens(join.build, &sample.builds, size..u32::MAX);
+            let of_heavy: Vec<(TokenId, u32)> =
+                builds.iter().copied().filter(|&(_, of)| of >= size).collect();
             // Probes below that size meet no heavy set, and most meetings are those of large ones.
             let met: Vec<f64> =
                 sample.meetings(&probes, &of_heavy).into_iter().map(|met| met * half).collect();

@@ -3,6 +3,8 @@
 //! * [`Synthetic`] draws sets from a universe of tokens that are all alike, follow Zipf's law or the
 //!   normal one: the collections that the literature calls `5M-500K-10` (sets, tokens, average size),
 //!   and single sets of millions of tokens out of 10⁹.
+//! * A [`Profile`] is what the literature tells of a collection that cannot be passed on; sets are drawn in
+//!   its likeness.
 //! * [`inflate()`] makes a real collection of sets larger: its join grows in step, and its tokens
 //!   stay the same.
 //! * [`Dirty`] adds copies with typing errors to the records of a text.
@@ -41,6 +43,7 @@ mod inversion;
 mod normal;
 mod output;
 mod points;
+mod profiles;
 mod random;
 mod remaining;
 mod sizes;
@@ -52,6 +55,8 @@ use simjoin_core::{Error, Result};
 pub use dirty::Dirty;
 pub use inflate::{FrequencyOrder, inflate};
 pub use points::{PointFormat, Points, Shape};
+pub use profiles::{PROFILES, Profile};
+pub use sizes::SizeLaw;
 pub use synthetic::{Synthetic, Tokens};
 
 /// Room for a table that may be larger than the memory.

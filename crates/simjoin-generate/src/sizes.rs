@@ -7,6 +7,9 @@
 //! than the sets, as it mostly is, that is 1 plus a Poisson number: the standard deviation of an
 //! average of 10 is 3.
 //!
+//! Skewed sizes are geometric instead: each further token is there with the same chance, so that small sets
+//! are the most frequent and some are many times as large as the average.
+//!
 //! Chances are integers. The most likely number gets a fixed one, and each neighbour's follows by
 //! a rational factor; the table ends where chances fall below 2⁻⁴² of the largest, so it has a few
 //! times √average entries.
@@ -14,6 +17,16 @@
 use crate::alias::{Alias, BUCKET};
 use crate::random::Random;
 use simjoin_core::Result;
+
+/// How sizes vary around their average.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SizeLaw {
+    /// As Poisson numbers do.
+    #[default]
+    Poisson,
+    /// As geometric numbers do: the smaller, the more frequent.
+    Geometric,
+}
 
 /// The distribution of sizes.
 pub(crate) struct Sizes {
@@ -28,8 +41,11 @@ const DROPPED: u32 = 20;
 
 impl Sizes {
     /// Sizes with this average, from 1 to `universe`. The average is in that range.
-    pub(crate) fn new(average: u32, universe: u32) -> Result<Self> {
-        let (smallest, chances) = chances(average, universe);
+    pub(crate) fn new(law: SizeLaw, average: u32, universe: u32) -> Result<Self> {
+        let (smallest, chances) = match law {
+            SizeLaw::Poisson => chances(average, universe),
+            SizeLaw::Geometric => (1, geometric(average, universe)),
+        };
         let total: u128 = chances.iter().copied().map(u128::from).sum();
         let volume = chances.len() as u128 * u128::from(BUCKET);
         let mut shares: Vec<u64> =
@@ -47,6 +63,18 @@ impl Sizes {
     pub(crate) fn draw(&self, random: &mut Random) -> u32 {
         self.smallest + self.alias.draw(random)
     }
+}
+
+/// The chances of the sizes from 1 on: each is the one before it times the chance of a further token. The
+/// average is a little below the one asked for where the universe cuts off more than rounding does.
+fn geometric(average: u32, universe: u32) -> Vec<u64> {
+    let mut chances = Vec::new();
+    let mut chance = LARGEST;
+    while chance >> DROPPED > 0 && chances.len() < universe as usize {
+        chances.push((chance >> DROPPED) as u64);
+        chance = chance * u128::from(average - 1) / u128::from(average);
+    }
+    chances
 }
 
 /// The smallest size that occurs, and the chances of it and the following ones.
@@ -87,8 +115,8 @@ mod tests {
     use super::*;
 
     /// The mean and the variance of the table that is drawn from.
-    fn moments(average: u32, universe: u32) -> (f64, f64) {
-        let sizes = Sizes::new(average, universe).unwrap();
+    fn moments(law: SizeLaw, average: u32, universe: u32) -> (f64, f64) {
+        let sizes = Sizes::new(law, average, universe).unwrap();
         let volumes = sizes.alias.volumes();
         let total = volumes.iter().map(|&volume| volume as f64).sum::<f64>();
         let mean = |of: &dyn Fn(f64) -> f64| {
@@ -115,7 +143,7 @@ mod tests {
             (2_000_000_000, u32::MAX),
             (u32::MAX - 1, u32::MAX),
         ] {
-            let (mean, variance) = moments(average, universe);
+            let (mean, variance) = moments(SizeLaw::Poisson, average, universe);
             let chance = f64::from(average - 1) / f64::from((universe - 1).max(1));
             let expected = f64::from(average - 1) * (1.0 - chance);
             assert!((mean / f64::from(average) - 1.0).abs() < 1e-9, "{average} {universe}: {mean}");
@@ -124,6 +152,20 @@ mod tests {
                 "{average} {universe}: {variance} {expected}"
             );
         }
+    }
+
+    #[test]
+    fn skewed_sizes_have_the_mean_and_the_variance_of_geometric_ones() {
+        for average in [1, 2, 7, 37, 135] {
+            let (mean, variance) = moments(SizeLaw::Geometric, average, 1_000_000);
+            let expected = f64::from(average) * f64::from(average - 1);
+            assert!((mean / f64::from(average) - 1.0).abs() < 1e-6, "{average}: {mean}");
+            assert!(
+                (variance - expected).abs() <= 1e-4 * expected.max(1.0),
+                "{average}: {variance}"
+            );
+        }
+        assert_eq!(geometric(1000, 3).len(), 3);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::normal;
 use crate::output::Lines;
 use crate::random::Random;
 use crate::reserve;
-use crate::sizes::Sizes;
+use crate::sizes::{SizeLaw, Sizes};
 use crate::zipf::{MAX_EXPONENT, Zipf};
 use simjoin_core::{Error, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,9 +25,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A synthetic collection, as the literature describes one.
 ///
 /// ```
-/// use simjoin_generate::{Synthetic, Tokens};
+/// use simjoin_generate::Synthetic;
 ///
-/// let collection = Synthetic { sets: 3, universe: 100, size: 4, tokens: Tokens::Uniform, seed: 1 };
+/// let collection = Synthetic { sets: 3, universe: 100, size: 4, ..Synthetic::default() };
 /// let mut text = Vec::new();
 /// collection.write(&Default::default(), |lines| {
 ///     text.extend_from_slice(lines);
@@ -36,7 +36,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// assert_eq!(text.iter().filter(|&&byte| byte == b'\n').count(), 3);
 /// # Ok::<(), simjoin_core::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Synthetic {
     /// How many sets.
     pub sets: u64,
@@ -44,6 +44,8 @@ pub struct Synthetic {
     pub universe: u64,
     /// How many tokens a set has on average.
     pub size: u64,
+    /// How sizes vary around it.
+    pub sizes: SizeLaw,
     /// How often each token occurs.
     pub tokens: Tokens,
     /// Another seed gives another collection of the same kind.
@@ -51,9 +53,10 @@ pub struct Synthetic {
 }
 
 /// How often each token occurs.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Tokens {
     /// All tokens are alike.
+    #[default]
     Uniform,
     /// The k-th token has the weight 1/k^s, where s, from 0 to 10, is given here.
     Zipf(f64),
@@ -138,7 +141,7 @@ impl Synthetic {
     ) -> Result<()> {
         self.check()?;
         let (universe, size) = (self.universe as u32, self.size as u32);
-        let sizes = Sizes::new(size, universe)?;
+        let sizes = Sizes::new(self.sizes, size, universe)?;
         let mut source = match self.tokens {
             Tokens::Uniform => Source::Uniform,
             Tokens::Zipf(exponent) => Source::Zipf(Box::new(Zipf::new(universe, exponent)?)),
@@ -257,7 +260,7 @@ mod tests {
     }
 
     fn make(sets: u64, universe: u64, size: u64, tokens: Tokens) -> Synthetic {
-        Synthetic { sets, universe, size, tokens, seed: 1 }
+        Synthetic { sets, universe, size, sizes: SizeLaw::Poisson, tokens, seed: 1 }
     }
 
     /// FNV-1a.

@@ -116,11 +116,7 @@ pub fn choose_for(
     let mut choices: Vec<Choice> = Vec::new();
     for tile in ranges(&coarse, count) {
         let effort = Effort { sets: effort.sets / count + 1, pairs: effort.pairs / count + 1 };
-        let survey = if count == 1 {
-            Survey { tile: tile.clone(), ..coarse.clone() }
-        } else {
-            Survey::new(join, &tile)
-        };
+        let survey = if count == 1 { coarse.of_tile(&tile) } else { Survey::new(join, &tile) };
         let survey = survey.sample(effort);
         if survey.pairs == 0 {
             continue;

@@ -5,6 +5,7 @@
 //! many pairs survive a comparison of signatures, is found from [`Samples`].
 
 use crate::{Effort, Join, Order, Reach, Samples, Tile, Units, build_prefixes, reaches};
+use std::sync::OnceLock;
 
 /// Signature widths, in words, for which survival is estimated.
 pub const WIDTHS: [usize; 4] = [1, 2, 4, 8];
@@ -50,6 +51,8 @@ pub struct Survey<'a> {
     pub list_position: f64,
     /// The mean size of the sets of a pair.
     pub mean_size: f64,
+    /// See [`meetings`](Self::meetings).
+    meetings: OnceLock<f64>,
 }
 
 impl<'a> Survey<'a> {
@@ -80,6 +83,7 @@ impl<'a> Survey<'a> {
             list_before: 0.0,
             list_position: 1.0,
             mean_size: 0.0,
+            meetings: OnceLock::new(),
         };
         let mut size_pairs = 0.0;
         for (class, reach) in join.probe.classes().iter().zip(&survey.reaches) {
@@ -102,6 +106,17 @@ impl<'a> Survey<'a> {
         }
         survey.mean_size = size_pairs / (survey.pairs.max(1)) as f64;
         survey
+    }
+
+    /// How often sets of the tile meet in the lists of all their tokens. The first technique that asks
+    /// counts; the others are told.
+    pub fn meetings(&self, count: impl FnOnce() -> f64) -> f64 {
+        *self.meetings.get_or_init(count)
+    }
+
+    /// The same sets and pairs seen from another tile.
+    pub(crate) fn of_tile(&self, tile: &Tile) -> Self {
+        Survey { tile: tile.clone(), meetings: OnceLock::new(), ..self.clone() }
     }
 
     /// What the tile takes one core at least, as far as exact counts tell: making lists, or comparing

@@ -1,4 +1,4 @@
-//! Which GPUs are there?
+//! Which GPUs are there, and what compiles for them?
 
 use crate::errors::OrRaise;
 use pyo3::prelude::*;
@@ -36,4 +36,10 @@ pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         found.append(device)?;
     }
     Ok(found)
+}
+
+/// The version of NVRTC, which compiles for GPUs; an error that says how to get it where there is none.
+#[pyfunction]
+pub fn nvrtc_version(py: Python<'_>) -> PyResult<(i32, i32)> {
+    py.detach(|| simjoin_gpu::Nvrtc::get().map(simjoin_gpu::Nvrtc::version)).or_raise(py)
 }

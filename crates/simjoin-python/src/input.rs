@@ -15,7 +15,7 @@ use arrow_array::{
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use pyo3::exceptions::{PyKeyError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{
     IntoPyDict, PyBool, PyBytes, PyCapsule, PyFloat, PyInt, PySlice, PyString, PyTuple,
@@ -123,7 +123,7 @@ fn arrays(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Arrays>> {
     let py = data.py();
     let wrong = |error: ArrowError| {
         let message = error.to_string();
-        Error::input(name, "", message)
+        Error::input(name, "", message.split_whitespace().collect::<Vec<_>>().join(" "))
     };
     if data.hasattr("__arrow_c_stream__")? {
         let capsule = data.call_method0("__arrow_c_stream__")?;
@@ -265,7 +265,7 @@ fn list(
         all_ids.push(id_column.finish());
     }
     if ids.is_some_and(|mut ids| ids.next().is_some()) {
-        return Err(PyKeyError::new_err("more ids than rows"));
+        return Err(raise(py, "InputError", &format!("{name}: there are more ids than rows")));
     }
     let schema = |kind: &DataType, integers: Option<bool>| {
         let mut fields = vec![Field::new(UNNAMED, kind.clone(), false)];

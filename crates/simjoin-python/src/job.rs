@@ -231,6 +231,11 @@ impl Job {
         }
     }
 
+    /// Ends it from elsewhere.
+    pub fn stopper(&self) -> Stop {
+        Stop(self.shared.clone())
+    }
+
     /// Ends the work, and waits a little until it has ended.
     pub fn stop(mut self, py: Python<'_>) {
         self.end(py);
@@ -246,6 +251,16 @@ impl Job {
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
+    }
+}
+
+/// Ends a join that another thread waits for.
+pub struct Stop(Arc<Shared>);
+
+impl Stop {
+    /// Asks for the end.
+    pub fn stop(&self) {
+        self.0.stop();
     }
 }
 

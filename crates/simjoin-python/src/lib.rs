@@ -1,8 +1,8 @@
 //! What does Python call?
 //!
 //! The native half of the package `simjoin`; the other half, in `python/simjoin`, holds what people see:
-//! functions with their keywords, documentation and exceptions. Here data come in ([`input`]), a join runs
-//! beside the interpreter ([`job`], [`sets`]) and answers go out ([`output`]).
+//! functions with their keywords, documentation and exceptions. Here data come in (`input.rs`), a join runs
+//! beside the interpreter (`job.rs`; `sets.rs`, `vectors.rs`, `overlaps.rs`) and answers go out (`output.rs`).
 
 #![allow(clippy::needless_pass_by_value, reason = "Python's arguments come by value")]
 
@@ -22,7 +22,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _native {
     #[pymodule_export]
-    use crate::devices::devices;
+    use crate::devices::{devices, nvrtc_version};
     #[pymodule_export]
     use crate::output::{Stream, Table};
     #[pymodule_export]

@@ -4,7 +4,7 @@
 //! Both are Arrow to whoever asks (`__arrow_c_stream__`), and nothing is copied on the way out.
 
 use crate::errors::raise;
-use crate::job::{Job, Message};
+use crate::job::{Job, Message, Stop};
 use arrow_array::cast::AsArray;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::types::{Float64Type, Int64Type};
@@ -14,7 +14,7 @@ use arrow_schema::{ArrowError, DataType, SchemaRef};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple};
 use std::fmt::Write as _;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Rows that are shown.
 const SHOWN: usize = 10;
@@ -240,10 +240,19 @@ impl Table {
 /// An answer on its way: an iterator of tables. Dropping it, or `close`, ends the join.
 #[pyclass(module = "simjoin", frozen)]
 pub struct Stream {
-    /// Nothing once it is closed or handed on.
-    job: Mutex<Option<Job>>,
+    state: Mutex<State>,
     schema: SchemaRef,
     stats: Mutex<Option<Py<PyDict>>>,
+}
+
+/// What becomes of a stream.
+enum State {
+    /// The join goes on.
+    Open(Job),
+    /// A thread waits for its next rows, and this ends it.
+    Read(Stop),
+    /// It has ended, was closed or handed on.
+    Closed,
 }
 
 impl Stream {
@@ -251,18 +260,30 @@ impl Stream {
     pub fn start(py: Python<'_>, mut job: Job) -> PyResult<Self> {
         match job.next(py, None)? {
             Message::Schema(schema) => {
-                Ok(Stream { job: Mutex::new(Some(job)), schema, stats: Mutex::new(None) })
+                Ok(Stream { state: Mutex::new(State::Open(job)), schema, stats: Mutex::new(None) })
             }
             _ => Err(raise(py, "InternalError", "an answer without columns")),
         }
     }
 
-    fn take(&self) -> Option<Job> {
-        self.job.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, job: Job) {
-        *self.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(job);
+    /// The join, for one reader at a time; `None` where it has ended.
+    fn take(&self, py: Python<'_>) -> PyResult<Option<Job>> {
+        let mut state = self.state();
+        match std::mem::replace(&mut *state, State::Closed) {
+            State::Open(job) => {
+                *state = State::Read(job.stopper());
+                Ok(Some(job))
+            }
+            State::Read(stop) => {
+                *state = State::Read(stop);
+                Err(raise(py, "UsageError", "the stream is being read by another thread"))
+            }
+            State::Closed => Ok(None),
+        }
     }
 }
 
@@ -273,12 +294,20 @@ impl Stream {
     }
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Table>> {
-        let Some(mut job) = self.take() else { return Ok(None) };
-        match job.next(py, None)? {
-            Message::Batch(batch) => {
-                self.put(job);
-                Ok(Some(Table::new(self.schema.clone(), vec![batch], None)))
-            }
+        let Some(mut job) = self.take(py)? else { return Ok(None) };
+        let message = job.next(py, None);
+        let mut state = self.state();
+        if matches!(*state, State::Closed) {
+            // Another thread has closed it meanwhile.
+            return Ok(None);
+        }
+        *state = match message {
+            Ok(Message::Batch(_)) => State::Open(job),
+            _ => State::Closed,
+        };
+        drop(state);
+        match message? {
+            Message::Batch(batch) => Ok(Some(Table::new(self.schema.clone(), vec![batch], None))),
             Message::Schema(_) => Err(raise(py, "InternalError", "columns came twice")),
             Message::End(outcome) => {
                 outcome.warn(py)?;
@@ -291,8 +320,11 @@ impl Stream {
 
     /// Ends the join.
     fn close(&self, py: Python<'_>) {
-        if let Some(job) = self.take() {
-            job.stop(py);
+        let state = std::mem::replace(&mut *self.state(), State::Closed);
+        match state {
+            State::Open(job) => job.stop(py),
+            State::Read(stop) => stop.stop(),
+            State::Closed => {}
         }
     }
 
@@ -320,9 +352,10 @@ impl Stream {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
-        let Some(job) = self.take() else {
+        let Some(job) = self.take(py)? else {
             return Err(raise(py, "UsageError", "the stream has been read or closed already"));
         };
+        *self.state() = State::Closed;
         stream_capsule(py, Box::new(Rest { job: Some(job), schema: self.schema.clone() }))
     }
 

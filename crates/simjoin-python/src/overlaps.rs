@@ -3,11 +3,11 @@
 use crate::errors::OrRaise;
 use crate::input::Side;
 use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
-use crate::sets::{Input, Limits, batch_rows, finish, send_pairs, watched};
+use crate::sets::{Input, Limits, batch_rows, bytes, finish, send_pairs, watched};
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use pyo3::prelude::*;
-use simjoin::{Error, Intersect, IntersectReport, Overlaps, Result, ascending};
+use simjoin::{Engine, Error, Intersect, IntersectReport, Overlaps, Result, ascending};
 use simjoin_io::{Batches, ElementSets, PairBatches, ReadOptions, Tokenizer, Vocabulary};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,7 +25,11 @@ pub struct OverlapOptions {
     #[pyo3(item)]
     top: Option<usize>,
     #[pyo3(item)]
+    engine: String,
+    #[pyo3(item)]
     technique: String,
+    #[pyo3(item)]
+    device_memory: Option<String>,
     #[pyo3(item)]
     answer: String,
     #[pyo3(item)]
@@ -62,7 +66,7 @@ pub fn overlaps<'py>(
         let facts = vec![
             ("pairs", Value::Count(report.pairs)),
             ("candidates", Value::Count(report.counted)),
-            ("engine", Value::Text("cpu".into())),
+            ("engine", Value::Text(report.engine.name().into())),
             ("technique", Value::Text(report.technique.into())),
             ("threads", Value::Count(report.threads as u64)),
             ("warnings", Value::Texts(Vec::new())),
@@ -77,10 +81,16 @@ fn resolve(options: &OverlapOptions) -> Result<(Overlaps, ReadOptions, usize)> {
         return Err(Error::Config("top 0 does not fit; expected a whole number from 1".into()));
     }
     let memory = options.limits.memory()?;
-    let mut overlaps =
-        Overlaps::new().technique(&options.technique).positive(options.positive).top(options.top);
+    let mut overlaps = Overlaps::new()
+        .engine(options.engine.parse()?)
+        .technique(&options.technique)
+        .positive(options.positive)
+        .top(options.top);
     if let Some(bytes) = memory {
         overlaps = overlaps.memory(bytes);
+    }
+    if let Some(text) = &options.device_memory {
+        overlaps = overlaps.device_memory(bytes("device_memory", text)?);
     }
     overlaps.check()?;
     let tokenizer = options.tokens.as_deref().map_or(Ok(Tokenizer::Whitespace), str::parse)?;
@@ -92,6 +102,8 @@ fn resolve(options: &OverlapOptions) -> Result<(Overlaps, ReadOptions, usize)> {
 /// What an intersection can be told.
 #[derive(FromPyObject)]
 pub struct IntersectOptions {
+    #[pyo3(item)]
+    engine: String,
     #[pyo3(item)]
     technique: String,
     #[pyo3(item)]
@@ -108,7 +120,8 @@ pub fn intersect<'py>(
     right: Side<'py>,
     options: IntersectOptions,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let intersect = Intersect::new().technique(&options.technique);
+    let engine: Engine = options.engine.parse::<Engine>().or_raise(py)?;
+    let intersect = Intersect::new().engine(engine).technique(&options.technique);
     intersect.check().or_raise(py)?;
     let threads = options.limits.threads().or_raise(py)?;
     let (left, right) = (left.elements(py)?, right.elements(py)?);
@@ -156,6 +169,7 @@ fn run(
             ("containment", Value::Number(report.containment())),
             ("left_size", Value::Count(report.sets.0)),
             ("right_size", Value::Count(report.sets.1)),
+            ("engine", Value::Text(report.engine.name().into())),
             ("technique", Value::Text(report.technique)),
             ("threads", Value::Count(report.threads as u64)),
         ],

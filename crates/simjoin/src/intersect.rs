@@ -1,8 +1,10 @@
 //! What do two large sets have in common?
 
+use crate::join::Engine;
 use rayon::ThreadPoolBuilder;
 use simjoin_core::{Error, Result};
 use simjoin_cpu::Intersection;
+use simjoin_gpu::{DeviceArray, IntersectKernel};
 use simjoin_kernels::intersect::Method;
 use simjoin_kernels::tier::Tier;
 use std::ops::ControlFlow;
@@ -10,6 +12,9 @@ use std::time::Instant;
 
 /// The names of the ways to intersect two sets, `auto` first.
 pub const INTERSECT_TECHNIQUES: [&str; 5] = ["auto", "blocks", "merge", "gallop", "bitmap"];
+
+/// The same on a GPU.
+pub const GPU_INTERSECT_TECHNIQUES: [&str; 5] = ["auto", "ip", "ip-obs", "ip-hash", "bitmap"];
 
 /// The intersection of two sets of numbers: their size, their elements, and the degree to which the smaller
 /// one is contained in the other.
@@ -37,8 +42,22 @@ pub const INTERSECT_TECHNIQUES: [&str; 5] = ["auto", "blocks", "merge", "gallop"
 #[derive(Clone, Debug)]
 pub struct Intersect {
     technique: String,
+    engine: Engine,
     threads: usize,
 }
+
+/// Who intersects, and how if that was asked for.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Cpu(Option<Method>),
+    Gpu(Option<IntersectKernel>),
+}
+
+/// Takes elements.
+type Take<'t> = &'t mut dyn FnMut(&[u32]) -> ControlFlow<()>;
+
+/// Elements of a GPU that are handed on at once.
+const BATCH: usize = 1 << 16;
 
 impl Default for Intersect {
     fn default() -> Self {
@@ -55,12 +74,16 @@ pub struct IntersectReport {
     pub sets: (u64, u64),
     /// The technique that ran; several are joined by `+`.
     pub technique: String,
-    /// The vector instructions that were used.
+    /// Where it ran: on the CPU or on a GPU.
+    pub engine: Engine,
+    /// The vector instructions that were used; none on a GPU.
     pub tier: &'static str,
     /// The number of threads that ran.
     pub threads: usize,
     /// Seconds from begin to end.
     pub seconds: f64,
+    /// Of a GPU: seconds of sending the sets and fetching elements, and seconds of its kernels.
+    pub device: Option<(f64, f64)>,
 }
 
 impl IntersectReport {
@@ -75,10 +98,17 @@ impl IntersectReport {
 impl Intersect {
     /// With the technique that suits, on all cores.
     pub fn new() -> Self {
-        Intersect { technique: "auto".into(), threads: 0 }
+        Intersect { technique: "auto".into(), engine: Engine::Auto, threads: 0 }
     }
 
-    /// Chooses the technique by name, one of [`INTERSECT_TECHNIQUES`].
+    /// Chooses where to run. [`Engine::Auto`] is the CPU, unless a technique of the GPU is asked for: sets
+    /// that are in memory are intersected sooner than they reach a GPU.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Chooses the technique by name, one of [`INTERSECT_TECHNIQUES`] or [`GPU_INTERSECT_TECHNIQUES`].
     pub fn technique(mut self, name: &str) -> Self {
         self.technique = name.into();
         self
@@ -93,16 +123,18 @@ impl Intersect {
     /// Says what is wrong with the choice of technique, before any work is done.
     pub fn check(&self) -> Result<()> {
         Tier::asked_for().map_err(Error::Config)?;
-        self.method().map(drop)
+        self.way().map(drop)
     }
 
     /// The technique for two sets as a whole, and why. Parts of them may be done otherwise.
     pub fn explain(&self, a: &[u32], b: &[u32]) -> Result<(&'static str, &'static str)> {
         let tier = Tier::best();
-        if let Some(method) = self.method()? {
-            return Ok((method.name(), "asked for"));
-        }
-        let method = Method::of(tier, a, b);
+        let method = match self.way()? {
+            Way::Cpu(Some(method)) => return Ok((method.name(), "asked for")),
+            Way::Gpu(Some(kernel)) => return Ok((kernel.name(), "asked for")),
+            Way::Gpu(None) => return Ok(("auto", "chosen on the GPU")),
+            Way::Cpu(None) => Method::of(tier, a, b),
+        };
         if a.is_empty() || b.is_empty() {
             return Ok((method.name(), "a set is empty, so nothing is to be done"));
         }
@@ -119,7 +151,10 @@ impl Intersect {
 
     /// How many elements both sets have.
     pub fn size(&self, a: &[u32], b: &[u32]) -> Result<IntersectReport> {
-        self.run(a, b, |intersection| intersection.size(a, b))
+        match self.checked()? {
+            Way::Cpu(method) => self.run(a, b, method, |intersection| intersection.size(a, b)),
+            Way::Gpu(kernel) => self.run_on_device(a, b, kernel, None),
+        }
     }
 
     /// Hands the elements that both sets have to `take`, in ascending batches. `take` may answer `Break` to
@@ -128,22 +163,81 @@ impl Intersect {
         &self,
         a: &[u32],
         b: &[u32],
-        take: impl FnMut(&[u32]) -> ControlFlow<()> + Send,
+        mut take: impl FnMut(&[u32]) -> ControlFlow<()> + Send,
     ) -> Result<IntersectReport> {
-        self.run(a, b, |intersection| intersection.elements(a, b, take))
+        match self.checked()? {
+            Way::Cpu(method) => {
+                self.run(a, b, method, |intersection| intersection.elements(a, b, take))
+            }
+            Way::Gpu(kernel) => self.run_on_device(a, b, kernel, Some(&mut take)),
+        }
     }
 
-    fn method(&self) -> Result<Option<Method>> {
-        if self.technique == "auto" {
-            return Ok(None);
+    fn way(&self) -> Result<Way> {
+        let name = self.technique.as_str();
+        let on_cpu = Method::ALL.into_iter().find(|method| method.name() == name);
+        let on_gpu = IntersectKernel::named(name);
+        match self.engine {
+            Engine::Cpu | Engine::Auto if name == "auto" => Ok(Way::Cpu(None)),
+            Engine::Gpu if name == "auto" => Ok(Way::Gpu(None)),
+            Engine::Cpu | Engine::Auto if on_cpu.is_some() => Ok(Way::Cpu(on_cpu)),
+            Engine::Gpu | Engine::Auto if on_gpu.is_some() => Ok(Way::Gpu(on_gpu)),
+            Engine::Hybrid => Err(Error::Config(
+                "two sets are intersected by one side; expected --engine auto, cpu or gpu".into(),
+            )),
+            engine => {
+                let names = match engine {
+                    Engine::Gpu => GPU_INTERSECT_TECHNIQUES,
+                    _ => INTERSECT_TECHNIQUES,
+                };
+                Err(Error::Config(format!(
+                    "no technique {name:?} there; expected one of {}",
+                    names.join(", ")
+                )))
+            }
         }
-        let found = Method::ALL.into_iter().find(|method| method.name() == self.technique);
-        found.map(Some).ok_or_else(|| {
-            Error::Config(format!(
-                "unknown technique {:?}; expected one of {}",
-                self.technique,
-                INTERSECT_TECHNIQUES.join(", ")
-            ))
+    }
+
+    fn checked(&self) -> Result<Way> {
+        self.check()?;
+        self.way()
+    }
+
+    fn run_on_device(
+        &self,
+        a: &[u32],
+        b: &[u32],
+        kernel: Option<IntersectKernel>,
+        take: Option<Take<'_>>,
+    ) -> Result<IntersectReport> {
+        let begin = Instant::now();
+        let [device, ..] = simjoin_gpu::devices()? else {
+            return Err(Error::Unavailable("no GPU was found".into()));
+        };
+        let [left, right] = [DeviceArray::new(device, a)?, DeviceArray::new(device, b)?];
+        let mut transfer = begin.elapsed().as_secs_f64();
+        let kernel = kernel.unwrap_or_else(|| IntersectKernel::choose(&left, &right));
+        let mut work = simjoin_gpu::Intersect::new(device)?;
+        let (size, seconds) = match take {
+            None => work.size(&left, &right, kernel)?,
+            Some(take) => {
+                let (common, seconds) = work.elements(&left, &right, kernel)?;
+                let fetching = Instant::now();
+                let elements = work.fetch(&common)?;
+                transfer += fetching.elapsed().as_secs_f64();
+                let _ = elements.chunks(BATCH).try_for_each(take);
+                (elements.len() as u64, seconds)
+            }
+        };
+        Ok(IntersectReport {
+            size,
+            sets: (a.len() as u64, b.len() as u64),
+            technique: kernel.name().into(),
+            engine: Engine::Gpu,
+            tier: "none",
+            threads: 1,
+            seconds: begin.elapsed().as_secs_f64(),
+            device: Some((transfer, seconds)),
         })
     }
 
@@ -151,10 +245,10 @@ impl Intersect {
         &self,
         a: &[u32],
         b: &[u32],
+        method: Option<Method>,
         work: impl FnOnce(&Intersection) -> u64 + Send,
     ) -> Result<IntersectReport> {
-        self.check()?;
-        let intersection = Intersection::new(self.method()?);
+        let intersection = Intersection::new(method);
         let begin = Instant::now();
         let work = || (work(&intersection), rayon::current_num_threads());
         let (size, threads) = if self.threads == 0 {
@@ -169,9 +263,11 @@ impl Intersect {
             size,
             sets: (a.len() as u64, b.len() as u64),
             technique: if used.is_empty() { "none".into() } else { used.join("+") },
+            engine: Engine::Cpu,
             tier: intersection.tier().name(),
             threads,
             seconds: begin.elapsed().as_secs_f64(),
+            device: None,
         })
     }
 }
@@ -195,5 +291,39 @@ mod tests {
         assert_eq!((nothing.size, nothing.containment()), (0, 0.0));
         let error = Intersect::new().technique("magic").size(&a, &b).unwrap_err();
         assert!(matches!(error, Error::Config(text) if text.contains("gallop")));
+        let on_gpu = |name: &str| Intersect::new().engine(Engine::Gpu).technique(name).check();
+        assert!(GPU_INTERSECT_TECHNIQUES.iter().all(|name| on_gpu(name).is_ok()));
+        assert!(on_gpu("gallop").is_err());
+        assert!(Intersect::new().engine(Engine::Cpu).technique("ip").check().is_err());
+        assert!(Intersect::new().technique("ip").check().is_ok());
+        assert!(Intersect::new().engine(Engine::Hybrid).check().is_err());
+    }
+
+    #[test]
+    #[ignore = "needs a GPU"]
+    fn a_gpu_finds_the_same() {
+        let numbers = |step: u32, from: u32| (0..300_000u32).map(|at| from + at * step).collect();
+        let sets: [Vec<u32>; 4] = [numbers(2, 0), numbers(3, 500), vec![], vec![600]];
+        for a in &sets {
+            for b in &sets {
+                let elements = |intersect: &Intersect| {
+                    let mut found = Vec::new();
+                    let report = intersect.elements(a, b, |some| {
+                        found.extend_from_slice(some);
+                        ControlFlow::Continue(())
+                    });
+                    assert_eq!(report.unwrap().size, found.len() as u64);
+                    found
+                };
+                let expected = elements(&Intersect::new());
+                for name in GPU_INTERSECT_TECHNIQUES {
+                    let intersect = Intersect::new().engine(Engine::Gpu).technique(name);
+                    assert_eq!(elements(&intersect), expected, "{name}");
+                    let report = intersect.size(a, b).unwrap();
+                    assert_eq!(report.size, expected.len() as u64);
+                    assert_eq!(report.engine, Engine::Gpu);
+                }
+            }
+        }
     }
 }

@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod count;
+mod device_overlaps;
 mod driver;
 mod explain;
 mod groups;
@@ -55,9 +56,10 @@ mod threads;
 mod units;
 mod vectors;
 
+pub use device_overlaps::GPU_OVERLAP_TECHNIQUES;
 pub use driver::Control;
 pub use explain::{Explanation, duration, grouped, planned_seconds};
-pub use intersect::{INTERSECT_TECHNIQUES, Intersect, IntersectReport};
+pub use intersect::{GPU_INTERSECT_TECHNIQUES, INTERSECT_TECHNIQUES, Intersect, IntersectReport};
 pub use join::{
     Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,
     simulated_gpu, techniques_for,

@@ -8,8 +8,10 @@
 //! Lists and bit rows of a pass, counters for each thread, rows on their way out; for the best of each row,
 //! as many as are asked for, of the rows of a tile.
 
-use crate::count::{Weights, repeats};
+use crate::count::repeats;
+use crate::device_overlaps::Where;
 use crate::driver::{Control, TileSink};
+use crate::join::Engine;
 use crate::ordered::{Ordered, Room};
 use rayon::ThreadPoolBuilder;
 use simjoin_core::{
@@ -17,6 +19,7 @@ use simjoin_core::{
     Side,
 };
 use simjoin_cpu::{AllOverlaps, OverlapPass, OverlapPlan, OverlapSpace, OverlapTechnique};
+use simjoin_gpu::OverlapTechnique as GpuTechnique;
 use simjoin_kernels::tier::Tier;
 use simjoin_plan::{Join, Order, Part};
 use std::cmp::Reverse;
@@ -53,11 +56,13 @@ pub const OVERLAP_TECHNIQUES: [&str; 4] = ["auto", "index", "bitmap", "product"]
 /// ```
 #[derive(Clone, Debug)]
 pub struct Overlaps {
-    technique: String,
+    pub(crate) technique: String,
+    pub(crate) engine: Engine,
     threads: usize,
-    memory: u64,
-    positive: bool,
-    top: Option<usize>,
+    pub(crate) memory: u64,
+    pub(crate) device_memory: u64,
+    pub(crate) positive: bool,
+    pub(crate) top: Option<usize>,
 }
 
 impl Default for Overlaps {
@@ -75,6 +80,8 @@ pub struct OverlapsReport {
     pub counted: u64,
     /// The technique that ran; `none` where nothing needed counting.
     pub technique: &'static str,
+    /// Where it ran: on the CPU or on a GPU.
+    pub engine: Engine,
     /// Bits a set that it compared.
     pub bits: usize,
     /// Over how many ranges of sets it went.
@@ -92,14 +99,29 @@ impl Overlaps {
     pub fn new() -> Self {
         Overlaps {
             technique: "auto".into(),
+            engine: Engine::Auto,
             threads: 0,
             memory: u64::MAX,
+            device_memory: u64::MAX,
             positive: false,
             top: None,
         }
     }
 
-    /// Chooses the technique by name, one of [`OVERLAP_TECHNIQUES`].
+    /// Chooses where to run: on the CPU, on a GPU, or where that takes less.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Bounds the memory, in bytes, that is taken on a GPU. Without it, what is free there.
+    pub fn device_memory(mut self, bytes: u64) -> Self {
+        self.device_memory = bytes;
+        self
+    }
+
+    /// Chooses the technique by name, one of [`OVERLAP_TECHNIQUES`] or
+    /// [`GPU_OVERLAP_TECHNIQUES`](crate::GPU_OVERLAP_TECHNIQUES).
     pub fn technique(mut self, name: &str) -> Self {
         self.technique = name.into();
         self
@@ -135,17 +157,15 @@ impl Overlaps {
     /// Says what is wrong with the choice of technique, before any work is done.
     pub fn check(&self) -> Result<()> {
         Tier::asked_for().map_err(Error::Config)?;
-        if OVERLAP_TECHNIQUES.contains(&self.technique.as_str()) {
-            return Ok(());
-        }
-        Err(Error::Config(format!(
-            "unknown technique {:?}; expected one of {}",
-            self.technique,
-            OVERLAP_TECHNIQUES.join(", ")
-        )))
+        self.asked_for(&OVERLAP_TECHNIQUES).map(drop)
     }
 
-    /// Every technique that fits the memory, with the words of bits that a set would have and the estimated
+    /// The technique of a GPU that was asked for, if one was.
+    pub fn on_gpu(&self) -> Option<&'static str> {
+        self.asked_for(&OVERLAP_TECHNIQUES).ok().flatten().map(GpuTechnique::name)
+    }
+
+    /// Every technique of the CPU that fits the memory, with the words of bits that a set would have and the estimated
     /// seconds; the one that is chosen comes first.
     pub fn explain(
         &self,
@@ -153,6 +173,9 @@ impl Overlaps {
         right: Option<&SetCollection>,
     ) -> Result<Vec<(&'static str, usize, f64)>> {
         self.check()?;
+        if self.on_gpu().is_some() {
+            return Ok(Vec::new());
+        }
         let threads = self.pool_threads();
         let plans = self.plans(&self.shape(left, right), threads)?;
         let shown =
@@ -180,6 +203,7 @@ impl Overlaps {
                 pairs,
                 counted: 0,
                 technique: "none",
+                engine: Engine::Cpu,
                 bits: 0,
                 passes: 0,
                 threads: 1,
@@ -187,27 +211,36 @@ impl Overlaps {
                 seconds: 0.0,
             });
         }
-        let found = AtomicU64::new(0);
         let shape = self.shape(left, right);
-        let weights = Weights::new(&join(&shape));
-        let weighted = shape.probe.has_repeats() || shape.build.has_repeats();
+        if let Some(place) = self.place(&shape)? {
+            match self.count_on_device(&place, left, right) {
+                Err(error) if self.rather_on_cpu(&error) => {}
+                Err(error) => return Err(error),
+                Ok(mut report) => {
+                    if right.is_none() {
+                        report.pairs += repeats(left, any_token()?);
+                    }
+                    return Ok(report);
+                }
+            }
+        }
+        let found = AtomicU64::new(0);
+        let (probes, builds) = (weights(shape.probe), weights(shape.build));
         let mut report = self.run(&shape, control, || {
             |_: usize, pass: &OverlapPass<'_>, tile: usize, space: &mut OverlapSpace| {
                 let mut rows = 0;
-                let mut pairs = Vec::new();
-                let flow = pass.count(tile, space, |probe, builds, counts| {
-                    if weighted {
-                        pairs.clear();
-                        let met = builds.zip(counts).filter(|(_, count)| **count > 0);
-                        pairs.extend(met.map(|(build, &overlap)| SetPair {
-                            probe,
-                            build,
-                            overlap,
-                        }));
-                        rows += weights.rows(&pairs);
-                    } else {
-                        rows += counts.iter().filter(|&&count| count > 0).count() as u64;
-                    }
+                let flow = pass.count(tile, space, |probe, met, counts| {
+                    let partners = match &builds {
+                        Some(weights) => {
+                            let weights = &weights[met.start as usize..met.end as usize];
+                            let each = counts.iter().zip(weights);
+                            each.map(|(&count, &rows)| u64::from(if count > 0 { rows } else { 0 }))
+                                .sum()
+                        }
+                        None => counts.iter().map(|&count| u64::from(count > 0)).sum::<u64>(),
+                    };
+                    rows += partners
+                        * probes.as_ref().map_or(1, |rows| u64::from(rows[probe as usize]));
                     if control.stopped() {
                         ControlFlow::Break(())
                     } else {
@@ -240,40 +273,54 @@ impl Overlaps {
         let ordered = Ordered::new(room, take);
         let part = if right.is_none() { Part::LeftItself } else { Part::LeftProbes };
         let join = join(&shape);
-        let mut report = self.run(&shape, control, || {
-            let mut sink = ordered.worker(&join, part, Measure::Overlap);
-            let mut batch = Vec::with_capacity(BATCH);
-            let shape = &shape;
-            move |number: usize, pass: &OverlapPass<'_>, tile: usize, space: &mut OverlapSpace| {
-                sink.begin(number);
-                let flow = pass.count(tile, space, |probe, builds, counts| {
-                    if control.stopped() {
-                        return ControlFlow::Break(());
-                    }
-                    if let Some(top) = self.top {
-                        for row in best(shape, top, right.is_none(), probe, builds, counts) {
-                            sink.push_row(row)?;
+        let mut on_device = None;
+        if let Some(place) = self.place(&shape)? {
+            match self.pairs_on_device(&place, (left, right), &ordered, part, control) {
+                Err(error) if ordered.pairs() == 0 && self.rather_on_cpu(&error) => {}
+                found => on_device = Some(found?),
+            }
+        }
+        let on_cpu = || {
+            self.run(&shape, control, || {
+                let mut sink = ordered.worker(&join, part, Measure::Overlap);
+                let mut batch = Vec::with_capacity(BATCH);
+                let shape = &shape;
+                move |number: usize,
+                      pass: &OverlapPass<'_>,
+                      tile: usize,
+                      space: &mut OverlapSpace| {
+                    sink.begin(number);
+                    let flow = pass.count(tile, space, |probe, builds, counts| {
+                        if control.stopped() {
+                            return ControlFlow::Break(());
                         }
-                        return ControlFlow::Continue(());
-                    }
-                    for (build, &overlap) in builds.zip(counts) {
-                        if overlap > 0 || !self.positive {
-                            batch.push(SetPair { probe, build, overlap });
-                            if batch.len() == BATCH {
-                                sink.push(&batch)?;
-                                batch.clear();
+                        if let Some(top) = self.top {
+                            let overlaps = builds.zip(counts.iter().copied());
+                            for row in best(shape, top, right.is_none(), probe, overlaps) {
+                                sink.push_row(row)?;
+                            }
+                            return ControlFlow::Continue(());
+                        }
+                        for (build, &overlap) in builds.zip(counts) {
+                            if overlap > 0 || !self.positive {
+                                batch.push(SetPair { probe, build, overlap });
+                                if batch.len() == BATCH {
+                                    sink.push(&batch)?;
+                                    batch.clear();
+                                }
                             }
                         }
-                    }
-                    sink.push(&batch)?;
+                        sink.push(&batch)?;
+                        batch.clear();
+                        ControlFlow::Continue(())
+                    });
                     batch.clear();
-                    ControlFlow::Continue(())
-                });
-                batch.clear();
-                let ended = sink.end();
-                if flow.is_break() { flow } else { ended }
-            }
-        })?;
+                    let ended = sink.end();
+                    if flow.is_break() { flow } else { ended }
+                }
+            })
+        };
+        let mut report = on_device.map_or_else(on_cpu, Ok)?;
         if self.top.is_none() {
             if right.is_none() {
                 ordered.repeats((left, Side::Left), (any_token()?, Measure::Overlap), control);
@@ -286,7 +333,16 @@ impl Overlaps {
         Ok(report)
     }
 
-    fn shape<'a>(
+    /// The device that is to count, if one is.
+    fn place(&self, shape: &AllOverlaps<'_>) -> Result<Option<Where>> {
+        self.device(self.asked_for(&OVERLAP_TECHNIQUES)?, || {
+            let threads = self.pool_threads();
+            let plans = self.plans(shape, threads)?;
+            Ok(plans.first().map_or(0.0, |plan| plan.seconds / threads as f64))
+        })
+    }
+
+    pub(crate) fn shape<'a>(
         &self,
         left: &'a SetCollection,
         right: Option<&'a SetCollection>,
@@ -296,7 +352,7 @@ impl Overlaps {
         AllOverlaps { probe: left, build: right.unwrap_or(left), before }
     }
 
-    fn pool_threads(&self) -> usize {
+    pub(crate) fn pool_threads(&self) -> usize {
         if self.threads == 0 { rayon::current_num_threads() } else { self.threads }
     }
 
@@ -354,6 +410,7 @@ impl Overlaps {
                     pairs: 0,
                     counted: 0,
                     technique: OverlapTechnique::Index.name(),
+                    engine: Engine::Cpu,
                     bits: 0,
                     passes: 0,
                     threads,
@@ -397,6 +454,7 @@ impl Overlaps {
                 pairs: 0,
                 counted,
                 technique: plan.technique.name(),
+                engine: Engine::Cpu,
                 bits: 64 * plan.words,
                 passes: passes.len(),
                 threads,
@@ -414,7 +472,7 @@ impl Overlaps {
 const BATCH: usize = 1024;
 
 /// What a sink has to know of the collections.
-fn join<'a>(shape: &AllOverlaps<'a>) -> Join<'a> {
+pub(crate) fn join<'a>(shape: &AllOverlaps<'a>) -> Join<'a> {
     let bounds = Bounds::new(
         Predicate::parse(Measure::Overlap, "1")
             .unwrap_or_else(|_| unreachable!("one is a whole number")),
@@ -422,25 +480,29 @@ fn join<'a>(shape: &AllOverlaps<'a>) -> Join<'a> {
     Join { probe: shape.probe, build: shape.build, bounds, order: Order::Before }
 }
 
+/// How many rows hold each set, unless each is held by one.
+fn weights(sets: &SetCollection) -> Option<Vec<u32>> {
+    sets.has_repeats().then(|| (0..sets.len() as SetId).map(|set| sets.weight(set)).collect())
+}
+
 /// A token in common.
-fn any_token() -> Result<Bounds> {
+pub(crate) fn any_token() -> Result<Bounds> {
     Ok(Bounds::new(Predicate::parse(Measure::Overlap, "1")?))
 }
 
 /// The best partners of each row that holds a set.
-fn best(
+pub(crate) fn best(
     shape: &AllOverlaps<'_>,
     top: usize,
     itself: bool,
     probe: SetId,
-    builds: std::ops::Range<SetId>,
-    counts: &[u32],
+    overlaps: impl Iterator<Item = (SetId, u32)>,
 ) -> Vec<RowPair> {
     // One more, for the row itself is among its own partners.
     let most = if itself { top.saturating_add(1) } else { top };
     let mut heap: BinaryHeap<Reverse<(u32, Reverse<u32>)>> = BinaryHeap::new();
     let mut least = 1;
-    for (build, &overlap) in builds.zip(counts) {
+    for (build, overlap) in overlaps {
         if overlap < least {
             continue;
         }

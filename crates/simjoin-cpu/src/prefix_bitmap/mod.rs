@@ -109,7 +109,8 @@ impl Technique for PrefixBitmap {
         // contained in any larger one that is all of it, and all sets with a token are compared.
         let (measure, ..) = survey.join.bounds.parts();
         let compared = if measure == Measure::Containment && survey.join.order == Order::Before {
-            (estimated_meetings(&survey.join, &survey.tile) - survey.list_pairs).max(0.0)
+            (survey.meetings(|| estimated_meetings(&survey.join, &survey.tile)) - survey.list_pairs)
+                .max(0.0)
         } else {
             0.0
         };

@@ -627,7 +627,17 @@ impl Block for ColumnBlock {
                             );
                             return Err(wanted.error(place, message));
                         }
-                        builder.token(values.get(element, &mut digits).as_bytes());
+                        match values {
+                            Values::Signed { start, values } => {
+                                let value = values[element - start];
+                                builder.integer(value as u64, value);
+                            }
+                            Values::Unsigned { start, values } => {
+                                let value = values[element - start];
+                                builder.integer(value, value);
+                            }
+                            text => builder.token(text.get(element, &mut digits).as_bytes()),
+                        }
                     }
                 }
             }

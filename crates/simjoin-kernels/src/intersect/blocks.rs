@@ -14,6 +14,9 @@ pub(super) trait Block: Copy {
     /// How often each place has had a common token.
     type Counts: Copy;
     unsafe fn load(from: *const u32) -> Self;
+    /// Asks for what will be loaded some steps after this.
+    #[inline(always)]
+    fn soon(_from: *const u32) {}
     /// All ones for each token that is also in the other block.
     unsafe fn equal(self, other: *const u32) -> Self;
     /// A bit for each place of all ones.
@@ -111,6 +114,8 @@ impl<'t> Stream<'t> {
             let (x, y) = (*of_a.add(B::TOKENS - 1), *of_b.add(B::TOKENS - 1));
             self.at_a += if x <= y { B::TOKENS } else { 0 };
             self.at_b += if y <= x { B::TOKENS } else { 0 };
+            B::soon(of_a);
+            B::soon(of_b);
             let block = B::load(of_a);
             (block, block.equal(of_b))
         }

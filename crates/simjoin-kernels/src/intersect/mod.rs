@@ -23,6 +23,8 @@ mod split;
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 
@@ -153,10 +155,12 @@ impl Intersect {
     /// A tier's; the merge if the processor lacks it.
     pub fn of(tier: Tier) -> Self {
         match tier {
-            // Twice as many tokens a block would need four times the comparisons, comparisons into masks
-            // take longer, and the instruction that packs tokens takes longer than the table.
             #[cfg(target_arch = "x86_64")]
-            Tier::Avx2 | Tier::Avx512 if tier.is_available() => {
+            Tier::Avx512 if tier.is_available() => {
+                Intersect { tier, size: avx512::size, elements: avx2::elements }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Tier::Avx2 if tier.is_available() => {
                 Intersect { tier, size: avx2::size, elements: avx2::elements }
             }
             #[cfg(target_arch = "aarch64")]

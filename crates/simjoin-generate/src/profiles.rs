@@ -1,0 +1,106 @@
+//! What are the collections of the literature like?
+//!
+//! Most of them cannot be passed on. A [`Profile`] has what the papers' tables tell of each: how many sets,
+//! of how many tokens on average, of how many different ones. Tokens follow Zipf's law, as the papers say of
+//! them; sizes are skewed where the papers show them to be. Collections made by it cost a join about what
+//! the real ones do where candidates matter; they have hardly any near-duplicates, so results are fewer.
+
+use crate::sizes::SizeLaw;
+use crate::synthetic::{Synthetic, Tokens};
+
+/// A collection of the literature.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Profile {
+    /// The name used on the command line.
+    pub name: &'static str,
+    /// What it holds.
+    pub about: &'static str,
+    /// How many sets it has.
+    pub sets: u64,
+    /// How many tokens a set has on average, rounded.
+    pub size: u64,
+    /// How many different tokens there are.
+    pub universe: u64,
+    /// How sizes vary.
+    pub sizes: SizeLaw,
+}
+
+/// All of them.
+pub const PROFILES: [Profile; 20] = {
+    use SizeLaw::{Geometric, Poisson};
+    const fn profile(
+        name: &'static str,
+        (sets, size, universe): (u64, u64, u64),
+        sizes: SizeLaw,
+        about: &'static str,
+    ) -> Profile {
+        Profile { name, about, sets, size, universe, sizes }
+    }
+    [
+        profile("aol", (10_000_000, 3, 3_900_000), Geometric, "queries of a search engine"),
+        profile("bms", (510_000, 7, 1_657), Geometric, "purchases in a shop"),
+        profile("dblp-100k", (100_000, 88, 7_205), Poisson, "2-grams of publications"),
+        profile("dblp-200k", (200_000, 88, 8_817), Poisson, "2-grams of publications"),
+        profile("dblp-300k", (300_000, 88, 10_000), Poisson, "2-grams of publications"),
+        profile("dblp-1m", (1_000_000, 88, 15_000), Poisson, "2-grams of publications"),
+        profile("enron", (250_000, 135, 1_100_000), Geometric, "words of e-mails"),
+        profile("kosarak", (1_000_000, 8, 41_000), Geometric, "clicks on a news site"),
+        profile("lvj", (3_100_000, 37, 7_500_000), Geometric, "interests of users"),
+        profile("orkut", (2_700_000, 120, 8_700_000), Geometric, "groups of users"),
+        profile("twitter", (1_600_000, 75, 37_000), Poisson, "words of tweets"),
+        profile("bms-25", (13_000_000, 7, 1_681), Geometric, "bms, 25 times as many"),
+        profile("enron-25", (6_100_000, 135, 1_100_000), Geometric, "enron, 25 times as many"),
+        profile("lvj-5", (15_000_000, 37, 7_500_000), Geometric, "lvj, five times as many"),
+        profile("bms-top", (100_000, 17, 1_657), Poisson, "the largest sets of bms"),
+        profile("enron-top", (100_000, 258, 1_100_000), Poisson, "the largest sets of enron"),
+        profile("orkut-top", (100_000, 905, 8_700_000), Poisson, "the largest sets of orkut"),
+        profile("twitter-top", (100_000, 140, 37_000), Poisson, "the largest sets of twitter"),
+        profile("words-top", (100_000, 2_021, 11_000), Poisson, "the largest bags of words"),
+        profile("dblp-q3", (16_000_000, 73, 32_513), Poisson, "3-grams of publications"),
+    ]
+};
+
+impl Profile {
+    /// The one of a name.
+    pub fn named(name: &str) -> Option<Profile> {
+        PROFILES.into_iter().find(|profile| profile.name == name)
+    }
+
+    /// As many sets of its kind as asked for.
+    pub fn synthetic(&self, sets: u64, seed: u64) -> Synthetic {
+        let tokens = Tokens::Zipf(1.0);
+        Synthetic {
+            sets,
+            universe: self.universe,
+            size: self.size,
+            sizes: self.sizes,
+            tokens,
+            seed,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    #[test]
+    fn all_can_be_made_and_have_their_average() {
+        for profile in PROFILES {
+            assert_eq!(Profile::named(profile.name), Some(profile));
+            let synthetic = profile.synthetic(400, 1);
+            let (mut sets, mut tokens) = (0u64, 0u64);
+            let receiver = |set: &[u32]| {
+                sets += 1;
+                tokens += set.len() as u64;
+                Ok(())
+            };
+            synthetic.draw(&AtomicU64::new(0), receiver).unwrap();
+            let (average, expected) = (tokens as f64 / sets as f64, profile.size as f64);
+            // A standard error is a twentieth of the average, where sizes are skewed.
+            assert!((average / expected - 1.0).abs() < 0.25, "{}: {average}", profile.name);
+        }
+        assert_eq!(Profile::named("nothing"), None);
+    }
+}
