@@ -16,6 +16,8 @@
     python3 benchmarks/run.py vectors            vectors beside SciPy, scikit-learn and FAISS
     python3 benchmarks/run.py papers             the papers' experiments, ours beside theirs
     python3 benchmarks/run.py reading            reading text records
+    python3 benchmarks/run.py python             the Python package beside the command line
+    python3 benchmarks/run.py spark              on Spark, beside its MinHashLSH
     python3 benchmarks/run.py data               only unpack the data
 
 Needs Python 3.11 or newer and nothing else; the peers are installed into an
@@ -31,8 +33,8 @@ from harness import data, record, simjoin
 from harness.cells import comma_list
 from harness.context import Context
 from harness.jobs import (
-    containment, device, engines, expected, hybrid, intersect, overlaps, papers, peers, reading,
-    reference, sparse, split, techniques, vectors,
+    containment, device, engines, expected, hybrid, intersect, overlaps, package, papers, peers,
+    reading, reference, spark, sparse, split, techniques, vectors,
 )
 
 JOBS = {
@@ -51,6 +53,8 @@ JOBS = {
     "vectors": (vectors, "joins of vectors beside SciPy, scikit-learn and FAISS"),
     "papers": (papers, "the papers' experiments on collections in their likeness, beside their figures"),
     "reading": (reading, "seconds of reading and preparing text records"),
+    "python": (package, "the Python package beside the command line, from a Polars column"),
+    "spark": (spark, "joins on a Spark cluster of this machine, beside MinHashLSH"),
 }
 
 

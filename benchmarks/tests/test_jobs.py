@@ -6,7 +6,7 @@ import unittest
 import run
 from harness.cells import Cell, parse_cells
 from harness.data import ReferenceCell, Shape
-from harness.jobs import expected, peers, reading, reference
+from harness.jobs import expected, package, peers, reading, reference, spark
 from harness.peers import PEERS, PeerOutcome
 from harness.simjoin import Outcome
 
@@ -44,6 +44,23 @@ class Peers(unittest.TestCase):
 
     def test_the_default_cells_are_distinct(self) -> None:
         self.assertEqual(len({one.key for one in peers.DEFAULT_CELLS}), len(peers.DEFAULT_CELLS))
+
+
+class Spark(unittest.TestCase):
+    def test_what_a_worker_says(self) -> None:
+        said = 'noise\n{"state": "ok", "seconds": 2.5, "pairs": 7, "distribution": "tiles", "tasks": 3}'
+        self.assertEqual(spark.parse(said, ""), spark.Run("ok", 2.5, 7, "", "tiles, 3"))
+        self.assertEqual(spark.parse("", "killed"), spark.Run("error", note="killed"))
+        self.assertEqual(spark.Run("timeout").shown(300), ">300")
+
+    def test_recall_and_gain(self) -> None:
+        exact = spark.Run("ok", 100.0, 200)
+        self.assertEqual(spark.recall(spark.Run("ok", 1.0, 150), exact), "75.0 %")
+        self.assertEqual(spark.recall(exact, exact), "100 %")
+        self.assertEqual(spark.recall(spark.Run("timeout"), exact), "–")
+        self.assertTrue(spark.gain(exact, spark.Run("ok", 55.0, 200)).endswith(": met"))
+        self.assertTrue(spark.gain(exact, spark.Run("ok", 90.0, 200)).endswith("NOT MET"))
+        self.assertIn("says nothing", spark.gain(spark.Run("ok", 5.0, 1), exact))
 
 
 class Expected(unittest.TestCase):
@@ -127,6 +144,14 @@ class Reading(unittest.TestCase):
     def test_reading_needs_both_phases(self) -> None:
         self.assertEqual(reading.reading_seconds(ok(1, read=1.0, prepare=2.0)), 3.0)
         self.assertIsNone(reading.reading_seconds(ok(1, read=1.0)))
+
+
+class Package(unittest.TestCase):
+    def test_overhead_is_what_comes_on_top(self) -> None:
+        more = package.overhead(package.Run(1.1), package.Run(1.0))
+        self.assertAlmostEqual(more or 0.0, 0.1)
+        self.assertIsNone(package.overhead(package.Run(note="pip failed"), package.Run(1.0)))
+        self.assertIsNone(package.overhead(None, package.Run(1.0)))
 
 
 class CommandLine(unittest.TestCase):

@@ -7,7 +7,7 @@ use crate::{Check, root};
 use serde_json::Value;
 use std::process::Command;
 
-const ORDER: [&str; 9] = [
+const ORDER: [&str; 11] = [
     "simjoin-core",
     "simjoin-kernels",
     "simjoin-io",
@@ -16,7 +16,9 @@ const ORDER: [&str; 9] = [
     "simjoin-cpu",
     "simjoin-gpu",
     "simjoin",
+    "simjoin-cluster",
     "simjoin-cli",
+    "simjoin-python",
 ];
 
 /// Crates beside the house, which nothing may depend on.

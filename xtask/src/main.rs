@@ -7,6 +7,7 @@
 mod gpu;
 mod layers;
 mod licences;
+mod python;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -28,6 +29,7 @@ cargo xtask COMMAND
   gpu-record         the record of the last run on a GPU is of these very sources
   gpu-kernels        every GPU kernel compiles (NVRTC is installed in target/nvrtc)
   fuzz-build         the fuzz targets build
+  python             the Python package: wheel, tests, examples, types, style (in target/python)
   benchmarks         the tests of the benchmark driver
   report             the page of --report in a real browser (Chromium is installed)
   expected           a quick subset of the published exact counts (--all for every one)
@@ -47,6 +49,7 @@ const STEPS: [Step; 13] = [
     ("unit", unit),
     ("docs", docs),
     ("fuzz-build", fuzz_build),
+    ("python", python::check),
     ("benchmarks", benchmarks),
     ("report", report),
     ("expected", expected),

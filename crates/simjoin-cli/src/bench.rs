@@ -13,11 +13,13 @@
 //! order every time, so that none always comes after the one that leaves the caches cold. The threads
 //! stand ready before the clock starts. Every run must find the same number of pairs.
 
-use crate::run::{Interrupt, pool};
+use crate::run::Interrupt;
 use crate::settings::{BenchSettings, Contestant};
 use rayon::ThreadPool;
 use serde_json::json;
-use simjoin::{Control, Error, Join, Predicate, Report, Result, RowPair, SetCollection, prepare};
+use simjoin::{
+    Control, Error, Join, Predicate, Report, Result, RowPair, SetCollection, pool, prepare,
+};
 use simjoin_io::read_sets;
 use std::hint::black_box;
 use std::io::{StdoutLock, Write};
@@ -171,7 +173,7 @@ impl<'a> Trial<'a> {
     fn estimates(&self, loaded: &Loaded) -> Result<(Option<f64>, Option<f64>)> {
         loaded.pool.install(|| {
             let steps = self.join.explain(&loaded.sets, None)?;
-            let seconds = crate::explain::seconds(&steps);
+            let seconds = simjoin::planned_seconds(&steps);
             let auto = self.contestant.technique == "auto";
             let pairs = || self.join.estimate_pairs(&loaded.sets, None);
             Ok((seconds, auto.then(pairs).flatten()))

@@ -7,12 +7,12 @@
 
 use crate::flags::IntersectFlags;
 use crate::progress::{BYTES, PARTS, watch};
-use crate::run::{Interrupt, pool, total_bytes};
+use crate::run::{Interrupt, total_bytes};
 use crate::settings::{cores, number_of_threads};
 use crate::stats::Seconds;
 use rayon::prelude::*;
 use serde_json::json;
-use simjoin::{Error, Intersect, IntersectReport, Result, ascending};
+use simjoin::{Error, Intersect, IntersectReport, Result, ascending, pool};
 use simjoin_io::{
     LinesWriter, NumberFormat, Numbers, Vocabulary, WholeFile, npy_header, read_numbers, read_words,
 };

@@ -2,14 +2,16 @@
 //!
 //! read → prepare → count → write, as a join goes.
 
-use crate::explain::{duration, grouped};
 use crate::flags::OverlapsFlags;
 use crate::progress::{BYTES, PARTS, watch};
-use crate::run::{Interrupt, pool, total_bytes, write_pairs};
+use crate::run::{Interrupt, total_bytes, write_pairs};
 use crate::settings::{bytes, cores, is_special, number_of_threads};
 use crate::stats::Seconds;
 use serde_json::json;
-use simjoin::{Engine, Error, Overlaps, OverlapsReport, Result, SetCollection, prepare};
+use simjoin::{
+    Engine, Error, Overlaps, OverlapsReport, Result, SetCollection, duration, grouped, pool,
+    prepare,
+};
 use simjoin_io::{Ids, OutputFormat, PairWriter, ReadOptions, Tokenizer, WholeFile, read_sets};
 use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};

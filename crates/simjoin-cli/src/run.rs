@@ -9,7 +9,7 @@ use crate::settings::{Answer, Settings};
 use crate::stats::{self, Seconds};
 use crate::trace;
 use simjoin::{
-    Control, Engine, Error, Glimpse, Join, Report, Result, RowPair, SetCollection, prepare,
+    Control, Engine, Error, Glimpse, Join, Report, Result, RowPair, SetCollection, pool, prepare,
 };
 use simjoin_io::{
     GroupWriter, Ids, PairWriter, ReadSets, TokenTexts, WholeFile, read_sets, read_sets_with_texts,
@@ -153,14 +153,6 @@ fn read(settings: &Settings, bytes: &AtomicU64) -> Result<(ReadSets, Option<Toke
 fn devices() -> Vec<String> {
     let found = simjoin::devices().unwrap_or_default();
     found.iter().map(|device| device.info.name.clone()).collect()
-}
-
-/// Threads to prepare and join on.
-pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(threads)
-        .build()
-        .map_err(|error| Error::Unavailable(format!("cannot start threads: {error}")))
 }
 
 /// What is joined, and how its rows are named.

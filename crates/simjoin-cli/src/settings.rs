@@ -315,18 +315,14 @@ fn predicate(flags: &PredicateFlags) -> Result<(Measure, &str)> {
     .ok_or_else(|| Error::Config("no threshold was given, such as --jaccard 0.8".into()))
 }
 
-const MAX_THREADS: usize = 1024;
-
 pub fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
+    simjoin::threads(None).unwrap_or(1)
 }
 
 pub fn number_of_threads(text: &str) -> Result<usize> {
-    text.parse().ok().filter(|n| (1..=MAX_THREADS).contains(n)).ok_or_else(|| {
-        Error::Config(format!(
-            "--threads {text:?} does not fit; expected a number from 1 to {MAX_THREADS}"
-        ))
-    })
+    // What is no number does not fit either.
+    simjoin::threads(Some(text.parse().unwrap_or(0)))
+        .map_err(|_| Error::Config(simjoin::threads_expected(&format!("{text:?}"))))
 }
 
 /// Compares two thresholds; each part is at most 10¹⁸, so the products fit.

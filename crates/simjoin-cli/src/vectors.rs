@@ -3,23 +3,21 @@
 //! read → prepare → join → write, each phase timed and shown. What is wrong with the options alone is found
 //! before a file is opened.
 
-use crate::explain::{duration, grouped};
 use crate::flags::VectorsFlags;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::report::{Keys, VectorsRun};
-use crate::run::{Interrupt, pool, write_pairs};
+use crate::run::{Interrupt, write_pairs};
 use crate::settings::{Answer, bytes, cores, is_special, number_of_threads};
 use crate::stats::Seconds;
 use serde_json::json;
 use simjoin::{
     Elements, Error, Glimpse, PreparedVectorJoin, Result, VectorCollection, VectorJoin,
-    VectorPredicate, VectorReport,
+    VectorPredicate, VectorReport, duration, grouped, pool,
 };
 use simjoin_io::{
     GroupWriter, Ids, OutputFormat, PairWriter, ReadVectors, VectorFormat, VectorOptions,
     WholeFile, read_vectors,
 };
-use std::fmt::Write as _;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -229,55 +227,9 @@ impl Sides {
 fn before(settings: &Settings, sides: &Sides, prepared: &PreparedVectorJoin<'_>) -> Option<f64> {
     let estimate = prepared.estimate_pairs();
     if settings.explain {
-        eprint!("{}", plan_text(settings, sides, prepared, estimate));
+        eprint!("{}", prepared.text(&settings.join, &sides.left, sides.right.as_ref(), estimate));
     }
     estimate
-}
-
-fn plan_text(
-    settings: &Settings,
-    sides: &Sides,
-    prepared: &PreparedVectorJoin<'_>,
-    estimate: Option<f64>,
-) -> String {
-    let plan = prepared.plan();
-    let mut text = String::new();
-    let rows = match &sides.right {
-        None => format!("{} vectors with themselves", grouped(sides.left.len() as u64)),
-        Some(right) => {
-            let (left, right) = (grouped(sides.left.len() as u64), grouped(right.len() as u64));
-            format!("{left} vectors with {right}")
-        }
-    };
-    let _ = writeln!(
-        text,
-        "join: {rows}, dimension {}, {}: {} pairs",
-        sides.left.dimension(),
-        settings.join.predicate(),
-        grouped(plan.compared as u64),
-    );
-    let mut considered = plan.considered.clone();
-    considered.sort_by(|a, b| {
-        let key = |seconds: Option<f64>| seconds.unwrap_or(f64::INFINITY);
-        key(a.1).total_cmp(&key(b.1))
-    });
-    for (name, seconds) in considered {
-        let seconds = seconds.map_or_else(|| "not possible".into(), duration);
-        let mark = if name == plan.technique { "  <- chosen" } else { "" };
-        let _ = writeln!(text, "  {name:<14} {seconds:>12}{mark}");
-    }
-    let _ = writeln!(text, "technique: {}: {}", plan.technique, plan.details);
-    let _ = writeln!(
-        text,
-        "expected: {} on {} {}",
-        estimate.map_or_else(
-            || "pairs not estimated by this technique".into(),
-            |pairs| format!("about {} pairs", grouped(pairs as u64))
-        ),
-        settings.threads,
-        if settings.threads == 1 { "thread" } else { "threads" },
-    );
-    text
 }
 
 fn count(prepared: &PreparedVectorJoin<'_>, interrupt: &Interrupt) -> Result<VectorReport> {

@@ -32,12 +32,21 @@ pub(crate) struct BlockSets {
     pub(crate) error: Option<Error>,
 }
 
+/// A hash of a number: neighbours fall far apart, in the high bits and in the low ones.
+#[inline]
+fn spread(bits: u64) -> u64 {
+    let product = bits.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    product ^ (product >> 32)
+}
+
 /// A worker's tables for one block after another.
 pub(crate) struct BlockBuilder {
     tokenizer: Tokenizer,
     multiset: bool,
     hasher: Hasher,
     table: HashTable<u32>,
+    /// Integers by their bits, with their local numbers: each is put into decimal once a block.
+    integers: HashTable<(u64, u32)>,
     /// By local number: the row it was last seen in (from 1), and how often there.
     stamps: Vec<u32>,
     counts: Vec<u32>,
@@ -54,6 +63,7 @@ impl BlockBuilder {
             multiset,
             hasher,
             table: HashTable::new(),
+            integers: HashTable::new(),
             stamps: Vec::new(),
             counts: Vec::new(),
             scratch: Scratch::default(),
@@ -86,17 +96,44 @@ impl BlockBuilder {
         self.scratch = scratch;
     }
 
+    /// Adds an integer to the current row: the token is its decimal text. All integers of a block are of one
+    /// type, by whose `bits` they are told apart.
+    #[inline]
+    pub(crate) fn integer<I: itoa::Integer + Copy>(&mut self, bits: u64, value: I) {
+        let hash = spread(bits);
+        let known = self.integers.find(hash, |&(other, _)| other == bits);
+        let number = match known {
+            Some(&(_, number)) => number,
+            None => {
+                let number = self.number(itoa::Buffer::new().format(value).as_bytes());
+                self.integers.insert_unique(hash, (bits, number), |&(bits, _)| spread(bits));
+                number
+            }
+        };
+        if self.is_repeated(number) {
+            self.repeated_token(itoa::Buffer::new().format(value).as_bytes(), number);
+        }
+    }
+
     /// Adds one token, as it is, to the current row.
     #[inline]
     pub(crate) fn token(&mut self, token: &[u8]) {
         let number = self.number(token);
-        let stamp = &mut self.stamps[number as usize];
-        if *stamp != self.row {
-            *stamp = self.row;
-            self.out.rows.push(number);
-        } else if self.multiset {
+        if self.is_repeated(number) {
             self.repeated_token(token, number);
         }
+    }
+
+    /// Adds a token to the current row, unless it is there already; says whether a repeated one counts.
+    #[inline]
+    fn is_repeated(&mut self, number: u32) -> bool {
+        let stamp = &mut self.stamps[number as usize];
+        if *stamp == self.row {
+            return self.multiset;
+        }
+        *stamp = self.row;
+        self.out.rows.push(number);
+        false
     }
 
     #[inline]
@@ -155,6 +192,7 @@ impl BlockBuilder {
     /// for the next block.
     pub(crate) fn finish(&mut self, error: Option<Error>) -> BlockSets {
         self.table.clear();
+        self.integers.clear();
         self.stamps.clear();
         self.counts.clear();
         self.row = 1;
@@ -204,6 +242,30 @@ mod tests {
         let (rows, universe) = rows(true, &["a b a a", "a a", "b b", "a", "a a a"]);
         assert_eq!(rows, [vec![0, 1, 2, 3], vec![0, 2], vec![1, 4], vec![0], vec![0, 2, 3]]);
         assert_eq!(universe, 5);
+    }
+
+    #[test]
+    fn integers_are_their_decimal_text() {
+        for multiset in [false, true] {
+            let mut texts = BlockBuilder::new(Tokenizer::Whitespace, multiset, Hasher::default());
+            let mut numbers = BlockBuilder::new(Tokenizer::Whitespace, multiset, Hasher::default());
+            // Two blocks, because nothing may be left of the first.
+            for block in [[5i64, -1, 5, 5, 0, i64::MIN, 7], [7, 7, -1, 1 << 40, 5, 5, 7]] {
+                for row in block.chunks(4) {
+                    for &number in row {
+                        texts.token(number.to_string().as_bytes());
+                        numbers.integer(number as u64, number);
+                    }
+                    texts.end_row();
+                    numbers.end_row();
+                }
+                let (text, number) = (texts.finish(None), numbers.finish(None));
+                assert_eq!((&text.rows, &text.ends), (&number.rows, &number.ends));
+                for at in 0..text.tokens.len() as u32 {
+                    assert_eq!(text.tokens.get(at), number.tokens.get(at));
+                }
+            }
+        }
     }
 
     #[test]

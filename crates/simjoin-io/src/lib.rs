@@ -5,6 +5,8 @@
 //! * [`read_vectors`] reads vectors (npy, fvecs, bvecs, CSV, TSV, Parquet, Arrow IPC).
 //! * [`PairWriter`] and [`GroupWriter`] write answers (TSV, CSV, JSONL, Parquet, Arrow IPC). A
 //!   file appears under its name only when it is complete.
+//! * [`collect_sets`] and [`collect_vectors`] take tables that are in memory already, [`PairBatches`] makes
+//!   such tables of answers.
 //! * [`read_numbers`] reads one large set of numbers: text, raw 32-bit integers or a NumPy array.
 //! * [`read_lines`], [`Vocabulary`] and [`LinesWriter`] are for tools that work line by line.
 //!
@@ -23,6 +25,7 @@ mod block;
 mod dictionary;
 mod format;
 mod ids;
+mod memory;
 mod numbers;
 mod pipeline;
 mod read;
@@ -35,9 +38,10 @@ mod writers;
 pub use dictionary::{TokenTexts, Vocabulary};
 pub use format::Format;
 pub use ids::Ids;
+pub use memory::{Batches, ElementSets, PairBatches};
 pub use numbers::{NumberFormat, Numbers, npy_header, read_numbers, read_words};
-pub use read::{ReadOptions, ReadSets, Table, read_sets, read_sets_with_texts};
+pub use read::{ReadOptions, ReadSets, Table, collect_sets, read_sets, read_sets_with_texts};
 pub use readers::lines::read_lines;
-pub use tokenize::Tokenizer;
-pub use vectors::{ReadVectors, VectorFormat, VectorOptions, read_vectors};
+pub use tokenize::{Scratch as TokenScratch, Tokenizer};
+pub use vectors::{ReadVectors, VectorFormat, VectorOptions, collect_vectors, read_vectors};
 pub use writers::{GroupWriter, LinesWriter, OutputFormat, PairWriter, WholeFile};

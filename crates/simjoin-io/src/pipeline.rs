@@ -48,6 +48,8 @@ pub(crate) struct Settings {
     pub(crate) tokenizer: Tokenizer,
     pub(crate) multiset: bool,
     pub(crate) with_ids: bool,
+    /// Whether an input without records, or with empty ones alone, is as good as any other.
+    pub(crate) may_be_empty: bool,
     pub(crate) threads: usize,
     pub(crate) hasher: Hasher,
 }
@@ -127,7 +129,7 @@ pub(crate) fn run(
                 let _ = permit_send.send(());
             }
         }
-        merge.finish()
+        merge.finish(settings.may_be_empty)
     })
 }
 
@@ -163,12 +165,12 @@ impl Merge<'_> {
         }
     }
 
-    fn finish(mut self) -> Result<Table> {
+    fn finish(mut self, may_be_empty: bool) -> Result<Table> {
         let rows = self.sets.rows();
-        if rows == 0 {
+        if rows == 0 && !may_be_empty {
             return Err(Error::input(self.name, "", "no records: the input is empty"));
         }
-        if self.sets.tokens.is_empty() {
+        if self.sets.tokens.is_empty() && !may_be_empty {
             return Err(Error::input(
                 self.name,
                 "",

@@ -6,6 +6,7 @@
 use crate::dictionary::{Dictionary, Hasher, TokenTexts};
 use crate::format::Format;
 use crate::ids::Ids;
+use crate::memory::Batches;
 use crate::pipeline::{self, BlockReader, Settings};
 use crate::readers::{Columns, columnar, csv, jsonl, lines};
 use crate::source::{self, display_name};
@@ -127,13 +128,7 @@ fn read_sets_cut(
     if let Tokenizer::Qgrams(0) = options.tokenizer {
         return Err(Error::Config("q-grams need a length of at least 1".into()));
     }
-    let settings = Settings {
-        tokenizer: options.tokenizer,
-        multiset: options.multiset,
-        with_ids: options.id.is_some(),
-        threads: options.threads,
-        hasher: Hasher::default(),
-    };
+    let settings = settings(options, options.id.is_some(), false);
     let mut dictionary = Dictionary::default();
     let mut read = |path: &str| {
         open(path, options, cut, bytes_read)
@@ -145,6 +140,49 @@ fn read_sets_cut(
     let left = read(left)?;
     let right = right.map(read).transpose()?;
     Ok((ReadSets { left, right, universe: dictionary.len() }, dictionary))
+}
+
+fn settings(options: &ReadOptions, with_ids: bool, may_be_empty: bool) -> Settings {
+    Settings {
+        tokenizer: options.tokenizer,
+        multiset: options.multiset,
+        with_ids,
+        may_be_empty,
+        threads: options.threads,
+        hasher: Hasher::default(),
+    }
+}
+
+/// Tokenizes one table in memory, or two into one numbering of tokens, as [`read_sets`] does with files.
+/// Columns are those of the tables, not of the options. A table without records is a collection without
+/// sets: nothing is in the answer, which is no error to those who hold tables.
+pub fn collect_sets(
+    left: Batches<'_>,
+    right: Option<Batches<'_>>,
+    options: &ReadOptions,
+) -> Result<ReadSets> {
+    let hasher = Hasher::default();
+    let mut dictionary = Dictionary::default();
+    let rows = Cut::for_tokenizer(options.tokenizer).rows;
+    let mut read = |table: Batches<'_>| {
+        let mut settings = settings(options, table.id.is_some(), true);
+        settings.hasher = hasher.clone();
+        let name = table.name.clone();
+        columnar::memory(table, records(options.tokenizer), rows)
+            .and_then(|reader| pipeline::run(Box::new(reader), &name, &settings, &mut dictionary))
+            .map_err(on_one_line)
+    };
+    let left = read(left)?;
+    let right = right.map(read).transpose()?;
+    Ok(ReadSets { left, right, universe: dictionary.len() })
+}
+
+/// What a column must hold for a tokenizer.
+fn records(tokenizer: Tokenizer) -> columnar::Kind {
+    match tokenizer {
+        Tokenizer::Whitespace => columnar::Kind::Tokens,
+        _ => columnar::Kind::Text,
+    }
 }
 
 /// Messages quote column names and ids, in which there may be newlines and other controls: those
@@ -173,10 +211,7 @@ fn open<'a>(
 ) -> Result<Box<dyn BlockReader + 'a>> {
     let format = options.format.unwrap_or_else(|| Format::of_path(path));
     let columns = Columns { column: options.column.clone(), id: options.id.clone() };
-    let records = match options.tokenizer {
-        Tokenizer::Whitespace => columnar::Kind::Tokens,
-        _ => columnar::Kind::Text,
-    };
+    let records = records(options.tokenizer);
     Ok(match format {
         Format::Lines => {
             for (option, given) in [("--column", &options.column), ("--id", &options.id)] {

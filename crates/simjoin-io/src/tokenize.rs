@@ -47,9 +47,17 @@ impl FromStr for Tokenizer {
     }
 }
 
+impl Tokenizer {
+    /// Calls `emit` with each token of the record, in order, repeated ones included.
+    #[inline]
+    pub fn for_each(self, record: &str, scratch: &mut Scratch, emit: impl FnMut(&[u8])) {
+        for_each_token(self, record, scratch, emit);
+    }
+}
+
 /// Buffers that are used again from record to record.
 #[derive(Default)]
-pub(crate) struct Scratch {
+pub struct Scratch {
     text: Vec<u8>,
     starts: Vec<usize>,
 }

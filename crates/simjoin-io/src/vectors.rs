@@ -6,6 +6,7 @@
 use crate::block::BlockIds;
 use crate::dictionary::{Hasher, Place};
 use crate::ids::{Ids, IdsBuilder};
+use crate::memory::Batches;
 use crate::read::on_one_line;
 use crate::readers::vectors::{self, VectorRows};
 use crate::readers::{Columns, columnar};
@@ -154,15 +155,28 @@ fn read(path: &str, options: &VectorOptions, bytes_read: &AtomicU64) -> Result<R
             Place::Row
         }
     };
-    let ids = match &options.id {
-        None => None,
-        Some(_) => {
-            let mut builder = IdsBuilder::new(name, place);
-            builder.append(&ids, &Hasher::default())?;
-            Some(builder.finish())
-        }
-    };
+    let ids = options.id.as_ref().map(|_| named(name, place, &ids)).transpose()?;
     Ok(ReadVectors { vectors: rows.finish(name)?, ids })
+}
+
+/// Takes the vectors of a table in memory, as [`read_vectors`] does with a file.
+pub fn collect_vectors(table: Batches<'_>) -> Result<ReadVectors> {
+    let (name, with_ids) = (table.name.clone(), table.id.is_some());
+    let take = || {
+        let mut reader = columnar::memory(table, columnar::Kind::Vectors, 8192)?;
+        let mut rows = VectorRows::default();
+        let mut ids = BlockIds { integers: true, ..BlockIds::default() };
+        while reader.next_vectors(&mut rows, &mut ids)? {}
+        let ids = with_ids.then(|| named(&name, Place::Row, &ids)).transpose()?;
+        Ok(ReadVectors { vectors: rows.finish(&name)?, ids })
+    };
+    take().map_err(on_one_line)
+}
+
+fn named(name: &str, place: Place, ids: &BlockIds) -> Result<Ids> {
+    let mut builder = IdsBuilder::new(name, place);
+    builder.append(ids, &Hasher::default())?;
+    Ok(builder.finish())
 }
 
 #[cfg(test)]

@@ -41,6 +41,7 @@
 mod count;
 mod device_overlaps;
 mod driver;
+mod explain;
 mod glimpse;
 mod groups;
 mod intersect;
@@ -53,11 +54,13 @@ mod rates;
 mod simulated;
 mod size;
 mod stage;
+mod threads;
 mod units;
 mod vectors;
 
 pub use device_overlaps::GPU_OVERLAP_TECHNIQUES;
 pub use driver::Control;
+pub use explain::{Explanation, duration, grouped, planned_seconds};
 pub use glimpse::{Glimpse, GlimpseBin, GlimpsePair};
 pub use intersect::{GPU_INTERSECT_TECHNIQUES, INTERSECT_TECHNIQUES, Intersect, IntersectReport};
 pub use join::{
@@ -74,4 +77,5 @@ pub use simjoin_gpu::{Device, DeviceInfo, devices};
 pub use simjoin_plan::Trace;
 pub use simulated::VARIABLE as SIMULATED_GPU;
 pub use size::bytes as parse_bytes;
+pub use threads::{pool, threads, threads_expected};
 pub use vectors::{PreparedVectorJoin, VECTOR_TECHNIQUES, VectorJoin, VectorPlan, VectorReport};

@@ -15,7 +15,6 @@ mod sample;
 mod shapes;
 mod timeline;
 
-use crate::explain::{Planned, grouped};
 use crate::settings::Answer;
 use crate::stats::Seconds;
 use sample::Sample;
@@ -23,8 +22,8 @@ pub use sample::{Kept, Keys};
 use serde::Serialize;
 use shapes::{Bar, Frequencies, Groups};
 use simjoin::{
-    Elements, Engine, Glimpse, Report, SetCollection, StepReport, VectorCollection, VectorMeasure,
-    VectorPlan, VectorPredicate, VectorReport,
+    Elements, Engine, Explanation, Glimpse, Report, SetCollection, StepReport, VectorCollection,
+    VectorMeasure, VectorPlan, VectorPredicate, VectorReport, grouped,
 };
 use simjoin_io::Tokenizer;
 use std::collections::BTreeMap;
@@ -282,7 +281,7 @@ pub struct SetsRun<'a> {
     pub right: Option<&'a SetCollection>,
     pub kept: &'a Kept,
     pub keys: Keys<'a>,
-    pub planned: &'a Planned,
+    pub planned: &'a Explanation,
     pub report: &'a Report,
     pub glimpse: &'a Glimpse,
     pub seconds: &'a Seconds,
@@ -585,7 +584,7 @@ fn label(name: &str, variant: &str) -> String {
     if variant.is_empty() { name.into() } else { format!("{name}, {variant}") }
 }
 
-fn plan(planned: &Planned, report: &Report) -> Plan {
+fn plan(planned: &Explanation, report: &Report) -> Plan {
     let parts = planned.steps.iter().take(PARTS).map(|step| {
         let mut considered: Vec<Considered> = step
             .considered

@@ -10,6 +10,7 @@ use super::vectors::VectorRows;
 use super::{Columns, ipc_check};
 use crate::block::{BlockBuilder, BlockIds};
 use crate::dictionary::Place;
+use crate::memory::{Batches, Element};
 use crate::pipeline::{Block, BlockReader};
 use crate::source::{Seekable, display_name, open_seekable};
 use arrow_array::cast::AsArray;
@@ -44,13 +45,17 @@ pub(crate) enum Kind {
     Tokens,
     /// Lists of floating-point numbers.
     Vectors,
+    /// Strings or integers.
+    Elements,
 }
 
 impl Kind {
     fn fits(self, kind: &DataType) -> bool {
         match self {
-            Kind::Text => is_text(kind),
-            Kind::Tokens => is_text(kind) || is_list(kind),
+            // A column of nulls has rows that are refused, or none.
+            Kind::Text => is_text(kind) || kind.is_null(),
+            Kind::Tokens => is_text(kind) || is_list(kind) || kind.is_null(),
+            Kind::Elements => is_text(kind) || kind.is_integer() || kind.is_null(),
             Kind::Vectors => match kind {
                 DataType::List(element)
                 | DataType::LargeList(element)
@@ -66,6 +71,7 @@ impl Kind {
         match self {
             Kind::Text => "strings",
             Kind::Tokens => "strings, or lists of strings or integers",
+            Kind::Elements => "strings or integers",
             Kind::Vectors => "lists of 32-bit or 64-bit floating-point numbers",
         }
     }
@@ -127,6 +133,9 @@ thread_local! {
 
 fn corrupt(name: &str, format: &str, reason: &str) -> Error {
     let reason = reason.split_whitespace().collect::<Vec<_>>().join(" ");
+    if format == MEMORY {
+        return Error::input(name, "", reason);
+    }
     Error::input(name, "", format!("corrupt or truncated {format} file: {reason}"))
 }
 
@@ -191,10 +200,24 @@ fn is_list(kind: &DataType) -> bool {
         DataType::List(element)
         | DataType::LargeList(element)
         | DataType::FixedSizeList(element, _) => {
-            is_text(element.data_type()) || element.data_type().is_integer()
+            let element = element.data_type();
+            is_text(element) || element.is_integer() || element.is_null()
         }
         _ => false,
     }
+}
+
+/// The format of what is in memory, in no file.
+const MEMORY: &str = "memory";
+
+/// Takes a table in memory.
+pub(crate) fn memory(table: Batches<'_>, records: Kind, block_rows: usize) -> Result<Reader<'_>> {
+    let columns = Columns { column: table.column, id: table.id };
+    let (wanted, projection) = choose(&table.name, MEMORY, &table.schema, &columns, records)?;
+    let batches = table.batches.map(move |batch| {
+        batch.and_then(|batch| batch.project(&projection).map_err(|error| error.to_string()))
+    });
+    Ok(Reader::new(Box::new(batches), wanted, block_rows, None))
 }
 
 /// Opens a Parquet file.
@@ -437,6 +460,16 @@ impl Reader<'_> {
         Ok(Some(block))
     }
 
+    /// Hands on the next elements of a single set; false at the end.
+    pub(crate) fn next_elements(
+        &mut self,
+        take: &mut dyn FnMut(Element<'_>) -> Result<()>,
+    ) -> Result<bool> {
+        let Some(block) = self.next_rows()? else { return Ok(false) };
+        block.elements(take)?;
+        Ok(true)
+    }
+
     /// Adds the next vectors, and ids where they are wanted; false at the end.
     pub(crate) fn next_vectors(
         &mut self,
@@ -466,6 +499,27 @@ struct ColumnBlock {
 }
 
 impl ColumnBlock {
+    fn elements(&self, take: &mut dyn FnMut(Element<'_>) -> Result<()>) -> Result<()> {
+        let wanted = &self.wanted;
+        let (column, name) = (self.batch.column(wanted.column.0), &wanted.column.1);
+        let nulls = column.logical_nulls();
+        let values =
+            Values::of(column).ok_or_else(|| wanted.corrupt("a column changes its type"))?;
+        let mut digits = itoa::Buffer::new();
+        for row in 0..self.batch.num_rows() {
+            if is_null(nulls.as_ref(), row) {
+                let message = format!("null in column `{name}`; a string or integer was expected");
+                return Err(wanted.error(self.first_row + row as u64, message));
+            }
+            take(match &values {
+                Values::Signed { values, .. } => Element::Signed(values[row]),
+                Values::Unsigned { values, .. } => Element::Unsigned(values[row]),
+                text => Element::Text(text.get(row, &mut digits)),
+            })?;
+        }
+        Ok(())
+    }
+
     fn vectors(&self, rows: &mut VectorRows, ids: &mut BlockIds) -> Result<()> {
         let wanted = &self.wanted;
         let (column, name) = (self.batch.column(wanted.column.0), &wanted.column.1);
@@ -565,7 +619,7 @@ impl Block for ColumnBlock {
                 Records::Text(values) => builder.record(values.get(row, &mut digits)),
                 Records::Lists { ends, values, nulls } => {
                     for element in ends[row]..ends[row + 1] {
-                        if is_null(nulls.as_ref(), element) {
+                        if is_null(nulls.as_ref(), element - ends[0]) {
                             let at = element - ends[row];
                             let message = format!(
                                 "element {at} of the list in column `{name}` is null; \
@@ -573,7 +627,17 @@ impl Block for ColumnBlock {
                             );
                             return Err(wanted.error(place, message));
                         }
-                        builder.token(values.get(element, &mut digits).as_bytes());
+                        match values {
+                            Values::Signed { start, values } => {
+                                let value = values[element - start];
+                                builder.integer(value as u64, value);
+                            }
+                            Values::Unsigned { start, values } => {
+                                let value = values[element - start];
+                                builder.integer(value, value);
+                            }
+                            text => builder.token(text.get(element, &mut digits).as_bytes()),
+                        }
                     }
                 }
             }
@@ -598,7 +662,7 @@ fn is_null(nulls: Option<&NullBuffer>, at: usize) -> bool {
 /// A record column of a block.
 enum Records<'a> {
     Text(Values<'a>),
-    /// Row `r` holds the elements `ends[r]..ends[r + 1]`.
+    /// Row `r` holds the elements `ends[r]..ends[r + 1]`; nulls are those from `ends[0]` on.
     Lists {
         ends: Vec<usize>,
         values: Values<'a>,
@@ -613,7 +677,8 @@ impl<'a> Records<'a> {
         };
         // A slice of a batch shares all elements of the batch; only its own are looked at.
         let (first, last) = (*ends.first()?, *ends.last()?);
-        let nulls = elements.logical_nulls();
+        let nulls = (first <= last && last <= elements.len())
+            .then(|| elements.slice(first, last - first).logical_nulls())?;
         let values = Values::of_range(elements, first, last)?;
         Some(Records::Lists { ends, values, nulls })
     }
@@ -624,9 +689,21 @@ enum Values<'a> {
     Utf8(&'a StringArray),
     LargeUtf8(&'a LargeStringArray),
     Utf8View(&'a StringViewArray),
-    Dictionary { start: usize, keys: Vec<usize>, values: Box<Values<'a>> },
-    Signed { start: usize, values: Vec<i64> },
-    Unsigned { start: usize, values: Vec<u64> },
+    Dictionary {
+        start: usize,
+        keys: Vec<usize>,
+        values: Box<Values<'a>>,
+    },
+    Signed {
+        start: usize,
+        values: Vec<i64>,
+    },
+    Unsigned {
+        start: usize,
+        values: Vec<u64>,
+    },
+    /// Nulls alone, which nobody asks for.
+    Nulls,
 }
 
 impl<'a> Values<'a> {
@@ -659,6 +736,7 @@ impl<'a> Values<'a> {
             })
         }
         match column.data_type() {
+            DataType::Null => Some(Values::Nulls),
             DataType::Utf8 => Some(Values::Utf8(column.as_string())),
             DataType::LargeUtf8 => Some(Values::LargeUtf8(column.as_string())),
             DataType::Utf8View => Some(Values::Utf8View(column.as_string_view())),
@@ -703,6 +781,7 @@ impl<'a> Values<'a> {
             Values::Dictionary { start, keys, values } => values.get(keys[at - start], digits),
             Values::Signed { start, values } => digits.format(values[at - start]),
             Values::Unsigned { start, values } => digits.format(values[at - start]),
+            Values::Nulls => "",
         }
     }
 }

@@ -64,19 +64,7 @@ impl<'a> ColumnWriter<'a> {
         format: OutputFormat,
         layout: Layout<'a>,
     ) -> io::Result<Self> {
-        let mut fields: Vec<Field> = Vec::new();
-        for key in &layout.keys {
-            let kind = if key.is_integers() { DataType::Int64 } else { DataType::Utf8 };
-            fields.push(Field::new(key.name, kind, false));
-        }
-        for &name in layout.measures.names() {
-            let kind = if name == "overlap" { DataType::Int64 } else { DataType::Float64 };
-            fields.push(Field::new(name, kind, false));
-        }
-        if layout.inputs {
-            fields.push(Field::new("left_input", DataType::Utf8, false));
-        }
-        let schema = Arc::new(Schema::new(fields));
+        let schema = layout.schema();
         let format = match format {
             OutputFormat::Parquet => {
                 let properties = properties(&schema)?;
@@ -104,24 +92,7 @@ impl<'a> ColumnWriter<'a> {
     }
 
     fn write_batch(&mut self) -> io::Result<()> {
-        let rows = &self.rows;
-        let mut columns: Vec<ArrayRef> = vec![
-            key_column(&self.layout.keys[0], rows.iter().map(|row| (row.left_input, row.left)))?,
-            key_column(&self.layout.keys[1], rows.iter().map(|row| (Side::Right, row.right)))?,
-        ];
-        if self.layout.measures.overlap() {
-            let overlaps = rows.iter().map(|row| i64::from(row.overlap));
-            columns.push(Arc::new(Int64Array::from_iter_values(overlaps)));
-        }
-        if self.layout.measures.score() {
-            let similarities = rows.iter().map(|row| row.similarity);
-            columns.push(Arc::new(Float64Array::from_iter_values(similarities)));
-        }
-        if self.layout.inputs {
-            let inputs = rows.iter().map(|row| row.left_input.name());
-            columns.push(Arc::new(StringArray::from_iter_values(inputs)));
-        }
-        let batch = RecordBatch::try_new(self.schema.clone(), columns).map_err(arrow_error)?;
+        let batch = self.layout.batch(&self.schema, &self.rows)?;
         self.rows.clear();
         match &mut self.format {
             Format::Parquet(writer, _) => writer.write(&batch).map_err(parquet_error),
@@ -148,6 +119,46 @@ impl<'a> ColumnWriter<'a> {
                 buffered.into_inner().map_err(io::IntoInnerError::into_error)
             }
         }
+    }
+}
+
+impl Layout<'_> {
+    /// The columns, none of them with nulls.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        let mut fields: Vec<Field> = Vec::new();
+        for key in &self.keys {
+            let kind = if key.is_integers() { DataType::Int64 } else { DataType::Utf8 };
+            fields.push(Field::new(key.name, kind, false));
+        }
+        for &name in self.measures.names() {
+            let kind = if name == "overlap" { DataType::Int64 } else { DataType::Float64 };
+            fields.push(Field::new(name, kind, false));
+        }
+        if self.inputs {
+            fields.push(Field::new("left_input", DataType::Utf8, false));
+        }
+        Arc::new(Schema::new(fields))
+    }
+
+    /// Some rows as columns of this schema.
+    pub(crate) fn batch(&self, schema: &SchemaRef, rows: &[RowPair]) -> io::Result<RecordBatch> {
+        let mut columns: Vec<ArrayRef> = vec![
+            key_column(&self.keys[0], rows.iter().map(|row| (row.left_input, row.left)))?,
+            key_column(&self.keys[1], rows.iter().map(|row| (Side::Right, row.right)))?,
+        ];
+        if self.measures.overlap() {
+            let overlaps = rows.iter().map(|row| i64::from(row.overlap));
+            columns.push(Arc::new(Int64Array::from_iter_values(overlaps)));
+        }
+        if self.measures.score() {
+            let similarities = rows.iter().map(|row| row.similarity);
+            columns.push(Arc::new(Float64Array::from_iter_values(similarities)));
+        }
+        if self.inputs {
+            let inputs = rows.iter().map(|row| row.left_input.name());
+            columns.push(Arc::new(StringArray::from_iter_values(inputs)));
+        }
+        RecordBatch::try_new(schema.clone(), columns).map_err(arrow_error)
     }
 }
 

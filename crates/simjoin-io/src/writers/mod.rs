@@ -152,6 +152,29 @@ pub(crate) struct Layout<'a> {
     inputs: bool,
 }
 
+impl<'a> Layout<'a> {
+    /// Two rows, and what is said about them.
+    pub(crate) fn pairs(measures: Measures, left: Option<&'a Ids>, right: Option<&'a Ids>) -> Self {
+        let keys = [Key::new("left", left), Key::new("right", right)];
+        Layout { keys, measures, inputs: false }
+    }
+
+    /// The same where the left row may be of either input. Either both inputs have ids or neither.
+    pub(crate) fn with_itself(left: Option<&'a Ids>, right: Option<&'a Ids>) -> Result<Self> {
+        if left.is_some() != right.is_some() {
+            return Err(Error::Config("one input has ids and the other has none".into()));
+        }
+        let keys = [Key { name: "left", ids: [left, right] }, Key::new("right", right)];
+        Ok(Layout { keys, measures: Measures::Sets, inputs: true })
+    }
+
+    /// A row and its group.
+    pub(crate) fn groups(ids: Option<&'a Ids>) -> Self {
+        let keys = [Key::new("row", ids), Key::new("group", ids)];
+        Layout { keys, measures: Measures::None, inputs: false }
+    }
+}
+
 /// What is said about a pair, beside its rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Measures {
@@ -221,9 +244,7 @@ impl<'a> PairWriter<'a> {
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<Self> {
-        let keys = [Key::new("left", left), Key::new("right", right)];
-        let layout = Layout { keys, measures: Measures::Sets, inputs: false };
-        Ok(PairWriter(RowWriter::create(path, layout)?))
+        Ok(PairWriter(RowWriter::create(path, Layout::pairs(Measures::Sets, left, right))?))
     }
 
     /// Starts an output of pairs of vectors with their distances, which are what
@@ -233,9 +254,7 @@ impl<'a> PairWriter<'a> {
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<Self> {
-        let keys = [Key::new("left", left), Key::new("right", right)];
-        let layout = Layout { keys, measures: Measures::Distance, inputs: false };
-        Ok(PairWriter(RowWriter::create(path, layout)?))
+        Ok(PairWriter(RowWriter::create(path, Layout::pairs(Measures::Distance, left, right))?))
     }
 
     /// Starts an output of pairs between two inputs and pairs within the right one, as
@@ -245,12 +264,7 @@ impl<'a> PairWriter<'a> {
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<Self> {
-        if left.is_some() != right.is_some() {
-            return Err(Error::Config("one input has ids and the other has none".into()));
-        }
-        let keys = [Key { name: "left", ids: [left, right] }, Key::new("right", right)];
-        let layout = Layout { keys, measures: Measures::Sets, inputs: true };
-        Ok(PairWriter(RowWriter::create(path, layout)?))
+        Ok(PairWriter(RowWriter::create(path, Layout::with_itself(left, right)?)?))
     }
 
     /// Starts an output of overlaps without a similarity, as [`create`](Self::create) does.
@@ -259,9 +273,7 @@ impl<'a> PairWriter<'a> {
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<Self> {
-        let keys = [Key::new("left", left), Key::new("right", right)];
-        let layout = Layout { keys, measures: Measures::Overlap, inputs: false };
-        Ok(PairWriter(RowWriter::create(path, layout)?))
+        Ok(PairWriter(RowWriter::create(path, Layout::pairs(Measures::Overlap, left, right))?))
     }
 
     /// Adds rows.
@@ -285,9 +297,11 @@ pub struct GroupWriter<'a> {
 impl<'a> GroupWriter<'a> {
     /// Starts an output, as [`PairWriter::create`] does.
     pub fn create(path: Option<&str>, ids: Option<&'a Ids>) -> Result<Self> {
-        let keys = [Key::new("row", ids), Key::new("group", ids)];
-        let layout = Layout { keys, measures: Measures::None, inputs: false };
-        Ok(GroupWriter { rows: RowWriter::create(path, layout)?, next: 0, buffer: Vec::new() })
+        Ok(GroupWriter {
+            rows: RowWriter::create(path, Layout::groups(ids))?,
+            next: 0,
+            buffer: Vec::new(),
+        })
     }
 
     /// Adds the next rows, each with the smallest row of its group.

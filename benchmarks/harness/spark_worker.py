@@ -1,0 +1,88 @@
+"""Joins on a standalone Spark cluster of this machine; run by the job ``spark`` in an environment of its own.
+
+    python -I spark_worker.py '{"workers": 2, "path": …, "records": 5000, "words": true, "tool": "minhash", …}'
+
+The last line on standard output is a JSON object with the state, the seconds and the number of pairs.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from typing import Any
+
+import simjoin.spark as ss
+from pyspark.sql import DataFrame, functions as f
+from simjoin.spark._standalone import Standalone, Worker
+
+
+def tokens(frame: DataFrame, words: bool) -> DataFrame:
+    """Rows with a number and an array of tokens, the same for every tool."""
+    text = f.lower("value") if words else f.col("value")
+    pattern = "[^\\p{L}\\p{N}]+" if words else " "
+    cut = f.array_distinct(f.filter(f.split(text, pattern), lambda token: token != ""))
+    return frame.select(cut.alias("tokens")).where(f.size("tokens") > 0)
+
+
+def by_simjoin(frame: DataFrame, told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """All pairs by simjoin."""
+    plan = ss.plan(frame, column="tokens", id="id", jaccard=told["jaccard"])
+    pairs = plan.join().agg(f.count("*"), f.sum("left"), f.sum("similarity")).collect()[0][0]
+    layout = plan.layout
+    return pairs, {"distribution": layout.distribution, "tasks": len(layout.tasks), "bytes": layout.bytes}
+
+
+def by_minhash(frame: DataFrame, told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """The pairs that MinHashLSH finds. Its distance is below the threshold, so this is a little above."""
+    from pyspark.ml.feature import CountVectorizer, MinHashLSH
+
+    counts = CountVectorizer(inputCol="tokens", outputCol="features", binary=True, vocabSize=1 << 22)
+    vectors = counts.fit(frame).transform(frame).select("id", "features").cache()
+    lsh = MinHashLSH(
+        inputCol="features", outputCol="hashes", numHashTables=told["tables"], seed=1
+    )
+    model = lsh.fit(vectors)
+    distance = 1 - float(told["jaccard"]) + 1e-9
+    found = model.approxSimilarityJoin(vectors, vectors, distance, distCol="distance")
+    return found.where("datasetA.id < datasetB.id").count(), {}
+
+
+def run(told: dict[str, Any]) -> dict[str, Any]:
+    """One join on a cluster that is started for it."""
+    with Standalone([Worker(cores=1, memory=4096)] * told["workers"]) as cluster:
+        spark = cluster.session({"spark.executor.memory": "3g", "spark.driver.memory": "2g"})
+        lines = spark.read.text(told["path"])
+        if told["records"]:
+            lines = lines.limit(told["records"])
+        frame = tokens(lines, told["words"]).withColumn("id", f.monotonically_increasing_id())
+        # In memory, and the workers awake, before the clock starts.
+        frame = frame.repartition(2 * told["workers"], "id").cache()
+        frame.count()
+        ss.self_join(frame.limit(100), column="tokens", id="id", jaccard=0.9).count()
+        late = threading.Event()
+
+        def stop() -> None:
+            late.set()
+            spark.sparkContext.cancelAllJobs()
+
+        timer = threading.Timer(told["limit"], stop)
+        timer.start()
+        tool = {"simjoin": by_simjoin, "minhash": by_minhash}[told["tool"]]
+        begin = time.monotonic()
+        try:
+            pairs, more = tool(frame, told)
+            seconds = time.monotonic() - begin
+            return {"state": "ok", "seconds": seconds, "pairs": pairs, **more}
+        except Exception as error:  # noqa: BLE001
+            lines_of = str(error).strip().splitlines()
+            note = lines_of[0] if lines_of else type(error).__name__
+            return {"state": "timeout" if late.is_set() else "error", "note": note[:200]}
+        finally:
+            timer.cancel()
+            spark.stop()
+
+
+if __name__ == "__main__":
+    print(json.dumps(run(json.loads(sys.argv[1]))), flush=True)

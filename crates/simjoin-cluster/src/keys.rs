@@ -1,0 +1,59 @@
+//! By which number is a token known before all tokens have been counted?
+//!
+//! By a hash of its bytes, the same on every machine. That no two different tokens of the input have
+//! the same one is not hoped for but checked: counting is by key *and* token, so two tokens with one
+//! key show, and another seed is tried. From then on 8 bytes stand for a token of any length.
+
+use simjoin_core::{Error, Result};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The most bits that a key may have: the topmost bit tells tokens of the table from others.
+pub const MAX_BITS: u32 = 63;
+
+/// A function from tokens to keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keys {
+    seed: u64,
+    bits: u32,
+}
+
+impl Keys {
+    /// Keys of so many bits, from 1 to 63. Fewer than 63 are for tests, where keys are to collide.
+    pub fn new(seed: u64, bits: u32) -> Result<Self> {
+        if !(1..=MAX_BITS).contains(&bits) {
+            return Err(Error::Config(format!("keys of {bits} bits; expected 1 to {MAX_BITS}")));
+        }
+        Ok(Keys { seed, bits })
+    }
+
+    /// The key of a token.
+    #[inline]
+    pub fn key(&self, token: &[u8]) -> u64 {
+        xxh3_64_with_seed(token, self.seed) >> (64 - self.bits)
+    }
+}
+
+/// A number that looks as if it had nothing to do with this one.
+#[inline]
+pub(crate) fn mix(number: u64) -> u64 {
+    let mixed = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_are_the_same_everywhere_and_fit_their_bits() {
+        let keys = Keys::new(7, 63).unwrap();
+        // Written down, so that two versions of the program on one cluster would show.
+        assert_eq!(keys.key(b"similarity"), 3_833_921_600_768_370_748);
+        assert!(keys.key(b"") <= u64::MAX >> 1);
+        assert_ne!(keys.key(b"a"), Keys::new(8, 63).unwrap().key(b"a"));
+        let few = Keys::new(7, 3).unwrap();
+        assert!((0..100u32).all(|n| few.key(&n.to_le_bytes()) < 8));
+        assert!(Keys::new(0, 0).is_err() && Keys::new(0, 64).is_err());
+    }
+}

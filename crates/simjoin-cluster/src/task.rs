@@ -1,0 +1,340 @@
+//! What does a machine do with the records that were sent to one task?
+//!
+//! It joins them, by the engine and all its techniques, and keeps the pairs that the task owns.
+//!
+//! # Flow
+//!
+//! ```text
+//! blocks ─► distinct tokens renumbered ─► SetCollection(s) ─► Join ─► pairs ─┬─ owned ─► Arrow batches
+//!                                                                            └─ another task's: dropped
+//! ```
+//!
+//! A pair is owned if its first common token, in the global order, belongs to the task's group. It is
+//! looked for in the prefixes of both sets, a few tokens each. Where all tokens are of one group,
+//! every pair is owned and nothing is looked for.
+//!
+//! # Memory
+//!
+//! 4 bytes a token and what a collection takes; where ownership matters, 4 more bytes a token.
+//! Pairs are handed on in batches as they are found.
+
+use crate::block::{self, Id};
+use crate::layout::{Layout, Side};
+use crate::order::Place;
+use arrow_array::builder::StringBuilder;
+use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use simjoin::{Control, Engine, Join, RowPair, prepare};
+use simjoin_core::{Error, RawSets, Result};
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// How a task's join is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The engine.
+    pub engine: Engine,
+    /// The technique, or `auto`.
+    pub technique: String,
+    /// Threads; at least 1.
+    pub threads: usize,
+    /// Bytes that the join may take beside the records.
+    pub memory: Option<u64>,
+}
+
+/// The ids of the records of one side.
+enum Names {
+    Rows,
+    Integers(Vec<i64>),
+    Texts { text: String, ends: Vec<usize> },
+}
+
+/// The records of one side.
+struct Half {
+    rows: Vec<u64>,
+    names: Option<Names>,
+    sets: RawSets,
+}
+
+impl Half {
+    fn new() -> Self {
+        Half { rows: Vec::new(), names: None, sets: RawSets::default() }
+    }
+
+    fn name(&mut self, id: Id<'_>) -> Result<()> {
+        let names = self.names.get_or_insert_with(|| match id {
+            Id::Row => Names::Rows,
+            Id::Integer(_) => Names::Integers(Vec::new()),
+            Id::Text(_) => Names::Texts { text: String::new(), ends: Vec::new() },
+        });
+        match (names, id) {
+            (Names::Rows, Id::Row) => {}
+            (Names::Integers(all), Id::Integer(id)) => all.push(id),
+            (Names::Texts { text, ends }, Id::Text(id)) => {
+                text.push_str(id);
+                ends.push(text.len());
+            }
+            _ => return Err(Error::Internal("ids of two kinds in one task".into())),
+        }
+        Ok(())
+    }
+}
+
+/// The ids of some records, as a column.
+fn column<'a>(of: impl ExactSizeIterator<Item = (&'a Half, u32)> + Clone) -> ArrayRef {
+    let texts =
+        of.clone().next().is_some_and(|(half, _)| matches!(half.names, Some(Names::Texts { .. })));
+    if texts {
+        let mut builder = StringBuilder::with_capacity(of.len(), 16 * of.len());
+        for (half, at) in of {
+            let at = at as usize;
+            if let Some(Names::Texts { text, ends }) = &half.names {
+                let start = if at == 0 { 0 } else { ends[at - 1] };
+                builder.append_value(&text[start..ends[at]]);
+            }
+        }
+        return Arc::new(builder.finish());
+    }
+    Arc::new(Int64Array::from_iter_values(of.map(|(half, at)| match &half.names {
+        Some(Names::Integers(ids)) => ids[at as usize],
+        _ => i64::try_from(half.rows[at as usize]).unwrap_or(i64::MAX),
+    })))
+}
+
+/// The records that were sent to a task.
+pub struct Task {
+    layout: Arc<Layout>,
+    task: u32,
+    halves: [Half; 2],
+    numbers: HashMap<Place, u32, foldhash::fast::FixedState>,
+    /// The place of each token that has one; lonely tokens have numbers from `u32::MAX` down.
+    places: Vec<Place>,
+    lonely: u32,
+    scratch: Vec<Place>,
+}
+
+impl Task {
+    /// The task at this place among those for CPUs or for GPUs.
+    pub fn new(layout: Arc<Layout>, place: u32, gpu: bool) -> Result<Self> {
+        let task = layout.tasks_for(gpu).nth(place as usize).ok_or_else(|| {
+            Error::Internal(format!("there is no task at place {place} of the layout"))
+        })?;
+        Ok(Task {
+            layout,
+            task,
+            halves: [Half::new(), Half::new()],
+            numbers: HashMap::default(),
+            places: Vec::new(),
+            lonely: 0,
+            scratch: Vec::new(),
+        })
+    }
+
+    /// Takes a block of records.
+    pub fn add(&mut self, bytes: &[u8]) -> Result<()> {
+        let Task { halves, numbers, places, lonely, scratch, .. } = self;
+        let full = || Error::Config("a task has too many tokens; use more tasks".into());
+        block::read(bytes, scratch, |side, record| {
+            let half = &mut halves[usize::from(side == Side::Right)];
+            half.rows.push(record.row);
+            half.name(record.id)?;
+            for &place in record.places {
+                let next = places.len() as u32;
+                let number = *numbers.entry(place).or_insert(next);
+                if number == next {
+                    places.push(place);
+                }
+                half.sets.tokens.push(number);
+            }
+            *lonely = lonely.checked_add(record.lonely).ok_or_else(full)?;
+            if places.len() as u64 + u64::from(*lonely) > u64::from(u32::MAX / 2) {
+                return Err(full());
+            }
+            // Lonely tokens get their numbers last: counted from above until all others are known.
+            half.sets.tokens.extend((0..record.lonely).map(|at| u32::MAX - (*lonely - 1 - at)));
+            half.sets.offsets.push(half.sets.tokens.len());
+            Ok(())
+        })
+    }
+
+    /// Records that have arrived, on the left and on the right.
+    pub fn records(&self) -> (usize, usize) {
+        (self.halves[0].rows.len(), self.halves[1].rows.len())
+    }
+
+    /// The columns of the answer.
+    pub fn schema(&self) -> SchemaRef {
+        let spec = self.layout.tasks()[self.task as usize];
+        let alone = self.layout.is_self_join() && spec.left == spec.right;
+        let kind = |half: &Half| match half.names {
+            Some(Names::Texts { .. }) => DataType::Utf8,
+            _ => DataType::Int64,
+        };
+        let [left, right] = &self.halves;
+        pairs_schema(kind(left), kind(if alone { left } else { right }))
+    }
+
+    /// Joins, and hands the pairs that the task owns to `take` in batches of the columns `left`,
+    /// `right`, `overlap` and `similarity`. `take` may answer `Break` to end the join early.
+    pub fn run(
+        mut self,
+        options: &Options,
+        control: &Control,
+        take: impl FnMut(RecordBatch) -> ControlFlow<()> + Send,
+    ) -> Result<()> {
+        let spec = self.layout.tasks()[self.task as usize];
+        let alone = self.layout.is_self_join() && spec.left == spec.right;
+        let empty = |half: &Half| half.rows.is_empty();
+        if empty(&self.halves[0]) || (!alone && empty(&self.halves[1])) {
+            return Ok(());
+        }
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(options.threads.max(1))
+            .build()
+            .map_err(|error| Error::Internal(format!("threads: {error}")))?;
+        self.renumber();
+        let owns = (!self.layout.has_one_group()).then(|| self.owned(spec.group));
+        let [left, right] = &mut self.halves;
+        // Ownership needs the tokens in the global order, which a collection does not keep.
+        let copies = owns.as_ref().map(|_| [left.sets.clone(), right.sets.clone()]);
+        let universe = self.places.len() + self.lonely as usize;
+        let sets = std::mem::take(&mut left.sets);
+        let other = (!alone).then(|| std::mem::take(&mut right.sets));
+        let join = Join::new(self.layout.predicate())
+            .engine(options.engine)
+            .technique(&options.technique)
+            .memory(options.memory.unwrap_or(u64::MAX));
+        let output = Output {
+            left,
+            right: if alone { left } else { right },
+            swap: self.layout.is_self_join(),
+            alone,
+            owns: owns.zip(copies),
+        };
+        pool.install(|| {
+            let (sets, other) = prepare(sets, other, universe)?;
+            let mut output = Sink { output, take, failure: None };
+            let result = join.pairs(&sets, other.as_ref(), control, |pairs| output.push(pairs));
+            match output.failure {
+                Some(failure) => Err(failure),
+                None => result.map(drop),
+            }
+        })
+    }
+
+    /// Numbers tokens by the global order, so that the order of numbers is that of places; lonely ones
+    /// follow.
+    fn renumber(&mut self) {
+        let mut order: Vec<u32> = (0..self.places.len() as u32).collect();
+        order.sort_unstable_by_key(|&number| self.places[number as usize]);
+        let mut rank = vec![0u32; order.len()];
+        for (new, &old) in (0u32..).zip(&order) {
+            rank[old as usize] = new;
+        }
+        let known = rank.len() as u32;
+        for half in &mut self.halves {
+            for token in &mut half.sets.tokens {
+                *token = match rank.get(*token as usize) {
+                    Some(&rank) => rank,
+                    None => known + (u32::MAX - *token),
+                };
+            }
+        }
+        self.places.sort_unstable();
+        self.numbers = HashMap::default();
+    }
+
+    /// Which tokens belong to a group; lonely ones, which no two sets share, to none.
+    fn owned(&self, group: u32) -> Vec<bool> {
+        self.places.iter().map(|&place| self.layout.group_of(place) == group).collect()
+    }
+}
+
+fn pairs_schema(left: DataType, right: DataType) -> SchemaRef {
+    Arc::new(Schema::new(vec![
+        Field::new("left", left, false),
+        Field::new("right", right, false),
+        Field::new("overlap", DataType::Int64, false),
+        Field::new("similarity", DataType::Float64, false),
+    ]))
+}
+
+/// What becomes of a pair of rows.
+struct Output<'a> {
+    left: &'a Half,
+    right: &'a Half,
+    /// Whether the row with the smaller number is to stand on the left.
+    swap: bool,
+    alone: bool,
+    owns: Option<(Vec<bool>, [RawSets; 2])>,
+}
+
+impl Output<'_> {
+    /// Whether the first common token is the task's.
+    fn owned(&self, pair: &RowPair) -> bool {
+        let Some((owned, [left, right])) = &self.owns else {
+            return true;
+        };
+        let right = if self.alone { left } else { right };
+        let row =
+            |sets: &RawSets, row: u32| sets.offsets[row as usize]..sets.offsets[row as usize + 1];
+        let a = &left.tokens[row(left, pair.left)];
+        let b = &right.tokens[row(right, pair.right)];
+        let (mut at, mut other) = (0, 0);
+        while let (Some(x), Some(y)) = (a.get(at), b.get(other)) {
+            match x.cmp(y) {
+                std::cmp::Ordering::Less => at += 1,
+                std::cmp::Ordering::Greater => other += 1,
+                std::cmp::Ordering::Equal => return owned.get(*x as usize).is_some_and(|&own| own),
+            }
+        }
+        false
+    }
+
+    fn batch(&self, pairs: &[RowPair]) -> Result<Option<RecordBatch>> {
+        let mut kept: Vec<&RowPair> = Vec::with_capacity(pairs.len());
+        kept.extend(pairs.iter().filter(|pair| self.owned(pair)));
+        if kept.is_empty() {
+            return Ok(None);
+        }
+        let ends = |pair: &RowPair| {
+            let (l, r) = ((self.left, pair.left), (self.right, pair.right));
+            let turned = self.swap && l.0.rows[l.1 as usize] > r.0.rows[r.1 as usize];
+            if turned { (r, l) } else { (l, r) }
+        };
+        let left = column(kept.iter().map(|pair| ends(pair).0));
+        let right = column(kept.iter().map(|pair| ends(pair).1));
+        let overlap = kept.iter().map(|pair| i64::from(pair.overlap));
+        let similarity = kept.iter().map(|pair| pair.similarity);
+        let columns: Vec<ArrayRef> = vec![
+            left,
+            right,
+            Arc::new(Int64Array::from_iter_values(overlap)),
+            Arc::new(Float64Array::from_iter_values(similarity)),
+        ];
+        let schema = pairs_schema(columns[0].data_type().clone(), columns[1].data_type().clone());
+        RecordBatch::try_new(schema, columns)
+            .map(Some)
+            .map_err(|error| Error::Internal(error.to_string()))
+    }
+}
+
+struct Sink<'a, T> {
+    output: Output<'a>,
+    take: T,
+    failure: Option<Error>,
+}
+
+impl<T: FnMut(RecordBatch) -> ControlFlow<()>> Sink<'_, T> {
+    fn push(&mut self, pairs: &[RowPair]) -> ControlFlow<()> {
+        match self.output.batch(pairs) {
+            Ok(Some(batch)) => (self.take)(batch),
+            Ok(None) => ControlFlow::Continue(()),
+            Err(failure) => {
+                self.failure = Some(failure);
+                ControlFlow::Break(())
+            }
+        }
+    }
+}

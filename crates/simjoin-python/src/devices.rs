@@ -1,0 +1,45 @@
+//! Which GPUs are there, and what compiles for them?
+
+use crate::errors::OrRaise;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use simjoin::Error;
+
+/// The devices, each with what is known of it. None where there is no driver.
+#[pyfunction]
+pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
+    let found = PyList::empty(py);
+    // It takes the place of those that are there.
+    if let Some(what) = simjoin::simulated_gpu().or_raise(py)? {
+        let device = PyDict::new(py);
+        device.set_item("name", what)?;
+        device.set_item("ordinal", py.None())?;
+        device.set_item("memory", py.None())?;
+        device.set_item("capability", py.None())?;
+        device.set_item("driver", py.None())?;
+        found.append(device)?;
+        return Ok(found);
+    }
+    let devices = match py.detach(simjoin::devices) {
+        // No driver is no device.
+        Err(Error::Unavailable(_)) => return Ok(found),
+        devices => devices.or_raise(py)?,
+    };
+    for device in devices {
+        let info = &device.info;
+        let device = PyDict::new(py);
+        device.set_item("name", &info.name)?;
+        device.set_item("ordinal", info.ordinal)?;
+        device.set_item("memory", info.memory)?;
+        device.set_item("capability", info.capability)?;
+        device.set_item("driver", info.driver)?;
+        found.append(device)?;
+    }
+    Ok(found)
+}
+
+/// The version of NVRTC, which compiles for GPUs; an error that says how to get it where there is none.
+#[pyfunction]
+pub fn nvrtc_version(py: Python<'_>) -> PyResult<(i32, i32)> {
+    py.detach(|| simjoin_gpu::Nvrtc::get().map(simjoin_gpu::Nvrtc::version)).or_raise(py)
+}

@@ -1,0 +1,60 @@
+//! Which exception does an error become?
+//!
+//! The classes are Python's own (`simjoin/_errors.py`): they have two bases each, so that `except ValueError`
+//! works as people expect. Messages are the engine's; options are named as keywords.
+
+use pyo3::exceptions::PyKeyboardInterrupt;
+use pyo3::prelude::*;
+use simjoin::Error;
+
+/// What the command line calls by `--name` and Python by `name`.
+const OPTIONS: [(&str, &str); 11] = [
+    ("--column", "column"),
+    ("--id", "id"),
+    ("--engine", "engine"),
+    ("--technique", "technique"),
+    ("--device-memory", "device_memory"),
+    ("--memory", "memory"),
+    ("--threads", "threads"),
+    ("--tokens", "tokens"),
+    ("--within", "within"),
+    ("--jaccard", "jaccard"),
+    ("--with-itself", "with_itself"),
+];
+
+/// The exception for an error of the engine.
+pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    let class = match error {
+        Error::Interrupted => return PyKeyboardInterrupt::new_err(()),
+        Error::Input { .. } => "InputError",
+        Error::Config(_) => "UsageError",
+        Error::Memory { .. } => "MemoryLimitError",
+        Error::Unavailable(_) | Error::Io { .. } => "UnavailableError",
+        Error::Internal(_) => "InternalError",
+    };
+    let message = OPTIONS
+        .iter()
+        .fold(error.to_string(), |text, (option, keyword)| text.replace(option, keyword));
+    raise(py, class, &message)
+}
+
+/// An exception of one of our classes, by name.
+pub fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {
+    let made = py
+        .import("simjoin._errors")
+        .and_then(|module| module.getattr(class))
+        .and_then(|class| class.call1((message,)));
+    made.map_or_else(|error| error, PyErr::from_value)
+}
+
+/// Turns the engine's results into Python's.
+pub trait OrRaise<T> {
+    /// The value, or the exception.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for simjoin::Result<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| exception(py, &error))
+    }
+}

@@ -1,0 +1,271 @@
+//! How does a join go on while Python waits for it?
+//!
+//! A thread of its own does the work, without the interpreter; it says what it finds through a channel of a
+//! few messages. The thread that Python waits in wakes up twenty times a second, looks for Ctrl-C, shows
+//! progress, and goes on waiting with the interpreter released.
+//!
+//! # Memory
+//!
+//! At most [`QUEUE`] batches wait; the join waits for the reader.
+
+use crate::errors::{exception, raise};
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use simjoin::{Control, Error, Result};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Batches that wait for the reader.
+const QUEUE: usize = 4;
+
+/// How often the waiting thread looks up.
+const TICK: Duration = Duration::from_millis(50);
+
+/// How long a join that was asked to end is waited for.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What a join says.
+pub enum Message {
+    /// The columns of the answer; comes first, if at all.
+    Schema(SchemaRef),
+    /// Some rows.
+    Batch(RecordBatch),
+    /// It is complete.
+    End(Outcome),
+}
+
+/// A number or a word of the statistics.
+pub enum Value {
+    Count(u64),
+    Number(f64),
+    Text(String),
+    Texts(Vec<String>),
+    /// For each part, what was considered and the seconds that it would take.
+    Estimates(Vec<Vec<(String, Option<f64>)>>),
+    None,
+}
+
+/// What a join came to.
+#[derive(Default)]
+pub struct Outcome {
+    /// Pairs or elements in the answer.
+    pub count: u64,
+    /// What was done, by name.
+    pub facts: Vec<(&'static str, Value)>,
+    /// The seconds of each phase.
+    pub seconds: Vec<(&'static str, f64)>,
+}
+
+impl Outcome {
+    /// Says what went wrong and was put right, as Python's warnings.
+    pub fn warn(&self, py: Python<'_>) -> PyResult<()> {
+        for text in self.warnings() {
+            py.import("warnings")?.call_method1("warn", (format!("simjoin: {text}"),))?;
+        }
+        Ok(())
+    }
+
+    fn warnings(&self) -> &[String] {
+        let found = self.facts.iter().find_map(|fact| match fact {
+            ("warnings", Value::Texts(texts)) => Some(texts.as_slice()),
+            _ => None,
+        });
+        found.unwrap_or_default()
+    }
+
+    /// The statistics as Python sees them.
+    pub fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let stats = PyDict::new(py);
+        for (name, value) in &self.facts {
+            match value {
+                Value::Count(count) => stats.set_item(name, count)?,
+                Value::Number(number) => stats.set_item(name, number)?,
+                Value::Estimates(parts) => stats.set_item(name, parts)?,
+                Value::Text(text) => stats.set_item(name, text)?,
+                Value::Texts(texts) => stats.set_item(name, texts)?,
+                Value::None => stats.set_item(name, py.None())?,
+            }
+        }
+        if self.seconds.is_empty() {
+            return Ok(stats);
+        }
+        let seconds = PyDict::new(py);
+        for (name, value) in &self.seconds {
+            seconds.set_item(name, value)?;
+        }
+        stats.set_item("seconds", seconds)?;
+        Ok(stats)
+    }
+}
+
+/// What part of the work is being done.
+#[derive(Clone, Copy)]
+#[repr(u8)]
+pub enum Phase {
+    Reading,
+    Preparing,
+    Joining,
+}
+
+const PHASES: [&str; 3] = ["reading", "preparing", "joining"];
+
+/// What the waiting thread and the working one share.
+#[derive(Default)]
+pub struct Shared {
+    /// Watches and ends the join itself.
+    pub control: Control,
+    /// Rows that have been read.
+    pub rows: AtomicU64,
+    phase: AtomicU8,
+    stopped: AtomicBool,
+}
+
+impl Shared {
+    /// Asks for the end.
+    fn stop(&self) {
+        self.stopped.store(true, Ordering::Relaxed);
+        self.control.stop();
+    }
+
+    /// Whether the end was asked for.
+    pub fn stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Goes on to the next phase, unless the end was asked for.
+    pub fn enter(&self, phase: Phase) -> Result<()> {
+        self.phase.store(phase as u8, Ordering::Relaxed);
+        if self.stopped() { Err(Error::Interrupted) } else { Ok(()) }
+    }
+
+    /// What is being done, how much of it is done, and how much it is in all, 0 if nobody knows.
+    fn progress(&self) -> (&'static str, u64, u64) {
+        let phase = self.phase.load(Ordering::Relaxed) as usize;
+        let (done, total) = match phase {
+            0 => (self.rows.load(Ordering::Relaxed), 0),
+            1 => (0, 0),
+            _ => self.control.progress(),
+        };
+        (PHASES[phase], done, total)
+    }
+}
+
+/// Where the working thread leaves what it finds.
+pub struct Outlet {
+    sender: Sender<Result<Message>>,
+}
+
+impl Outlet {
+    /// Hands something on; false when nobody listens any more.
+    pub fn send(&self, message: Message) -> bool {
+        self.sender.send(Ok(message)).is_ok()
+    }
+}
+
+/// A join on its way.
+pub struct Job {
+    shared: Arc<Shared>,
+    receiver: Option<Receiver<Result<Message>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Job {
+    /// Starts the work.
+    pub fn start(
+        work: impl FnOnce(&Shared, &Outlet) -> Result<Outcome> + Send + 'static,
+    ) -> Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let (sender, receiver) = bounded(QUEUE);
+        let own = shared.clone();
+        let thread = std::thread::Builder::new()
+            .name("simjoin".into())
+            .spawn(move || {
+                let outlet = Outlet { sender };
+                let outcome = work(&own, &outlet);
+                let outcome = if own.stopped() { Err(Error::Interrupted) } else { outcome };
+                // Where nobody listens there is nobody to tell.
+                let _ = outlet.sender.send(outcome.map(Message::End));
+            })
+            .map_err(|error| Error::Unavailable(format!("cannot start a thread: {error}")))?;
+        Ok(Job { shared, receiver: Some(receiver), thread: Some(thread) })
+    }
+
+    /// What it says next. Ctrl-C, or an exception of `progress`, ends it.
+    pub fn next(
+        &mut self,
+        py: Python<'_>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Message> {
+        loop {
+            let Some(receiver) = &self.receiver else {
+                return Err(raise(py, "InternalError", "the join has ended already"));
+            };
+            let message = py.detach(|| receiver.recv_timeout(TICK));
+            let looked = py.check_signals().and_then(|()| match (progress, &message) {
+                (Some(show), Err(_) | Ok(Ok(Message::Batch(_)))) => {
+                    show.call1(self.shared.progress()).map(drop)
+                }
+                _ => Ok(()),
+            });
+            if let Err(error) = looked {
+                self.end(py);
+                return Err(error);
+            }
+            match message {
+                Ok(Ok(message)) => return Ok(message),
+                Ok(Err(error)) => return Err(exception(py, &error)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(raise(
+                        py,
+                        "InternalError",
+                        "the join has panicked; please report it",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Ends it from elsewhere.
+    pub fn stopper(&self) -> Stop {
+        Stop(self.shared.clone())
+    }
+
+    /// Ends the work, and waits a little until it has ended.
+    pub fn stop(mut self, py: Python<'_>) {
+        self.end(py);
+    }
+
+    fn end(&mut self, py: Python<'_>) {
+        self.shared.stop();
+        self.receiver = None;
+        let Some(thread) = self.thread.take() else { return };
+        py.detach(|| {
+            let begin = Instant::now();
+            while !thread.is_finished() && begin.elapsed() < PATIENCE {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        });
+    }
+}
+
+/// Ends a join that another thread waits for.
+pub struct Stop(Arc<Shared>);
+
+impl Stop {
+    /// Asks for the end.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}

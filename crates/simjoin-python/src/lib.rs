@@ -1,0 +1,42 @@
+//! What does Python call?
+//!
+//! The native half of the package `simjoin`; the other half, in `python/simjoin`, holds what people see:
+//! functions with their keywords, documentation and exceptions. Here data come in (`input.rs`), a join runs
+//! beside the interpreter (`job.rs`; `sets.rs`, `vectors.rs`, `overlaps.rs`) and answers go out (`output.rs`).
+
+#![allow(clippy::needless_pass_by_value, reason = "Python's arguments come by value")]
+
+mod devices;
+mod errors;
+mod input;
+mod job;
+mod output;
+mod overlaps;
+mod sets;
+mod spark;
+mod vectors;
+
+use pyo3::prelude::*;
+
+/// The native half of the package.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::devices::{devices, nvrtc_version};
+    #[pymodule_export]
+    use crate::output::{Stream, Table};
+    #[pymodule_export]
+    use crate::overlaps::{intersect, overlaps};
+    #[pymodule_export]
+    use crate::sets::join;
+    #[pymodule_export]
+    use crate::spark::{
+        ClusterCounter, ClusterLayout, ClusterOrder, ClusterRouter, ClusterSample, ClusterTask,
+    };
+    #[pymodule_export]
+    use crate::vectors::vector_join;
+
+    #[allow(non_upper_case_globals, reason = "Python's name for it")]
+    #[pymodule_export]
+    const __version__: &str = env!("CARGO_PKG_VERSION");
+}

@@ -1,0 +1,223 @@
+//! How are overlaps of all pairs counted, and two single sets intersected?
+
+use crate::errors::OrRaise;
+use crate::input::Side;
+use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
+use crate::sets::{Input, Limits, batch_rows, bytes, finish, send_pairs, watched};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use pyo3::prelude::*;
+use simjoin::{Engine, Error, Intersect, IntersectReport, Overlaps, Result, ascending};
+use simjoin_io::{Batches, ElementSets, PairBatches, ReadOptions, Tokenizer, Vocabulary};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What overlaps can be told.
+#[derive(FromPyObject)]
+pub struct OverlapOptions {
+    #[pyo3(item)]
+    tokens: Option<String>,
+    #[pyo3(item)]
+    multiset: bool,
+    #[pyo3(item)]
+    positive: bool,
+    #[pyo3(item)]
+    top: Option<usize>,
+    #[pyo3(item)]
+    engine: String,
+    #[pyo3(item)]
+    technique: String,
+    #[pyo3(item)]
+    device_memory: Option<String>,
+    #[pyo3(item)]
+    answer: String,
+    #[pyo3(item)]
+    limits: Limits,
+}
+
+/// Counts what all pairs of sets have in common.
+#[pyfunction]
+pub fn overlaps<'py>(
+    py: Python<'py>,
+    left: Side<'py>,
+    right: Option<Side<'py>>,
+    options: OverlapOptions,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let (overlaps, read, rows) = resolve(&options).or_raise(py)?;
+    let left = left.batches(py)?;
+    let right = right.map(|right| right.batches(py)).transpose()?;
+    let counts = options.answer == "count";
+    let job = Job::start(move |shared, outlet| {
+        let input = Input::collect(&read, left, right, shared)?;
+        shared.enter(Phase::Joining)?;
+        let phase = Instant::now();
+        let (left, right) = (&input.left, input.right.as_ref());
+        let report = input.pool.install(|| {
+            if counts {
+                return overlaps.count(left, right, &shared.control);
+            }
+            let columns = PairBatches::overlaps(input.left_ids(), input.right_ids());
+            send_pairs(&columns, rows, outlet, |take| {
+                overlaps.pairs(left, right, &shared.control, take)
+            })
+        })?;
+        let facts = vec![
+            ("pairs", Value::Count(report.pairs)),
+            ("candidates", Value::Count(report.counted)),
+            ("engine", Value::Text(report.engine.name().into())),
+            ("technique", Value::Text(report.technique.into())),
+            ("threads", Value::Count(report.threads as u64)),
+            ("warnings", Value::Texts(Vec::new())),
+        ];
+        Ok(input.outcome(report.pairs, facts, phase))
+    });
+    finish(py, job.or_raise(py)?, &options.answer, progress)
+}
+
+fn resolve(options: &OverlapOptions) -> Result<(Overlaps, ReadOptions, usize)> {
+    if options.top == Some(0) {
+        return Err(Error::Config("top 0 does not fit; expected a whole number from 1".into()));
+    }
+    let memory = options.limits.memory()?;
+    let mut overlaps = Overlaps::new()
+        .engine(options.engine.parse()?)
+        .technique(&options.technique)
+        .positive(options.positive)
+        .top(options.top);
+    if let Some(bytes) = memory {
+        overlaps = overlaps.memory(bytes);
+    }
+    if let Some(text) = &options.device_memory {
+        overlaps = overlaps.device_memory(bytes("device_memory", text)?);
+    }
+    overlaps.check()?;
+    let tokenizer = options.tokens.as_deref().map_or(Ok(Tokenizer::Whitespace), str::parse)?;
+    let (multiset, threads) = (options.multiset, options.limits.threads()?);
+    let read = ReadOptions { tokenizer, multiset, threads, ..ReadOptions::default() };
+    Ok((overlaps, read, batch_rows(memory)))
+}
+
+/// What an intersection can be told.
+#[derive(FromPyObject)]
+pub struct IntersectOptions {
+    #[pyo3(item)]
+    engine: String,
+    #[pyo3(item)]
+    technique: String,
+    #[pyo3(item)]
+    answer: String,
+    #[pyo3(item)]
+    limits: Limits,
+}
+
+/// Intersects two single sets.
+#[pyfunction]
+pub fn intersect<'py>(
+    py: Python<'py>,
+    left: Side<'py>,
+    right: Side<'py>,
+    options: IntersectOptions,
+) -> PyResult<Bound<'py, PyAny>> {
+    let engine: Engine = options.engine.parse::<Engine>().or_raise(py)?;
+    let intersect = Intersect::new().engine(engine).technique(&options.technique);
+    intersect.check().or_raise(py)?;
+    let threads = options.limits.threads().or_raise(py)?;
+    let (left, right) = (left.elements(py)?, right.elements(py)?);
+    let elements = options.answer == "elements";
+    let job = Job::start(move |shared, outlet| {
+        run(&intersect, threads, (left, right), elements, shared, outlet)
+    });
+    finish(py, job.or_raise(py)?, &options.answer, None)
+}
+
+fn run(
+    intersect: &Intersect,
+    threads: usize,
+    (left, right): (Batches<'_>, Batches<'_>),
+    elements: bool,
+    shared: &Shared,
+    outlet: &Outlet,
+) -> Result<Outcome> {
+    let begin = Instant::now();
+    shared.enter(Phase::Reading)?;
+    let ElementSets { sets, words, integers } =
+        ElementSets::collect(watched(left, shared), watched(right, shared))?;
+    let read = begin.elapsed();
+    shared.enter(Phase::Preparing)?;
+    let phase = Instant::now();
+    let pool = simjoin::pool(threads)?;
+    let [a, b] = pool.install(|| sets.map(ascending));
+    let prepared = phase.elapsed();
+    shared.enter(Phase::Joining)?;
+    let phase = Instant::now();
+    let report = pool.install(|| {
+        if elements {
+            let words = words.as_ref();
+            let kind = if integers { DataType::Int64 } else { DataType::Utf8 };
+            let schema = Arc::new(Schema::new(vec![Field::new("element", kind, false)]));
+            send_elements(intersect, (&a, &b), words, &schema, outlet)
+        } else {
+            intersect.size(&a, &b)
+        }
+    })?;
+    Ok(Outcome {
+        count: report.size,
+        facts: vec![
+            ("size", Value::Count(report.size)),
+            ("containment", Value::Number(report.containment())),
+            ("left_size", Value::Count(report.sets.0)),
+            ("right_size", Value::Count(report.sets.1)),
+            ("engine", Value::Text(report.engine.name().into())),
+            ("technique", Value::Text(report.technique)),
+            ("threads", Value::Count(report.threads as u64)),
+        ],
+        seconds: vec![
+            ("read", read.as_secs_f64()),
+            ("prepare", prepared.as_secs_f64()),
+            ("join", phase.elapsed().as_secs_f64()),
+            ("total", begin.elapsed().as_secs_f64()),
+        ],
+    })
+}
+
+fn send_elements(
+    intersect: &Intersect,
+    (a, b): (&[u32], &[u32]),
+    words: Option<&Vocabulary>,
+    schema: &SchemaRef,
+    outlet: &Outlet,
+) -> Result<IntersectReport> {
+    outlet.send(Message::Schema(schema.clone()));
+    let integers = *schema.field(0).data_type() == DataType::Int64;
+    let text = |words: &Vocabulary, number: u32| -> String {
+        String::from_utf8_lossy(words.token(number)).into_owned()
+    };
+    let mut failure = None;
+    let report = intersect.elements(a, b, |numbers| {
+        let numbers = numbers.iter();
+        let column: ArrayRef = match words {
+            None => Arc::new(Int64Array::from_iter_values(numbers.map(|&one| i64::from(one)))),
+            Some(words) if integers => {
+                let parsed = numbers.map(|&one| text(words, one).parse().unwrap_or_default());
+                Arc::new(Int64Array::from_iter_values(parsed))
+            }
+            Some(words) => {
+                Arc::new(StringArray::from_iter_values(numbers.map(|&one| text(words, one))))
+            }
+        };
+        match RecordBatch::try_new(schema.clone(), vec![column]) {
+            Ok(batch) if batch.num_rows() == 0 => ControlFlow::Continue(()),
+            Ok(batch) => match outlet.send(Message::Batch(batch)) {
+                true => ControlFlow::Continue(()),
+                false => ControlFlow::Break(()),
+            },
+            Err(error) => {
+                failure = Some(Error::Internal(error.to_string()));
+                ControlFlow::Break(())
+            }
+        }
+    })?;
+    failure.map_or(Ok(report), Err)
+}

@@ -1,0 +1,344 @@
+//! What do the workers of a cluster call?
+//!
+//! `simjoin.spark` (in `python/simjoin/spark`) says what happens where; the work is done by
+//! `simjoin-cluster`, whose types these classes are. Workers hand over Arrow columns and get tables or
+//! streams; the interpreter is released meanwhile.
+
+use crate::errors::{OrRaise, raise};
+use crate::job::{Job, Message, Outcome};
+use crate::output::{Stream, Table};
+use arrow_array::cast::AsArray;
+use arrow_array::ffi::{FFI_ArrowArray, from_ffi};
+use arrow_array::{Array, ArrayRef, RecordBatch, make_array};
+use arrow_schema::ffi::FFI_ArrowSchema;
+use arrow_schema::{ArrowError, DataType, SchemaRef};
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyCapsule, PyTuple};
+use simjoin::{Engine, Error, parse_bytes};
+use simjoin_cluster::{Keys, Options, TokenCounter, TokenOrder, count, route};
+use simjoin_io::Tokenizer;
+use std::ops::ControlFlow;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A column, as it lies in memory.
+fn column(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
+    let py = object.py();
+    let wrong = |error: ArrowError| Error::Internal(error.to_string());
+    let capsules = object.call_method0("__arrow_c_array__")?;
+    let capsules = capsules.cast::<PyTuple>()?;
+    let (schema, array) = (capsules.get_item(0)?, capsules.get_item(1)?);
+    let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_schema"))?;
+    let array = array.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_array"))?;
+    // SAFETY: capsules of these names hold a schema and an array that belong together. Both are moved out
+    // of them, and what is left there is marked as released.
+    let data = unsafe {
+        let schema = FFI_ArrowSchema::from_raw(schema.cast().as_ptr());
+        from_ffi(FFI_ArrowArray::from_raw(array.cast().as_ptr()), &schema)
+    };
+    Ok(make_array(data.map_err(wrong).or_raise(py)?))
+}
+
+fn tokenizer(py: Python<'_>, tokens: Option<&str>) -> PyResult<Tokenizer> {
+    tokens.map_or(Ok(Tokenizer::Whitespace), Tokenizer::from_str).or_raise(py)
+}
+
+/// What is in a cell until it is finished.
+fn open<'a, T>(py: Python<'_>, cell: &'a mut Option<T>) -> PyResult<&'a mut T> {
+    cell.as_mut().ok_or_else(|| raise(py, "InternalError", "it has been finished already"))
+}
+
+fn finished<T>(py: Python<'_>, cell: &Mutex<Option<T>>) -> PyResult<T> {
+    let value = cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+    value.ok_or_else(|| raise(py, "InternalError", "it has been finished already"))
+}
+
+fn table(schema: SchemaRef, batches: Vec<RecordBatch>) -> Table {
+    Table::new(schema, batches, None)
+}
+
+/// Counts tokens and sizes in a partition, and draws a sample.
+#[pyclass(module = "simjoin._native", frozen)]
+pub struct ClusterCounter(Mutex<Option<TokenCounter>>);
+
+#[pymethods]
+impl ClusterCounter {
+    #[new]
+    #[pyo3(signature = (keys, tokens, multiset, partition, sample))]
+    fn new(
+        py: Python<'_>,
+        keys: (u64, u32),
+        tokens: Option<&str>,
+        multiset: bool,
+        partition: u32,
+        sample: usize,
+    ) -> PyResult<Self> {
+        let keys = Keys::new(keys.0, keys.1).or_raise(py)?;
+        let tokenizer = tokenizer(py, tokens)?;
+        let counter = TokenCounter::new(keys, tokenizer, multiset, partition, sample);
+        Ok(ClusterCounter(Mutex::new(Some(counter))))
+    }
+
+    /// Counts a column; gives what is to be handed on by now.
+    fn add(&self, py: Python<'_>, name: &str, array: &Bound<'_, PyAny>) -> PyResult<Table> {
+        let array = column(array)?;
+        let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let counter = open(py, &mut cell)?;
+        let batches = py.detach(|| counter.add(name, &array)).or_raise(py)?;
+        Ok(table(count::schema(), batches))
+    }
+
+    /// Gives all that is left.
+    fn finish(&self, py: Python<'_>) -> PyResult<Table> {
+        let counter = finished(py, &self.0)?;
+        let batches = py.detach(|| counter.finish()).or_raise(py)?;
+        Ok(table(count::schema(), batches))
+    }
+}
+
+/// The global order of tokens.
+#[pyclass(module = "simjoin._native", frozen)]
+pub struct ClusterOrder(Arc<TokenOrder>);
+
+#[pymethods]
+impl ClusterOrder {
+    #[new]
+    #[pyo3(signature = (keys, table, complete))]
+    fn new(
+        py: Python<'_>,
+        keys: (u64, u32),
+        table: &Bound<'_, PyBytes>,
+        complete: bool,
+    ) -> PyResult<Self> {
+        let keys = Keys::new(keys.0, keys.1).or_raise(py)?;
+        let bytes = table.as_bytes();
+        let order = TokenOrder::from_bytes(keys, bytes, complete).or_raise(py)?;
+        Ok(ClusterOrder(Arc::new(order)))
+    }
+
+    fn __len__(&self) -> usize {
+        self.0.len()
+    }
+}
+
+/// The tasks of a join, and who goes where.
+#[pyclass(module = "simjoin._native", frozen)]
+pub struct ClusterLayout(Arc<simjoin_cluster::Layout>);
+
+#[pymethods]
+impl ClusterLayout {
+    /// Reads a layout from JSON.
+    #[new]
+    fn new(py: Python<'_>, text: &str) -> PyResult<Self> {
+        let layout = py.detach(|| simjoin_cluster::Layout::parse(text)).or_raise(py)?;
+        Ok(ClusterLayout(Arc::new(layout)))
+    }
+
+    /// Each task as (group, left range, right range).
+    fn tasks(&self) -> Vec<(u32, u32, u32)> {
+        self.0.tasks().iter().map(|task| (task.group, task.left, task.right)).collect()
+    }
+
+    /// The tasks for CPUs or for GPUs.
+    fn tasks_for(&self, gpu: bool) -> Vec<u32> {
+        self.0.tasks_for(gpu).collect()
+    }
+
+    /// The group of a token, by its place in the order.
+    fn group_of(&self, place: u64) -> u32 {
+        self.0.group_of(place)
+    }
+}
+
+/// Some records, to try layouts on.
+#[pyclass(module = "simjoin._native", frozen)]
+pub struct ClusterSample(Mutex<simjoin_cluster::Sample>);
+
+impl ClusterSample {
+    fn with<T>(&self, ask: impl FnOnce(&simjoin_cluster::Sample) -> T) -> T {
+        ask(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[pymethods]
+impl ClusterSample {
+    #[new]
+    fn new() -> Self {
+        ClusterSample(Mutex::default())
+    }
+
+    /// Adds the records of one side, each as the bytes of its keys.
+    fn add(
+        &self,
+        py: Python<'_>,
+        order: &ClusterOrder,
+        side: usize,
+        records: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let records = column(records)?;
+        let mut sample = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for record in binaries(py, &records)? {
+            sample.push(&order.0, side, record).or_raise(py)?;
+        }
+        Ok(())
+    }
+
+    fn __len__(&self) -> usize {
+        self.with(simjoin_cluster::Sample::len)
+    }
+
+    /// Bytes of all records on their way.
+    fn bytes(&self) -> u64 {
+        self.with(simjoin_cluster::Sample::bytes)
+    }
+
+    /// How often each token stands in a prefix: (place, count), by places.
+    fn prefix_counts(&self, layout: &ClusterLayout) -> Vec<(u64, u64)> {
+        self.with(|sample| sample.prefix_counts(&layout.0))
+    }
+
+    /// What ranges can be cut from: (size, hash) of each record of a group, ascending.
+    fn cuts(&self, layout: &ClusterLayout, group: Option<u32>) -> Vec<(u32, u32)> {
+        self.with(|sample| sample.cuts(&layout.0, group))
+    }
+
+    /// For each task: (left, right, bytes, tokens, lookups, reach, postings).
+    fn loads(
+        &self,
+        py: Python<'_>,
+        layout: &ClusterLayout,
+    ) -> Vec<(u64, u64, u64, u64, u64, f64, f64)> {
+        let loads = py.detach(|| self.with(|sample| sample.loads(&layout.0)));
+        let row = |one: simjoin_cluster::Load| {
+            (one.left, one.right, one.bytes, one.tokens, one.lookups, one.reach, one.postings)
+        };
+        loads.into_iter().map(row).collect()
+    }
+}
+
+fn binaries<'a>(
+    py: Python<'_>,
+    array: &'a ArrayRef,
+) -> PyResult<Box<dyn Iterator<Item = &'a [u8]> + 'a>> {
+    match array.data_type() {
+        DataType::Binary => Ok(Box::new(array.as_binary::<i32>().iter().flatten())),
+        DataType::LargeBinary => Ok(Box::new(array.as_binary::<i64>().iter().flatten())),
+        other => Err(raise(py, "InternalError", &format!("a column of {other} instead of bytes"))),
+    }
+}
+
+/// Sends the records of a partition to tasks.
+#[pyclass(module = "simjoin._native", frozen)]
+pub struct ClusterRouter(Mutex<Option<simjoin_cluster::Router>>);
+
+#[pymethods]
+impl ClusterRouter {
+    #[new]
+    #[pyo3(signature = (order, layout, tokens, multiset, start, gpu))]
+    fn new(
+        py: Python<'_>,
+        order: &ClusterOrder,
+        layout: &ClusterLayout,
+        tokens: Option<&str>,
+        multiset: bool,
+        start: (usize, u64),
+        gpu: bool,
+    ) -> PyResult<Self> {
+        let kind = (tokenizer(py, tokens)?, multiset);
+        let router = simjoin_cluster::Router::new(
+            order.0.clone(),
+            layout.0.clone(),
+            kind,
+            start.0.min(1),
+            start.1,
+            gpu,
+        );
+        Ok(ClusterRouter(Mutex::new(Some(router))))
+    }
+
+    /// Sends records: the name and the values of their column, and of their ids.
+    #[pyo3(signature = (name, array, id, ids))]
+    fn add(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        array: &Bound<'_, PyAny>,
+        id: &str,
+        ids: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Table> {
+        let array = column(array)?;
+        let ids = ids.map(column).transpose()?;
+        let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let router = open(py, &mut cell)?;
+        let batches = py
+            .detach(|| {
+                let ids = ids.as_ref().map(|ids| (id, ids.as_ref() as &dyn Array));
+                router.add(name, &array, ids)
+            })
+            .or_raise(py)?;
+        Ok(table(route::schema(), batches))
+    }
+
+    /// Gives all that is left, and the number of the row after the last.
+    fn finish(&self, py: Python<'_>) -> PyResult<(Table, u64)> {
+        let router = finished(py, &self.0)?;
+        let next = router.next_row();
+        let batches = py.detach(|| router.finish()).or_raise(py)?;
+        Ok((table(route::schema(), batches), next))
+    }
+}
+
+/// Joins what was sent to a task.
+#[pyclass(module = "simjoin._native", frozen)]
+pub struct ClusterTask(Mutex<Option<simjoin_cluster::Task>>);
+
+#[pymethods]
+impl ClusterTask {
+    #[new]
+    fn new(py: Python<'_>, layout: &ClusterLayout, place: u32, gpu: bool) -> PyResult<Self> {
+        let task = simjoin_cluster::Task::new(layout.0.clone(), place, gpu).or_raise(py)?;
+        Ok(ClusterTask(Mutex::new(Some(task))))
+    }
+
+    /// Takes blocks of records.
+    fn add(&self, py: Python<'_>, blocks: &Bound<'_, PyAny>) -> PyResult<()> {
+        let blocks = column(blocks)?;
+        let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let task = open(py, &mut cell)?;
+        let mut blocks = binaries(py, &blocks)?;
+        blocks.try_for_each(|block| task.add(block)).or_raise(py)
+    }
+
+    /// Joins; the pairs come as a stream.
+    fn run(
+        &self,
+        py: Python<'_>,
+        engine: &str,
+        technique: &str,
+        threads: usize,
+        memory: Option<&str>,
+    ) -> PyResult<Stream> {
+        let task = finished(py, &self.0)?;
+        let engine = Engine::from_str(engine).or_raise(py)?;
+        let bytes = |text: &str| {
+            let wrong = || Error::Config(format!("memory {text:?} is not a size such as 512M"));
+            parse_bytes(text).ok_or_else(wrong)
+        };
+        let memory = memory.map(bytes).transpose().or_raise(py)?;
+        let options = Options { engine, technique: technique.into(), threads, memory };
+        let job = Job::start(move |shared, outlet| {
+            outlet.send(Message::Schema(task.schema()));
+            let mut count = 0;
+            task.run(&options, &shared.control, |batch| {
+                count += batch.num_rows() as u64;
+                match outlet.send(Message::Batch(batch)) {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            })?;
+            Ok(Outcome { count, ..Outcome::default() })
+        })
+        .or_raise(py)?;
+        Stream::start(py, job)
+    }
+}

@@ -1,0 +1,64 @@
+"""What are the processors of a cluster worth in this work?
+
+A join of made sets, the same everywhere, is timed on one core of an executor, and with a resource profile on a GPU.
+The rates are seconds of the machine that :class:`~simjoin.spark.Units` were measured on over seconds here, so a
+core like that one's is worth 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.resource import ResourceProfile
+    from pyspark.sql import SparkSession
+
+#: The made sets: how many, their size, and the number of different tokens.
+SETS, SIZE, UNIVERSE = 60_000, 40, 2000
+
+#: Seconds that their join takes by a core of the machine that costs were measured on (2026-11-16).
+REFERENCE = 0.083
+
+
+class Timed:
+    """Times the join on a worker: the shortest of several runs."""
+
+    def __init__(self, engine: str) -> None:
+        self.engine = engine
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        for _ in batches:
+            pass
+        yield pa.record_batch({"seconds": pa.array([seconds(self.engine)])})
+
+
+def seconds(engine: str) -> float:
+    """Seconds of the join on one core, or on the GPU of this process."""
+    import numpy as np
+
+    import simjoin as sj
+
+    # Frequent tokens are likelier, as in real collections.
+    lot = np.random.default_rng(1)
+    rows = (UNIVERSE * lot.random((SETS, SIZE)) ** 2).astype(np.int64).tolist()
+    told: dict[str, Any] = {"engine": engine, "threads": 1}
+    times = []
+    for _ in range(3):
+        stats = sj.self_join(rows, jaccard=0.6, **told).stats
+        assert stats is not None
+        times.append(float(stats["seconds"]["join"]))
+    return min(times)
+
+
+def rates(spark: SparkSession, profile: ResourceProfile | None) -> tuple[float, float | None]:
+    """The rates of a core and of a GPU."""
+    one = spark.range(1, numPartitions=1)
+    cpu = one.mapInArrow(Timed("cpu"), "seconds double").collect()[0][0]
+    if profile is None:
+        return REFERENCE / cpu, None
+    gpu = one.mapInArrow(Timed("gpu"), "seconds double", profile=profile).collect()[0][0]
+    return REFERENCE / cpu, REFERENCE / gpu

@@ -1,0 +1,97 @@
+"""What would a join take on a cluster that is not there?
+
+The planner's own arithmetic (:mod:`simjoin.spark._layouts`), on the statistics of a collection, scaled to any
+number of records, and the description of a cluster. ``python -m simjoin.spark validate`` sets it beside measured
+runs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from simjoin.spark._cluster import Cluster
+from simjoin.spark._costs import Units
+from simjoin.spark._layouts import Layout, Planner, Question, threshold_of
+from simjoin.spark._statistics import Statistics
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a join is expected to take."""
+
+    records: int
+    layout: Layout
+    #: Seconds for counting tokens, for sending records to tasks, for the tasks' joins, and for all of it.
+    count_seconds: float
+    route_seconds: float
+    join_seconds: float
+    seconds: float
+    #: Seconds of cores, on all executors together.
+    core_seconds: float
+
+    @property
+    def bytes(self) -> float:
+        """Bytes that are shuffled."""
+        return self.layout.bytes
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are."""
+        return len(self.layout.tasks)
+
+    @property
+    def task_seconds(self) -> tuple[float, float]:
+        """Seconds of a core for the mean and for the longest task."""
+        times = [task.seconds for task in self.layout.tasks]
+        return (sum(times) / len(times), max(times)) if times else (0.0, 0.0)
+
+
+def simulate(
+    statistics: Statistics,
+    cluster: Cluster,
+    *,
+    records: int | None = None,
+    pairs: float | None = None,
+    distribution: str = "auto",
+    tasks: int | None = None,
+    units: Units | None = None,
+    task_memory: int = 2 << 30,
+    **threshold: Any,
+) -> Prediction:
+    """Predicts a join.
+
+    >>> from simjoin.spark import Node
+    >>> statistics = Statistics.of([["a", "b", "c"], ["a", "b", "d"], ["e"]] * 100)
+    >>> one = simulate(statistics, Cluster([Node(cores=1)]), records=10**8, jaccard=0.5)
+    >>> ten = simulate(statistics, Cluster([Node(cores=10)]), records=10**8, jaccard=0.5)
+    >>> 5 < one.seconds / ten.seconds <= 10
+    True
+
+    :param statistics: what the collection looks like, from :func:`simjoin.spark.plan` or
+        :meth:`Statistics.of`
+    :param records: how many records it is to have, if not as many as it has: others look like these
+    :param pairs: pairs that are expected in the answer, where they are many
+    :param units: what steps cost, if not as measured
+    """
+    measure, text = threshold_of(threshold)
+    question = Question(measure, text, statistics.records[1] == 0)
+    if records is not None:
+        statistics = statistics.scaled(records)
+    planner = Planner(statistics, question, cluster, units, task_memory)
+    layout = planner.choose(distribution, tasks)
+    units = planner.units
+    cores = max(cluster.cores, 1) if cluster.cores else planner.slots
+    look = statistics.rows * units.row + statistics.tokens * units.count
+    count = units.join + look / cores
+    written = (pairs or 0.0) * units.pair
+    out = written / planner.slots
+    return Prediction(
+        records=statistics.rows,
+        layout=layout,
+        count_seconds=count,
+        route_seconds=layout.route_seconds,
+        join_seconds=layout.join_seconds + out,
+        seconds=count + layout.seconds + out,
+        core_seconds=look + layout.core_seconds + written,
+    )

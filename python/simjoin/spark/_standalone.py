@@ -1,0 +1,270 @@
+"""How does one get a cluster on one machine?
+
+A standalone master and workers on the loopback interface, from the PyPI package alone (it ships ``spark-class``
+but no start scripts), for tests and measurements. Processes are ended by their own numbers. A worker may own
+simulated GPUs: a discovery script tells Spark of them, and the engine simulates them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from simjoin._errors import UnavailableError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+#: Small, and quick to start.
+JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+#: Seconds that a start may take on a busy machine.
+PATIENCE = 120.0
+
+
+@dataclass(frozen=True)
+class Worker:
+    """A worker: the cores, the memory in MiB and the GPUs that it offers."""
+
+    cores: int = 1
+    memory: int = 1024
+    gpus: int = 0
+
+
+def java() -> str:
+    """The Java that Spark will use; an error that says how to get one where there is none."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=f"{home}/bin" if home else None)
+    if found is None:
+        raise UnavailableError(
+            "Spark needs Java 17: install default-jre-headless, or set JAVA_HOME"
+        )
+    return found
+
+
+class Standalone:
+    """A cluster on this machine, for as long as a ``with`` statement lasts.
+
+    >>> with Standalone([Worker(cores=1), Worker(cores=1)]) as cluster:  # doctest: +SKIP
+    ...     spark = SparkSession.builder.master(cluster.url).getOrCreate()
+    """
+
+    def __init__(self, workers: list[Worker]) -> None:
+        self.workers = workers
+        self.folder = Path(tempfile.mkdtemp(prefix="simjoin-spark-"))
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.url = ""
+
+    def __enter__(self) -> Standalone:
+        java()
+        try:
+            log = self._start("master", "org.apache.spark.deploy.master.Master", ["--port", "0"])
+            self.url = self._said(log, r"Starting Spark master at (spark://\S+)")
+            for number, worker in enumerate(self.workers):
+                arguments = ["--cores", str(worker.cores), "--memory", f"{worker.memory}m"]
+                arguments += ["--work-dir", str(self.folder / f"work-{number}"), self.url]
+                log = self._start(
+                    f"worker-{number}",
+                    "org.apache.spark.deploy.worker.Worker",
+                    ["--port", "0", *arguments],
+                    self._gpu_options(number, worker.gpus),
+                )
+                self._said(log, r"(Successfully registered) with master")
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends all processes, workers first, and removes what they have written."""
+        for process in reversed(self.processes):
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+        for process in reversed(self.processes):
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.processes.clear()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def session(self, more: dict[str, str] | None = None) -> SparkSession:
+        """A session of this process on the cluster, with further settings. One process can have one choice of
+        settings.
+        """
+        from pyspark.sql import SparkSession
+
+        # Where workers find their Python, and the driver its address.
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
+        builder = SparkSession.builder.master(self.url).appName("simjoin")
+        for name, value in {**settings(), **(more or {})}.items():
+            builder = builder.config(name, value)
+        return builder.getOrCreate()
+
+    def executors(self) -> list[int]:
+        """The process numbers of all executors of this cluster."""
+        return self._descendants(lambda command: "CoarseGrainedExecutorBackend" in command)
+
+    def python_workers(self) -> list[int]:
+        """The process numbers of all Python workers of this cluster, without the daemons that fork them."""
+        daemons = self._descendants(lambda command: "pyspark.daemon" in command)
+        parents = {_parent(number) for number in daemons}
+        return [number for number in daemons if number not in parents]
+
+    def _descendants(self, wanted: Callable[[str], bool]) -> list[int]:
+        known = [process.pid for process in self.processes]
+        return [number for number in family(known) if wanted(_command(number))]
+
+    def _gpu_options(self, number: int, gpus: int) -> dict[str, str]:
+        if gpus == 0:
+            return {}
+        script = self.folder / f"gpus-{number}.sh"
+        names = ", ".join(f'"{address}"' for address in range(gpus))
+        script.write_text(f'#!/bin/sh\necho \'{{"name": "gpu", "addresses": [{names}]}}\'\n')
+        script.chmod(script.stat().st_mode | stat.S_IXUSR)
+        options = (
+            f"-Dspark.worker.resource.gpu.amount={gpus} "
+            f"-Dspark.worker.resource.gpu.discoveryScript={script}"
+        )
+        return {"SPARK_WORKER_OPTS": options}
+
+    def _start(
+        self, name: str, main: str, arguments: list[str], more: dict[str, str] | None = None
+    ) -> Path:
+        import pyspark
+
+        home = Path(pyspark.__file__).parent
+        log = self.folder / f"{name}.log"
+        environment = {
+            **os.environ,
+            "SPARK_HOME": str(home),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": JVM,
+            "PYSPARK_PYTHON": sys.executable,
+            **(more or {}),
+        }
+        command = [str(home / "bin" / "spark-class"), main, "--host", "127.0.0.1"]
+        with log.open("wb") as output:
+            self.processes.append(
+                subprocess.Popen(
+                    [*command, "--webui-port", "0", *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    env=environment,
+                    cwd=self.folder,
+                )
+            )
+        return log
+
+    def _said(self, log: Path, pattern: str) -> str:
+        """Waits until a process has said something."""
+        process, begin = self.processes[-1], time.monotonic()
+        while time.monotonic() - begin < PATIENCE:
+            text = log.read_text(errors="replace")
+            found = re.search(pattern, text)
+            if found:
+                return found.group(1)
+            if process.poll() is not None:
+                raise UnavailableError(f"{log.stem} has ended: {text[-2000:]}")
+            time.sleep(0.1)
+        raise UnavailableError(f"{log.stem} has not started in {PATIENCE:.0f} s: {text[-2000:]}")
+
+
+def settings() -> dict[str, str]:
+    """Settings of a session on such a cluster: small executors of one core each."""
+    return {
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.executor.cores": "1",
+        "spark.executor.memory": "700m",
+        "spark.executor.memoryOverhead": "128m",
+        "spark.executor.extraJavaOptions": JVM,
+        "spark.driver.extraJavaOptions": JVM,
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+    }
+
+
+def gpu_settings(simulated: str) -> dict[str, str]:
+    """Further settings for stages with a resource profile, where executors come and go as stages need
+    them, and for GPUs that are simulated.
+    """
+    return {
+        "spark.executorEnv.SIMJOIN_SIMULATED_GPU": simulated,
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.minExecutors": "1",
+        "spark.dynamicAllocation.maxExecutors": "1",
+        "spark.dynamicAllocation.executorIdleTimeout": "5s",
+    }
+
+
+def family(roots: list[int]) -> list[int]:
+    """The process numbers of these and of all whom they have started."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            children.setdefault(_parent(int(entry)), []).append(int(entry))
+    found, waiting = [], list(roots)
+    while waiting:
+        number = waiting.pop()
+        waiting += children.get(number, [])
+        found.append(number)
+    return found
+
+
+def cpu_seconds(roots: list[int]) -> float:
+    """CPU time of these processes and of all whom they have started, ended ones included."""
+    ticks = 0
+    for number in family(roots):
+        with contextlib.suppress(OSError, ValueError, IndexError):
+            text = Path(f"/proc/{number}/stat").read_text()
+            # utime, stime, and those of children that have ended.
+            ticks += sum(int(one) for one in text.rsplit(")", 1)[1].split()[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _parent(number: int) -> int:
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        text = Path(f"/proc/{number}/stat").read_text()
+        return int(text.rsplit(")", 1)[1].split()[1])
+    return 0
+
+
+def _command(number: int) -> str:
+    with contextlib.suppress(OSError):
+        return (
+            Path(f"/proc/{number}/cmdline")
+            .read_bytes()
+            .replace(b"\0", b" ")
+            .decode(errors="replace")
+        )
+    return ""

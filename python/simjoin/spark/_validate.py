@@ -1,0 +1,116 @@
+"""How well is a join predicted?
+
+Joins of parts of a file are measured on standalone clusters of one and of two workers on this machine, each with a
+core of its own, and set beside predictions. CPU seconds, those of all processes of the cluster, say more where the
+machine is busy. Every cluster has a driver process of its own. The first join of a
+session, which starts the Python workers, is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from simjoin.spark._cluster import Cluster, Node
+from simjoin.spark._simulate import simulate
+from simjoin.spark._standalone import Standalone, Worker, cpu_seconds
+from simjoin.spark._statistics import Statistics
+
+HEAD = (
+    "workers     records       pairs  distribution  tasks  shuffled MB  "
+    "seconds  predicted  CPU seconds  predicted"
+)
+
+
+def run(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
+    """Measures, and prints a table."""
+    from simjoin.spark.__main__ import lines
+
+    texts = lines(options.file)
+    sizes = options.records or [len(texts) // 4, len(texts) // 2, len(texts)]
+    asked = {name: value for name, value in threshold.items() if value is not None}
+    print(HEAD)
+    with tempfile.TemporaryDirectory(prefix="simjoin-validate-") as folder:
+        cells = []
+        for size in sizes:
+            path = Path(folder) / f"{size}.txt"
+            path.write_text("".join(f"{text}\n" for text in texts[:size]), encoding="utf-8")
+            cells.append({"path": str(path), "records": size})
+        for workers in options.workers:
+            with Standalone([Worker(cores=1, memory=3072)] * workers) as cluster:
+                told = {
+                    "url": cluster.url,
+                    "roots": [process.pid for process in cluster.processes],
+                    "cells": cells,
+                    "tokens": options.tokens,
+                    "multiset": options.multiset,
+                    "distribution": options.distribution,
+                    "threshold": asked,
+                }
+                command = [sys.executable, "-m", "simjoin.spark._validate", json.dumps(told)]
+                done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+            for cell in json.loads(done.stdout.splitlines()[-1]):
+                statistics = Statistics.of(
+                    texts[: cell["records"]], options.tokens, options.multiset
+                )
+                expected = simulate(
+                    statistics,
+                    Cluster([Node(cores=1, count=workers)]),
+                    pairs=cell["pairs"],
+                    distribution=options.distribution,
+                    **asked,
+                )
+                print(
+                    f"{workers:>7}  {cell['records']:>10,}  {cell['pairs']:>10,}  "
+                    f"{cell['distribution']:<12}  {cell['tasks']:>5}  {expected.bytes / 1e6:>11.1f}  "
+                    f"{cell['seconds']:>7.2f}  {expected.seconds:>9.2f}  "
+                    f"{cell['cpu_seconds']:>11.2f}  {expected.core_seconds:>9.2f}",
+                    flush=True,
+                )
+    return 0
+
+
+def measured(told: dict[str, Any]) -> list[dict[str, Any]]:
+    """Joins by a session of this process."""
+    from pyspark.sql import functions as f
+
+    import simjoin.spark as ss
+
+    outside = Standalone([])
+    outside.url = told["url"]
+    spark = outside.session({"spark.executor.memory": "2g"})
+    options = {name: told[name] for name in ("tokens", "multiset", "distribution")}
+    first = spark.read.text(told["cells"][0]["path"]).limit(1000)
+    ss.self_join(first, **options, **told["threshold"]).count()
+    found = []
+    for cell in told["cells"]:
+        frame = spark.read.text(cell["path"])
+        begin, before = time.monotonic(), cpu_seconds(told["roots"])
+        plan = ss.plan(frame, **options, **told["threshold"])
+        # All columns of the answer are made, and few come to the driver.
+        total = plan.join().agg(f.count("*"), f.sum("left"), f.sum("similarity")).collect()[0][0]
+        seconds = time.monotonic() - begin
+        layout = plan.layout
+        found.append(
+            {
+                "records": cell["records"],
+                "pairs": total,
+                "seconds": seconds,
+                "cpu_seconds": cpu_seconds(told["roots"]) - before,
+                "distribution": layout.distribution,
+                "tasks": len(layout.tasks),
+            }
+        )
+    spark.stop()
+    outside.stop()
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured(json.loads(sys.argv[1]))))

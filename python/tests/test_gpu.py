@@ -1,0 +1,120 @@
+"""Is a GPU used where there is one, and is its compiler found?"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+import simjoin as sj
+from simjoin import _gpu
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(text: str, **environment: str) -> str:
+    process = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        timeout=120,
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
+
+
+@pytest.mark.parametrize("engine", ["gpu", "hybrid"])
+def test_a_simulated_device_gives_the_same_answer(engine: str) -> None:
+    """The device is found once for each process, so it is one of its own."""
+    text = f"""
+        import simjoin as sj
+        assert len(sj.devices()) == 1 and sj.devices()[0].memory is None
+        rows = [[(at * 7 + k * k) % 97 for k in range(9)] for at in range(400)]
+        cpu = sj.self_join(rows, jaccard=0.4, engine="cpu")
+        gpu = sj.self_join(rows, jaccard=0.4, engine="{engine}")
+        assert sorted(gpu.rows()) == sorted(cpu.rows()) and len(cpu) > 100
+        print(gpu.stats["engine"])
+    """
+    assert run(text, SIMJOIN_SIMULATED_GPU="speed=5") in ("gpu", "hybrid", "cpu")
+
+
+def test_a_device_that_fails_is_a_warning() -> None:
+    text = """
+        import warnings
+        import simjoin as sj
+        rows = [[(at * 7 + k * k) % 97 for k in range(9)] for at in range(400)]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            gpu = sj.self_join(rows, jaccard=0.4, engine="gpu")
+        assert sorted(gpu.rows()) == sorted(sj.self_join(rows, jaccard=0.4, engine="cpu").rows())
+        assert len(caught) >= 1 and list(gpu.stats["warnings"])
+        print(caught[0].message)
+    """
+    said = run(text, SIMJOIN_SIMULATED_GPU="speed=5,fail=1")
+    assert said.startswith("simjoin: ") and said.endswith("the CPU did its work")
+
+
+def test_the_compiler_among_the_packages_is_offered(tmp_path: Path) -> None:
+    folder = tmp_path / "nvidia" / "cu13" / "lib"
+    folder.mkdir(parents=True)
+    for name in ("libnvrtc.so.13", "libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0"):
+        (folder / name).touch()
+    text = f"""
+        import os, sys
+        sys.path.insert(0, {str(tmp_path)!r})
+        import simjoin as sj
+        assert "SIMJOIN_NVRTC" not in os.environ
+        sj.self_join([["a"]], jaccard=1, engine="cpu")
+        assert "SIMJOIN_NVRTC" not in os.environ
+        sj.self_join([["a"]], jaccard=1)
+        print(os.environ["SIMJOIN_NVRTC"])
+    """
+    environment = {name: value for name, value in os.environ.items() if name != _gpu.VARIABLE}
+    process = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
+    assert process.stdout.strip() == str(folder / "libnvrtc.so.13"), process.stderr
+    # What a person has set stays.
+    assert (
+        run(
+            "import os, simjoin as sj; sj.self_join([['a']], jaccard=1); print(os.environ['SIMJOIN_NVRTC'])",
+            SIMJOIN_NVRTC="/somewhere/else.so",
+        )
+        == "/somewhere/else.so"
+    )
+
+
+def test_the_engine_finds_the_compiler_among_the_packages() -> None:
+    """The package that the checks of kernels have installed, in a folder where nobody would look for it."""
+    packages = ROOT / "target" / "nvrtc"
+    if not (packages / "nvidia").is_dir():
+        pytest.skip("nvidia-cuda-nvrtc is not installed in target/nvrtc")
+    text = f"""
+        import os, sys
+        os.environ.pop("SIMJOIN_NVRTC", None)
+        sys.path.insert(0, {str(packages)!r})
+        import simjoin as sj
+        from simjoin import _gpu, _native
+        _gpu.offer()
+        assert os.environ["SIMJOIN_NVRTC"].startswith({str(packages)!r})
+        print(_native.nvrtc_version()[0])
+    """
+    assert run(text) == "13"
+
+
+def test_a_real_device_gives_the_same_answer() -> None:
+    if os.environ.get("SIMJOIN_SIMULATED_GPU") or not sj.devices():
+        pytest.skip("no GPU")
+    rows = [[(at * 7919 + k * k * 31) % 4001 for k in range(30)] for at in range(5000)]
+    cpu = sj.self_join(rows, jaccard=0.1, engine="cpu")
+    for engine in ("gpu", "hybrid"):
+        gpu = sj.self_join(rows, jaccard=0.1, engine=engine)
+        assert sorted(gpu.rows()) == sorted(cpu.rows()) and len(cpu) > 1000

@@ -1,0 +1,271 @@
+"""Does a join leave the interpreter alone, and end when it is told to?"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from typing import Any
+
+import pytest
+import simjoin as sj
+
+
+def rows(count: int) -> list[list[int]]:
+    """Sets that nearly all resemble each other a little: a join of all pairs takes long."""
+    return [[(at * 7919 + k * k * 31) % 4001 for k in range(60)] for at in range(count)]
+
+
+def script(text: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(text)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+LONG = """
+import simjoin as sj
+if "points" in {call!r}:
+    import numpy as np
+    points = np.random.default_rng(1).normal(size=(300_000, 48)).astype(np.float32)
+else:
+    rows = [[(at * 7919 + k * k * 31) % 4001 for k in range(60)] for at in range(25_000)]
+print("begin", flush=True)
+try:
+    {call}
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+else:
+    print("ended", flush=True)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+@pytest.mark.parametrize(
+    "call",
+    [
+        "sj.self_join(rows, jaccard=0.05, technique='naive', count=True)",
+        "sj.self_join(rows, jaccard=0.9, technique='naive', groups=True)",
+        "sj.self_join(rows, jaccard=0.9, technique='naive')",
+        "[len(batch) for batch in sj.self_join(rows, jaccard=0.9, technique='naive', stream=True)]",
+        "sum(len(batch) for batch in sj.overlaps(rows, stream=True))",
+        "sj.vector_join(points, within=3, technique='nested-loop', count=True)",
+    ],
+)
+def test_ctrl_c_ends_a_long_join(call: str) -> None:
+    process = script(LONG.format(call=call))
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begin\n"
+    # The lists are read by now, and the join goes on for many seconds.
+    time.sleep(0.7)
+    if process.poll() is not None:
+        assert "ended" in process.stdout.read()
+        pytest.skip("the machine was faster than the signal")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=300)
+    if out.startswith("ended"):
+        pytest.skip("the machine was faster than the signal")
+    # How soon, no test can say: the machine may be busy.
+    assert out == "interrupted\n", err
+
+
+def test_other_threads_go_on_meanwhile() -> None:
+    ticks = 0
+    done = threading.Event()
+
+    def tick() -> None:
+        nonlocal ticks
+        while not done.is_set():
+            ticks += 1
+            time.sleep(0.001)
+
+    data = rows(3000)
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        before = ticks
+        sj.self_join(data, jaccard=0.9, technique="naive", count=True, threads=1)
+        assert ticks > before
+    finally:
+        done.set()
+        thread.join()
+
+
+def test_joins_run_in_several_threads_at_once() -> None:
+    data = rows(500)
+    expected = sj.self_join(data, jaccard=0.3, count=True)
+    found: list[int] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(sj.self_join(data, jaccard=0.3, count=True)))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 6
+
+
+def native_threads() -> int:
+    """Threads of joins that are still there, where the system tells."""
+    names = []
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open(f"/proc/self/task/{task}/comm") as file:
+                names.append(file.read().strip())
+        except FileNotFoundError:
+            continue
+    return names.count("simjoin")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
+@pytest.mark.parametrize("how", ["drop", "close", "with", "arrow"])
+def test_a_stream_that_is_left_ends_its_join(how: str) -> None:
+    # Eight million pairs: far more than wait in the queue.
+    data = [["a"]] * 4000
+    stream: Any = sj.self_join(data, jaccard=1, stream=True)
+    if how == "with":
+        with stream as batches:
+            next(batches)
+    elif how == "arrow":
+        pa = pytest.importorskip("pyarrow")
+        reader = pa.RecordBatchReader.from_stream(stream)
+        reader.read_next_batch()
+        del reader
+    else:
+        next(stream)
+        if how == "close":
+            stream.close()
+            assert list(stream) == []
+            with pytest.raises(sj.UsageError, match="read or closed already"):
+                stream.__arrow_c_stream__()
+    del stream
+    gc.collect()
+    deadline = time.monotonic() + 120
+    while native_threads() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert native_threads() == 0
+
+
+def test_a_stream_is_read_by_one_thread_and_closed_by_any() -> None:
+    data = rows(20_000)
+    stream = sj.self_join(data, jaccard=0.95, technique="naive", stream=True, threads=1)
+    seen: list[Any] = []
+
+    def read() -> None:
+        try:
+            seen.append(list(stream))
+        except sj.Error as error:
+            seen.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    time.sleep(0.2)
+    with pytest.raises(sj.UsageError, match="read by another thread"):
+        while thread.is_alive():
+            next(stream)
+    stream.close()
+    thread.join()
+    assert len(seen) == 1 and isinstance(seen[0], list)
+    assert list(stream) == []
+
+
+def test_a_stream_waits_for_its_reader() -> None:
+    """Results larger than the queue wait in the join, not in memory."""
+    data = [["a"]] * 3000
+    stream = sj.self_join(data, jaccard=1, stream=True, memory="4M")
+    total = 0
+    for batch in stream:
+        total += len(batch)
+        assert len(batch) <= 65_536
+    assert total == 3000 * 2999 // 2
+    assert stream.stats is not None and stream.stats["pairs"] == total
+
+
+def test_a_stream_takes_little_memory() -> None:
+    """Some 18 million pairs are 576 MB as a table."""
+    process = script(
+        """
+        import resource
+        import simjoin as sj
+        rows = [["a"]] * 6000
+        sum(len(batch) for batch in sj.self_join(rows[:50], jaccard=1, stream=True))
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        total = sum(len(batch) for batch in sj.self_join(rows, jaccard=1, stream=True))
+        print(total, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        """
+    )
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    total, kilobytes = map(int, out.split())
+    assert total == 6000 * 5999 // 2
+    assert kilobytes < 150_000
+
+
+def test_progress_calls() -> None:
+    seen: list[tuple[str, int, int]] = []
+    sj.self_join(
+        rows(3000),
+        jaccard=0.9,
+        technique="naive",
+        count=True,
+        threads=1,
+        progress=lambda *what: seen.append(what),
+    )
+    assert all(phase in ("reading", "preparing", "joining") for phase, _, _ in seen)
+    assert all(done <= total or total == 0 for _, done, total in seen)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        sj.self_join(rows(7000), jaccard=0.9, technique="naive", count=True, progress=fail)
+
+
+def test_the_bar_is_silent_in_files(capsys: pytest.CaptureFixture[str]) -> None:
+    sj.self_join(rows(200), jaccard=0.9, progress=True)
+    captured = capsys.readouterr()
+    assert captured.err == "" and captured.out == ""
+
+
+def test_the_bar_shows_itself_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+    from io import StringIO
+
+    from simjoin._progress import Bar, shown
+
+    class Terminal(StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with shown(True) as bar:
+        assert isinstance(bar, Bar)
+        bar("reading", 5, 0)
+        assert terminal.getvalue() == "", "nothing within a second"
+        bar.begin -= 2
+        bar.last -= 2
+        bar("joining", 1, 4)
+        assert "joining ━━━━━━━━" in terminal.getvalue() and " 25%" in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r")
+    with shown(False) as nothing:
+        assert nothing is None
+
+
+def test_plans() -> None:
+    data = rows(400)
+    plan = sj.plan(data, jaccard=0.5, threads=1)
+    assert plan.techniques and plan.pairs is not None
+    assert all(seconds is None or seconds >= 0 for part in plan.considered for _, seconds in part)
+    assert str(plan) == plan.text and "on 1 thread" in plan.text
+    assert "plan, part 1 of" in sj.explain(data, data, cosine=0.8)
+    vectors = sj.vector_plan([row[:3] for row in data], within=10)
+    assert vectors.techniques[0] in ("quantile", "grid", "nested-loop")
+    assert "technique: " in vectors.text
