@@ -39,7 +39,7 @@ cargo xtask COMMAND
 
 type Step = (&'static str, fn() -> Check);
 
-const STEPS: [Step; 13] = [
+const STEPS: &[Step] = &[
     ("format", format),
     ("layers", layers::check),
     ("licences", licences::check),
@@ -259,12 +259,26 @@ fn published_counts(extra: &[&str]) -> Check {
     call("python3", &[&["benchmarks/run.py", "expected"], extra].concat(), &[])
 }
 
+/// Makes a virtual environment of Python. Debian keeps what that takes in a package of its own, which is
+/// installed where it is missing and can be.
+pub fn virtual_environment(folder: &str) -> Check {
+    let make = || call("python3", &["-m", "venv", "--clear", folder], &[]);
+    let install = ["install", "--yes", "--quiet", "python3-venv"];
+    make()
+        .or_else(|_| {
+            call("apt-get", &["update", "--quiet"], &[])?;
+            call("apt-get", &install, &[])?;
+            make()
+        })
+        .map_err(|why| format!("Python 3.10 or newer with the module venv is needed ({why})"))
+}
+
 /// Builds the documentation by mkdocs, in an environment of its own, and runs every command in it.
 fn book() -> Check {
     let folder = root().join("target/book-venv");
     let python = folder.join("bin/python");
     let [folder, python] = [folder, python].map(|path| path.to_string_lossy().into_owned());
-    call("python3", &["-m", "venv", &folder], &[])?;
+    virtual_environment(&folder)?;
     let install = ["-m", "pip", "install", "--quiet", "--requirement", "docs/requirements.txt"];
     call(&python, &install, &[])?;
     call(&python, &["-m", "mkdocs", "build", "--quiet", "--config-file", "docs/mkdocs.yml"], &[])?;

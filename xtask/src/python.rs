@@ -4,7 +4,7 @@
 //! that it shares what the other steps have compiled, and then its tests, the examples of its documentation, its
 //! types and its style.
 
-use crate::{Check, call, root};
+use crate::{Check, call, root, virtual_environment};
 use std::path::PathBuf;
 
 /// Libraries for tests, and what builds wheels.
@@ -64,9 +64,7 @@ impl Environment {
             return Ok(());
         }
         let folder = self.folder.to_string_lossy();
-        call("python3", &["-m", "venv", "--clear", &folder], &[]).map_err(|why| {
-            format!("Python 3.10 or newer with the module venv is needed ({why})")
-        })?;
+        virtual_environment(&folder)?;
         let extras = extras(&recipe, "test");
         let wanted: Vec<&str> =
             TOOLS.into_iter().chain(extras.iter().map(String::as_str)).collect();
