@@ -30,11 +30,12 @@ cargo xtask COMMAND
   fuzz-build         the fuzz targets build
   benchmarks         the tests of the benchmark driver
   expected           a quick subset of the published exact counts (--all for every one)
+  book               the documentation builds, and its commands print what it shows
   fuzz TARGET [S]    run a fuzz target (readers or techniques) for S seconds, 60 by default";
 
 type Step = (&'static str, fn() -> Check);
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     ("format", format),
     ("layers", layers::check),
     ("licences", licences::check),
@@ -46,6 +47,7 @@ const STEPS: [Step; 11] = [
     ("fuzz-build", fuzz_build),
     ("benchmarks", benchmarks),
     ("expected", expected),
+    ("book", book),
 ];
 
 fn main() -> ExitCode {
@@ -220,4 +222,17 @@ fn expected() -> Check {
 
 fn published_counts(extra: &[&str]) -> Check {
     call("python3", &[&["benchmarks/run.py", "expected"], extra].concat(), &[])
+}
+
+/// Builds the documentation by mkdocs, in an environment of its own, and runs every command in it.
+fn book() -> Check {
+    let folder = root().join("target/book-venv");
+    let python = folder.join("bin/python");
+    let [folder, python] = [folder, python].map(|path| path.to_string_lossy().into_owned());
+    call("python3", &["-m", "venv", &folder], &[])?;
+    let install = ["-m", "pip", "install", "--quiet", "--requirement", "docs/requirements.txt"];
+    call(&python, &install, &[])?;
+    call(&python, &["-m", "mkdocs", "build", "--quiet", "--config-file", "docs/mkdocs.yml"], &[])?;
+    call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
+    call(&python, &["docs/check.py"], &[])
 }
