@@ -553,8 +553,7 @@ impl Join {
         let (name, variant) = self.technique.split_once(':').unwrap_or((&self.technique, ""));
         let all = all.into_iter();
         let offered: Vec<_> = if self.technique == "auto" {
-            // The oracle, and one whose costs have not been measured beside those of others.
-            all.filter(|one| !matches!(one.name(), "naive" | "gpu-mmjoin")).collect()
+            all.filter(|one| one.name() != "naive").collect()
         } else {
             // "256 bits" is bitmap:256, "ppjoin B" is gpu-verify:ppjoin:b.
             let wanted = |technique: &dyn Technique| {
@@ -610,7 +609,7 @@ fn stretch() -> Result<Option<Stretch>> {
 pub(crate) fn device_side() -> Result<(Techniques, Option<Stretch>)> {
     let stretch = stretch()?;
     let mut device = gpu_techniques(stretch.as_ref())?;
-    device.retain(|one| !matches!(one.name(), "gpu-verify" | "gpu-mmjoin"));
+    device.retain(|one| one.name() != "gpu-verify");
     Ok((device, stretch))
 }
 
