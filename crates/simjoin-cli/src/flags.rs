@@ -246,6 +246,10 @@ pub struct VectorsFlags {
     /// Memory for the join beside the input, such as 512M or 4G [default: as much as is of use]
     #[arg(long, value_name = "SIZE", help_heading = "How")]
     pub memory: Option<String>,
+
+    /// Memory that the join may take on each GPU [default: all that is free]
+    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    pub device_memory: Option<String>,
 }
 
 /// Which pairs of vectors: exactly one of these.

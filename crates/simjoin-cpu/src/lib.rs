@@ -67,8 +67,8 @@ pub use ppjoin::PpJoin;
 pub use prefix_bitmap::PrefixBitmap;
 pub use skip_join::SkipJoin;
 pub use vectors::{
-    Fit, Grid, Limits, NestedLoop, Quantile, Recipe, Transform, VectorTechniques, check_directions,
-    draw, no_direction, radii,
+    Fit, Grid, Limits, NestedLoop, Quantile, Recipe, StripedLoop, Transform, VectorTechniques,
+    check_directions, draw, no_direction, radii,
 };
 
 use simjoin_plan::Technique;

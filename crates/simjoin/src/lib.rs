@@ -38,6 +38,7 @@
 #![forbid(unsafe_code)]
 
 mod count;
+mod device_vectors;
 mod driver;
 mod groups;
 mod intersect;

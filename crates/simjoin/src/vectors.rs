@@ -4,24 +4,34 @@
 //! chosen a technique and made its index. Counting, pairs and groups are then runs of the same pieces of work into
 //! another sink.
 
+use crate::device_vectors::{Chosen, Offer, Pieces, Taker};
 use crate::driver::Control;
 use crate::groups::Components;
+use crate::join::Engine;
 use crate::ordered::{Ordered, Room, RowSink};
 use rayon::ThreadPool;
 use simjoin_core::{
     Elements, Error, Result, RowPair, Side, VectorCollection, VectorPair, VectorPredicate,
     VectorSink,
 };
-use simjoin_cpu::VectorTechniques;
 use simjoin_kernels::tier::Tier;
 use simjoin_plan::{PreparedVectors, VectorRoom};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The names of the techniques for vectors, `auto` first.
-pub const VECTOR_TECHNIQUES: [&str; 4] = ["auto", "quantile", "grid", "nested-loop"];
+/// The names of the techniques for vectors, `auto` first, those of devices last.
+pub const VECTOR_TECHNIQUES: [&str; 8] = [
+    "auto",
+    "quantile",
+    "grid",
+    "nested-loop",
+    "gpu-quantile",
+    "gpu-tensor",
+    "gpu-grid",
+    "gpu-nested-loop",
+];
 
 /// A join of vectors: what is wanted, and how to go about it.
 ///
@@ -44,13 +54,17 @@ pub const VECTOR_TECHNIQUES: [&str; 4] = ["auto", "quantile", "grid", "nested-lo
 pub struct VectorJoin {
     predicate: VectorPredicate,
     technique: String,
+    engine: Engine,
     threads: usize,
     memory: u64,
+    device_memory: u64,
 }
 
 /// What a join of vectors is going to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VectorPlan {
+    /// Where it runs: on CPU cores, on GPUs, or on both.
+    pub engine: Engine,
     /// The technique.
     pub technique: &'static str,
     /// What it has decided, in words.
@@ -72,8 +86,12 @@ pub struct VectorReport {
     pub pairs: u64,
     /// Pairs that the predicate was asked about.
     pub candidates: u64,
+    /// Where it ran.
+    pub engine: Engine,
     /// The technique that ran.
     pub technique: &'static str,
+    /// The part of the pairs to decide about that devices did, where they and CPU cores shared the work.
+    pub device_part: Option<f64>,
     /// Threads that ran.
     pub threads: usize,
     /// Seconds from the first piece to the last pair.
@@ -83,7 +101,27 @@ pub struct VectorReport {
 impl VectorJoin {
     /// A join with the default technique on all cores.
     pub fn new(predicate: VectorPredicate) -> Self {
-        VectorJoin { predicate, technique: "auto".into(), threads: 0, memory: u64::MAX }
+        VectorJoin {
+            predicate,
+            technique: "auto".into(),
+            engine: Engine::Auto,
+            threads: 0,
+            memory: u64::MAX,
+            device_memory: u64::MAX,
+        }
+    }
+
+    /// Chooses where it runs. [`Engine::Auto`] looks for a GPU where the CPU is expected to take longer than it
+    /// takes to wake one up.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Bounds the memory, in bytes, that the join takes on each GPU. What does not fit is joined slab by slab.
+    pub fn device_memory(mut self, bytes: u64) -> Self {
+        self.device_memory = bytes;
+        self
     }
 
     /// Chooses the technique by name, one of [`VECTOR_TECHNIQUES`].
@@ -120,7 +158,11 @@ impl VectorJoin {
                 VECTOR_TECHNIQUES.join(", ")
             )));
         }
-        Ok(())
+        self.offer().map(drop)
+    }
+
+    fn offer(&self) -> Result<Offer> {
+        Offer::new(self.engine, &self.technique, self.device_memory)
     }
 
     /// Chooses a technique for a collection with itself, or for two, and prepares it. Two collections
@@ -160,57 +202,42 @@ impl VectorJoin {
         let join = simjoin_plan::VectorJoin { probe: left, build, itself, predicate };
         // An eighth of the memory is for rows on their way out.
         let bytes = self.memory - self.memory / 8;
+        let offer = self.offer()?;
         let work = || {
-            let techniques = VectorTechniques::new(&join);
-            let fits = |needed: u64| needed <= bytes;
-            let chosen = match self.technique.as_str() {
-                "auto" => techniques.cheapest(&join, bytes, threads).map(|found| found.0),
-                name => techniques
-                    .all
-                    .iter()
-                    .find(|one| one.name() == name)
-                    .map(|one| &**one)
-                    .filter(|one| fits(one.memory_bytes(&join, threads))),
-            };
-            let Some(chosen) = chosen else {
-                let named = techniques
-                    .all
-                    .iter()
-                    .filter(|one| self.technique == "auto" || one.name() == self.technique);
-                let needed = named.map(|one| one.memory_bytes(&join, threads)).min();
+            let Some(chosen) = offer.choose(&join, bytes, threads)? else {
                 return Err(Error::Memory {
                     what: "the join".into(),
-                    needed: needed.unwrap_or(0).saturating_mul(8) / 7 + 1,
+                    needed: offer.least_bytes(&join, threads).saturating_mul(8) / 7 + 1,
                     limit: self.memory,
                     device: false,
                 });
             };
-            let prepared = chosen.prepare(&join, &VectorRoom { bytes, threads })?;
-            let considered = techniques
-                .all
-                .iter()
-                .map(|one| {
-                    let able = fits(one.memory_bytes(&join, threads));
-                    let cost = one.cost(&techniques.survey).filter(|_| able);
-                    (one.name(), cost.map(|seconds| seconds / threads as f64))
-                })
-                .collect();
+            let Chosen { technique, beside, engine, considered, rotated, pair_seconds } = chosen;
+            let room = VectorRoom { bytes, threads };
+            let prepared = technique.prepare(&join, &room)?;
+            let beside = match beside {
+                Some(beside) => Some((beside.prepare(&join, &room)?, pair_seconds)),
+                None => None,
+            };
             let plan = VectorPlan {
-                technique: chosen.name(),
+                engine,
+                technique: technique.name(),
                 details: prepared.details(),
                 considered,
                 compared: join.pairs(),
-                rotated: techniques.survey.rotated,
+                rotated,
                 threads,
             };
-            Ok((prepared, plan))
+            Ok((prepared, beside, plan))
         };
-        let (prepared, plan) = match &pool {
+        let (prepared, beside, plan) = match &pool {
             Some(pool) => pool.install(work)?,
             None => work()?,
         };
         Ok(PreparedVectorJoin {
             prepared,
+            beside,
+            join,
             plan,
             pool,
             itself,
@@ -223,6 +250,9 @@ impl VectorJoin {
 /// A join of vectors with its index.
 pub struct PreparedVectorJoin<'a> {
     prepared: Box<dyn PreparedVectors + 'a>,
+    /// What CPU cores do beside devices, in the same pieces, and how long a pair is expected to take on either.
+    beside: Option<(Box<dyn PreparedVectors + 'a>, [f64; 2])>,
+    join: simjoin_plan::VectorJoin<'a>,
     plan: VectorPlan,
     pool: Option<ThreadPool>,
     itself: bool,
@@ -246,12 +276,12 @@ impl PreparedVectorJoin<'_> {
     pub fn count(&self, control: &Control) -> Result<VectorReport> {
         let total = AtomicU64::new(0);
         let sink = || CountSink { total: &total, control };
-        let (candidates, seconds) = self.run(control, sink)?;
-        Ok(self.report(total.into_inner(), candidates, seconds))
+        let ran = self.run(control, sink)?;
+        Ok(self.report(total.into_inner(), &ran))
     }
 
     /// Hands every pair to `take`, in batches, with its distance as [`RowPair::similarity`]. The order is
-    /// that of the technique, whatever the number of threads. `take` may answer `Break` to end the join
+    /// that of the technique, whatever the number of threads; on a GPU it is none in particular. `take` may answer `Break` to end the join
     /// early.
     pub fn pairs(
         &self,
@@ -259,10 +289,10 @@ impl PreparedVectorJoin<'_> {
         take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
     ) -> Result<VectorReport> {
         let room = Room::within(self.memory / 8, self.plan.threads);
-        let ordered = Ordered::new(room, take);
+        let ordered = Ordered::new(room, take).in_any_order(self.plan.engine != Engine::Cpu);
         let sink = || PairsSink { rows: ordered.rows(), itself: self.itself, control };
-        let (candidates, seconds) = self.run(control, sink)?;
-        Ok(self.report(ordered.pairs(), candidates, seconds))
+        let ran = self.run(control, sink)?;
+        Ok(self.report(ordered.pairs(), &ran))
     }
 
     /// The connected components of the rows of a self-join: for each row, the smallest row number
@@ -273,62 +303,117 @@ impl PreparedVectorJoin<'_> {
         }
         let components = Components::new(self.rows);
         let sink = || GroupSink { components: &components, control };
-        let (candidates, seconds) = self.run(control, sink)?;
+        let ran = self.run(control, sink)?;
         let pairs = components.pairs();
-        Ok((components.roots(), self.report(pairs, candidates, seconds)))
+        Ok((components.roots(), self.report(pairs, &ran)))
     }
 
-    fn report(&self, pairs: u64, candidates: u64, seconds: f64) -> VectorReport {
-        let VectorPlan { technique, threads, .. } = self.plan;
-        VectorReport { pairs, candidates, technique, threads, seconds }
+    fn report(&self, pairs: u64, ran: &Ran) -> VectorReport {
+        let VectorPlan { engine, technique, threads, .. } = self.plan;
+        let Ran { candidates, seconds, device_part } = *ran;
+        VectorReport { pairs, candidates, engine, technique, device_part, threads, seconds }
     }
 
-    /// Lets every thread take pieces until none is left. Answers with the candidates and the seconds.
-    fn run<S: PieceSink>(
-        &self,
-        control: &Control,
-        sink: impl Fn() -> S + Sync,
-    ) -> Result<(u64, f64)> {
+    /// Lets every thread take pieces until none is left; beside devices, threads of their own attend to these.
+    fn run<S: PieceSink>(&self, control: &Control, sink: impl Fn() -> S + Sync) -> Result<Ran> {
         let begin = Instant::now();
-        let pieces = self.prepared.pieces();
-        control.begin(pieces as u64);
-        let (next, candidates) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let enough = AtomicBool::new(false);
-        let failure = Mutex::new(None);
-        let work = || {
-            let (mut worker, mut sink) = (self.prepared.worker(), sink());
-            loop {
-                if control.stopped() || enough.load(Ordering::Relaxed) {
-                    break;
+        let pieces = match &self.beside {
+            Some((_, pair_seconds)) => Pieces::shared(&self.join, *pair_seconds),
+            None => Pieces::new(self.prepared.pieces()),
+        };
+        let joining = Joining {
+            pieces: &pieces,
+            control,
+            candidates: AtomicU64::new(0),
+            enough: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        };
+        let device = self.plan.engine != Engine::Cpu;
+        let taker = if device { Taker::Device } else { Taker::Core };
+        control.begin(pieces.len() as u64);
+        let workers = self.prepared.workers().min(pieces.len()).max(1);
+        let work = || joining.work(&*self.prepared, taker, workers, sink());
+        match &self.beside {
+            Some((cpu, _)) => std::thread::scope(|scope| {
+                for _ in 0..workers.min(3) {
+                    scope.spawn(work);
                 }
-                let piece = next.fetch_add(1, Ordering::Relaxed);
-                if piece >= pieces {
-                    break;
+                let cores = || joining.work(&**cpu, Taker::Core, self.plan.threads, sink());
+                match &self.pool {
+                    Some(pool) => drop(pool.broadcast(|_| cores())),
+                    None => drop(rayon::broadcast(|_| cores())),
                 }
-                sink.begin(piece);
-                let ran = worker.run(piece, &mut sink);
-                // Others wait for the end of a piece, whatever became of it.
-                let end = sink.end();
-                let ended = ran.map(|flow| if flow.is_break() { flow } else { end });
-                match ended {
-                    Ok(ControlFlow::Continue(())) => control.advance(1),
-                    Ok(ControlFlow::Break(())) => enough.store(true, Ordering::Relaxed),
-                    Err(error) => {
-                        enough.store(true, Ordering::Relaxed);
-                        let mut first = failure.lock().unwrap_or_else(PoisonError::into_inner);
-                        first.get_or_insert(error);
-                    }
+            }),
+            // A device is attended to by threads that do little else.
+            None if device => std::thread::scope(|scope| {
+                for _ in 1..workers {
+                    scope.spawn(work);
+                }
+                work();
+            }),
+            _ if self.plan.threads == 1 || pieces.len() <= 1 => work(),
+            None => match &self.pool {
+                Some(pool) => drop(pool.broadcast(|_| work())),
+                None => drop(rayon::broadcast(|_| work())),
+            },
+        }
+        let Joining { candidates, failure, .. } = joining;
+        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let ran = Ran {
+            candidates: candidates.into_inner(),
+            seconds: begin.elapsed().as_secs_f64(),
+            device_part: self.beside.as_ref().map(|_| pieces.device_part()),
+        };
+        failure.map_or(Ok(ran), Err)
+    }
+}
+
+/// What a run took.
+struct Ran {
+    candidates: u64,
+    seconds: f64,
+    device_part: Option<f64>,
+}
+
+/// What the threads of a run share.
+struct Joining<'a> {
+    pieces: &'a Pieces,
+    control: &'a Control,
+    candidates: AtomicU64,
+    enough: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+impl Joining<'_> {
+    /// Takes pieces until there are none, or enough pairs; `others` of this kind do the same.
+    fn work<S: PieceSink>(
+        &self,
+        prepared: &dyn PreparedVectors,
+        taker: Taker,
+        others: usize,
+        mut sink: S,
+    ) {
+        let mut worker = prepared.worker();
+        while !self.control.stopped() && !self.enough.load(Ordering::Relaxed) {
+            let Some(piece) = self.pieces.take(taker) else { break };
+            sink.begin(piece);
+            let begin = Instant::now();
+            let ran = worker.run(piece, &mut sink);
+            self.pieces.done(taker, piece, begin.elapsed().as_secs_f64(), others);
+            // Others wait for the end of a piece, whatever became of it.
+            let end = sink.end();
+            let ended = ran.map(|flow| if flow.is_break() { flow } else { end });
+            match ended {
+                Ok(ControlFlow::Continue(())) => self.control.advance(1),
+                Ok(ControlFlow::Break(())) => self.enough.store(true, Ordering::Relaxed),
+                Err(error) => {
+                    self.enough.store(true, Ordering::Relaxed);
+                    let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                    first.get_or_insert(error);
                 }
             }
-            candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
-        };
-        match &self.pool {
-            _ if self.plan.threads == 1 || pieces <= 1 => work(),
-            Some(pool) => drop(pool.broadcast(|_| work())),
-            None => drop(rayon::broadcast(|_| work())),
         }
-        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        failure.map_or(Ok((candidates.into_inner(), begin.elapsed().as_secs_f64())), Err)
+        self.candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
     }
 }
 

@@ -21,7 +21,7 @@ mod verify;
 
 pub use grid::Grid;
 pub use image::{Limits, Recipe, Transform, draw, radii};
-pub use nested_loop::NestedLoop;
+pub use nested_loop::{NestedLoop, StripedLoop};
 pub use quantile::Quantile;
 pub use verify::{check_directions, no_direction};
 

@@ -138,17 +138,22 @@ struct Lay {
     double low[8];
     double width[8];
     u32 bits[8];
+    u32 cells[8];
     u32 laid;
 };
 
-// The cell of each row, and the row.
+// The cell of each row, and the row. Cells are numbered as an ox ploughs: one way, and back in the next row, so
+// that those that follow each other are neighbours.
 extern "C" __global__ void cells(const float* images, u32 n, u32 m, Lay lay, u64* keys, u32* rows) {
     for (u64 at = blockIdx.x * (u64)blockDim.x + threadIdx.x; at < n; at += (u64)gridDim.x * blockDim.x) {
         u64 key = 0;
+        bool back = false;
         for (u32 i = 0; i < lay.laid; i++) {
             double place = ((double)images[at * m + i] - lay.low[i]) / lay.width[i];
-            u64 last = (1ull << lay.bits[i]) - 1, cell = place > 0 ? (u64)place : 0;
-            key = key << lay.bits[i] | (cell < last ? cell : last);
+            u64 last = lay.cells[i] - 1, cell = place > 0 ? (u64)place : 0;
+            cell = cell < last ? cell : last;
+            key = key << lay.bits[i] | (back ? last - cell : cell);
+            back ^= cell & 1;
         }
         keys[at] = key;
         rows[at] = (u32)at;
@@ -490,25 +495,29 @@ extern "C" __global__ void halves(
     }
 }
 
-// Rows of bytes in their order, filled up with zeros, and their squares; those of a row less the limit. Sixteen
-// bytes a thread; a warp a place.
+// Rows as bytes in their order, filled up with zeros, and their squares; those of a row less the limit. Says where
+// an element is none. A warp a place.
 extern "C" __global__ void bytes(
-    const u8* raw, const u32* rows, u32 n, u32 padded, u32 d, u32 width, int limit, u8* out,
-    int* row_squares, int* column_squares
+    const Element* raw, const u32* rows, u32 n, u32 padded, u32 d, u32 width, int limit, u8* out,
+    int* row_squares, int* column_squares, u32* others
 ) {
     u32 lane = threadIdx.x % 32;
+    bool other = false;
     for (u64 at = (blockIdx.x * (u64)blockDim.x + threadIdx.x) / 32; at < padded;
          at += (u64)gridDim.x * blockDim.x / 32) {
         u8* to = out + at * width;
         bool there = at < n;
-        const u8* row = raw + (u64)(!there ? 0 : rows == 0 ? (u32)at : rows[at]) * d;
+        const Element* row = raw + (u64)(!there ? 0 : rows == 0 ? (u32)at : rows[at]) * d;
         int square = 0;
         for (u32 i = 4 * lane; i < width; i += 128) {
             u32 word = 0;
             for (u32 k = 0; k < 4; k++) {
-                u32 x = there && i + k < d ? row[i + k] : 0;
-                word |= x << (8 * k);
-                square += x * x;
+                Element x = there && i + k < d ? row[i + k] : (Element)0;
+                bool small = x >= 0 && x <= 255;
+                u32 byte = small ? (u32)x : 0;
+                other |= (Element)byte != x;
+                word |= byte << (8 * k);
+                square += byte * byte;
             }
             *(u32*)(to + i) = word;
         }
@@ -518,6 +527,7 @@ extern "C" __global__ void bytes(
             column_squares[at] = there ? square : 1 << 30;
         }
     }
+    if (other) *others = 1;
 }
 
 // ---- The decision.

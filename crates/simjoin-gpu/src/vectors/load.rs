@@ -17,7 +17,6 @@ use simjoin_cpu::{Limits, Transform, draw, no_direction};
 use simjoin_plan::{Room, VectorJoin};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Rows of a block of images; as in the kernels.
 const BLOCK: u32 = 128;
@@ -32,7 +31,6 @@ pub(super) const DIRECT: usize = 32;
 enum Raw {
     F32(CudaSlice<f32>),
     F64(CudaSlice<f64>),
-    Bytes(CudaSlice<u8>),
 }
 
 impl Raw {
@@ -40,7 +38,6 @@ impl Raw {
         match self {
             Raw::F32(all) => all.device_ptr(&work.stream).0,
             Raw::F64(all) => all.device_ptr(&work.stream).0,
-            Raw::Bytes(all) => all.device_ptr(&work.stream).0,
         }
     }
 }
@@ -154,43 +151,43 @@ impl Loaded {
         let sender = Sender::new(device, room)?;
         let wide = !matches!(join.probe.elements(), Elements::F32(_));
         let work = Work { device, stream: sender.stream.clone(), wide };
-        let mut by_tensor = match technique.way {
-            VectorWay::NestedLoop | VectorWay::Grid => false,
-            VectorWay::Tensor => true,
-            VectorWay::Quantile => {
-                technique.fit.as_ref().is_some_and(|fit| fit.transform().coordinates() > DIRECT)
+        let made;
+        let transform = match (technique.way, &technique.fit) {
+            (VectorWay::NestedLoop | VectorWay::Tensor, _) => None,
+            (_, Some(fit)) => Some(fit.transform()),
+            (_, None) => {
+                made = Transform::best(join, &draw(join, 1024));
+                Some(&made)
             }
         };
-        by_tensor &= technique.tensor_kind(device, false).is_some();
+        let wants_tensor = match technique.way {
+            VectorWay::NestedLoop | VectorWay::Grid => false,
+            VectorWay::Tensor => true,
+            VectorWay::Quantile => transform.is_some_and(|one| one.coordinates() > DIRECT),
+        };
+        let bytes = technique.bytes && tensor::may_be_bytes(join);
+        let tensor = technique.tensor_kind(device, bytes).filter(|_| wants_tensor);
+        let by_tensor = tensor.is_some();
         let both = if join.itself { vec![join.probe] } else { vec![join.probe, join.build] };
-        let raw = match by_tensor && technique.bytes && tensor::may_be_bytes(join) {
-            true => send_bytes(&sender, &both)?,
-            false => None,
-        };
-        let bytes = raw.is_some();
-        let raw = match raw {
-            Some(raw) => raw,
-            None => both.iter().map(|side| send(&sender, side)).collect::<Result<_>>()?,
-        };
-        let sides = both.iter().zip(raw).map(|(side, raw)| Side {
-            count: side.len() as u32,
-            raw,
-            rows: None,
-            squares: None,
-            points: None,
-            packed: None,
-            boxes: [None, None],
-        });
-        let kind = match by_tensor {
-            true => technique.tensor_kind(device, bytes).unwrap_or(TileKind::Direct),
-            false => TileKind::Direct,
-        };
+        let mut sides = Vec::new();
+        for side in &both {
+            sides.push(Side {
+                count: side.len() as u32,
+                raw: send(&sender, side)?,
+                rows: None,
+                squares: None,
+                points: None,
+                packed: None,
+                boxes: [None, None],
+            });
+        }
+        let kind = tensor.unwrap_or(TileKind::Direct);
         let mut loaded = Loaded {
             device: device.clone(),
             wide,
             kind,
             itself: join.itself,
-            sides: sides.collect(),
+            sides,
             predicate: join.predicate,
             dimension: join.dimension() as u32,
             coordinates: 0,
@@ -211,7 +208,11 @@ impl Loaded {
             VectorWay::Tensor if !by_tensor => loaded.plain_images(&work, join)?,
             VectorWay::Tensor => {}
             VectorWay::Grid | VectorWay::Quantile => {
-                loaded.ordered_images(&work, join, technique, bytes)?;
+                if let Some(transform) = transform {
+                    for side in 0..both.len() {
+                        loaded.order(&work, join, technique, transform, side)?;
+                    }
+                }
             }
         }
         if by_tensor {
@@ -297,44 +298,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Images along directions that tell most, in the order of cells or of an index, and bounds of blocks.
-    fn ordered_images(
-        &mut self,
-        work: &Work<'_>,
-        join: &VectorJoin<'_>,
-        technique: &GpuVectors,
-        bytes: bool,
-    ) -> Result<()> {
-        let made;
-        let transform = match &technique.fit {
-            Some(fit) => fit.transform(),
-            None => {
-                made = Transform::best(join, &draw(join, 1024));
-                &made
-            }
-        };
-        let name = technique.name_of();
-        let by_tensor = self.kind != TileKind::Direct;
-        if bytes {
-            // Bounds are made of images, for which elements must be there as they were read.
-            let sender = Sender::new(work.device, &Room::unlimited(0, 4))?;
-            let both = if join.itself { vec![join.probe] } else { vec![join.probe, join.build] };
-            for (at, side) in both.iter().enumerate() {
-                let elements = send(&sender, side)?;
-                sender.stream.synchronize().map_err(failed("sending vectors"))?;
-                let bytes = std::mem::replace(&mut self.sides[at].raw, elements);
-                self.order(work, join, technique, transform, at, by_tensor, name)?;
-                self.sides[at].raw = bytes;
-            }
-        } else {
-            for at in 0..self.sides.len() {
-                self.order(work, join, technique, transform, at, by_tensor, name)?;
-            }
-        }
-        Ok(())
-    }
-
-    #[expect(clippy::too_many_arguments, reason = "one side of what the caller has at hand")]
+    /// Images of a side along directions that tell most, in the order of cells or of an index, and bounds of blocks.
     fn order(
         &mut self,
         work: &Work<'_>,
@@ -342,21 +306,12 @@ impl Loaded {
         technique: &GpuVectors,
         transform: &Transform,
         at: usize,
-        by_tensor: bool,
-        name: &str,
     ) -> Result<()> {
+        let name = technique.name_of();
+        let by_tensor = self.kind != TileKind::Direct;
         let (frame, _centre) = Frame::of(work, transform)?;
-        // Limits are those of the longest row of both sides; of bytes only one is here, which is enough as no
-        // row of bytes is longer than this.
-        let longest = match self.sides.iter().any(|side| matches!(side.raw, Raw::Bytes(_))) {
-            true => {
-                let far = |c: &f64| c.abs().max((255.0 - c).abs());
-                let recipe = transform.recipe();
-                let square: f64 = recipe.centre.iter().map(far).map(|x| x * x).sum();
-                square.sqrt() * recipe.scale * (1.0 + 1e-9)
-            }
-            false => self.longest(work, &frame)?,
-        };
+        // That of both sides.
+        let longest = self.longest(work, &frame)?;
         let Some(limits) = transform.limits(join, longest) else {
             return Err(Error::Config(format!(
                 "technique {name} cannot tell these vectors apart in single precision: they are too far from \
@@ -543,98 +498,120 @@ impl Loaded {
         Ok(Boxes { low, high })
     }
 
-    /// Rows for tensor cores.
+    /// Rows for tensor cores: bytes where all elements are, and f16 otherwise.
     fn pack(
         &mut self,
         work: &Work<'_>,
         join: &VectorJoin<'_>,
         technique: &GpuVectors,
     ) -> Result<()> {
-        let at = failed("rounding rows");
-        let stream = &work.stream;
-        let bytes = matches!(self.kind, TileKind::Tensor { bytes: true, .. });
-        let width = self.dimension.next_multiple_of(if bytes { 128 } else { 64 });
-        self.row_pieces = if bytes { width / 128 } else { width / 64 };
-        let mut halving = None;
-        if !bytes {
-            let transform = Transform::axes(join, &draw(join, 256), true);
-            let (mut frame, centre) = Frame::of(work, &transform)?;
-            frame.scale = 1.0;
-            let longest = self.longest(work, &frame)?;
-            if !longest.is_finite() || longest > 1e140 {
-                let name = technique.name_of();
-                return Err(Error::Config(format!(
-                    "technique {name} cannot tell these vectors apart in half precision: they are too far from \
-                     each other; use --technique gpu-nested-loop"
-                )));
-            }
-            frame.scale = tensor::scale(longest);
-            halving = Some((frame, Band::new(join, &frame, longest), centre));
-        }
         self.whole = tensor::whole_limit(join);
-        for at_side in 0..self.sides.len() {
-            let rows_pointer = self.rows_pointer(work, at_side);
-            let side = &self.sides[at_side];
-            // Tiles reach beyond the last row.
-            let padded = side.count.next_multiple_of(256);
-            let (n, raw) = (side.count, side.raw.pointer(work));
-            let size = padded as usize * self.row_pieces as usize * 128;
-            let ask = || stream.alloc_zeros::<u32>(padded.max(1) as usize).map_err(&at);
-            // SAFETY: the kernels write every element.
-            let mut rows = unsafe { stream.alloc::<u8>(size.max(1)) }.map_err(&at)?;
-            let (mut near, mut other) = (ask()?, ask()?);
-            let config = fixed_grid(work, 32 * u64::from(padded));
-            match &halving {
-                Some((frame, band, _)) => {
-                    let halves = work.function("halves")?;
-                    // SAFETY: the arguments are those of the kernel, and the buffers as long as it
-                    // takes them.
-                    unsafe {
-                        stream
-                            .launch_builder(&halves)
-                            .arg(&raw)
-                            .arg(&rows_pointer)
-                            .arg(&n)
-                            .arg(&padded)
-                            .arg(frame)
-                            .arg(band)
-                            .arg(&width)
-                            .arg(&mut rows)
-                            .arg(&mut near)
-                            .arg(&mut other)
-                            .launch(config)
-                            .map_err(&at)?;
-                    }
-                }
-                None => {
-                    let bytes = work.function("bytes")?;
-                    // SAFETY: as above.
-                    unsafe {
-                        stream
-                            .launch_builder(&bytes)
-                            .arg(&raw)
-                            .arg(&rows_pointer)
-                            .arg(&n)
-                            .arg(&padded)
-                            .arg(&self.dimension)
-                            .arg(&width)
-                            .arg(&self.whole)
-                            .arg(&mut rows)
-                            .arg(&mut near)
-                            .arg(&mut other)
-                            .launch(config)
-                            .map_err(&at)?;
-                    }
-                }
+        if let TileKind::Tensor { bytes: true, warpgroups, columns, stages } = self.kind {
+            if self.pack_bytes(work)? {
+                return Ok(());
             }
-            let packed = match bytes {
-                true => Packed { rows, asks: [near, other], surely: None },
-                false => {
-                    let copy = stream.clone_dtod(&near).map_err(&at)?;
-                    Packed { rows, asks: [near, copy], surely: Some(other) }
-                }
-            };
-            self.sides[at_side].packed = Some(packed);
+            self.kind = TileKind::Tensor { bytes: false, warpgroups, columns, stages };
+        }
+        self.pack_halves(work, join, technique)
+    }
+
+    /// Room for the rows of a side, and for two numbers of each. Tiles reach beyond the last row.
+    fn packed_room(&self, work: &Work<'_>, at: usize) -> Result<(u32, Packed)> {
+        let fail = failed("making room for rows");
+        let padded = self.sides[at].count.next_multiple_of(256).max(256);
+        let size = padded as usize * self.row_pieces as usize * 128;
+        let ask = || work.stream.alloc_zeros::<u32>(padded as usize).map_err(&fail);
+        // SAFETY: the kernels write every element.
+        let rows = unsafe { work.stream.alloc::<u8>(size) }.map_err(&fail)?;
+        Ok((padded, Packed { rows, asks: [ask()?, ask()?], surely: None }))
+    }
+
+    /// Whether all elements are bytes, and then the rows as such.
+    fn pack_bytes(&mut self, work: &Work<'_>) -> Result<bool> {
+        let at = failed("packing rows");
+        let (stream, bytes) = (&work.stream, work.function("bytes")?);
+        let mut others = stream.alloc_zeros::<u32>(1).map_err(&at)?;
+        let width = self.dimension.next_multiple_of(128);
+        self.row_pieces = width / 128;
+        for which in 0..self.sides.len() {
+            let (padded, mut packed) = self.packed_room(work, which)?;
+            let rows_pointer = self.rows_pointer(work, which);
+            let (n, raw) = (self.sides[which].count, self.sides[which].raw.pointer(work));
+            let Packed { rows, asks: [near, other], .. } = &mut packed;
+            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            unsafe {
+                stream
+                    .launch_builder(&bytes)
+                    .arg(&raw)
+                    .arg(&rows_pointer)
+                    .arg(&n)
+                    .arg(&padded)
+                    .arg(&self.dimension)
+                    .arg(&width)
+                    .arg(&self.whole)
+                    .arg(rows)
+                    .arg(near)
+                    .arg(other)
+                    .arg(&mut others)
+                    .launch(fixed_grid(work, 32 * u64::from(padded)))
+                    .map_err(&at)?;
+            }
+            self.sides[which].packed = Some(packed);
+        }
+        let others = stream.clone_dtoh(&others).map_err(&at)?;
+        stream.synchronize().map_err(&at)?;
+        Ok(others[0] == 0)
+    }
+
+    /// Rows in f16.
+    fn pack_halves(
+        &mut self,
+        work: &Work<'_>,
+        join: &VectorJoin<'_>,
+        technique: &GpuVectors,
+    ) -> Result<()> {
+        let at = failed("packing rows");
+        let (stream, halves) = (&work.stream, work.function("halves")?);
+        let transform = Transform::axes(join, &draw(join, 256), true);
+        let (mut frame, _centre) = Frame::of(work, &transform)?;
+        frame.scale = 1.0;
+        let longest = self.longest(work, &frame)?;
+        if !longest.is_finite() || longest > 1e140 {
+            let name = technique.name_of();
+            return Err(Error::Config(format!(
+                "technique {name} cannot tell these vectors apart in half precision: they are too far from each \
+                 other; use --technique gpu-nested-loop"
+            )));
+        }
+        frame.scale = tensor::scale(longest);
+        let band = Band::new(join, &frame, longest);
+        let width = self.dimension.next_multiple_of(64);
+        self.row_pieces = width / 64;
+        for which in 0..self.sides.len() {
+            let (padded, mut packed) = self.packed_room(work, which)?;
+            let rows_pointer = self.rows_pointer(work, which);
+            let (n, raw) = (self.sides[which].count, self.sides[which].raw.pointer(work));
+            let mut surely = stream.alloc_zeros::<u32>(padded as usize).map_err(&at)?;
+            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            unsafe {
+                stream
+                    .launch_builder(&halves)
+                    .arg(&raw)
+                    .arg(&rows_pointer)
+                    .arg(&n)
+                    .arg(&padded)
+                    .arg(&frame)
+                    .arg(&band)
+                    .arg(&width)
+                    .arg(&mut packed.rows)
+                    .arg(&mut packed.asks[0])
+                    .arg(&mut surely)
+                    .launch(fixed_grid(work, 32 * u64::from(padded)))
+                    .map_err(&at)?;
+            }
+            packed.asks[1] = stream.clone_dtod(&packed.asks[0]).map_err(&at)?;
+            packed.surely = Some(surely);
+            self.sides[which].packed = Some(packed);
         }
         stream.synchronize().map_err(&at)
     }
@@ -687,7 +664,9 @@ impl Loaded {
         for group in 0..groups {
             let tiles = starts[group as usize + 1] - starts[first as usize];
             let next = counted.get(group as usize + 1).copied().map_or(0, u64::from);
-            if tiles > 0 && (tiles + next > most || group + 1 == groups) {
+            let full = tiles > 0 && (tiles + next > most || group + 1 == groups);
+            // A group is a stripe.
+            if full || technique.stripes {
                 self.pieces.push(Piece { groups: first..group + 1, tiles: tiles as u32 });
                 first = group + 1;
             }
@@ -807,31 +786,4 @@ fn send(sender: &Sender, side: &VectorCollection) -> Result<Raw> {
         Elements::F32(all) => Raw::F32(some(sender, all)?),
         Elements::F64(all) => Raw::F64(some(sender, all)?),
     })
-}
-
-/// Sends the elements of all sides as bytes; `None` if some are none.
-fn send_bytes(sender: &Sender, both: &[&VectorCollection]) -> Result<Option<Vec<Raw>>> {
-    let whole = AtomicBool::new(true);
-    let mut sent = Vec::new();
-    for side in both {
-        let count = side.len() * side.dimension();
-        if count == 0 {
-            return Ok(None);
-        }
-        let bytes = sender.send_with(count, |start, out: &mut [u8]| {
-            let range = start..start + out.len();
-            let all = match side.elements() {
-                Elements::F32(all) => tensor::to_bytes(&all[range], out),
-                Elements::F64(all) => tensor::to_bytes(&all[range], out),
-            };
-            if !all {
-                whole.store(false, Ordering::Relaxed);
-            }
-        })?;
-        if !whole.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        sent.push(Raw::Bytes(bytes));
-    }
-    Ok(Some(sent))
 }

@@ -49,7 +49,7 @@ use cudarc::driver::{
 };
 use load::Loaded;
 use parts::Parts;
-use simjoin_core::Result;
+use simjoin_core::{Error, Result};
 use simjoin_cpu::{Fit, Transform};
 use simjoin_plan::{
     PreparedVectors, Room, VectorJoin, VectorRoom, VectorSurvey, VectorTechnique, VectorWorker,
@@ -132,6 +132,9 @@ pub struct GpuVectors {
     pub bytes: bool,
     /// Whether warpgroups multiply, where the device has them.
     pub warpgroups: bool,
+    /// Whether a piece is [`STRIPE`](Self::STRIPE) probes with all that they meet, so that others can do some;
+    /// not for those that order the rows.
+    pub stripes: bool,
     /// Whether others need the cores: who waits for a device sleeps meanwhile.
     pub patient: bool,
 }
@@ -195,6 +198,9 @@ pub(crate) fn tensor_variants() -> Vec<Variant> {
 }
 
 impl GpuVectors {
+    /// Probes of a piece, where others do some of the pieces.
+    pub const STRIPE: usize = 2048;
+
     /// On these devices, with all the memory that they can spare.
     pub fn new(devices: &[Arc<Device>], way: VectorWay) -> Self {
         GpuVectors {
@@ -206,6 +212,7 @@ impl GpuVectors {
             tiles: TILES,
             bytes: true,
             warpgroups: true,
+            stripes: false,
             patient: false,
         }
     }
@@ -317,6 +324,14 @@ impl VectorTechnique for GpuVectors {
         // As many workers as there is room for beside the rows.
         let spare = memory.saturating_sub(row * rows as u64 + SMALL);
         let workers = (spare / worker.max(1)).min(WORKERS as u64) as usize;
+        if workers == 0 && self.stripes {
+            return Err(Error::Memory {
+                what: "the join of CPU and GPU at once".into(),
+                needed: row * rows as u64 + SMALL + worker,
+                limit: memory,
+                device: true,
+            });
+        }
         if workers == 0 {
             return Ok(Box::new(Parts::new(self, join, &room, memory)?));
         }

@@ -35,6 +35,7 @@ struct Lay {
     low: [f64; 8],
     width: [f64; 8],
     bits: [u32; 8],
+    cells: [u32; 8],
     laid: u32,
 }
 
@@ -52,11 +53,11 @@ pub(super) fn by_cells(
 ) -> Result<CudaSlice<u32>> {
     let at = failed("sorting by cells");
     let least = f64::from(near).sqrt() * (1.0 + 1e-6);
-    let mut lay = Lay { low: [0.0; 8], width: [1.0; 8], bits: [0; 8], laid: 0 };
+    let mut lay = Lay { low: [0.0; 8], width: [1.0; 8], bits: [0; 8], cells: [1; 8], laid: 0 };
     let mut all = 1.0;
     for &(low, high) in extents.iter().take(LAID) {
         let extent = f64::from(high) - f64::from(low);
-        let cells = (extent / least + 1.0).max(1.0);
+        let cells = (extent / least).floor().clamp(1.0, f64::from(1 << 24));
         // A coordinate that would make cells too small is cut more coarsely, as the last one.
         let most = (f64::from(n) / IN_CELL / all).max(1.0);
         let used = cells.min(most).floor().max(1.0);
@@ -66,7 +67,8 @@ pub(super) fn by_cells(
         let which = lay.laid as usize;
         lay.low[which] = f64::from(low);
         lay.width[which] = (extent / used).max(f64::MIN_POSITIVE) * (1.0 + 1e-12);
-        lay.bits[which] = used.log2().ceil().clamp(1.0, 24.0) as u32;
+        lay.bits[which] = used.log2().ceil().max(1.0) as u32;
+        lay.cells[which] = used as u32;
         lay.laid += 1;
         all *= used;
         if used < cells || lay.bits.iter().sum::<u32>() > 36 {
