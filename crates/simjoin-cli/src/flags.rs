@@ -165,6 +165,11 @@ pub struct TextFlags {
     pub tokens: String,
 }
 
+/// Every technique for vectors, on CPU cores and on GPUs.
+fn vector_techniques() -> impl Iterator<Item = &'static str> {
+    simjoin::VECTOR_TECHNIQUES.into_iter().chain(simjoin::GPU_VECTOR_TECHNIQUES)
+}
+
 #[derive(Debug, Args)]
 pub struct VectorsFlags {
     /// The file to join; '-' is standard input
@@ -234,7 +239,7 @@ pub struct VectorsFlags {
         long,
         value_name = "NAME",
         default_value = "auto",
-        value_parser = PossibleValuesParser::new(simjoin::VECTOR_TECHNIQUES),
+        value_parser = PossibleValuesParser::new(vector_techniques()),
         help_heading = "How"
     )]
     pub technique: String,

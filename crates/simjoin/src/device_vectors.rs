@@ -80,8 +80,10 @@ impl Offer {
     /// Every technique of devices.
     fn on_devices(&self, fit: Option<&Arc<Fit>>) -> Result<Vec<Box<dyn VectorTechnique>>> {
         if simulated_gpu()?.is_some() {
-            let loops = StripedLoop { stripe: STRIPE };
-            return Ok(vec![Box::new(Simulated { technique: Box::new(loops) })]);
+            let of = |way: VectorWay| -> Box<dyn VectorTechnique> {
+                Box::new(Simulated { name: way.name(), of: StripedLoop { stripe: STRIPE } })
+            };
+            return Ok(VectorWay::ALL.into_iter().map(of).collect());
         }
         let devices = simjoin_gpu::devices()?;
         simjoin_gpu::Nvrtc::get()?;
@@ -233,14 +235,15 @@ impl Offer {
     }
 }
 
-/// A device that is none: a core that does what it would.
+/// A device that is none: a core that does what it would, in a plain way.
 struct Simulated {
-    technique: Box<dyn VectorTechnique>,
+    name: &'static str,
+    of: StripedLoop,
 }
 
 impl VectorTechnique for Simulated {
     fn name(&self) -> &'static str {
-        "gpu-nested-loop"
+        self.name
     }
 
     fn on_device(&self) -> bool {
@@ -248,11 +251,11 @@ impl VectorTechnique for Simulated {
     }
 
     fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
-        self.technique.cost(survey)
+        self.of.cost(survey)
     }
 
     fn memory_bytes(&self, join: &VectorJoin<'_>, threads: usize) -> u64 {
-        self.technique.memory_bytes(join, threads)
+        self.of.memory_bytes(join, threads)
     }
 
     fn prepare<'a>(
@@ -260,7 +263,7 @@ impl VectorTechnique for Simulated {
         join: &VectorJoin<'a>,
         room: &VectorRoom,
     ) -> Result<Box<dyn PreparedVectors + 'a>> {
-        self.technique.prepare(join, room)
+        self.of.prepare(join, room)
     }
 }
 

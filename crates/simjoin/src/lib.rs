@@ -70,4 +70,7 @@ pub use simjoin_gpu::{Device, DeviceInfo, devices};
 pub use simjoin_plan::Trace;
 pub use simulated::VARIABLE as SIMULATED_GPU;
 pub use size::bytes as parse_bytes;
-pub use vectors::{PreparedVectorJoin, VECTOR_TECHNIQUES, VectorJoin, VectorPlan, VectorReport};
+pub use vectors::{
+    GPU_VECTOR_TECHNIQUES, PreparedVectorJoin, VECTOR_TECHNIQUES, VectorJoin, VectorPlan,
+    VectorReport,
+};

@@ -21,17 +21,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// The names of the techniques for vectors, `auto` first, those of devices last.
-pub const VECTOR_TECHNIQUES: [&str; 8] = [
-    "auto",
-    "quantile",
-    "grid",
-    "nested-loop",
-    "gpu-quantile",
-    "gpu-tensor",
-    "gpu-grid",
-    "gpu-nested-loop",
-];
+/// The names of the techniques for vectors on CPU cores, `auto` first.
+pub const VECTOR_TECHNIQUES: [&str; 4] = ["auto", "quantile", "grid", "nested-loop"];
+
+/// The names of those on GPUs.
+pub const GPU_VECTOR_TECHNIQUES: [&str; 4] =
+    ["gpu-quantile", "gpu-tensor", "gpu-grid", "gpu-nested-loop"];
 
 /// A join of vectors: what is wanted, and how to go about it.
 ///
@@ -124,7 +119,7 @@ impl VectorJoin {
         self
     }
 
-    /// Chooses the technique by name, one of [`VECTOR_TECHNIQUES`].
+    /// Chooses the technique by name, one of [`VECTOR_TECHNIQUES`] or of [`GPU_VECTOR_TECHNIQUES`].
     pub fn technique(mut self, name: &str) -> Self {
         self.technique = name.into();
         self
@@ -151,11 +146,12 @@ impl VectorJoin {
     /// Says what is wrong with the choices, before any work is done.
     pub fn check(&self) -> Result<()> {
         Tier::asked_for().map_err(Error::Config)?;
-        if !VECTOR_TECHNIQUES.contains(&self.technique.as_str()) {
+        let name = self.technique.as_str();
+        if !VECTOR_TECHNIQUES.contains(&name) && !GPU_VECTOR_TECHNIQUES.contains(&name) {
             return Err(Error::Config(format!(
-                "unknown technique {:?} for vectors; expected one of {}",
-                self.technique,
-                VECTOR_TECHNIQUES.join(", ")
+                "unknown technique {name:?} for vectors; expected one of {}, {}",
+                VECTOR_TECHNIQUES.join(", "),
+                GPU_VECTOR_TECHNIQUES.join(", ")
             )));
         }
         self.offer().map(drop)

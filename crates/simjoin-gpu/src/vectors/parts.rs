@@ -17,7 +17,7 @@
 
 use super::load::Loaded;
 use super::worker::Worker;
-use super::{GpuVectors, SMALL};
+use super::{GpuVectors, SMALL, VectorWay};
 use crate::device::Device;
 use simjoin_core::{
     Elements, Error, Result, VectorCollection, VectorMeasure, VectorPair, VectorSink,
@@ -192,7 +192,14 @@ impl VectorWorker for PartWorker<'_> {
         let build = other.as_ref().unwrap_or(&probe);
         let join =
             VectorJoin { probe: &probe, build, itself: round.itself, predicate: of.join.predicate };
-        let loaded = Loaded::new(&of.technique, self.device, &join, &of.room)?;
+        let loaded = match Loaded::new(&of.technique, self.device, &join, &of.room) {
+            // What cannot be told apart by images is compared without.
+            Err(Error::Config(_)) => {
+                let plain = GpuVectors { way: VectorWay::NestedLoop, ..of.technique.clone() };
+                Loaded::new(&plain, self.device, &join, &of.room)?
+            }
+            loaded => loaded?,
+        };
         let mut worker = Worker::new(&of.technique, &loaded);
         let mut sink = Renamed {
             probes: &of.order(false)[round.probes.clone()],
