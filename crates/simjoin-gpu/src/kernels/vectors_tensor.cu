@@ -4,8 +4,12 @@
 // is a number of pieces of 128 bytes, and lies in shared memory as such: 16 bytes `j` of row `r` stand at
 // r * 128 + (j ^ r % 8) * 16, where neither ldmatrix nor wgmma meets a bank twice.
 //
-// A tile is ROWS rows by COLUMNS columns. Blocks of 256 threads go from tile to tile; copies run two pieces
+// A tile is ROWS rows by COLUMNS columns. Blocks of 256 threads go from tile to tile; copies run one or two pieces
 // ahead, into the next tile as well, so that they go on while the end of a tile is looked at.
+//
+// Candidates are held in shared memory, up to HELD of them, and written out when these are many: most tiles
+// have a few, and to ask for room in memory takes as long as a large part of a tile. Tiles count as done
+// when their candidates are out; those that found no room are done again.
 //
 // With f16, row[x] is what a product must reach less what the other row asks for:
 // x.y >= row[x] + column[y]. With bytes 2 x.y - column[y] >= row[x], where column[y] = |y|^2 and
@@ -16,7 +20,6 @@
 
 #define ROWS 128
 #define STAGE_BYTES ((ROWS + COLUMNS) * 128)
-#define AHEAD 2
 // Tiles whose numbers are at hand: the current one, and those that copies have run ahead to.
 #define SLOTS 4
 #define SLOT_BYTES ((ROWS + COLUMNS) * 4)
@@ -24,11 +27,16 @@
 #if WGMMA
 #define TALL 1
 #define BROAD (COLUMNS / 8)
+// What is multiplied must not be written over: two pieces are at work.
+#define AHEAD (STAGES - 2)
 #else
 #define TALL 4
 #define BROAD (COLUMNS / 32)
+#define AHEAD (STAGES - 1)
 #endif
-#define WORDS (TALL * BROAD / 8)
+// Four sums each.
+#define FOURS (TALL * BROAD)
+#define WORDS (FOURS / 8)
 
 #if BYTES
 typedef int Sum;
@@ -153,13 +161,19 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
                 }
             }
             u32 stage = stages + ahead_step % STAGES * STAGE_BYTES;
+            stage += place(copied_row, copied_piece);
+            // From row to row, so that few addresses are held.
+            const u8* from = from_left;
             #pragma unroll
             for (u32 r = 0; r < ROWS; r += 32) {
-                copy_16(stage + place(copied_row + r, copied_piece), from_left + r * width);
+                copy_16(stage + r * 128, from);
+                asm volatile("add.u64 %0, %0, %1;" : "+l"(from) : "l"(32 * width));
             }
+            from = from_right;
             #pragma unroll
             for (u32 r = 0; r < COLUMNS; r += 32) {
-                copy_16(stage + ROWS * 128 + place(copied_row + r, copied_piece), from_right + r * width);
+                copy_16(stage + (ROWS + r) * 128, from);
+                asm volatile("add.u64 %0, %0, %1;" : "+l"(from) : "l"(32 * width));
             }
             from_left += 128;
             from_right += 128;
@@ -174,9 +188,40 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
     };
     for (u32 k = 0; k < AHEAD; k++) copy_ahead();
 
-    u64 counted = 0;
-    u32 step = 0, ordinal = 0;
-    for (u32 at = next(blockIdx.x); at < tile_count; at = next(at + gridDim.x), ordinal++) {
+    u64* held_pairs = (u64*)(memory + STAGES * STAGE_BYTES + SLOTS * SLOT_BYTES);
+    u32* held_values = (u32*)(held_pairs + HELD);
+    __shared__ u32 held_count, held_base;
+    if (threadIdx.x == 0) held_count = 0;
+    // Candidates held, before the current tile; the first tile that is not done; and what was counted since.
+    u32 held = 0, pending = blockIdx.x;
+    u64 counted = 0, since = 0;
+    // Writes out what is held, and tells which tiles are done, up to one; whether there was room.
+    auto write_out = [&](u32 end) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            held_base = held == 0 ? 0 : reserve(state, held, capacity);
+            held_count = 0;
+        }
+        __syncthreads();
+        u32 base = held_base;
+        if (base == ~0u) return false;
+        for (u32 k = threadIdx.x; k < held; k += 256) {
+            candidates[base + k] = held_pairs[k];
+#if BYTES
+            values[base + k] = held_values[k];
+#endif
+        }
+        for (u64 t = pending + (u64)threadIdx.x * gridDim.x; t < end; t += 256ull * gridDim.x) done[t] = 1;
+        held = 0;
+        // The first of this block's tiles that is not done.
+        pending = blockIdx.x + (end - blockIdx.x + gridDim.x - 1) / gridDim.x * gridDim.x;
+        counted += since;
+        since = 0;
+        __syncthreads();
+        return true;
+    };
+    u32 step = 0, ordinal = 0, at = next(blockIdx.x);
+    for (; at < tile_count; at = next(at + gridDim.x), ordinal++) {
         Sum sums[TALL][BROAD][4];
 #if !WGMMA
         #pragma unroll
@@ -233,102 +278,133 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
         // What rows and columns ask for.
         const Sum* row_least = (const Sum*)(memory + STAGES * STAGE_BYTES + ordinal % SLOTS * SLOT_BYTES);
         const Sum* column_least = row_least + ROWS + warp_column + quad * 2;
-        Tile tile = tiles[at];
-        Sum rows_ask[2 * TALL], best[2 * TALL];
+        Sum rows_ask[2 * TALL];
         #pragma unroll
-        for (u32 i = 0; i < 2 * TALL; i++) {
-            rows_ask[i] = row_least[warp_row + i * 8 + group];
+        for (u32 i = 0; i < 2 * TALL; i++) rows_ask[i] = row_least[warp_row + i * 8 + group];
+        // How near a sum is: not negative where it is a candidate. Less the limit, for bytes.
+        auto nearness = [&](u32 i, u32 j, u32 k, Sum ask) {
 #if BYTES
-            best[i] = -2147483647;
+            return 2 * sums[i][j][k] - ask - rows_ask[2 * i + k / 2];
 #else
-            best[i] = -INFINITE;
+            return sums[i][j][k] - ask;
 #endif
-        }
-        // The largest of each row tells whether there is anything.
+        };
+        auto is_near = [&](u32 i, u32 j, u32 k, Sum ask) {
+#if BYTES
+            return nearness(i, j, k, ask) >= 0;
+#else
+            return nearness(i, j, k, ask) >= rows_ask[2 * i + k / 2];
+#endif
+        };
+        // A number of which the compiler does not know that it was there before: sums are compared anew, rather
+        // than kept.
+        auto anew = [](Sum number) {
+            asm volatile("" : REGISTER(number));
+            return number;
+        };
+        // Which fours of sums hold something near? One bit each.
+        u32 fours = 0;
         #pragma unroll
         for (u32 j = 0; j < BROAD; j++) {
             Sum ask[2] = {column_least[j * 8], column_least[j * 8 + 1]};
             #pragma unroll
             for (u32 i = 0; i < TALL; i++) {
-                #pragma unroll
-                for (u32 k = 0; k < 4; k++) {
+                bool any = is_near(i, j, 0, ask[0]) || is_near(i, j, 1, ask[1]) ||
+                    is_near(i, j, 2, ask[0]) || is_near(i, j, 3, ask[1]);
+                fours |= (u32)any << (i * BROAD + j);
+            }
+            // What columns ask for is loaded as it is needed, not all of it before.
+            if (j % 4 == 3) asm volatile("" ::: "memory");
+        }
+        bool overflows = false;
+        u32 close[WORDS];
+        u32 count = 0, first_row = 0, first_column = 0;
+        if (__any_sync(~0u, fours != 0)) {
+            Tile tile = tiles[at];
+            first_row = tile.row * ROWS + warp_row + group;
+            first_column = tile.column * COLUMNS + warp_column + quad * 2;
+            #pragma unroll
+            for (u32 word = 0; word < WORDS; word++) close[word] = 0;
+            #pragma unroll
+            for (u32 four = 0; four < FOURS; four++) {
+                if (fours >> four & 1) {
+                    u32 i = four / BROAD, j = four % BROAD;
+                    #pragma unroll
+                    for (u32 k = 0; k < 4; k++) {
+                        u32 row = first_row + i * 16 + k / 2 * 8, column = first_column + j * 8 + k % 2;
+                        bool near = is_near(i, j, k, anew(column_least[j * 8 + k % 2]));
+                        near = near && row < left.count && column < right.count && (!itself || row < column);
+                        if (near && only_counts) {
 #if BYTES
-                    best[2 * i + k / 2] = max(best[2 * i + k / 2], 2 * sums[i][j][k] - ask[k % 2]);
+                            since++;
+                            near = false;
 #else
-                    best[2 * i + k / 2] = fmaxf(best[2 * i + k / 2], sums[i][j][k] - ask[k % 2]);
+                            if (sums[i][j][k] - right.surely[column] >= left.surely[row]) {
+                                since++;
+                                near = false;
+                            }
 #endif
+                        }
+                        close[four / 8] |= (u32)near << (four % 8 * 4 + k);
+                    }
                 }
             }
+            #pragma unroll
+            for (u32 word = 0; word < WORDS; word++) count += __popc(close[word]);
         }
-        bool alive = false;
-        #pragma unroll
-        for (u32 i = 0; i < 2 * TALL; i++) alive |= best[i] >= rows_ask[i];
-        if (!__syncthreads_or(alive)) {
+        // Writes a thread's candidates from a place on.
+        auto put = [&](u64* pairs, u32* whole, u32 to) {
+            #pragma unroll
+            for (u32 four = 0; four < FOURS; four++) {
+                if (close[four / 8] >> (four % 8 * 4) & 15) {
+                    u32 i = four / BROAD, j = four % BROAD;
+                    #pragma unroll
+                    for (u32 k = 0; k < 4; k++) {
+                        if (close[four / 8] >> (four % 8 * 4 + k) & 1) {
+                            u32 row = first_row + i * 16 + k / 2 * 8, column = first_column + j * 8 + k % 2;
+                            pairs[to] = (u64)row << 32 | column;
+#if BYTES
+                            // The squared distance less the limit.
+                            whole[to] = (u32)-nearness(i, j, k, anew(column_least[j * 8 + k % 2]));
+#endif
+                            to++;
+                        }
+                    }
+                }
+            }
+        };
+        if (__any_sync(~0u, count != 0)) {
+            u32 rank = count;
+            #pragma unroll
+            for (u32 distance = 1; distance < 32; distance *= 2) {
+                u32 lower = __shfl_up_sync(~0u, rank, distance);
+                if (lane >= distance) rank += lower;
+            }
+            u32 base = 0;
+            if (lane == 31) base = atomicAdd(&held_count, rank);
+            base = __shfl_sync(~0u, base, 31);
+            overflows = base + __shfl_sync(~0u, rank, 31) > HELD;
+            if (!overflows && count != 0) put(held_pairs, held_values, base + rank - count);
+        }
+        if (__syncthreads_or(overflows)) {
+            // Too many for what is left: the tiles before are written out, then this one by itself.
+            u64 counted_here = since;
+            since = 0;
+            if (!write_out(at)) break;
+            u32 to = places(count, state, capacity);
+            // A tile without room is done again, as a whole.
+            if (to == ~0u) break;
+            if (count != 0) put(candidates, values, to);
+            counted += counted_here;
+            pending = at + gridDim.x;
             if (threadIdx.x == 0) done[at] = 1;
             continue;
         }
-        u32 first_row = tile.row * ROWS + warp_row + group;
-        u32 first_column = tile.column * COLUMNS + warp_column + quad * 2;
-        // One bit a sum.
-        u32 close[WORDS] = {};
-        u32 count = 0, certain = 0;
-        if (alive) {
-            #pragma unroll
-            for (u32 word = 0; word < WORDS; word++) {
-                #pragma unroll
-                for (u32 bit = 0; bit < 32; bit++) {
-                    u32 i = (word * 8 + bit / 4) / BROAD, j = (word * 8 + bit / 4) % BROAD, k = bit % 4;
-                    u32 row = first_row + i * 16 + k / 2 * 8, column = first_column + j * 8 + k % 2;
-                    Sum ask = column_least[j * 8 + k % 2];
-#if BYTES
-                    bool near = 2 * sums[i][j][k] - ask >= rows_ask[2 * i + k / 2];
-#else
-                    bool near = sums[i][j][k] - ask >= rows_ask[2 * i + k / 2];
-#endif
-                    near = near && row < left.count && column < right.count && (!itself || row < column);
-                    if (near && only_counts) {
-#if BYTES
-                        certain++;
-                        near = false;
-#else
-                        if (sums[i][j][k] - right.surely[column] >= left.surely[row]) {
-                            certain++;
-                            near = false;
-                        }
-#endif
-                    }
-                    close[word] |= (u32)near << bit;
-                }
-                count += __popc(close[word]);
-            }
-        }
-        u32 to = places(count, state, capacity);
-        // A tile without room is done again, as a whole.
-        if (to == ~0u) break;
-        counted += certain;
-        if (count != 0) {
-            #pragma unroll
-            for (u32 word = 0; word < WORDS; word++) {
-                #pragma unroll
-                for (u32 bit = 0; bit < 32; bit++) {
-                    if (close[word] >> bit & 1) {
-                        u32 i = (word * 8 + bit / 4) / BROAD, j = (word * 8 + bit / 4) % BROAD, k = bit % 4;
-                        u32 row = first_row + i * 16 + k / 2 * 8, column = first_column + j * 8 + k % 2;
-                        candidates[to] = (u64)row << 32 | column;
-#if BYTES
-                        // The squared distance less the limit.
-                        values[to] = (u32)(rows_ask[2 * i + k / 2] + column_least[j * 8 + k % 2] - 2 * sums[i][j][k]);
-#endif
-                        to++;
-                    }
-                }
-            }
-        }
-        if (threadIdx.x == 0) done[at] = 1;
-        // Others may have found the buffer full.
-        if (__syncthreads_or(is_full(state))) break;
+        held = held_count;
+        if (held > HELD / 2 && !write_out(at + 1)) break;
     }
+    if (at >= tile_count) write_out(tile_count);
     await_groups<0>();
-    for (int step = 16; step > 0; step /= 2) counted += __shfl_xor_sync(~0u, counted, step);
+    for (int lanes = 16; lanes > 0; lanes /= 2) counted += __shfl_xor_sync(~0u, counted, lanes);
     if (lane == 0 && counted != 0) atomicAdd(&state->counted, counted);
 }
