@@ -239,7 +239,9 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
             asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 #endif
             __syncthreads();
+#if !WGMMA
             copy_ahead();
+#endif
             u32 a_at = stages + step % STAGES * STAGE_BYTES, b_at = a_at + ROWS * 128;
 #if WGMMA
             asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -247,6 +249,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
             #pragma unroll
             for (u32 k = 0; k < 4; k++) multiply(sums, a + 2 * k, b + 2 * k, piece + k);
             asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+            // While that goes on: what was read by the products before the last has been waited for.
+            copy_ahead();
             await_products<1>();
 #else
             #pragma unroll

@@ -218,6 +218,7 @@ impl Loaded {
         if by_tensor {
             loaded.pack(&work, join, technique)?;
         }
+        loaded.kernels(&work)?;
         loaded.cut(&work, technique)?;
         work.stream.synchronize().map_err(failed("preparing"))?;
         Ok(loaded)

@@ -22,7 +22,7 @@ use crate::device::Device;
 use simjoin_core::{
     Elements, Error, Result, VectorCollection, VectorMeasure, VectorPair, VectorSink,
 };
-use simjoin_cpu::{check_directions, draw, radii};
+use simjoin_cpu::{VectorTechniques, check_directions, draw, radii};
 use simjoin_plan::{PreparedVectors, Room, VectorJoin, VectorWorker};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -99,7 +99,11 @@ impl<'a> Parts<'a> {
             }
         }
         let orders = sorted.into_iter().map(|(order, _)| order).collect();
-        let technique = GpuVectors { fit: None, ..technique.clone() };
+        // What tells most about all rows tells enough about those of a slab.
+        let ordered = matches!(technique.way, VectorWay::Grid | VectorWay::Quantile);
+        let fit = technique.fit.clone();
+        let fit = fit.or_else(|| ordered.then(|| VectorTechniques::new(join).fit));
+        let technique = GpuVectors { fit, ..technique.clone() };
         let dealt = AtomicUsize::new(0);
         Ok(Parts { technique, join: *join, room: *room, orders, rounds, dealt })
     }

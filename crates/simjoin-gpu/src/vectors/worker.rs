@@ -85,6 +85,29 @@ impl<'w> Worker<'w> {
     }
 }
 
+impl Loaded {
+    /// The kernels that compare and decide. Compiled when they are first asked for.
+    pub(super) fn kernels(&self, work: &Work<'_>) -> Result<(CudaFunction, CudaFunction)> {
+        let (source, name) = match self.kind {
+            TileKind::Direct => (super::DIRECT, "direct"),
+            TileKind::Tensor { .. } => (super::TENSOR, "multiply_tiles"),
+        };
+        let compare = self.device.function(source, &self.kind.defines(), name)?;
+        let shared = self.kind.shared_bytes();
+        if shared > 0 {
+            let which = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            compare
+                .set_attribute(which, shared as i32)
+                .map_err(failed("asking for shared memory"))?;
+        }
+        let verify = match self.kind {
+            TileKind::Tensor { bytes: true, .. } => "answer_whole",
+            _ => "verify",
+        };
+        Ok((compare, work.function(verify)?))
+    }
+}
+
 impl<'w> Buffers<'w> {
     fn new(technique: &GpuVectors, loaded: &'w Loaded) -> Result<Self> {
         let at = failed("making the buffers of a worker");
@@ -93,23 +116,7 @@ impl<'w> Buffers<'w> {
         let work = Work { device, stream: stream.clone(), wide: loaded.wide };
         let tiles = loaded.most_tiles().max(1) as usize;
         let candidates = technique.candidates();
-        let (source, name) = match loaded.kind {
-            TileKind::Direct => (super::DIRECT, "direct"),
-            TileKind::Tensor { .. } => (super::TENSOR, "multiply_tiles"),
-        };
-        let compare = device.function(source, &loaded.kind.defines(), name)?;
-        let shared = loaded.kind.shared_bytes();
-        if shared > 0 {
-            let which = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            compare
-                .set_attribute(which, shared as i32)
-                .map_err(failed("asking for shared memory"))?;
-        }
-        let verify = match loaded.kind {
-            TileKind::Tensor { bytes: true, .. } => "answer_whole",
-            _ => "verify",
-        };
-        let verify = work.function(verify)?;
+        let (compare, verify) = loaded.kernels(&work)?;
         let chunk = || Pinned::<Found>::zeros(device, CHUNK);
         // SAFETY: nothing is read before it was written.
         unsafe {
