@@ -166,6 +166,11 @@ pub struct TextFlags {
     pub tokens: String,
 }
 
+/// Every technique for vectors, on CPU cores and on GPUs.
+fn vector_techniques() -> impl Iterator<Item = &'static str> {
+    simjoin::VECTOR_TECHNIQUES.into_iter().chain(simjoin::GPU_VECTOR_TECHNIQUES)
+}
+
 #[derive(Debug, Args)]
 pub struct VectorsFlags {
     /// The file to join; '-' is standard input
@@ -239,7 +244,7 @@ pub struct VectorsFlags {
         long,
         value_name = "NAME",
         default_value = "auto",
-        value_parser = PossibleValuesParser::new(simjoin::VECTOR_TECHNIQUES),
+        value_parser = PossibleValuesParser::new(vector_techniques()),
         help_heading = "How"
     )]
     pub technique: String,
@@ -251,6 +256,10 @@ pub struct VectorsFlags {
     /// Memory for the join beside the input, such as 512M or 4G [default: as much as is of use]
     #[arg(long, value_name = "SIZE", help_heading = "How")]
     pub memory: Option<String>,
+
+    /// Memory that the join may take on each GPU [default: all that is free]
+    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    pub device_memory: Option<String>,
 }
 
 /// Which pairs of vectors: exactly one of these.

@@ -49,16 +49,16 @@ impl Settings {
                 return Err(Error::Config("no threshold was given, such as --within 0.25".into()));
             }
         };
-        if matches!(flags.engine.as_str(), "gpu" | "hybrid") {
-            return Err(Error::Unavailable(
-                "vectors are joined on CPU cores so far; use --engine cpu".into(),
-            ));
-        }
         let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
-        let mut join =
-            VectorJoin::new(predicate).technique(&flags.technique).timeline(flags.report.is_some());
+        let mut join = VectorJoin::new(predicate)
+            .technique(&flags.technique)
+            .engine(flags.engine.parse()?)
+            .timeline(flags.report.is_some());
         if let Some(text) = &flags.memory {
             join = join.memory(bytes("--memory", text)?);
+        }
+        if let Some(text) = &flags.device_memory {
+            join = join.device_memory(bytes("--device-memory", text)?);
         }
         join.check()?;
         // Standard output by name is standard output.
@@ -174,6 +174,9 @@ pub fn run(settings: &Settings) -> Result<()> {
             duration(seconds.prepare.as_secs_f64()),
             duration(seconds.join.as_secs_f64()),
         );
+        if let Some(part) = report.device_part {
+            eprintln!("the GPU did {:.1} % of the pairs, the CPU the others", 100.0 * part);
+        }
     }
     if let Some(file) = stats {
         file.finish(document(&sides, &report, &prepared, &seconds).as_bytes())?;
@@ -285,7 +288,8 @@ fn document(
         "dimension": sides.left.dimension(),
         "pairs": report.pairs,
         "candidates": report.candidates,
-        "engine": "cpu",
+        "engine": report.engine.name(),
+        "device_part": report.device_part,
         "technique": report.technique,
         "details": prepared.plan().details,
         "rotated": prepared.plan().rotated,

@@ -248,3 +248,43 @@ fn what_is_kept_back_goes_to_whoever_comes_first_and_is_done_once() {
     }
     assert!(divided >= 12 && failed >= 6, "{divided} divided, {failed} failed");
 }
+
+/// Vectors on a device, and on CPU cores beside one that takes stripes of the same join.
+#[test]
+fn vectors_on_a_device_are_those_of_the_cpu() {
+    let folder = Folder::new();
+    folder.run("generate vectors clusters --vectors 9K --dimension 6 -o v.npy").ok();
+    folder.run("generate vectors clusters --vectors 5K --dimension 6 -o w.npy").ok();
+    for join in [
+        "vectors v.npy --within 0.05",
+        "vectors v.npy w.npy --within 0.05",
+        "vectors w.npy --cosine 0.9995",
+        "vectors v.npy --within 0.03 --count",
+        "vectors v.npy --within 0.02 --groups",
+    ] {
+        let cpu = folder.run(&format!("{join} --engine cpu")).ok();
+        assert!(cpu.trim() != "0" && cpu.trim().len() > 2, "{join}: {cpu}");
+        for how in [
+            "--engine gpu",
+            "--engine gpu --technique grid",
+            "--technique gpu-tensor",
+            "--engine hybrid",
+            "--engine hybrid --technique nested-loop --threads 3",
+            "--engine auto",
+        ] {
+            let run = folder.run_in(&format!("{join} {how} --stats s.json"), b"", &[DEVICE]);
+            let stats = std::fs::read_to_string(folder.join("s.json")).unwrap();
+            let stats: Value = serde_json::from_str(&stats).unwrap();
+            assert_eq!(sorted(&run.ok()), sorted(&cpu), "{join} {how}");
+            match how.split(' ').nth(1) {
+                Some("hybrid") => {
+                    assert_eq!(stats["engine"], "hybrid", "{join} {how}");
+                    let part = stats["device_part"].as_f64().unwrap();
+                    assert!((0.0..=1.0).contains(&part), "{join} {how}: {part}");
+                }
+                Some("auto") => assert_eq!(stats["engine"], "cpu", "{join} {how}"),
+                _ => assert_eq!(stats["engine"], "gpu", "{join} {how}"),
+            }
+        }
+    }
+}

@@ -78,8 +78,9 @@ pub trait PairSink {
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()>;
 }
 
-/// Two vectors that satisfy the predicate.
+/// Two vectors that satisfy the predicate. Devices write it as it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
 pub struct VectorPair {
     /// The row of the probing vector.
     pub probe: u32,

@@ -66,7 +66,10 @@ pub use overlaps::{AllOverlaps, OverlapPass, OverlapPlan, OverlapSpace, OverlapT
 pub use ppjoin::PpJoin;
 pub use prefix_bitmap::PrefixBitmap;
 pub use skip_join::SkipJoin;
-pub use vectors::{Fit, Grid, NestedLoop, Quantile, VectorTechniques};
+pub use vectors::{
+    Fit, Grid, Limits, NestedLoop, Quantile, Recipe, StripedLoop, Transform, VectorTechniques,
+    check_directions, draw, no_direction, radii,
+};
 
 use simjoin_plan::Technique;
 

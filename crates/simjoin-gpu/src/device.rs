@@ -127,6 +127,12 @@ impl Device {
         Ok(Device { info, context, pinned: PinnedPool::default(), modules: Mutex::default() })
     }
 
+    /// Bytes of shared memory that a block may have.
+    pub(crate) fn shared_bytes(&self) -> u32 {
+        let which = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
+        self.context.attribute(which).unwrap_or(0).max(0) as u32
+    }
+
     /// Bytes of memory that are free now.
     pub fn free_memory(&self) -> Result<u64> {
         let at = failed("asking for free memory");
@@ -149,7 +155,10 @@ impl Device {
         let module = match modules.get(&key) {
             Some(module) => module.clone(),
             None => {
-                let code = Nvrtc::get()?.compile(source, &self.info.architecture(), defines)?;
+                // Warpgroups multiply on the very architecture only.
+                let very = if defines.contains(&("WGMMA", 1)) { "a" } else { "" };
+                let architecture = self.info.architecture() + very;
+                let code = Nvrtc::get()?.compile(source, &architecture, defines)?;
                 let module = self
                     .context
                     .load_module(Ptx::from_binary(code))

@@ -8,6 +8,7 @@
 //! * [`GpuPrefix`] makes lists of prefix tokens on the device and verifies what meets there.
 //! * [`GpuVerify`] verifies what a CPU filter finds.
 //! * [`GpuMmJoin`] counts the overlaps of all pairs and keeps those that satisfy the bounds.
+//! * [`GpuVectors`] joins vectors: a nested loop, tensor cores, a grid, a quantile index.
 //! * [`intersect()`] finds what two large sets share, [`Overlaps`] how much every two sets do.
 //!
 //! What they share: `sets.rs` (sets on their way to a device, and answers on their way back), `send.rs`
@@ -23,6 +24,7 @@ mod pinned;
 mod prefix;
 mod send;
 mod sets;
+mod vectors;
 mod verify;
 
 pub use bitmap::GpuBitmap;
@@ -34,6 +36,7 @@ pub use overlaps::{Counts, OverlapSeconds, OverlapTechnique, OverlapTile, Overla
 pub use prefix::GpuPrefix;
 #[doc(hidden)]
 pub use send::send_by_threads_from;
+pub use vectors::{GpuVectors, VectorWay};
 pub use verify::{Filter, GpuVerify, Way};
 
 use simjoin_plan::Technique;
@@ -94,6 +97,23 @@ pub fn kernels() -> Vec<Kernel> {
                 architectures: if tensor { &["sm_80", "sm_90"] } else { everywhere },
             });
         }
+    }
+    for wide in [false, true] {
+        kernels.push(Kernel {
+            name: "vectors",
+            source: vectors::SOURCE,
+            defines: vectors::defines(wide).into(),
+            architectures: everywhere,
+        });
+    }
+    kernels.push(plain("vectors_direct", vectors::DIRECT));
+    for (defines, architectures) in vectors::tensor_variants() {
+        kernels.push(Kernel {
+            name: "vectors_tensor",
+            source: vectors::TENSOR,
+            defines,
+            architectures,
+        });
     }
     kernels
 }

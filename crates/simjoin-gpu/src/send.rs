@@ -43,6 +43,12 @@ unsafe impl Plain for u32 {}
 unsafe impl Plain for i32 {}
 // SAFETY: numbers.
 unsafe impl Plain for u64 {}
+// SAFETY: numbers.
+unsafe impl Plain for u8 {}
+// SAFETY: numbers.
+unsafe impl Plain for f32 {}
+// SAFETY: numbers.
+unsafe impl Plain for f64 {}
 
 /// Sends arrays to a device.
 pub(crate) struct Sender {

@@ -25,6 +25,8 @@ mod intersections;
 mod overlaps;
 #[path = "../../simjoin-cpu/src/testing.rs"]
 mod testing;
+#[path = "device/vectors.rs"]
+mod vectors;
 use generators::{near_duplicates, predicate, rows};
 use testing::{Rows, collections};
 
@@ -32,7 +34,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let device = devices().ok().map(|devices| devices[0].clone());
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
-    let tests: [(&str, Test); 14] = [
+    let tests: [(&str, Test); 21] = [
         ("random_collections_equal_naive", random_collections),
         ("many_near_duplicates_equal_naive", many_near_duplicates),
         ("large_sets_equal_naive", large_sets),
@@ -47,6 +49,13 @@ fn main() -> ExitCode {
         ("overlaps_of_many_sets_equal_merges", overlaps::many),
         ("overlaps_of_adversarial_sets_equal_merges", overlaps::adversarial),
         ("overlaps_stop_when_told", overlaps::enough),
+        ("vectors_of_every_kind_equal_a_plain_loop", vectors::random),
+        ("vectors_that_are_equal_are_all_found", vectors::duplicates),
+        ("vectors_of_every_dimension_equal_a_plain_loop", vectors::dimensions),
+        ("vectors_of_whole_numbers_equal_a_plain_loop", vectors::bytes),
+        ("many_vectors_equal_those_of_the_cpu", vectors::many),
+        ("vectors_on_a_small_device_are_joined_in_slabs", vectors::small_device),
+        ("vectors_at_the_edges_are_as_they_should_be", vectors::edges),
     ];
     let trial = |(name, test): (&str, Test)| {
         let here = device.clone();

@@ -78,8 +78,13 @@ pub trait VectorTechnique: Send + Sync {
     /// The name used on the command line and in statistics.
     fn name(&self) -> &'static str;
 
-    /// Seconds on one core of the machine that the constants were measured on; `None` where the
-    /// technique cannot do it.
+    /// Whether it runs on devices.
+    fn on_device(&self) -> bool {
+        false
+    }
+
+    /// Seconds on one core of the machine that the constants were measured on, or on the devices; `None`
+    /// where the technique cannot do it.
     fn cost(&self, survey: &VectorSurvey) -> Option<f64>;
 
     /// Bytes that [`prepare`](Self::prepare) and `threads` workers take.
@@ -103,6 +108,11 @@ pub trait PreparedVectors: Send + Sync {
 
     /// How many pieces there are.
     fn pieces(&self) -> usize;
+
+    /// How many workers are of use.
+    fn workers(&self) -> usize {
+        usize::MAX
+    }
 
     /// A worker for one thread.
     fn worker<'a>(&'a self) -> Box<dyn VectorWorker + 'a>;

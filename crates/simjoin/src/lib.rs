@@ -40,6 +40,7 @@
 
 mod count;
 mod device_overlaps;
+mod device_vectors;
 mod driver;
 mod explain;
 mod glimpse;
@@ -78,4 +79,7 @@ pub use simjoin_plan::Trace;
 pub use simulated::VARIABLE as SIMULATED_GPU;
 pub use size::bytes as parse_bytes;
 pub use threads::{pool, threads, threads_expected};
-pub use vectors::{PreparedVectorJoin, VECTOR_TECHNIQUES, VectorJoin, VectorPlan, VectorReport};
+pub use vectors::{
+    GPU_VECTOR_TECHNIQUES, PreparedVectorJoin, VECTOR_TECHNIQUES, VectorJoin, VectorPlan,
+    VectorReport,
+};

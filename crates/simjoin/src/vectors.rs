@@ -4,17 +4,17 @@
 //! chosen a technique and made its index. Counting, pairs and groups are then runs of the same pieces of work into
 //! another sink.
 
+use crate::device_vectors::{Chosen, Offer, Pieces, Taker};
 use crate::driver::{Control, Timeline, thread_row};
 use crate::glimpse::{Glimpse, Look};
 use crate::groups::Components;
-use crate::join::Moment;
+use crate::join::{Engine, Moment};
 use crate::ordered::{Ordered, Room, RowSink};
 use rayon::ThreadPool;
 use simjoin_core::{
     Elements, Error, Result, RowPair, Side, VectorCollection, VectorPair, VectorPredicate,
     VectorSink,
 };
-use simjoin_cpu::VectorTechniques;
 use simjoin_kernels::tier::Tier;
 use simjoin_plan::{PreparedVectors, VectorRoom};
 use std::ops::ControlFlow;
@@ -22,8 +22,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-/// The names of the techniques for vectors, `auto` first.
+/// The names of the techniques for vectors on CPU cores, `auto` first.
 pub const VECTOR_TECHNIQUES: [&str; 4] = ["auto", "quantile", "grid", "nested-loop"];
+
+/// The names of those on GPUs.
+pub const GPU_VECTOR_TECHNIQUES: [&str; 4] =
+    ["gpu-quantile", "gpu-tensor", "gpu-grid", "gpu-nested-loop"];
 
 /// A join of vectors: what is wanted, and how to go about it.
 ///
@@ -46,8 +50,10 @@ pub const VECTOR_TECHNIQUES: [&str; 4] = ["auto", "quantile", "grid", "nested-lo
 pub struct VectorJoin {
     predicate: VectorPredicate,
     technique: String,
+    engine: Engine,
     threads: usize,
     memory: u64,
+    device_memory: u64,
     timeline: bool,
     glimpse: Option<Arc<Glimpse>>,
 }
@@ -55,6 +61,8 @@ pub struct VectorJoin {
 /// What a join of vectors is going to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VectorPlan {
+    /// Where it runs: on CPU cores, on GPUs, or on both.
+    pub engine: Engine,
     /// The technique.
     pub technique: &'static str,
     /// What it has decided, in words.
@@ -76,8 +84,12 @@ pub struct VectorReport {
     pub pairs: u64,
     /// Pairs that the predicate was asked about.
     pub candidates: u64,
+    /// Where it ran.
+    pub engine: Engine,
     /// The technique that ran.
     pub technique: &'static str,
+    /// The part of the pairs to decide about that devices did, where they and CPU cores shared the work.
+    pub device_part: Option<f64>,
     /// Threads that ran.
     pub threads: usize,
     /// Seconds from the first piece to the last pair.
@@ -92,14 +104,29 @@ impl VectorJoin {
         VectorJoin {
             predicate,
             technique: "auto".into(),
+            engine: Engine::Auto,
             threads: 0,
             memory: u64::MAX,
+            device_memory: u64::MAX,
             timeline: false,
             glimpse: None,
         }
     }
 
-    /// Chooses the technique by name, one of [`VECTOR_TECHNIQUES`].
+    /// Chooses where it runs. [`Engine::Auto`] looks for a GPU where the CPU is expected to take longer than it
+    /// takes to wake one up.
+    pub fn engine(mut self, engine: Engine) -> Self {
+        self.engine = engine;
+        self
+    }
+
+    /// Bounds the memory, in bytes, that the join takes on each GPU. What does not fit is joined slab by slab.
+    pub fn device_memory(mut self, bytes: u64) -> Self {
+        self.device_memory = bytes;
+        self
+    }
+
+    /// Chooses the technique by name, one of [`VECTOR_TECHNIQUES`] or of [`GPU_VECTOR_TECHNIQUES`].
     pub fn technique(mut self, name: &str) -> Self {
         self.technique = name.into();
         self
@@ -139,14 +166,19 @@ impl VectorJoin {
     /// Says what is wrong with the choices, before any work is done.
     pub fn check(&self) -> Result<()> {
         Tier::asked_for().map_err(Error::Config)?;
-        if !VECTOR_TECHNIQUES.contains(&self.technique.as_str()) {
+        let name = self.technique.as_str();
+        if !VECTOR_TECHNIQUES.contains(&name) && !GPU_VECTOR_TECHNIQUES.contains(&name) {
             return Err(Error::Config(format!(
-                "unknown technique {:?} for vectors; expected one of {}",
-                self.technique,
-                VECTOR_TECHNIQUES.join(", ")
+                "unknown technique {name:?} for vectors; expected one of {}, {}",
+                VECTOR_TECHNIQUES.join(", "),
+                GPU_VECTOR_TECHNIQUES.join(", ")
             )));
         }
-        Ok(())
+        self.offer().map(drop)
+    }
+
+    fn offer(&self) -> Result<Offer> {
+        Offer::new(self.engine, &self.technique, self.device_memory)
     }
 
     /// Chooses a technique for a collection with itself, or for two, and prepares it. Two collections
@@ -187,57 +219,47 @@ impl VectorJoin {
         // An eighth of the memory is for rows on their way out.
         let seen = self.glimpse.as_ref().map_or(0, |glimpse| glimpse.bytes());
         let bytes = (self.memory - self.memory / 8).saturating_sub(seen);
+        let offer = self.offer()?;
         let work = || {
-            let techniques = VectorTechniques::new(&join);
-            let fits = |needed: u64| needed <= bytes;
-            let chosen = match self.technique.as_str() {
-                "auto" => techniques.cheapest(&join, bytes, threads).map(|found| found.0),
-                name => techniques
-                    .all
-                    .iter()
-                    .find(|one| one.name() == name)
-                    .map(|one| &**one)
-                    .filter(|one| fits(one.memory_bytes(&join, threads))),
-            };
-            let Some(chosen) = chosen else {
-                let named = techniques
-                    .all
-                    .iter()
-                    .filter(|one| self.technique == "auto" || one.name() == self.technique);
-                let needed = named.map(|one| one.memory_bytes(&join, threads)).min();
+            let Some(chosen) = offer.choose(&join, bytes, threads)? else {
                 return Err(Error::Memory {
                     what: "the join".into(),
-                    needed: needed.unwrap_or(0).saturating_add(seen).saturating_mul(8) / 7 + 1,
+                    needed: offer
+                        .least_bytes(&join, threads)
+                        .saturating_add(seen)
+                        .saturating_mul(8)
+                        / 7
+                        + 1,
                     limit: self.memory,
                     device: false,
                 });
             };
-            let prepared = chosen.prepare(&join, &VectorRoom { bytes, threads })?;
-            let considered = techniques
-                .all
-                .iter()
-                .map(|one| {
-                    let able = fits(one.memory_bytes(&join, threads));
-                    let cost = one.cost(&techniques.survey).filter(|_| able);
-                    (one.name(), cost.map(|seconds| seconds / threads as f64))
-                })
-                .collect();
+            let Chosen { technique, beside, engine, considered, rotated, pair_seconds } = chosen;
+            let room = VectorRoom { bytes, threads };
+            let prepared = technique.prepare(&join, &room)?;
+            let beside = match beside {
+                Some(beside) => Some((beside.prepare(&join, &room)?, pair_seconds)),
+                None => None,
+            };
             let plan = VectorPlan {
-                technique: chosen.name(),
+                engine,
+                technique: technique.name(),
                 details: prepared.details(),
                 considered,
                 compared: join.pairs(),
-                rotated: techniques.survey.rotated,
+                rotated,
                 threads,
             };
-            Ok((prepared, plan))
+            Ok((prepared, beside, plan))
         };
-        let (prepared, plan) = match &pool {
+        let (prepared, beside, plan) = match &pool {
             Some(pool) => pool.install(work)?,
             None => work()?,
         };
         Ok(PreparedVectorJoin {
             prepared,
+            beside,
+            join,
             plan,
             pool,
             itself,
@@ -252,6 +274,9 @@ impl VectorJoin {
 /// A join of vectors with its index.
 pub struct PreparedVectorJoin<'a> {
     prepared: Box<dyn PreparedVectors + 'a>,
+    /// What CPU cores do beside devices, in the same pieces, and how long a pair is expected to take on either.
+    beside: Option<(Box<dyn PreparedVectors + 'a>, [f64; 2])>,
+    join: simjoin_plan::VectorJoin<'a>,
     plan: VectorPlan,
     pool: Option<ThreadPool>,
     itself: bool,
@@ -259,13 +284,6 @@ pub struct PreparedVectorJoin<'a> {
     memory: u64,
     timeline: bool,
     glimpse: Option<Arc<Glimpse>>,
-}
-
-/// What running all pieces has shown.
-struct Ran {
-    candidates: u64,
-    seconds: f64,
-    timeline: Vec<Moment>,
 }
 
 impl PreparedVectorJoin<'_> {
@@ -289,7 +307,7 @@ impl PreparedVectorJoin<'_> {
     }
 
     /// Hands every pair to `take`, in batches, with its distance as [`RowPair::similarity`]. The order is
-    /// that of the technique, whatever the number of threads. `take` may answer `Break` to end the join
+    /// that of the technique, whatever the number of threads; on a GPU it is none in particular. `take` may answer `Break` to end the join
     /// early.
     pub fn pairs(
         &self,
@@ -297,7 +315,7 @@ impl PreparedVectorJoin<'_> {
         take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
     ) -> Result<VectorReport> {
         let room = Room::within(self.memory / 8, self.plan.threads);
-        let ordered = Ordered::new(room, take);
+        let ordered = Ordered::new(room, take).in_any_order(self.plan.engine != Engine::Cpu);
         let sink = || PairsSink { rows: ordered.rows(), itself: self.itself, control };
         let ran = self.run(control, sink)?;
         Ok(self.report(ordered.pairs(), ran))
@@ -317,65 +335,143 @@ impl PreparedVectorJoin<'_> {
     }
 
     fn report(&self, pairs: u64, ran: Ran) -> VectorReport {
-        let VectorPlan { technique, threads, .. } = self.plan;
-        let Ran { candidates, seconds, timeline } = ran;
-        VectorReport { pairs, candidates, technique, threads, seconds, timeline }
+        let VectorPlan { engine, technique, threads, .. } = self.plan;
+        let Ran { candidates, seconds, device_part, timeline } = ran;
+        VectorReport {
+            pairs,
+            candidates,
+            engine,
+            technique,
+            device_part,
+            threads,
+            seconds,
+            timeline,
+        }
     }
 
-    /// Lets every thread take pieces until none is left.
+    /// Lets every thread take pieces until none is left; beside devices, threads of their own attend to these.
     fn run<S: PieceSink>(&self, control: &Control, sink: impl Fn() -> S + Sync) -> Result<Ran> {
         let begin = Instant::now();
-        let timeline = Timeline::new(self.timeline);
-        let pieces = self.prepared.pieces();
-        control.begin(pieces as u64);
-        let (next, candidates) = (AtomicUsize::new(0), AtomicU64::new(0));
-        let enough = AtomicBool::new(false);
-        let failure = Mutex::new(None);
-        let work = || {
-            let look = self.glimpse.as_deref().map(Look::new);
-            let (mut worker, mut sink) =
-                (self.prepared.worker(), Watched { sink: sink(), look, itself: self.itself });
-            loop {
-                if control.stopped() || enough.load(Ordering::Relaxed) {
-                    break;
-                }
-                let piece = next.fetch_add(1, Ordering::Relaxed);
-                if piece >= pieces {
-                    break;
-                }
-                let begin = Instant::now();
-                sink.sink.begin(piece);
-                let ran = worker.run(piece, &mut sink);
-                // Others wait for the end of a piece, whatever became of it.
-                let end = sink.sink.end();
-                timeline.add(|| thread_row(0), self.plan.technique, begin, Instant::now());
-                let ended = ran.map(|flow| if flow.is_break() { flow } else { end });
-                match ended {
-                    Ok(ControlFlow::Continue(())) => control.advance(1),
-                    Ok(ControlFlow::Break(())) => enough.store(true, Ordering::Relaxed),
-                    Err(error) => {
-                        enough.store(true, Ordering::Relaxed);
-                        let mut first = failure.lock().unwrap_or_else(PoisonError::into_inner);
-                        first.get_or_insert(error);
-                    }
-                }
-            }
-            candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
+        let pieces = match &self.beside {
+            Some((_, pair_seconds)) => Pieces::shared(&self.join, *pair_seconds),
+            None => Pieces::new(self.prepared.pieces()),
         };
-        match &self.pool {
-            _ if self.plan.threads == 1 || pieces <= 1 => work(),
-            Some(pool) => drop(pool.broadcast(|_| work())),
-            None => drop(rayon::broadcast(|_| work())),
+        let timeline = Timeline::new(self.timeline);
+        let joining = Joining {
+            pieces: &pieces,
+            control,
+            timeline: &timeline,
+            attendants: AtomicUsize::new(0),
+            candidates: AtomicU64::new(0),
+            enough: AtomicBool::new(false),
+            failure: Mutex::new(None),
+        };
+        let device = self.plan.engine != Engine::Cpu;
+        let taker = if device { Taker::Device } else { Taker::Core };
+        control.begin(pieces.len() as u64);
+        let workers = self.prepared.workers().min(pieces.len()).max(1);
+        let watched = || {
+            let look = self.glimpse.as_deref().map(Look::new);
+            Watched { sink: sink(), look, itself: self.itself }
+        };
+        let of = (&*self.prepared, self.plan.technique);
+        let work = || joining.work(of, taker, workers, watched());
+        match &self.beside {
+            Some((cpu, _)) => std::thread::scope(|scope| {
+                for _ in 0..workers.min(3) {
+                    scope.spawn(work);
+                }
+                let beside = (&**cpu, "nested-loop");
+                let cores = || joining.work(beside, Taker::Core, self.plan.threads, watched());
+                match &self.pool {
+                    Some(pool) => drop(pool.broadcast(|_| cores())),
+                    None => drop(rayon::broadcast(|_| cores())),
+                }
+            }),
+            // A device is attended to by threads that do little else.
+            None if device => std::thread::scope(|scope| {
+                for _ in 1..workers {
+                    scope.spawn(work);
+                }
+                work();
+            }),
+            _ if self.plan.threads == 1 || pieces.len() <= 1 => work(),
+            None => match &self.pool {
+                Some(pool) => drop(pool.broadcast(|_| work())),
+                None => drop(rayon::broadcast(|_| work())),
+            },
         }
+        let Joining { candidates, failure, .. } = joining;
         let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        if let Some(error) = failure {
-            return Err(error);
-        }
-        Ok(Ran {
+        let ran = Ran {
             candidates: candidates.into_inner(),
             seconds: begin.elapsed().as_secs_f64(),
+            device_part: self.beside.as_ref().map(|_| pieces.device_part()),
             timeline: timeline.into_moments(),
-        })
+        };
+        failure.map_or(Ok(ran), Err)
+    }
+}
+
+/// What a run took.
+struct Ran {
+    candidates: u64,
+    seconds: f64,
+    device_part: Option<f64>,
+    timeline: Vec<Moment>,
+}
+
+/// What the threads of a run share.
+struct Joining<'a> {
+    pieces: &'a Pieces,
+    control: &'a Control,
+    timeline: &'a Timeline,
+    /// Threads that attend to devices so far.
+    attendants: AtomicUsize,
+    candidates: AtomicU64,
+    enough: AtomicBool,
+    failure: Mutex<Option<Error>>,
+}
+
+impl Joining<'_> {
+    /// Takes pieces until there are none, or enough pairs; `others` of this kind do the same.
+    fn work<S: PieceSink>(
+        &self,
+        (prepared, technique): (&dyn PreparedVectors, &str),
+        taker: Taker,
+        others: usize,
+        mut sink: Watched<'_, S>,
+    ) {
+        let mut worker = prepared.worker();
+        let attendant = match taker {
+            Taker::Device => Some(self.attendants.fetch_add(1, Ordering::Relaxed)),
+            Taker::Core => None,
+        };
+        let row = || match attendant {
+            Some(number) => format!("GPU attendant {number}"),
+            None => thread_row(0),
+        };
+        while !self.control.stopped() && !self.enough.load(Ordering::Relaxed) {
+            let Some(piece) = self.pieces.take(taker) else { break };
+            sink.sink.begin(piece);
+            let begin = Instant::now();
+            let ran = worker.run(piece, &mut sink);
+            self.pieces.done(taker, piece, begin.elapsed().as_secs_f64(), others);
+            // Others wait for the end of a piece, whatever became of it.
+            let end = sink.sink.end();
+            self.timeline.add(row, technique, begin, Instant::now());
+            let ended = ran.map(|flow| if flow.is_break() { flow } else { end });
+            match ended {
+                Ok(ControlFlow::Continue(())) => self.control.advance(1),
+                Ok(ControlFlow::Break(())) => self.enough.store(true, Ordering::Relaxed),
+                Err(error) => {
+                    self.enough.store(true, Ordering::Relaxed);
+                    let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
+                    first.get_or_insert(error);
+                }
+            }
+        }
+        self.candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
     }
 }
 

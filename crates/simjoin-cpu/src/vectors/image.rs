@@ -41,15 +41,15 @@ use std::ops::Range;
 
 /// Squared distances that decide, in the units of images.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Limits {
+pub struct Limits {
     /// Pairs beyond are not in the answer.
-    pub(super) near: f32,
+    pub near: f32,
     /// Pairs up to here are; negative where a filter cannot tell.
-    pub(super) sure: f32,
+    pub sure: f32,
 }
 
 /// How vectors become images.
-pub(super) struct Transform {
+pub struct Transform {
     dimension: usize,
     scale: f64,
     centre: Vec<f64>,
@@ -59,13 +59,32 @@ pub(super) struct Transform {
     shape: Shape,
 }
 
+/// How vectors become images: `(x − centre)·scale`, or `x·scale/|x| − centre·scale` for units; then its elements in
+/// an order, or along directions.
+pub struct Recipe<'a> {
+    /// One number for each element.
+    pub centre: &'a [f64],
+    /// A power of two.
+    pub scale: f64,
+    /// Whether vectors are divided by their lengths first.
+    pub unit: bool,
+    /// Which elements are the coordinates; none where these are along directions.
+    pub order: Vec<u32>,
+    /// Directions as the columns of a matrix of dimension × `columns`, row after row.
+    pub basis: Vec<f64>,
+    /// Coordinates, but for the one of what is left over.
+    pub columns: usize,
+    /// Whether a last coordinate holds the length of what the directions leave over.
+    pub left_over: bool,
+}
+
 enum Shape {
     Axes(Vec<u32>),
     Rotated { basis: Array2<f64>, error: f64, left_over: bool },
 }
 
 /// The true distances that surely are beyond, and within, the predicate.
-pub(super) fn radii(join: &VectorJoin<'_>) -> (f64, f64) {
+pub fn radii(join: &VectorJoin<'_>) -> (f64, f64) {
     let g = exact_error(join.dimension());
     let threshold = join.predicate.threshold();
     match join.predicate.measure() {
@@ -81,7 +100,7 @@ pub(super) fn radii(join: &VectorJoin<'_>) -> (f64, f64) {
 }
 
 /// Rows drawn at random from both sides of a join.
-pub(super) fn draw(join: &VectorJoin<'_>, count: usize) -> Vec<Vec<f64>> {
+pub fn draw(join: &VectorJoin<'_>, count: usize) -> Vec<Vec<f64>> {
     let mut random = Random::default();
     let sides: &[&VectorCollection] =
         if join.itself { &[join.probe] } else { &[join.probe, join.build] };
@@ -100,12 +119,12 @@ pub(super) fn draw(join: &VectorJoin<'_>, count: usize) -> Vec<Vec<f64>> {
 impl Transform {
     /// Images with all elements, in falling order of their variance in the sample; centred where products of images are
     /// to be used.
-    pub(super) fn axes(join: &VectorJoin<'_>, sample: &[Vec<f64>], centred: bool) -> Self {
+    pub fn axes(join: &VectorJoin<'_>, sample: &[Vec<f64>], centred: bool) -> Self {
         Self::new(join, sample, centred, false)
     }
 
     /// Images along principal directions, where these say more than the elements themselves.
-    pub(super) fn best(join: &VectorJoin<'_>, sample: &[Vec<f64>]) -> Self {
+    pub fn best(join: &VectorJoin<'_>, sample: &[Vec<f64>]) -> Self {
         Self::new(join, sample, false, true)
     }
 
@@ -168,8 +187,21 @@ impl Transform {
         Transform { dimension: d, scale, centre, unit, verbatim, shape: Shape::Axes(order) }
     }
 
+    /// How images are made, for those who make them elsewhere: every coordinate in f64, rounded to f32 once.
+    pub fn recipe(&self) -> Recipe<'_> {
+        let (order, basis, left_over) = match &self.shape {
+            Shape::Axes(order) => (order.clone(), Vec::new(), false),
+            Shape::Rotated { basis, left_over, .. } => {
+                (Vec::new(), basis.iter().copied().collect(), *left_over)
+            }
+        };
+        let columns = self.coordinates() - usize::from(left_over);
+        let Transform { scale, unit, centre, .. } = self;
+        Recipe { centre, scale: *scale, unit: *unit, order, basis, columns, left_over }
+    }
+
     /// Coordinates of an image.
-    pub(super) fn coordinates(&self) -> usize {
+    pub fn coordinates(&self) -> usize {
         match &self.shape {
             Shape::Axes(order) => order.len(),
             Shape::Rotated { basis, left_over, .. } => basis.ncols() + usize::from(*left_over),
@@ -264,7 +296,7 @@ impl Transform {
 
     /// The radii in the units of images with all errors, for rows up to a length: beyond the first nothing
     /// is accepted; within the second, negative where there is none, everything is.
-    pub(super) fn reach(&self, join: &VectorJoin<'_>, longest: f64) -> (f64, f64) {
+    pub fn reach(&self, join: &VectorJoin<'_>, longest: f64) -> (f64, f64) {
         let (more, less) = radii(join);
         let (u, v) = (2f64.powi(-53), 2f64.powi(-24));
         let d = self.dimension as f64;
@@ -290,7 +322,7 @@ impl Transform {
     }
 
     /// The limits of the kernels that add squared differences; `None` where coordinates are too large for them.
-    pub(super) fn limits(&self, join: &VectorJoin<'_>, longest: f64) -> Option<Limits> {
+    pub fn limits(&self, join: &VectorJoin<'_>, longest: f64) -> Option<Limits> {
         let (near, sure) = self.reach(join, longest);
         // Some filters add zeros at the end of a row, and squares in another order.
         let error = relative_error(self.coordinates() + 64);

@@ -20,10 +20,11 @@ mod tests;
 mod verify;
 
 pub use grid::Grid;
-pub use nested_loop::NestedLoop;
+pub use image::{Limits, Recipe, Transform, draw, radii};
+pub use nested_loop::{NestedLoop, StripedLoop};
 pub use quantile::Quantile;
+pub use verify::{check_directions, no_direction};
 
-use image::{Transform, draw};
 use simjoin_kernels::distance::LANES;
 use simjoin_plan::{VectorJoin, VectorSurvey, VectorTechnique};
 use std::sync::Arc;
@@ -35,12 +36,21 @@ pub struct Fit {
     head: usize,
 }
 
+impl Fit {
+    /// How vectors become images.
+    pub fn transform(&self) -> &Transform {
+        &self.transform
+    }
+}
+
 /// The techniques for a join, and what a sample says about it.
 pub struct VectorTechniques {
     /// Every technique.
     pub all: Vec<Box<dyn VectorTechnique>>,
     /// What they estimate their costs from.
     pub survey: VectorSurvey,
+    /// How they look at vectors.
+    pub fit: Arc<Fit>,
 }
 
 /// Rows that principal directions are taken from: more where more is to be told apart.
@@ -61,10 +71,10 @@ impl VectorTechniques {
         let fit = Arc::new(Fit { transform, head });
         let all: Vec<Box<dyn VectorTechnique>> = vec![
             Box::new(Quantile { fit: fit.clone() }),
-            Box::new(Grid { fit }),
+            Box::new(Grid { fit: fit.clone() }),
             Box::new(NestedLoop),
         ];
-        VectorTechniques { all, survey }
+        VectorTechniques { all, survey, fit }
     }
 
     /// The technique that is estimated to take the least time within the memory, and its seconds on one

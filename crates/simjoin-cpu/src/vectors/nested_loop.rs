@@ -72,6 +72,45 @@ impl VectorTechnique for NestedLoop {
         join: &VectorJoin<'a>,
         _room: &VectorRoom,
     ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        let rows = block_rows(join.dimension());
+        // Enough pieces for all threads, and no piece larger than its block.
+        let per_piece = (join.probe.len() / 64).next_multiple_of(rows).clamp(rows, rows * BLOCKS);
+        Ok(Box::new(Loop::new(join, per_piece)?))
+    }
+}
+
+/// The technique `nested-loop` in pieces of a size, for those who share them with somebody else: stripes of
+/// so many probes, with all that they meet.
+pub struct StripedLoop {
+    /// Probes of a piece.
+    pub stripe: usize,
+}
+
+impl VectorTechnique for StripedLoop {
+    fn name(&self) -> &'static str {
+        NestedLoop.name()
+    }
+
+    fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
+        NestedLoop.cost(survey)
+    }
+
+    fn memory_bytes(&self, join: &VectorJoin<'_>, threads: usize) -> u64 {
+        let stripe = 8 * (self.stripe * (join.dimension() + 4)) as u64;
+        NestedLoop.memory_bytes(join, threads) + threads as u64 * stripe
+    }
+
+    fn prepare<'a>(
+        &self,
+        join: &VectorJoin<'a>,
+        _room: &VectorRoom,
+    ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        Ok(Box::new(Loop::new(join, self.stripe)?))
+    }
+}
+
+impl<'a> Loop<'a> {
+    fn new(join: &VectorJoin<'a>, per_piece: usize) -> Result<Self> {
         let sample = draw(join, 256);
         let many = join.dimension() > FEW;
         let transform = Transform::axes(join, &sample, many);
@@ -83,19 +122,8 @@ impl VectorTechnique for NestedLoop {
         // Products tell little about rows that are long beside the distance.
         let blur = 2.0 * product_error(join.dimension()) * longest * longest;
         let products = many && blur <= reach.0 * reach.0;
-        let rows = block_rows(join.dimension());
-        // Enough pieces for all threads, and no piece larger than its block.
-        let per_piece = (join.probe.len() / 64).next_multiple_of(rows).clamp(rows, rows * BLOCKS);
-        Ok(Box::new(Loop {
-            join: *join,
-            transform,
-            limits,
-            reach,
-            products,
-            verifier,
-            rows,
-            per_piece,
-        }))
+        let (join, rows) = (*join, block_rows(join.dimension()));
+        Ok(Loop { join, transform, limits, reach, products, verifier, rows, per_piece })
     }
 }
 

@@ -92,19 +92,26 @@ fn squares(vectors: &VectorCollection, exact: &Exact) -> Result<Vec<f64>> {
     };
     match squares.iter().position(|&square| !VectorPredicate::has_direction(square)) {
         None => Ok(squares),
-        Some(row) => {
-            let square = squares[row];
-            let what = match square {
-                0.0 => "the vector is zero and has no direction".to_owned(),
-                _ => format!(
-                    "the vector's length, the root of {square:e}, is beyond what a cosine can be told of"
-                ),
-            };
-            let place = format!("row {row} (counting from 0)");
-            let message = format!("{what}; --cosine expects vectors that are not");
-            Err(Error::input(vectors.name(), place, message))
-        }
+        Some(row) => Err(no_direction(vectors, row, squares[row])),
     }
+}
+
+/// Says that a row with this product with itself has no direction.
+pub fn no_direction(vectors: &VectorCollection, row: usize, square: f64) -> Error {
+    let what = match square {
+        0.0 => "the vector is zero and has no direction".to_owned(),
+        _ => format!(
+            "the vector's length, the root of {square:e}, is beyond what a cosine can be told of"
+        ),
+    };
+    let place = format!("row {row} (counting from 0)");
+    let message = format!("{what}; --cosine expects vectors that are not");
+    Error::input(vectors.name(), place, message)
+}
+
+/// For a cosine, says which row has no direction.
+pub fn check_directions(join: &VectorJoin<'_>) -> Result<()> {
+    Verifier::new(join).map(drop)
 }
 
 /// Pairs on their way to a sink.

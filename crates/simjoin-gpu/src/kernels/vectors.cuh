@@ -1,0 +1,99 @@
+// What the kernels for vectors share: the state of a worker, and how a tile hands on what it has found.
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+
+#define NOWHERE 4611686018427387904.0f
+#define INFINITE __int_as_float(0x7f800000)
+
+// What a worker and its kernels tell each other.
+struct State {
+    // Places for candidates that were asked for, and the first that there was no room for.
+    u32 reserved;
+    u32 refused;
+    u32 answered;
+    u32 unused;
+    // Pairs that are only counted.
+    u64 counted;
+};
+
+// A block of rows and one of columns.
+struct Tile {
+    u32 row;
+    u32 column;
+};
+
+__device__ __forceinline__ u32 shared_address(const void* pointer) {
+    return (u32)__cvta_generic_to_shared(pointer);
+}
+
+// Copies to shared memory that go on by themselves, where there are such.
+#if __CUDA_ARCH__ >= 800
+__device__ __forceinline__ void copy_16(u32 to, const void* from) {
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+}
+
+__device__ __forceinline__ void end_group() {
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int LEFT>
+__device__ __forceinline__ void await_groups() {
+    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
+}
+#else
+__device__ __forceinline__ void copy_16(u32 to, const void* from) {
+    uint4 value = *(const uint4*)from;
+    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(value.x), "r"(value.y),
+                 "r"(value.z), "r"(value.w) : "memory");
+}
+
+__device__ __forceinline__ void end_group() {}
+
+template <int LEFT>
+__device__ __forceinline__ void await_groups() {}
+#endif
+
+// Places for so many candidates; ~0 where there is no room. Whoever finds none notes where, so that all
+// before it is known to be filled: later ones find none either.
+__device__ __forceinline__ u32 reserve(State* state, u32 count, u32 capacity) {
+    u32 at = atomicAdd(&state->reserved, count);
+    if ((u64)at + count <= capacity) return at;
+    atomicMin(&state->refused, at);
+    return ~0u;
+}
+
+__device__ __forceinline__ bool is_full(const State* state) {
+    return *(volatile const u32*)&state->refused != ~0u;
+}
+
+// Where each thread of a block may write its candidates; ~0 where there is no room for all of them.
+// Every thread of the block calls it.
+__device__ __forceinline__ u32 places(u32 count, State* state, u32 capacity) {
+    __shared__ u32 sums[32];
+    __shared__ u32 base;
+    u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, warps = blockDim.x / 32;
+    u32 rank = count;
+    #pragma unroll
+    for (u32 distance = 1; distance < 32; distance *= 2) {
+        u32 lower = __shfl_up_sync(~0u, rank, distance);
+        if (lane >= distance) rank += lower;
+    }
+    if (lane == 31) sums[warp] = rank;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        u32 all = 0;
+        for (u32 w = 0; w < warps; w++) {
+            u32 of = sums[w];
+            sums[w] = all;
+            all += of;
+        }
+        base = all == 0 ? 0 : reserve(state, all, capacity);
+    }
+    __syncthreads();
+    u32 first = base, before = sums[warp] + rank - count;
+    __syncthreads();
+    return first == ~0u ? ~0u : first + before;
+}

@@ -1,0 +1,790 @@
+//! What does a device hold of a join of vectors, and which blocks meet?
+//!
+//! # Flow
+//!
+//! ```text
+//! rows ─► device ─► longest row ─► images ─► order ─► blocks, bounds ─► tiles that are near, in pieces
+//!                             └──► f16 or bytes, in that order
+//! ```
+
+use super::tensor::{self, Band};
+use super::{Frame, GpuVectors, TileKind, VectorWay, Work, fixed_grid, order};
+use crate::device::{Device, failed};
+use crate::send::{Plain, Sender};
+use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys};
+use simjoin_core::{Elements, Error, Result, VectorCollection, VectorMeasure, VectorPredicate};
+use simjoin_cpu::{Limits, Transform, draw, no_direction};
+use simjoin_plan::{Room, VectorJoin};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows of a block of images; as in the kernels.
+const BLOCK: u32 = 128;
+/// Blocks of rows whose tiles are beside each other; as in the kernels.
+const GROUP: u32 = 16;
+/// Coordinates that bounds are made of where tensor cores compare.
+const BOUNDED: usize = 16;
+/// Coordinates up to which images are compared by differences.
+pub(super) const DIRECT: usize = 32;
+
+/// Elements as they were read.
+enum Raw {
+    F32(CudaSlice<f32>),
+    F64(CudaSlice<f64>),
+}
+
+impl Raw {
+    fn pointer(&self, work: &Work<'_>) -> sys::CUdeviceptr {
+        match self {
+            Raw::F32(all) => all.device_ptr(&work.stream).0,
+            Raw::F64(all) => all.device_ptr(&work.stream).0,
+        }
+    }
+}
+
+/// Rows that tensor cores multiply, and what they ask for.
+struct Packed {
+    rows: CudaSlice<u8>,
+    /// As a row, and as a column; floats or whole numbers.
+    asks: [CudaSlice<u32>; 2],
+    surely: Option<CudaSlice<u32>>,
+}
+
+/// Bounds of blocks.
+struct Boxes {
+    low: CudaSlice<f32>,
+    high: CudaSlice<f32>,
+}
+
+/// One side of a join on a device.
+struct Side {
+    count: u32,
+    raw: Raw,
+    /// Which row stands at each place; `None` where all stand where they stood.
+    rows: Option<CudaSlice<u32>>,
+    squares: Option<CudaSlice<f64>>,
+    points: Option<CudaSlice<f32>>,
+    packed: Option<Packed>,
+    /// As rows, and as columns.
+    boxes: [Option<Boxes>; 2],
+}
+
+/// Bounds as the device reads them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct BoundsArgument {
+    low: sys::CUdeviceptr,
+    high: sys::CUdeviceptr,
+    blocks: u32,
+    size: u32,
+}
+
+// SAFETY: numbers and addresses, laid out as in the kernels.
+unsafe impl DeviceRepr for BoundsArgument {}
+
+/// Rows as the tensor cores' kernel reads them.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct MatrixArgument {
+    rows: sys::CUdeviceptr,
+    least: sys::CUdeviceptr,
+    surely: sys::CUdeviceptr,
+    count: u32,
+}
+
+// SAFETY: as above.
+unsafe impl DeviceRepr for MatrixArgument {}
+
+/// The predicate as the device reads it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DecisionArgument {
+    threshold: f64,
+    row_squares: sys::CUdeviceptr,
+    column_squares: sys::CUdeviceptr,
+    d: u32,
+    cosine: u32,
+}
+
+// SAFETY: as above.
+unsafe impl DeviceRepr for DecisionArgument {}
+
+/// Groups of blocks of rows, and how many tiles they have.
+#[derive(Clone, Debug)]
+pub(super) struct Piece {
+    pub(super) groups: Range<u32>,
+    pub(super) tiles: u32,
+}
+
+/// A join on a device, ready to be run.
+pub(super) struct Loaded {
+    pub(super) device: Arc<Device>,
+    pub(super) wide: bool,
+    pub(super) kind: TileKind,
+    pub(super) itself: bool,
+    sides: Vec<Side>,
+    predicate: VectorPredicate,
+    dimension: u32,
+    /// Coordinates of images; of bounds.
+    pub(super) coordinates: u32,
+    bounded: u32,
+    /// Pieces of 128 bytes of a row that tensor cores multiply.
+    pub(super) row_pieces: u32,
+    pub(super) limits: Limits,
+    /// Where all distances are roots of whole numbers, the largest that is accepted.
+    pub(super) whole: i32,
+    box_near: f32,
+    starts: CudaSlice<u64>,
+    pub(super) pieces: Vec<Piece>,
+    /// Tiles of all pieces, and of those that there are without bounds.
+    pub(super) tiles: (u64, u64),
+}
+
+impl Loaded {
+    /// Sends the rows of a join to a device and cuts it into pieces.
+    pub(super) fn new(
+        technique: &GpuVectors,
+        device: &Arc<Device>,
+        join: &VectorJoin<'_>,
+        room: &Room,
+    ) -> Result<Self> {
+        let sender = Sender::new(device, room)?;
+        let wide = !matches!(join.probe.elements(), Elements::F32(_));
+        let work = Work { device, stream: sender.stream.clone(), wide };
+        let made;
+        let transform = match (technique.way, &technique.fit) {
+            (VectorWay::NestedLoop | VectorWay::Tensor, _) => None,
+            (_, Some(fit)) => Some(fit.transform()),
+            (_, None) => {
+                made = Transform::best(join, &draw(join, 1024));
+                Some(&made)
+            }
+        };
+        let wants_tensor = match technique.way {
+            VectorWay::NestedLoop | VectorWay::Grid => false,
+            VectorWay::Tensor => true,
+            VectorWay::Quantile => transform.is_some_and(|one| one.coordinates() > DIRECT),
+        };
+        let bytes = technique.bytes && tensor::may_be_bytes(join);
+        let tensor = technique.tensor_kind(device, bytes).filter(|_| wants_tensor);
+        let by_tensor = tensor.is_some();
+        let both = if join.itself { vec![join.probe] } else { vec![join.probe, join.build] };
+        let mut sides = Vec::new();
+        for side in &both {
+            sides.push(Side {
+                count: side.len() as u32,
+                raw: send(&sender, side)?,
+                rows: None,
+                squares: None,
+                points: None,
+                packed: None,
+                boxes: [None, None],
+            });
+        }
+        let kind = tensor.unwrap_or(TileKind::Direct);
+        let mut loaded = Loaded {
+            device: device.clone(),
+            wide,
+            kind,
+            itself: join.itself,
+            sides,
+            predicate: join.predicate,
+            dimension: join.dimension() as u32,
+            coordinates: 0,
+            bounded: 0,
+            row_pieces: 0,
+            limits: Limits { near: 0.0, sure: -1.0 },
+            whole: 0,
+            box_near: f32::INFINITY,
+            starts: work.stream.alloc_zeros(1).map_err(failed("preparing"))?,
+            pieces: Vec::new(),
+            tiles: (0, 0),
+        };
+        if join.predicate.measure() == VectorMeasure::Cosine {
+            loaded.square(&work, &both)?;
+        }
+        match technique.way {
+            VectorWay::NestedLoop => loaded.plain_images(&work, join)?,
+            VectorWay::Tensor if !by_tensor => loaded.plain_images(&work, join)?,
+            VectorWay::Tensor => {}
+            VectorWay::Grid | VectorWay::Quantile => {
+                if let Some(transform) = transform {
+                    for side in 0..both.len() {
+                        loaded.order(&work, join, technique, transform, side)?;
+                    }
+                }
+            }
+        }
+        if by_tensor {
+            loaded.pack(&work, join, technique)?;
+        }
+        loaded.kernels(&work)?;
+        loaded.cut(&work, technique)?;
+        work.stream.synchronize().map_err(failed("preparing"))?;
+        Ok(loaded)
+    }
+
+    fn build(&self) -> &Side {
+        &self.sides[self.sides.len() - 1]
+    }
+
+    /// Products of rows with themselves, for a cosine; says which row has no direction.
+    fn square(&mut self, work: &Work<'_>, both: &[&VectorCollection]) -> Result<()> {
+        let at = failed("measuring rows");
+        let (stream, squares) = (&work.stream, work.function("squares")?);
+        for (side, vectors) in self.sides.iter_mut().zip(both) {
+            // SAFETY: the kernel writes every element.
+            let mut out = unsafe { stream.alloc::<f64>(vectors.len().max(1)) }.map_err(&at)?;
+            let raw = side.raw.pointer(work);
+            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            unsafe {
+                stream
+                    .launch_builder(&squares)
+                    .arg(&raw)
+                    .arg(&side.count)
+                    .arg(&self.dimension)
+                    .arg(&mut out)
+                    .launch(fixed_grid(work, 16 * u64::from(side.count)))
+                    .map_err(&at)?;
+            }
+            let values = stream.clone_dtoh(&out).map_err(&at)?;
+            stream.synchronize().map_err(&at)?;
+            let values = &values[..vectors.len()];
+            if let Some(row) = values.iter().position(|&x| !VectorPredicate::has_direction(x)) {
+                return Err(no_direction(vectors, row, values[row]));
+            }
+            side.squares = Some(out);
+        }
+        Ok(())
+    }
+
+    /// The length of the longest row in a frame.
+    fn longest(&self, work: &Work<'_>, frame: &Frame) -> Result<f64> {
+        let at = failed("measuring rows");
+        let (stream, lengths) = (&work.stream, work.function("lengths")?);
+        let mut longest = stream.alloc_zeros::<u64>(1).map_err(&at)?;
+        for side in &self.sides {
+            let raw = side.raw.pointer(work);
+            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            unsafe {
+                stream
+                    .launch_builder(&lengths)
+                    .arg(&raw)
+                    .arg(&side.count)
+                    .arg(frame)
+                    .arg(&mut longest)
+                    .launch(fixed_grid(work, 32 * u64::from(side.count)))
+                    .map_err(&at)?;
+            }
+        }
+        let bits = stream.clone_dtoh(&longest).map_err(&at)?;
+        stream.synchronize().map_err(&at)?;
+        let d = f64::from(self.dimension);
+        Ok(f64::from_bits(bits[0]).sqrt() * (1.0 + (d + 32.0) * d * 2f64.powi(-53)))
+    }
+
+    /// Images along the axes, in the order of the rows; none where they would tell nothing.
+    fn plain_images(&mut self, work: &Work<'_>, join: &VectorJoin<'_>) -> Result<()> {
+        let transform = Transform::axes(join, &draw(join, 256), false);
+        let (frame, _centre) = Frame::of(work, &transform)?;
+        let longest = self.longest(work, &frame)?;
+        // Without limits there are no coordinates, and every pair is a candidate.
+        let Some(limits) = transform.limits(join, longest) else { return Ok(()) };
+        self.limits = limits;
+        self.coordinates = transform.coordinates() as u32;
+        for at in 0..self.sides.len() {
+            let images = self.images(work, &transform, &frame, at, self.coordinates, false)?;
+            self.sides[at].points = Some(self.gather(work, at, &images, self.coordinates)?);
+        }
+        Ok(())
+    }
+
+    /// Images of a side along directions that tell most, in the order of cells or of an index, and bounds of blocks.
+    fn order(
+        &mut self,
+        work: &Work<'_>,
+        join: &VectorJoin<'_>,
+        technique: &GpuVectors,
+        transform: &Transform,
+        at: usize,
+    ) -> Result<()> {
+        let name = technique.name_of();
+        let by_tensor = self.kind != TileKind::Direct;
+        let (frame, _centre) = Frame::of(work, transform)?;
+        // That of both sides.
+        let longest = self.longest(work, &frame)?;
+        let Some(limits) = transform.limits(join, longest) else {
+            return Err(Error::Config(format!(
+                "technique {name} cannot tell these vectors apart in single precision: they are too far from \
+                 each other for the distance; use --technique gpu-nested-loop"
+            )));
+        };
+        let all = transform.coordinates();
+        let used = if by_tensor { all.min(BOUNDED) } else { all };
+        let m = used as u32;
+        if used > 64 {
+            return Err(Error::Config(format!(
+                "technique {name} is for up to 64 coordinates, and these vectors have {used}; use \
+                 --technique gpu-tensor"
+            )));
+        }
+        let images = self.images(work, transform, &frame, at, m, used == all)?;
+        let n = self.sides[at].count;
+        let rows = match technique.way {
+            _ if n < 2 => None,
+            VectorWay::Grid => {
+                let extents = self.extents(work, &images, m)?;
+                Some(order::by_cells(work, &images, n, m, &extents, limits.near)?)
+            }
+            _ => {
+                let size = if by_tensor { self.kind.columns() } else { BLOCK };
+                Some(order::by_quantiles(work, &images, n, m, u64::from(size))?)
+            }
+        };
+        self.sides[at].rows = rows;
+        let points = self.gather(work, at, &images, m)?;
+        let [row_size, column_size] = [BLOCK, self.kind.columns()];
+        let as_rows = self.bounds(work, at, &points, m, row_size)?;
+        let as_columns = self.bounds(work, at, &points, m, column_size)?;
+        self.sides[at].boxes = [Some(as_rows), Some(as_columns)];
+        self.bounded = m;
+        self.box_near = limits.near;
+        if !by_tensor {
+            self.sides[at].points = Some(points);
+            self.coordinates = m;
+            self.limits = limits;
+        }
+        Ok(())
+    }
+
+    /// Images of a side, in the order of its rows, of so many coordinates.
+    fn images(
+        &self,
+        work: &Work<'_>,
+        transform: &Transform,
+        frame: &Frame,
+        at: usize,
+        m: u32,
+        complete: bool,
+    ) -> Result<CudaSlice<f32>> {
+        let fail = failed("making images");
+        let (stream, images) = (&work.stream, work.function("images")?);
+        let recipe = transform.recipe();
+        let side = &self.sides[at];
+        let one = |len: usize| len.max(1);
+        // SAFETY: the kernel writes every element.
+        let mut out =
+            unsafe { stream.alloc::<f32>(one(side.count as usize * m as usize)) }.map_err(&fail)?;
+        let order = stream.clone_htod(&nonempty(&recipe.order)).map_err(&fail)?;
+        let basis = stream.clone_htod(&nonempty(&recipe.basis)).map_err(&fail)?;
+        let basis_pointer = if recipe.basis.is_empty() { 0 } else { basis.device_ptr(stream).0 };
+        let left_over = u32::from(complete && recipe.left_over);
+        let columns = m - left_over;
+        let (stride, raw) = (recipe.columns as u32, side.raw.pointer(work));
+        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        unsafe {
+            stream
+                .launch_builder(&images)
+                .arg(&raw)
+                .arg(&side.count)
+                .arg(frame)
+                .arg(&order)
+                .arg(&basis_pointer)
+                .arg(&columns)
+                .arg(&stride)
+                .arg(&left_over)
+                .arg(&mut out)
+                .launch(fixed_grid(work, 32 * u64::from(side.count)))
+                .map_err(&fail)?;
+        }
+        // What was sent is used until here.
+        stream.synchronize().map_err(&fail)?;
+        Ok(out)
+    }
+
+    /// The lowest and the highest of each coordinate, of all sides that are there as one.
+    fn extents(&self, work: &Work<'_>, images: &CudaSlice<f32>, m: u32) -> Result<Vec<(f32, f32)>> {
+        let at = failed("measuring images");
+        let (stream, extents) = (&work.stream, work.function("extents")?);
+        let mut low = stream.clone_htod(&vec![u32::MAX; m as usize]).map_err(&at)?;
+        let mut high = stream.alloc_zeros::<u32>(m as usize).map_err(&at)?;
+        let numbers = images.len() as u64;
+        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        unsafe {
+            stream
+                .launch_builder(&extents)
+                .arg(images)
+                .arg(&numbers)
+                .arg(&m)
+                .arg(&mut low)
+                .arg(&mut high)
+                .launch(fixed_grid(work, numbers.max(1024)))
+                .map_err(&at)?;
+        }
+        let low = stream.clone_dtoh(&low).map_err(&at)?;
+        let high = stream.clone_dtoh(&high).map_err(&at)?;
+        stream.synchronize().map_err(&at)?;
+        let back = |x: u32| f32::from_bits(if x >> 31 == 1 { x ^ 0x8000_0000 } else { !x });
+        Ok(low.iter().zip(&high).map(|(&low, &high)| (back(low), back(high))).collect())
+    }
+
+    /// Images in the order of their side, block by block.
+    fn gather(
+        &self,
+        work: &Work<'_>,
+        at: usize,
+        images: &CudaSlice<f32>,
+        m: u32,
+    ) -> Result<CudaSlice<f32>> {
+        let fail = failed("ordering images");
+        let (stream, gather) = (&work.stream, work.function("gather")?);
+        let side = &self.sides[at];
+        let blocks = side.count.div_ceil(BLOCK);
+        let numbers = u64::from(blocks) * u64::from(m * BLOCK);
+        // SAFETY: the kernel writes every element.
+        let mut points = unsafe { stream.alloc::<f32>(numbers.max(1) as usize) }.map_err(&fail)?;
+        let rows = self.rows_pointer(work, at);
+        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        unsafe {
+            stream
+                .launch_builder(&gather)
+                .arg(images)
+                .arg(&rows)
+                .arg(&side.count)
+                .arg(&blocks)
+                .arg(&m)
+                .arg(&mut points)
+                .launch(fixed_grid(work, numbers))
+                .map_err(&fail)?;
+        }
+        Ok(points)
+    }
+
+    /// The bounds of blocks of a size.
+    fn bounds(
+        &self,
+        work: &Work<'_>,
+        at: usize,
+        points: &CudaSlice<f32>,
+        m: u32,
+        size: u32,
+    ) -> Result<Boxes> {
+        let fail = failed("bounding blocks");
+        let (stream, bounds) = (&work.stream, work.function("bounds")?);
+        let n = self.sides[at].count;
+        let (blocks, count, wide) = (n.div_ceil(BLOCK), n.div_ceil(size), size / BLOCK);
+        let numbers = (count as usize * m as usize).max(1);
+        // SAFETY: the kernel writes every element.
+        let (mut low, mut high) = unsafe {
+            (
+                stream.alloc::<f32>(numbers).map_err(&fail)?,
+                stream.alloc::<f32>(numbers).map_err(&fail)?,
+            )
+        };
+        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        unsafe {
+            stream
+                .launch_builder(&bounds)
+                .arg(points)
+                .arg(&n)
+                .arg(&blocks)
+                .arg(&m)
+                .arg(&wide)
+                .arg(&count)
+                .arg(&mut low)
+                .arg(&mut high)
+                .launch(fixed_grid(work, 32 * numbers as u64))
+                .map_err(&fail)?;
+        }
+        Ok(Boxes { low, high })
+    }
+
+    /// Rows for tensor cores: bytes where all elements are, and f16 otherwise.
+    fn pack(
+        &mut self,
+        work: &Work<'_>,
+        join: &VectorJoin<'_>,
+        technique: &GpuVectors,
+    ) -> Result<()> {
+        self.whole = tensor::whole_limit(join);
+        if let TileKind::Tensor { bytes: true, warpgroups, columns, stages } = self.kind {
+            if self.pack_bytes(work)? {
+                return Ok(());
+            }
+            self.kind = TileKind::Tensor { bytes: false, warpgroups, columns, stages };
+        }
+        self.pack_halves(work, join, technique)
+    }
+
+    /// Room for the rows of a side, and for two numbers of each. Tiles reach beyond the last row.
+    fn packed_room(&self, work: &Work<'_>, at: usize) -> Result<(u32, Packed)> {
+        let fail = failed("making room for rows");
+        let padded = self.sides[at].count.next_multiple_of(256).max(256);
+        let size = padded as usize * self.row_pieces as usize * 128;
+        let ask = || work.stream.alloc_zeros::<u32>(padded as usize).map_err(&fail);
+        // SAFETY: the kernels write every element.
+        let rows = unsafe { work.stream.alloc::<u8>(size) }.map_err(&fail)?;
+        Ok((padded, Packed { rows, asks: [ask()?, ask()?], surely: None }))
+    }
+
+    /// Whether all elements are bytes, and then the rows as such.
+    fn pack_bytes(&mut self, work: &Work<'_>) -> Result<bool> {
+        let at = failed("packing rows");
+        let (stream, bytes) = (&work.stream, work.function("bytes")?);
+        let mut others = stream.alloc_zeros::<u32>(1).map_err(&at)?;
+        let width = self.dimension.next_multiple_of(128);
+        self.row_pieces = width / 128;
+        for which in 0..self.sides.len() {
+            let (padded, mut packed) = self.packed_room(work, which)?;
+            let rows_pointer = self.rows_pointer(work, which);
+            let (n, raw) = (self.sides[which].count, self.sides[which].raw.pointer(work));
+            let Packed { rows, asks: [near, other], .. } = &mut packed;
+            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            unsafe {
+                stream
+                    .launch_builder(&bytes)
+                    .arg(&raw)
+                    .arg(&rows_pointer)
+                    .arg(&n)
+                    .arg(&padded)
+                    .arg(&self.dimension)
+                    .arg(&width)
+                    .arg(&self.whole)
+                    .arg(rows)
+                    .arg(near)
+                    .arg(other)
+                    .arg(&mut others)
+                    .launch(fixed_grid(work, 32 * u64::from(padded)))
+                    .map_err(&at)?;
+            }
+            self.sides[which].packed = Some(packed);
+        }
+        let others = stream.clone_dtoh(&others).map_err(&at)?;
+        stream.synchronize().map_err(&at)?;
+        Ok(others[0] == 0)
+    }
+
+    /// Rows in f16.
+    fn pack_halves(
+        &mut self,
+        work: &Work<'_>,
+        join: &VectorJoin<'_>,
+        technique: &GpuVectors,
+    ) -> Result<()> {
+        let at = failed("packing rows");
+        let (stream, halves) = (&work.stream, work.function("halves")?);
+        let transform = Transform::axes(join, &draw(join, 256), true);
+        let (mut frame, _centre) = Frame::of(work, &transform)?;
+        frame.scale = 1.0;
+        let longest = self.longest(work, &frame)?;
+        if !longest.is_finite() || longest > 1e140 {
+            let name = technique.name_of();
+            return Err(Error::Config(format!(
+                "technique {name} cannot tell these vectors apart in half precision: they are too far from each \
+                 other; use --technique gpu-nested-loop"
+            )));
+        }
+        frame.scale = tensor::scale(longest);
+        let band = Band::new(join, &frame, longest);
+        let width = self.dimension.next_multiple_of(64);
+        self.row_pieces = width / 64;
+        for which in 0..self.sides.len() {
+            let (padded, mut packed) = self.packed_room(work, which)?;
+            let rows_pointer = self.rows_pointer(work, which);
+            let (n, raw) = (self.sides[which].count, self.sides[which].raw.pointer(work));
+            let mut surely = stream.alloc_zeros::<u32>(padded as usize).map_err(&at)?;
+            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            unsafe {
+                stream
+                    .launch_builder(&halves)
+                    .arg(&raw)
+                    .arg(&rows_pointer)
+                    .arg(&n)
+                    .arg(&padded)
+                    .arg(&frame)
+                    .arg(&band)
+                    .arg(&width)
+                    .arg(&mut packed.rows)
+                    .arg(&mut packed.asks[0])
+                    .arg(&mut surely)
+                    .launch(fixed_grid(work, 32 * u64::from(padded)))
+                    .map_err(&at)?;
+            }
+            packed.asks[1] = stream.clone_dtod(&packed.asks[0]).map_err(&at)?;
+            packed.surely = Some(surely);
+            self.sides[which].packed = Some(packed);
+        }
+        stream.synchronize().map_err(&at)
+    }
+
+    fn rows_pointer(&self, work: &Work<'_>, at: usize) -> sys::CUdeviceptr {
+        self.sides[at].rows.as_ref().map_or(0, |rows| rows.device_ptr(&work.stream).0)
+    }
+
+    fn bounds_argument(&self, work: &Work<'_>, column: bool) -> BoundsArgument {
+        let side = if column { self.build() } else { &self.sides[0] };
+        let size = if column { self.kind.columns() } else { BLOCK };
+        let boxes = side.boxes[usize::from(column)].as_ref();
+        let pointer = |of: fn(&Boxes) -> &CudaSlice<f32>| {
+            boxes.map_or(0, |boxes| of(boxes).device_ptr(&work.stream).0)
+        };
+        BoundsArgument {
+            low: pointer(|boxes| &boxes.low),
+            high: pointer(|boxes| &boxes.high),
+            blocks: side.count.div_ceil(size),
+            size,
+        }
+    }
+
+    /// Counts the tiles of each group of blocks, and cuts the groups into pieces.
+    fn cut(&mut self, work: &Work<'_>, technique: &GpuVectors) -> Result<()> {
+        let at = failed("finding tiles");
+        let stream = &work.stream;
+        let rows = self.bounds_argument(work, false);
+        let columns = self.bounds_argument(work, true);
+        if rows.blocks == 0 || columns.blocks == 0 {
+            return Ok(());
+        }
+        let groups = rows.blocks.div_ceil(GROUP);
+        let mut counts = stream.alloc_zeros::<u32>(groups as usize).map_err(&at)?;
+        let nothing = 0u64;
+        self.prune(work, 0..groups, nothing, counts.device_ptr(stream).0, nothing)?;
+        let counted = stream.clone_dtoh(&counts).map_err(&at)?;
+        stream.synchronize().map_err(&at)?;
+        // Kept until the kernel has ended.
+        let _ = &mut counts;
+        let mut starts = vec![0u64];
+        for &count in &counted {
+            starts.push(starts[starts.len() - 1] + u64::from(count));
+        }
+        let total = starts[groups as usize];
+        let all = f64::from(rows.blocks) * f64::from(columns.blocks);
+        self.tiles = (total, if self.itself { all / 2.0 } else { all } as u64);
+        let most = (total / 12).clamp(technique.tiles.0, technique.tiles.1);
+        let mut first = 0;
+        for group in 0..groups {
+            let tiles = starts[group as usize + 1] - starts[first as usize];
+            let next = counted.get(group as usize + 1).copied().map_or(0, u64::from);
+            let full = tiles > 0 && (tiles + next > most || group + 1 == groups);
+            // A group is a stripe.
+            if full || technique.stripes {
+                self.pieces.push(Piece { groups: first..group + 1, tiles: tiles as u32 });
+                first = group + 1;
+            }
+        }
+        self.starts = stream.clone_htod(&starts).map_err(&at)?;
+        Ok(())
+    }
+
+    /// Counts tiles, or writes those of a piece.
+    pub(super) fn prune(
+        &self,
+        work: &Work<'_>,
+        groups: Range<u32>,
+        starts: sys::CUdeviceptr,
+        counts: sys::CUdeviceptr,
+        tiles: sys::CUdeviceptr,
+    ) -> Result<()> {
+        let prune = work.function("prune")?;
+        let rows = self.bounds_argument(work, false);
+        let columns = self.bounds_argument(work, true);
+        let itself = u32::from(self.itself);
+        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        unsafe {
+            work.stream
+                .launch_builder(&prune)
+                .arg(&rows)
+                .arg(&columns)
+                .arg(&self.bounded)
+                .arg(&self.box_near)
+                .arg(&itself)
+                .arg(&groups.start)
+                .arg(&starts)
+                .arg(&counts)
+                .arg(&tiles)
+                .launch(LaunchConfig {
+                    grid_dim: (groups.len() as u32, 1, 1),
+                    block_dim: (256, 1, 1),
+                    shared_mem_bytes: 2 * GROUP * self.bounded * 4,
+                })
+                .map_err(failed("finding tiles"))?;
+        }
+        Ok(())
+    }
+
+    /// Where the tiles of each group begin.
+    pub(super) fn starts(&self, work: &Work<'_>) -> sys::CUdeviceptr {
+        self.starts.device_ptr(&work.stream).0
+    }
+
+    /// Images and their number, of rows and of columns.
+    pub(super) fn points(&self, work: &Work<'_>) -> [(sys::CUdeviceptr, u32); 2] {
+        [&self.sides[0], self.build()].map(|side| {
+            let points = side.points.as_ref();
+            (points.map_or(0, |points| points.device_ptr(&work.stream).0), side.count)
+        })
+    }
+
+    /// Rows and columns for tensor cores.
+    pub(super) fn matrices(&self, work: &Work<'_>) -> [MatrixArgument; 2] {
+        let of = |side: &Side, which: usize| {
+            let packed = side.packed.as_ref();
+            let stream = &work.stream;
+            MatrixArgument {
+                rows: packed.map_or(0, |packed| packed.rows.device_ptr(stream).0),
+                least: packed.map_or(0, |packed| packed.asks[which].device_ptr(stream).0),
+                surely: packed
+                    .and_then(|packed| packed.surely.as_ref())
+                    .map_or(0, |surely| surely.device_ptr(stream).0),
+                count: side.count,
+            }
+        };
+        [of(&self.sides[0], 0), of(self.build(), 1)]
+    }
+
+    /// Elements of rows and columns, and which row stands where.
+    pub(super) fn elements(&self, work: &Work<'_>) -> [sys::CUdeviceptr; 4] {
+        let last = self.sides.len() - 1;
+        [
+            self.sides[0].raw.pointer(work),
+            self.build().raw.pointer(work),
+            self.rows_pointer(work, 0),
+            self.rows_pointer(work, last),
+        ]
+    }
+
+    pub(super) fn decision(&self, work: &Work<'_>) -> DecisionArgument {
+        let cosine = self.predicate.measure() == VectorMeasure::Cosine;
+        let squares = |side: &Side| {
+            side.squares.as_ref().map_or(0, |squares| squares.device_ptr(&work.stream).0)
+        };
+        DecisionArgument {
+            threshold: if cosine { self.predicate.threshold() } else { self.predicate.limit() },
+            row_squares: squares(&self.sides[0]),
+            column_squares: squares(self.build()),
+            d: self.dimension,
+            cosine: u32::from(cosine),
+        }
+    }
+
+    /// The most tiles of a piece.
+    pub(super) fn most_tiles(&self) -> u32 {
+        self.pieces.iter().map(|piece| piece.tiles).max().unwrap_or(0)
+    }
+}
+
+/// A copy that is not empty: a device has no memory of no size.
+fn nonempty<T: Clone + Default>(all: &[T]) -> Vec<T> {
+    if all.is_empty() { vec![T::default()] } else { all.to_vec() }
+}
+
+/// Sends the elements of a side as they are.
+fn send(sender: &Sender, side: &VectorCollection) -> Result<Raw> {
+    fn some<T: Plain>(sender: &Sender, all: &[T]) -> Result<CudaSlice<T>> {
+        if all.is_empty() { sender.send(&[T::default()]) } else { sender.send(all) }
+    }
+    Ok(match side.elements() {
+        Elements::F32(all) => Raw::F32(some(sender, all)?),
+        Elements::F64(all) => Raw::F64(some(sender, all)?),
+    })
+}

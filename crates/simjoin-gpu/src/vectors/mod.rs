@@ -1,0 +1,441 @@
+//! How are vectors joined on NVIDIA GPUs?
+//!
+//! | technique | order of the rows | how two blocks are compared |
+//! | --- | --- | --- |
+//! | `gpu-nested-loop` | as they come | squared differences in f32 |
+//! | `gpu-tensor` | as they come | products in f16 or in bytes, on tensor cores |
+//! | `gpu-grid` | by cells as wide as the distance | squared differences in f32 |
+//! | `gpu-quantile` | by a multi-level quantile index | differences; products where there are many coordinates |
+//!
+//! After Böhm, Noll, Plant and Zherdin (Index-supported similarity join on graphics processors): a nested loop
+//! with tiles in shared memory, an index whose pages are met by blocks with bounds, a buffer for results that is
+//! emptied and resumed, and partitions that overlap where the device is too small.
+//!
+//! # Flow
+//!
+//! ```text
+//! rows ─► device ─► images, order, bounds ─► tiles ─► compare ─► candidates ─► predicate ─► pairs ─► host
+//!                   f16, bytes                  ▲                    │ full?      (f64)
+//!                                               └────────────────────┘
+//! ```
+//!
+//! A tile is a block of rows and a block of columns; in a self-join only those with a column after a row.
+//! Tiles whose bounds are farther apart than the distance are left out. Two or three workers take pieces of
+//! tiles, so that the device compares while answers are on their way.
+//!
+//! # Exactness
+//!
+//! Filters keep every pair that the predicate accepts: the images are those of `simjoin_cpu` with the errors
+//! accounted for there; what tensor cores may err by is in [`tensor`]; bounds of blocks hold all their images.
+//! What is kept is decided by the predicate in f64, in the one order that all backends share: distances
+//! are equal to the last bit. A buffer that is full loses nothing: tiles that found no room are done again.
+//!
+//! # Memory
+//!
+//! On the device the rows, their images or f16 rows, 24 bytes a row while they are sorted, and for each worker
+//! its tiles and candidates ([`GpuVectors::bytes_of`]). Where that is more than there is, rows are cut into slabs along the element that varies
+//! most, and only slabs that are as near as the distance meet ([`parts`]). On the host two pinned buffers a worker; nothing
+//! follows the number of results.
+
+mod load;
+mod order;
+mod parts;
+mod tensor;
+mod worker;
+
+use crate::device::{Device, failed};
+use cudarc::driver::{
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, sys,
+};
+use load::Loaded;
+use parts::Parts;
+use simjoin_core::{Error, Result};
+use simjoin_cpu::{Fit, Transform};
+use simjoin_plan::{
+    PreparedVectors, Room, VectorJoin, VectorRoom, VectorSurvey, VectorTechnique, VectorWorker,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use worker::Worker;
+
+/// Images, order, bounds, the predicate.
+pub(crate) const SOURCE: &str =
+    concat!(include_str!("../kernels/vectors.cuh"), include_str!("../kernels/vectors.cu"));
+/// Tiles by differences.
+pub(crate) const DIRECT: &str =
+    concat!(include_str!("../kernels/vectors.cuh"), include_str!("../kernels/vectors_direct.cu"));
+/// Tiles on tensor cores.
+pub(crate) const TENSOR: &str =
+    concat!(include_str!("../kernels/vectors.cuh"), include_str!("../kernels/vectors_tensor.cu"));
+
+/// What the kernels of the first source are compiled with.
+pub(crate) fn defines(wide: bool) -> [(&'static str, u32); 1] {
+    [("WIDE", u32::from(wide))]
+}
+
+/// Streams of work for each device.
+const WORKERS: usize = 3;
+/// Candidates that a worker has room for; and at least, those of one tile.
+const CANDIDATES: usize = 8 << 20;
+const LEAST_CANDIDATES: usize = 1 << 15;
+/// Bytes on the device for each of them: the pair, a value, and the answer.
+const CANDIDATE_BYTES: u64 = 8 + 4 + 16;
+/// Tiles of a piece: at least, unless there are fewer, and at most.
+const TILES: (u64, u64) = (1 << 10, 1 << 21);
+/// Bytes for what is small.
+const SMALL: u64 = 1 << 20;
+
+/// How rows are ordered and compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VectorWay {
+    /// As they come, by differences.
+    NestedLoop,
+    /// As they come, by products on tensor cores.
+    Tensor,
+    /// By cells, by differences.
+    Grid,
+    /// By a quantile index.
+    Quantile,
+}
+
+impl VectorWay {
+    /// Every one.
+    pub const ALL: [VectorWay; 4] = [Self::Quantile, Self::Tensor, Self::Grid, Self::NestedLoop];
+
+    /// The technique's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NestedLoop => "gpu-nested-loop",
+            Self::Tensor => "gpu-tensor",
+            Self::Grid => "gpu-grid",
+            Self::Quantile => "gpu-quantile",
+        }
+    }
+}
+
+/// A technique for vectors on devices.
+#[derive(Clone)]
+pub struct GpuVectors {
+    /// Where it runs.
+    pub devices: Vec<Arc<Device>>,
+    /// How.
+    pub way: VectorWay,
+    /// How vectors are looked at; found anew where it is not given and needed.
+    pub fit: Option<Arc<Fit>>,
+    /// Bytes that may be taken on each device.
+    pub memory: u64,
+    /// Candidates that a worker has room for.
+    pub candidates: usize,
+    /// Tiles of a piece, at least and at most.
+    pub tiles: (u64, u64),
+    /// Whether rows of small whole numbers are joined as bytes.
+    pub bytes: bool,
+    /// Whether warpgroups multiply, where the device has them.
+    pub warpgroups: bool,
+    /// Whether a piece is [`STRIPE`](Self::STRIPE) probes with all that they meet, so that others can do some;
+    /// not for those that order the rows.
+    pub stripes: bool,
+    /// Whether others need the cores: who waits for a device sleeps meanwhile.
+    pub patient: bool,
+}
+
+/// How two blocks are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TileKind {
+    /// By differences, 128 × 128.
+    Direct,
+    /// By products.
+    Tensor { bytes: bool, warpgroups: bool, columns: u32, stages: u32 },
+}
+
+impl TileKind {
+    /// Columns of a tile.
+    fn columns(self) -> u32 {
+        match self {
+            TileKind::Direct => 128,
+            TileKind::Tensor { columns, .. } => columns,
+        }
+    }
+
+    fn defines(self) -> Vec<(&'static str, u32)> {
+        match self {
+            TileKind::Direct => vec![],
+            TileKind::Tensor { bytes, warpgroups, columns, stages } => vec![
+                ("BYTES", u32::from(bytes)),
+                ("WGMMA", u32::from(warpgroups)),
+                ("COLUMNS", columns),
+                ("STAGES", stages),
+                ("HELD", self.held()),
+            ],
+        }
+    }
+
+    /// Bytes of shared memory.
+    fn shared_bytes(self) -> u32 {
+        match self {
+            TileKind::Direct => 0,
+            TileKind::Tensor { columns, stages, .. } => {
+                (128 + columns) * (stages * 128 + 4 * 4) + 12 * self.held() + 1024
+            }
+        }
+    }
+
+    /// Candidates that a block holds before it writes them out.
+    fn held(self) -> u32 {
+        if matches!(self, TileKind::Tensor { warpgroups: true, .. }) { 2048 } else { 512 }
+    }
+}
+
+/// What a kernel is compiled with, and the architectures that it must compile for.
+type Variant = (Vec<(&'static str, u32)>, &'static [&'static str]);
+
+/// Every variant of the tensor cores' kernel, for checks.
+pub(crate) fn tensor_variants() -> Vec<Variant> {
+    let mut all = Vec::new();
+    for bytes in [false, true] {
+        let kind =
+            |warpgroups, columns, stages| TileKind::Tensor { bytes, warpgroups, columns, stages };
+        let by_warps: &[&str] = &["sm_80", "sm_90", "sm_100"];
+        all.push((kind(true, 256, 4).defines(), &["sm_90a"][..]));
+        all.push((kind(false, 256, 3).defines(), by_warps));
+        all.push((kind(false, 128, 2).defines(), by_warps));
+    }
+    all
+}
+
+impl GpuVectors {
+    /// Probes of a piece, where others do some of the pieces.
+    pub const STRIPE: usize = 2048;
+
+    /// On these devices, with all the memory that they can spare.
+    pub fn new(devices: &[Arc<Device>], way: VectorWay) -> Self {
+        GpuVectors {
+            devices: devices.to_vec(),
+            way,
+            fit: None,
+            memory: u64::MAX,
+            candidates: CANDIDATES,
+            tiles: TILES,
+            bytes: true,
+            warpgroups: true,
+            stripes: false,
+            patient: false,
+        }
+    }
+
+    fn name_of(&self) -> &'static str {
+        self.way.name()
+    }
+
+    /// The tensor cores' kernel for a device; `None` where it has too little of what that needs.
+    fn tensor_kind(&self, device: &Device, bytes: bool) -> Option<TileKind> {
+        let warpgroups = self.warpgroups && device.info.capability == (9, 0);
+        if device.info.capability.0 < 8 {
+            return None;
+        }
+        let kind = |columns, stages| TileKind::Tensor { bytes, warpgroups, columns, stages };
+        let able = |kind: &TileKind| kind.shared_bytes() <= device.shared_bytes();
+        match warpgroups {
+            true => Some(kind(256, 4)).filter(able),
+            false => [kind(256, 3), kind(128, 2)].into_iter().find(able),
+        }
+    }
+
+    /// Bytes on a device: for each row, and for each worker.
+    pub fn bytes_of(&self, join: &VectorJoin<'_>) -> (u64, u64) {
+        let d = join.dimension() as u64;
+        let element = join.probe.bytes() / (join.probe.len().max(1) as u64 * d).max(1);
+        let element = element.max(4);
+        let packed = 2 * d.next_multiple_of(64) + 12;
+        let images = |m: u64| 8 * m + 40;
+        let each = match self.way {
+            VectorWay::NestedLoop => images(d),
+            VectorWay::Tensor => packed.max(images(d)),
+            VectorWay::Grid => images(d.min(64)),
+            VectorWay::Quantile => packed + images(d.min(64)),
+        };
+        let tiles = self.tiles.1 * 9;
+        (d * element + each + 8, tiles + self.candidates() as u64 * CANDIDATE_BYTES + SMALL)
+    }
+
+    fn candidates(&self) -> usize {
+        self.candidates.clamp(LEAST_CANDIDATES, 1 << 28)
+    }
+
+    /// Bytes that may be taken on each device.
+    fn device_memory(&self) -> Result<u64> {
+        let mut least = self.memory;
+        for device in &self.devices {
+            let free = device.free_memory()?;
+            least = least.min(free - free / 16);
+        }
+        Ok(least)
+    }
+}
+
+impl VectorTechnique for GpuVectors {
+    fn name(&self) -> &'static str {
+        self.name_of()
+    }
+
+    fn on_device(&self) -> bool {
+        true
+    }
+
+    // Measured on an H200, 2026-11-16: cover_10d, MNIST, 1,000,000 × 960, 5,000,000 × 384, 10,000,000 × 8.
+    fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
+        let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
+        let tensor = self.devices.iter().all(|device| self.tensor_kind(device, false).is_some());
+        let (rows, d) = (survey.rows.0 + survey.rows.1, survey.dimension as f64);
+        let m = survey.coordinates as f64;
+        let by_differences = |m: f64| (4.0 + 2.0 * m) / 2.2e13;
+        let by_products = |d: f64| (2.0 * (d / 64.0).ceil() * 64.0 + 95.0) / 3.9e14;
+        // What is near is fetched, decided about, and brought to the host.
+        let near = survey.pairs * survey.near_by_image * (2e-9 + d * 8.0 / 2.5e12);
+        let (pair, kept, sorting) = match self.way {
+            VectorWay::NestedLoop if survey.telling => (by_differences(d), 1.0, 0.0),
+            VectorWay::NestedLoop => (2e-9 + d * 8e-12, 1.0, 0.0),
+            VectorWay::Tensor if tensor => (by_products(d), 1.0, 0.0),
+            VectorWay::Grid => {
+                // Cells of a survey are those of three coordinates; these have twice as many.
+                let cells = survey.cells.filter(|_| survey.telling)?;
+                let kept = 4.0 * cells.powf(m.min(order::LAID as f64) / m.min(3.0));
+                (by_differences(m), kept.max(2e4 / rows.max(1.0)).min(1.0), 1e-9)
+            }
+            VectorWay::Quantile if survey.telling && survey.coordinates <= load::DIRECT => {
+                (by_differences(m), (3.0 * survey.boxes).min(1.0), 3e-9)
+            }
+            VectorWay::Quantile if survey.telling && tensor => {
+                (by_products(d), (3.0 * survey.boxes).min(1.0), 3e-9 + d * 1e-11)
+            }
+            VectorWay::Tensor | VectorWay::Quantile => return None,
+        };
+        let sending = rows * (d * 4.0 / 4e10 + sorting);
+        Some(2e-3 + sending + (survey.pairs * kept * pair + near) / power)
+    }
+
+    fn memory_bytes(&self, _: &VectorJoin<'_>, threads: usize) -> u64 {
+        let workers = threads.min(WORKERS * self.devices.len()) as u64;
+        workers * worker::HOST_BYTES + (32 << 20)
+    }
+
+    fn prepare<'a>(
+        &self,
+        join: &VectorJoin<'a>,
+        room: &VectorRoom,
+    ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        let memory = self.device_memory()?;
+        let room = Room { bytes: room.bytes, ..Room::unlimited(0, room.threads) };
+        let (row, worker) = self.bytes_of(join);
+        let rows = join.probe.len() + if join.itself { 0 } else { join.build.len() };
+        // As many workers as there is room for beside the rows.
+        let spare = memory.saturating_sub(row * rows as u64 + SMALL);
+        let workers = (spare / worker.max(1)).min(WORKERS as u64) as usize;
+        if workers == 0 && self.stripes {
+            return Err(Error::Memory {
+                what: "the join of CPU and GPU at once".into(),
+                needed: row * rows as u64 + SMALL + worker,
+                limit: memory,
+                device: true,
+            });
+        }
+        if workers == 0 {
+            return Ok(Box::new(Parts::new(self, join, &room, memory)?));
+        }
+        let load = |device| Loaded::new(self, device, join, &room);
+        let devices = self.devices.iter().map(load).collect::<Result<Vec<_>>>()?;
+        let technique = self.clone();
+        Ok(Box::new(Whole { technique, devices, workers, dealt: AtomicUsize::new(0) }))
+    }
+}
+
+/// A join that devices hold as a whole.
+struct Whole {
+    technique: GpuVectors,
+    devices: Vec<Loaded>,
+    /// For each device.
+    workers: usize,
+    dealt: AtomicUsize,
+}
+
+impl PreparedVectors for Whole {
+    fn details(&self) -> String {
+        self.devices[0].describe()
+    }
+
+    fn pieces(&self) -> usize {
+        self.devices[0].pieces.len()
+    }
+
+    fn workers(&self) -> usize {
+        self.workers * self.devices.len()
+    }
+
+    fn worker<'w>(&'w self) -> Box<dyn VectorWorker + 'w> {
+        let which = self.dealt.fetch_add(1, Ordering::Relaxed) % self.devices.len();
+        Box::new(Worker::new(&self.technique, &self.devices[which]))
+    }
+}
+
+impl Loaded {
+    /// In a few words.
+    fn describe(&self) -> String {
+        let how = match self.kind {
+            TileKind::Direct if self.coordinates == 0 => "every pair by the predicate".into(),
+            TileKind::Direct => format!("differences in {} coordinates", self.coordinates),
+            TileKind::Tensor { bytes: true, .. } => "products of bytes".into(),
+            TileKind::Tensor { .. } => "products in half precision".into(),
+        };
+        let (tiles, all) = self.tiles;
+        format!("{how}, {tiles} tiles of {all}")
+    }
+}
+
+/// A device, a stream, and the kernels that are compiled for a kind of elements.
+struct Work<'a> {
+    device: &'a Arc<Device>,
+    stream: Arc<CudaStream>,
+    wide: bool,
+}
+
+impl Work<'_> {
+    fn function(&self, name: &str) -> Result<CudaFunction> {
+        self.device.function(SOURCE, &defines(self.wide), name)
+    }
+}
+
+/// How rows are centred and scaled, as the device reads it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Frame {
+    centre: sys::CUdeviceptr,
+    scale: f64,
+    d: u32,
+    unit: u32,
+}
+
+// SAFETY: numbers and an address, laid out as in the kernels.
+unsafe impl DeviceRepr for Frame {}
+
+impl Frame {
+    /// That of a transform, and the centre on the device.
+    fn of(work: &Work<'_>, transform: &Transform) -> Result<(Self, CudaSlice<f64>)> {
+        let recipe = transform.recipe();
+        let centre = work.stream.clone_htod(recipe.centre).map_err(failed("preparing"))?;
+        let pointer = centre.device_ptr(&work.stream).0;
+        let (d, unit) = (recipe.centre.len() as u32, u32::from(recipe.unit));
+        Ok((Frame { centre: pointer, scale: recipe.scale, d, unit }, centre))
+    }
+}
+
+/// A thread for each.
+fn grid(threads: u64) -> LaunchConfig {
+    let blocks = threads.div_ceil(256).max(1);
+    LaunchConfig { grid_dim: (blocks as u32, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 }
+}
+
+/// As many threads as a device runs at once, or fewer: each does several.
+fn fixed_grid(work: &Work<'_>, threads: u64) -> LaunchConfig {
+    let most = u64::from(work.device.info.multiprocessors) * 16;
+    grid(threads.min(most * 256))
+}

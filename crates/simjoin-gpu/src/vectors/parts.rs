@@ -1,0 +1,264 @@
+//! How are vectors joined that a device cannot hold?
+//!
+//! As the paper does: in partitions that overlap by the distance. Rows of each side are sorted along the
+//! element that varies most and cut into slabs; a slab meets itself, and the stretch of rows after it (of
+//! another side: around it) that is as near as the distance, slab by slab. Each such pair of slabs is a round: its
+//! rows are sent, joined, and given up.
+//!
+//! # Exactness
+//!
+//! `|aᵢ−bᵢ| ≤ |a−b|` for the element `i`, so rows farther apart than the radius beyond which the predicate accepts
+//! nothing never meet. For a cosine the element is divided by the length of its row, in f64; the radius is
+//! enlarged by more than that errs.
+//!
+//! # Memory
+//!
+//! On the host 12 bytes a row, and the rows of two slabs for each device.
+
+use super::load::Loaded;
+use super::worker::Worker;
+use super::{GpuVectors, SMALL, VectorWay};
+use crate::device::Device;
+use simjoin_core::{
+    Elements, Error, Result, VectorCollection, VectorMeasure, VectorPair, VectorSink,
+};
+use simjoin_cpu::{VectorTechniques, check_directions, draw, radii};
+use simjoin_plan::{PreparedVectors, Room, VectorJoin, VectorWorker};
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Rows of a slab, at least.
+const LEAST: usize = 256;
+
+/// A join in rounds.
+pub(super) struct Parts<'a> {
+    technique: GpuVectors,
+    join: VectorJoin<'a>,
+    room: Room,
+    /// Rows of the probe and of the build side, in the order of slabs.
+    orders: Vec<Vec<u32>>,
+    rounds: Vec<Round>,
+    dealt: AtomicUsize,
+}
+
+/// Places of probes and of builds that meet; the same where rows meet their own.
+struct Round {
+    probes: Range<usize>,
+    builds: Range<usize>,
+    itself: bool,
+}
+
+impl<'a> Parts<'a> {
+    pub(super) fn new(
+        technique: &GpuVectors,
+        join: &VectorJoin<'a>,
+        room: &Room,
+        memory: u64,
+    ) -> Result<Self> {
+        let (row, worker) = technique.bytes_of(join);
+        let fits = memory.saturating_sub(worker + SMALL) / row;
+        let slab = fits as usize / 2;
+        if slab < LEAST {
+            return Err(Error::Memory {
+                what: "the join".into(),
+                needed: worker + SMALL + row * 2 * LEAST as u64,
+                limit: memory,
+                device: true,
+            });
+        }
+        check_directions(join)?;
+        let axis = varying(join);
+        let both: &[&VectorCollection] =
+            if join.itself { &[join.probe] } else { &[join.probe, join.build] };
+        let cosine = join.predicate.measure() == VectorMeasure::Cosine;
+        let sorted: Vec<(Vec<u32>, Vec<f64>)> =
+            both.iter().map(|side| sorted(side, axis, cosine)).collect();
+        let reach = radii(join).0 * (1.0 + 1e-9) + if cosine { 1e-9 } else { 0.0 };
+        let (probe_keys, build_keys) = (&sorted[0].1, &sorted[sorted.len() - 1].1);
+        let mut rounds = Vec::new();
+        for start in (0..probe_keys.len()).step_by(slab) {
+            let probes = start..(start + slab).min(probe_keys.len());
+            let (first, last) = (probe_keys[probes.start], probe_keys[probes.end - 1]);
+            let end = build_keys.partition_point(|&key| key <= last + reach);
+            let mut from = match join.itself {
+                true => {
+                    rounds.push(Round {
+                        probes: probes.clone(),
+                        builds: probes.clone(),
+                        itself: true,
+                    });
+                    probes.end
+                }
+                false => build_keys.partition_point(|&key| key < first - reach),
+            };
+            while from < end {
+                let to = (from + slab).min(end);
+                rounds.push(Round { probes: probes.clone(), builds: from..to, itself: false });
+                from = to;
+            }
+        }
+        let orders = sorted.into_iter().map(|(order, _)| order).collect();
+        // What tells most about all rows tells enough about those of a slab.
+        let ordered = matches!(technique.way, VectorWay::Grid | VectorWay::Quantile);
+        let fit = technique.fit.clone();
+        let fit = fit.or_else(|| ordered.then(|| VectorTechniques::new(join).fit));
+        let technique = GpuVectors { fit, ..technique.clone() };
+        let dealt = AtomicUsize::new(0);
+        Ok(Parts { technique, join: *join, room: *room, orders, rounds, dealt })
+    }
+
+    /// Rows of one side at some places, as a collection of their own.
+    fn rows(&self, build: bool, places: &Range<usize>) -> Result<VectorCollection> {
+        let side = if build { self.join.build } else { self.join.probe };
+        let d = side.dimension();
+        let rows = &self.order(build)[places.clone()];
+        fn take<T: Copy>(all: &[T], rows: &[u32], d: usize) -> Vec<T> {
+            rows.iter().flat_map(|&row| &all[row as usize * d..][..d]).copied().collect()
+        }
+        let elements = match side.elements() {
+            Elements::F32(all) => Elements::F32(take(all, rows, d)),
+            Elements::F64(all) => Elements::F64(take(all, rows, d)),
+        };
+        VectorCollection::new(side.name(), d, elements)
+    }
+
+    fn order(&self, build: bool) -> &[u32] {
+        &self.orders[if build { self.orders.len() - 1 } else { 0 }]
+    }
+}
+
+/// The element that varies most in a sample.
+fn varying(join: &VectorJoin<'_>) -> usize {
+    let sample = draw(join, 256);
+    let spread = |i: usize| {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for row in &sample {
+            (low, high) = (low.min(row[i]), high.max(row[i]));
+        }
+        high - low
+    };
+    (0..join.dimension()).max_by(|&a, &b| spread(a).total_cmp(&spread(b))).unwrap_or(0)
+}
+
+/// Rows in the order of an element, or of its part of the length of the row, and that.
+fn sorted(side: &VectorCollection, axis: usize, cosine: bool) -> (Vec<u32>, Vec<f64>) {
+    let mut row = Vec::new();
+    let mut keyed: Vec<(f64, u32)> = (0..side.len())
+        .map(|at| {
+            let key = match (side.elements(), cosine) {
+                (Elements::F32(all), false) => f64::from(all[at * side.dimension() + axis]),
+                (Elements::F64(all), false) => all[at * side.dimension() + axis],
+                _ => {
+                    side.row(at, &mut row);
+                    row[axis] / row.iter().map(|x| x * x).sum::<f64>().sqrt()
+                }
+            };
+            (key, at as u32)
+        })
+        .collect();
+    keyed.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    (keyed.iter().map(|x| x.1).collect(), keyed.iter().map(|x| x.0).collect())
+}
+
+impl PreparedVectors for Parts<'_> {
+    fn details(&self) -> String {
+        format!("{} rounds of slabs", self.rounds.len())
+    }
+
+    fn pieces(&self) -> usize {
+        self.rounds.len()
+    }
+
+    fn workers(&self) -> usize {
+        self.technique.devices.len()
+    }
+
+    fn worker<'w>(&'w self) -> Box<dyn VectorWorker + 'w> {
+        let devices = &self.technique.devices;
+        let which = self.dealt.fetch_add(1, Ordering::Relaxed) % devices.len();
+        Box::new(PartWorker { of: self, device: &devices[which], candidates: 0 })
+    }
+}
+
+struct PartWorker<'w> {
+    of: &'w Parts<'w>,
+    device: &'w Arc<Device>,
+    candidates: u64,
+}
+
+impl VectorWorker for PartWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn VectorSink) -> Result<ControlFlow<()>> {
+        let of = self.of;
+        let round = &of.rounds[piece];
+        let probe = of.rows(false, &round.probes)?;
+        let other = (!round.itself).then(|| of.rows(true, &round.builds)).transpose()?;
+        let build = other.as_ref().unwrap_or(&probe);
+        let join =
+            VectorJoin { probe: &probe, build, itself: round.itself, predicate: of.join.predicate };
+        let loaded = match Loaded::new(&of.technique, self.device, &join, &of.room) {
+            // What cannot be told apart by images is compared without.
+            Err(Error::Config(_)) => {
+                let plain = GpuVectors { way: VectorWay::NestedLoop, ..of.technique.clone() };
+                Loaded::new(&plain, self.device, &join, &of.room)?
+            }
+            loaded => loaded?,
+        };
+        let mut worker = Worker::new(&of.technique, &loaded);
+        let mut sink = Renamed {
+            probes: &of.order(false)[round.probes.clone()],
+            builds: &of.order(true)[round.builds.clone()],
+            pairs: Vec::new(),
+            sink,
+        };
+        for piece in 0..loaded.pieces.len() {
+            let flow = worker.run(piece, &mut sink)?;
+            if flow.is_break() {
+                self.candidates += worker.candidates();
+                return Ok(flow);
+            }
+        }
+        self.candidates += worker.candidates();
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn candidates(&self) -> u64 {
+        self.candidates
+    }
+}
+
+/// Hands pairs on under the names that their rows have in the whole join.
+struct Renamed<'s> {
+    probes: &'s [u32],
+    builds: &'s [u32],
+    pairs: Vec<VectorPair>,
+    sink: &'s mut dyn VectorSink,
+}
+
+impl VectorSink for Renamed<'_> {
+    fn wants_distance(&self) -> bool {
+        self.sink.wants_distance()
+    }
+
+    fn stopped(&self) -> bool {
+        self.sink.stopped()
+    }
+
+    fn only_counts(&self) -> bool {
+        self.sink.only_counts()
+    }
+
+    fn count(&mut self, pairs: u64) {
+        self.sink.count(pairs);
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        self.pairs.clear();
+        self.pairs.extend(pairs.iter().map(|pair| VectorPair {
+            probe: self.probes[pair.probe as usize],
+            build: self.builds[pair.build as usize],
+            distance: pair.distance,
+        }));
+        self.sink.push(&self.pairs)
+    }
+}

@@ -1,0 +1,166 @@
+//! What do tensor cores tell about distances, and how far off can they be?
+//!
+//! `|x−y|² = |x|² + |y|² − 2·x·y`: all products of two blocks of rows are one product of matrices.
+//!
+//! # Whole numbers
+//!
+//! Where every element is a whole number from 0 to 255 (images, SIFT), rows are bytes, and products are
+//! summed up in 32-bit integers: `x·y ≤ 255²·d < 2³⁰` for up to [`MOST_BYTES`] dimensions. Every difference, square
+//! and sum of the predicate is then a whole number below 2⁵³, so its f64 sum is exact in any order: the
+//! pair is in the answer if and only if `|x|² + |y|² − 2·x·y ≤ ⌊ε·ε⌋`, and its distance is the root of that. Nothing is
+//! left to decide.
+//!
+//! # Half precision
+//!
+//! Otherwise rows are centred, scaled by a power of two so that the longest is between 128 and 256, and
+//! rounded to f16: `t` becomes `h`. With `ρ ≥ |t − h|`, measured for each row in f64 (and enlarged by the error
+//! of `t` itself, at most `(d+8)·2⁻⁵³` of its length), the triangle inequality gives
+//!
+//! ```text
+//! | |h₁−h₂| − |t₁−t₂| | ≤ ρ₁ + ρ₂
+//! ```
+//!
+//! So no subtle bound of a product of rounded numbers is needed, and what is rounded away matters as much as
+//! it is, about 2.8·10⁻⁴ of the length for elements of all sizes. With `R` the scaled distance
+//! beyond which the predicate accepts nothing (`radii`), an accepted pair has
+//! `|h₁−h₂|² ≤ (R+ρ₁+ρ₂)² ≤ R² + 2R(ρ₁+ρ₂) + 2ρ₁² + 2ρ₂²`, which is a sum of one part for each row.
+//!
+//! Products of two f16 are exact in f32. How tensor cores add them is not written down by their maker; what was measured
+//! (Fasi, Higham, Mikaitis and Pranesh 2021, and others since) is that of a group of 4, 8 or 16 products and the sum so
+//! far each is cut off below the last of 24 bits of the largest, and the result once more. No number in this exceeds
+//! `S = Σ|aᵢbᵢ|·(1+…) ≤ |h₁|·|h₂|·(1+…)`, so a group of `g` errs by at most `(g+2)·2⁻²³·S`, and all of `K` products
+//! by `(g+2)/g·K·2⁻²³·S`. With `g = 4`, the worst: [`product_error`] `e = (1.5·K + 32)·2⁻²³`, and
+//! `2·|p̃ − p| ≤ 2·e·|h₁|·|h₂| ≤ e·(|h₁|² + |h₂|²)`.
+//!
+//! Together: an accepted pair has `p̃ ≥ v₁ + v₂` with
+//! `v = ½·(|h|²·(1−e) − 2Rρ − 2ρ² − R²/2)`, less 2⁻²² of all of that for the few operations in f32 that the comparison
+//! takes. In the same way a pair with `p̃ ≥ w₁ + w₂`, `w = ½·(|h|²·(1+e) + 2rρ − r²/2)`, is within `r`, where the
+//! predicate accepts everything: `(r−ρ₁−ρ₂)² ≥ r² − 2r(ρ₁+ρ₂)`. What is between is decided by the predicate.
+//!
+//! Eight-bit floats would be twice as fast, but their sums are kept to 14 bits.
+
+use super::Frame;
+use simjoin_core::{Elements, VectorCollection, VectorMeasure};
+use simjoin_cpu::radii;
+use simjoin_plan::VectorJoin;
+
+use cudarc::driver::DeviceRepr;
+
+/// Dimensions up to which sums of bytes surely fit.
+pub(super) const MOST_BYTES: usize = 8192;
+
+/// By how much products of `k` elements in f16 are wrong at most, as a part of the lengths' product.
+pub(super) fn product_error(k: usize) -> f64 {
+    (1.5 * k as f64 + 32.0) * 2f64.powi(-23)
+}
+
+/// How far products may be off, as the device reads it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Band {
+    product: f64,
+    reach: f64,
+    sure: f64,
+    moved: f64,
+}
+
+// SAFETY: numbers, laid out as in the kernels.
+unsafe impl DeviceRepr for Band {}
+
+impl Band {
+    /// For rows of up to a length, not yet scaled.
+    pub(super) fn new(join: &VectorJoin<'_>, frame: &Frame, longest: f64) -> Self {
+        let (more, less) = radii(join);
+        let d = join.dimension();
+        let unit = join.predicate.measure() == VectorMeasure::Cosine;
+        let length = if unit { longest + 1.0 } else { longest };
+        Band {
+            product: product_error(d.next_multiple_of(64)),
+            reach: more * frame.scale * (1.0 + 1e-12),
+            sure: less * frame.scale * (1.0 - 1e-12),
+            moved: frame.scale * (length * (d as f64 + 8.0) * 2f64.powi(-53) + 1e-300),
+        }
+    }
+}
+
+/// A power of two that makes a length about 128 to 256.
+pub(super) fn scale(longest: f64) -> f64 {
+    if longest <= 0.0 {
+        return 1.0;
+    }
+    2f64.powi((7.0 - longest.log2().floor()).clamp(-1000.0, 1000.0) as i32)
+}
+
+/// Whether some elements of a join, and then perhaps all, are small whole numbers.
+pub(super) fn may_be_bytes(join: &VectorJoin<'_>) -> bool {
+    let few = |side: &VectorCollection| match side.elements() {
+        Elements::F32(all) => all.iter().take(4096).all(|&x| is_byte(f64::from(x))),
+        Elements::F64(all) => all.iter().take(4096).all(|&x| is_byte(x)),
+    };
+    join.predicate.measure() == VectorMeasure::Euclidean
+        && join.dimension() <= MOST_BYTES
+        && few(join.probe)
+        && few(join.build)
+}
+
+#[inline(always)]
+fn is_byte(x: f64) -> bool {
+    (0.0..=255.0).contains(&x) && x == x.trunc()
+}
+
+/// The largest squared distance that is accepted, where all distances are roots of whole numbers: none is as
+/// large as 2³⁰.
+pub(super) fn whole_limit(join: &VectorJoin<'_>) -> i32 {
+    join.predicate.limit().floor().min(f64::from(1 << 30) - 1.0) as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn rows_are_scaled_into_half_precision() {
+        for longest in [1e-140, 0.1, 1.0, 127.9, 128.0, 255.9, 3e4, 1e140] {
+            let scaled = longest * scale(longest);
+            assert!((128.0..256.0).contains(&scaled), "{longest} becomes {scaled}");
+        }
+        assert_eq!(scale(0.0), 1.0);
+    }
+
+    #[test]
+    fn bytes_are_told_from_other_numbers() {
+        assert!([0.0, 1.0, 254.0, 255.0].into_iter().all(is_byte));
+        for other in [-1.0, 0.5, 256.0, 1e30, 254.999] {
+            assert!(!is_byte(other), "{other}");
+        }
+    }
+
+    proptest! {
+        /// Rounded to f16, rows are not farther apart, nor nearer, than their errors tell: the parts of
+        /// the bound that each row brings are enough for products that are as wrong as they may be.
+        #[test]
+        fn bounds_are_enough(
+            rows in prop::collection::vec((-1.0f64..1.0, -1.0f64..1.0), 1..64),
+            stretch in 0.0f64..1.0, off in (0.0f64..0.3, 0.0f64..0.3), wrong in -1.0f64..1.0,
+        ) {
+            let k = rows.len();
+            let e = 1000.0 * product_error(k);
+            let (a, b): (f64, f64) = (rows.iter().map(|r| r.0 * r.0).sum(), rows.iter().map(|r| r.1 * r.1).sum());
+            let p: f64 = rows.iter().map(|r| r.0 * r.1).sum();
+            // The rounded rows are this far apart; the true ones at most by their errors more or less.
+            let apart = (a + b - 2.0 * p).max(0.0).sqrt();
+            let computed = p + wrong * e * (a * b).sqrt();
+            let radius = (apart + (2.0 * stretch - 1.0) * (off.0 + off.1)).max(0.0);
+            let v = |square: f64, off: f64| {
+                0.5 * (square * (1.0 - e) - 2.0 * radius * off - 2.0 * off * off - 0.5 * radius * radius)
+            };
+            prop_assert!(computed + 1e-12 >= v(a, off.0) + v(b, off.1));
+            let w = |square: f64, off: f64| {
+                0.5 * (square * (1.0 + e) + 2.0 * radius * off - 0.5 * radius * radius)
+            };
+            let sure = computed >= w(a, off.0) + w(b, off.1) + 1e-12;
+            prop_assert!(!sure || apart + off.0 + off.1 <= radius + 1e-6);
+        }
+    }
+}

@@ -1,0 +1,553 @@
+//! Does every technique for vectors find the pairs of a plain loop, and their distances to the last bit?
+
+use super::{brief, some};
+use libtest_mimic::Failed;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use simjoin_core::{
+    Elements, VectorCollection, VectorMeasure, VectorPair, VectorPredicate, VectorSink,
+};
+use simjoin_cpu::VectorTechniques;
+use simjoin_gpu::{Device, GpuVectors, VectorWay};
+use simjoin_plan::{VectorJoin, VectorRoom, VectorTechnique};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+type Found = Vec<(u32, u32, u64)>;
+
+struct Collect(Vec<VectorPair>);
+
+impl VectorSink for Collect {
+    fn wants_distance(&self) -> bool {
+        true
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        self.0.extend_from_slice(pairs);
+        ControlFlow::Continue(())
+    }
+}
+
+struct Count(u64);
+
+impl VectorSink for Count {
+    fn wants_distance(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        true
+    }
+
+    fn count(&mut self, pairs: u64) {
+        self.0 += pairs;
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        self.0 += pairs.len() as u64;
+        ControlFlow::Continue(())
+    }
+}
+
+/// Has enough after the first batch.
+struct Enough(u64);
+
+impl VectorSink for Enough {
+    fn wants_distance(&self) -> bool {
+        true
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        self.0 += pairs.len() as u64;
+        ControlFlow::Break(())
+    }
+}
+
+/// The predicate in the order of its definition, without any of our code.
+fn in_order(terms: impl Iterator<Item = f64>) -> f64 {
+    let mut sums = [0.0; 16];
+    terms.enumerate().for_each(|(i, term)| sums[i % 16] += term);
+    for half in [8, 4, 2, 1] {
+        (0..half).for_each(|j| sums[j] += sums[j + half]);
+    }
+    sums[0]
+}
+
+fn square(a: &[f64], b: &[f64]) -> f64 {
+    in_order(a.iter().zip(b).map(|(x, y)| (x - y) * (x - y)))
+}
+
+fn product(a: &[f64], b: &[f64]) -> f64 {
+    in_order(a.iter().zip(b).map(|(x, y)| x * y))
+}
+
+fn all_rows(vectors: &VectorCollection) -> Vec<Vec<f64>> {
+    (0..vectors.len())
+        .map(|at| {
+            let mut row = Vec::new();
+            vectors.row(at, &mut row);
+            row
+        })
+        .collect()
+}
+
+fn expected(join: &VectorJoin<'_>) -> Found {
+    let (probes, builds) = (all_rows(join.probe), all_rows(join.build));
+    let threshold = join.predicate.threshold();
+    let mut found = Vec::new();
+    for (probe, a) in probes.iter().enumerate() {
+        for (build, b) in builds.iter().enumerate().skip(if join.itself { probe + 1 } else { 0 }) {
+            let distance = match join.predicate.measure() {
+                VectorMeasure::Euclidean => {
+                    let square = square(a, b);
+                    (square <= threshold * threshold).then(|| square.sqrt())
+                }
+                VectorMeasure::Cosine => {
+                    let root = (product(a, a) * product(b, b)).sqrt();
+                    let product = product(a, b);
+                    (product >= threshold * root).then(|| (1.0 - product / root).max(0.0))
+                }
+            };
+            if let Some(distance) = distance {
+                found.push((probe as u32, build as u32, distance.to_bits()));
+            }
+        }
+    }
+    found
+}
+
+/// Every technique in every variant that finds its way by another path.
+fn techniques(device: &Arc<Device>, join: &VectorJoin<'_>) -> Vec<(String, GpuVectors)> {
+    let fit = VectorTechniques::new(join).fit;
+    let one = [device.clone()];
+    let mut all = Vec::new();
+    for way in VectorWay::ALL {
+        let plain = GpuVectors { fit: Some(fit.clone()), ..GpuVectors::new(&one, way) };
+        all.push((way.name().to_owned(), plain.clone()));
+        let small = GpuVectors { candidates: 0, tiles: (1, 1), ..plain.clone() };
+        all.push((format!("{} with small buffers", way.name()), small));
+        if matches!(way, VectorWay::Tensor | VectorWay::Quantile) {
+            let half = GpuVectors { bytes: false, ..plain.clone() };
+            all.push((format!("{} without bytes", way.name()), half.clone()));
+            let warps = GpuVectors { warpgroups: false, ..plain.clone() };
+            all.push((format!("{} by warps", way.name()), warps.clone()));
+            let both = GpuVectors { bytes: false, ..warps };
+            all.push((format!("{} by warps without bytes", way.name()), both));
+        }
+    }
+    let two = [device.clone(), device.clone()];
+    all.push(("gpu-quantile twice".into(), GpuVectors::new(&two, VectorWay::Quantile)));
+    all.push(("gpu-tensor twice".into(), GpuVectors::new(&two, VectorWay::Tensor)));
+    all
+}
+
+/// What a technique finds; `None` where it says that it cannot.
+fn run(
+    technique: &GpuVectors,
+    join: &VectorJoin<'_>,
+    sink: &mut dyn VectorSink,
+) -> Result<Option<()>, String> {
+    let room = VectorRoom { bytes: u64::MAX, threads: 3 };
+    let prepared = match technique.prepare(join, &room) {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            let text = error.to_string();
+            let refused = text.contains("cannot tell") || text.contains("coordinates");
+            let refused = refused && technique.way != VectorWay::NestedLoop;
+            return if refused { Ok(None) } else { Err(text) };
+        }
+    };
+    let mut workers: Vec<_> = (0..2).map(|_| prepared.worker()).collect();
+    for piece in 0..prepared.pieces() {
+        let flow = workers[piece % 2].run(piece, sink).map_err(|error| error.to_string())?;
+        if flow.is_break() {
+            break;
+        }
+    }
+    Ok(Some(()))
+}
+
+fn named(join: &VectorJoin<'_>, pairs: &[VectorPair]) -> Found {
+    let mut found: Found = pairs
+        .iter()
+        .map(|pair| {
+            let (a, b) = match join.itself {
+                true => (pair.probe.min(pair.build), pair.probe.max(pair.build)),
+                false => (pair.probe, pair.build),
+            };
+            (a, b, pair.distance.to_bits())
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+fn check_one(
+    name: &str,
+    technique: &GpuVectors,
+    join: &VectorJoin<'_>,
+    expected: &Found,
+) -> Result<bool, String> {
+    let mut sink = Collect(Vec::new());
+    let shape = format!(
+        "{name}: {} x {} of dimension {}, {}",
+        join.probe.len(),
+        join.build.len(),
+        join.dimension(),
+        join.predicate
+    );
+    let fail = |error: String| format!("{shape}: {error}");
+    if run(technique, join, &mut sink).map_err(fail)?.is_none() {
+        return Ok(false);
+    }
+    let found = named(join, &sink.0);
+    if &found != expected {
+        let missing = expected.iter().find(|pair| found.binary_search(pair).is_err());
+        let surplus = found.iter().find(|pair| expected.binary_search(pair).is_err());
+        return Err(format!(
+            "{shape}: {} pairs of {}; not found: {missing:?}; not expected: {surplus:?}",
+            found.len(),
+            expected.len()
+        ));
+    }
+    let mut count = Count(0);
+    run(technique, join, &mut count).map_err(fail)?;
+    if count.0 != expected.len() as u64 {
+        return Err(format!("{shape}: counts {} of {}", count.0, expected.len()));
+    }
+    Ok(true)
+}
+
+fn check(device: &Arc<Device>, join: &VectorJoin<'_>) -> Result<(), String> {
+    let expected = expected(join);
+    for (name, technique) in techniques(device, join) {
+        check_one(&name, &technique, join, &expected)?;
+    }
+    Ok(())
+}
+
+fn vectors(rows: &[Vec<f64>], wide: bool) -> VectorCollection {
+    let flat = rows.iter().flatten().copied();
+    let elements = match wide {
+        true => Elements::F64(flat.collect()),
+        false => Elements::F32(flat.map(|x| x as f32).collect()),
+    };
+    VectorCollection::new("v", rows[0].len(), elements).unwrap()
+}
+
+/// A join of rows at the very distance of two of them, or a bit beside it.
+fn with_tie<'a>(
+    probe: &'a VectorCollection,
+    build: Option<&'a VectorCollection>,
+    cosine: bool,
+    pick: (usize, usize),
+    beside: i8,
+) -> VectorJoin<'a> {
+    let other = build.unwrap_or(probe);
+    let (mut a, mut b) = (Vec::new(), Vec::new());
+    probe.row(pick.0 % probe.len(), &mut a);
+    other.row(pick.1 % other.len(), &mut b);
+    let nudge = |x: f64| match beside {
+        -1 => x.next_down(),
+        1 => x.next_up(),
+        _ => x,
+    };
+    let predicate = if cosine {
+        let cosine = product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt();
+        let text = format!("{}", nudge(cosine).clamp(-1.0, 1.0));
+        VectorPredicate::cosine(&text).or_else(|_| VectorPredicate::cosine("0.5"))
+    } else {
+        let text = format!("{}", nudge(square(&a, &b).sqrt()).abs());
+        VectorPredicate::within(&text).or_else(|_| VectorPredicate::within("1"))
+    };
+    VectorJoin { probe, build: other, itself: build.is_none(), predicate: predicate.unwrap() }
+}
+
+/// Numbers that look random, from 0 to 1.
+struct Random(u64);
+
+impl Random {
+    fn unit(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
+    }
+}
+
+/// Rows in clusters.
+fn clustered(seed: u64, n: usize, d: usize, clusters: usize, spread: f64) -> Vec<Vec<f64>> {
+    let mut random = Random(seed);
+    let centres: Vec<Vec<f64>> =
+        (0..clusters).map(|_| (0..d).map(|_| random.unit()).collect()).collect();
+    let mut row = |at: usize| -> Vec<f64> {
+        centres[at % clusters].iter().map(|x| x + spread * (random.unit() - 0.5)).collect()
+    };
+    (0..n).map(&mut row).collect()
+}
+
+/// Rows of one of several kinds: on a lattice with many repeats and ties, in clusters, spread evenly, far
+/// from the origin, along a line, of all sizes, or small whole numbers.
+fn rows(d: usize, n: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
+    (0u8..8, prop::collection::vec(prop::collection::vec((-4i32..5, -1.0..1.0), d..=d), n..=n))
+        .prop_map(|(kind, cells)| {
+            let row = |row: &Vec<(i32, f64)>| -> Vec<f64> {
+                let line = row[0].1;
+                let of = |(at, &(whole, part)): (usize, &(i32, f64))| match kind {
+                    0 => f64::from(whole),
+                    1 => f64::from(row[0].0.signum()) * 100.0 + part,
+                    2 => part,
+                    3 => 1e6 + part,
+                    4 => line * (at + 1) as f64 + 1e-3 * part,
+                    5 => part * 10f64.powi(whole),
+                    6 => f64::from(whole + 5) * 28.0,
+                    _ => (part * 3.0).round() + 7.0,
+                };
+                row.iter().enumerate().map(of).collect()
+            };
+            cells.iter().map(row).collect()
+        })
+}
+
+pub fn random(device: &Arc<Device>) -> Result<(), Failed> {
+    let cases = if brief() { 2 } else { 40 };
+    let config =
+        Config { cases, failure_persistence: None, max_shrink_iters: 40, ..Config::default() };
+    let mut runner = TestRunner::new(config);
+    let shape = prop_oneof![
+        3 => (1usize..5, 2usize..500),
+        3 => (5usize..30, 2usize..300),
+        2 => (30usize..200, 2usize..300),
+    ];
+    let input = shape.prop_flat_map(|(d, n)| (rows(d, n), rows(d, n / 2 + 1)));
+    let settings = (any::<bool>(), any::<bool>(), any::<bool>(), any::<(u16, u16)>(), -1i8..2);
+    let result = runner.run(&(input, settings), |((left, right), settings)| {
+        let (two, wide, cosine, pick, beside) = settings;
+        let (left, right) = (vectors(&left, wide), vectors(&right, wide));
+        let zero = |side: &VectorCollection| {
+            all_rows(side).iter().any(|row| !VectorPredicate::has_direction(product(row, row)))
+        };
+        let cosine = cosine && !zero(&left) && !zero(&right);
+        let pick = (usize::from(pick.0), usize::from(pick.1));
+        let join = with_tie(&left, two.then_some(&right), cosine, pick, beside);
+        check(device, &join).map_err(TestCaseError::fail)
+    });
+    result.map_err(|error| error.to_string().into())
+}
+
+/// Many rows that are equal, or a step of a lattice apart, in blocks and buffers that they overflow.
+pub fn duplicates(device: &Arc<Device>) -> Result<(), Failed> {
+    let n = if brief() { 300 } else { 1500 };
+    for (d, wide) in some([(3, false), (16, true), (40, false)], 3) {
+        let mut random = Random(d as u64);
+        let mut lattice =
+            |_| -> Vec<f64> { (0..d).map(|_| (random.unit() * 1.2).floor()).collect() };
+        let mut left: Vec<Vec<f64>> = (0..n / 3).map(&mut lattice).collect();
+        left.extend(left.clone());
+        left.extend(left[..n / 3].to_vec());
+        let right: Vec<Vec<f64>> = (0..n / 2).map(&mut lattice).collect();
+        let (left, right) = (vectors(&left, wide), vectors(&right, wide));
+        for text in ["0", "1", "1.4142135623730951"] {
+            let predicate = VectorPredicate::within(text).unwrap();
+            for other in [None, Some(&right)] {
+                let build = other.unwrap_or(&left);
+                let join = VectorJoin { probe: &left, build, itself: other.is_none(), predicate };
+                check(device, &join)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// From one dimension to 4,096, at distances that pairs are exactly at.
+pub fn dimensions(device: &Arc<Device>) -> Result<(), Failed> {
+    for d in
+        some([1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128, 257, 784, 960, 2048, 4096], 6)
+    {
+        let n = if d > 1000 { 260 } else { 520 };
+        let left = clustered(d as u64, n, d, 9, 0.3);
+        let right = clustered(d as u64 + 1, n / 2, d, 9, 0.3);
+        for wide in [false, true] {
+            let (left, right) = (vectors(&left, wide), vectors(&right, wide));
+            for cosine in [false, true] {
+                for (two, beside) in [(false, 0), (true, -1)] {
+                    // Nine clusters: the two are of the same one.
+                    let join = with_tie(
+                        &left,
+                        two.then_some(&right),
+                        cosine,
+                        (4, if two { 13 } else { 22 }),
+                        beside,
+                    );
+                    check(device, &join)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Thousands of rows, so that there are many blocks, cells and pages, beside the CPU's nested loop.
+pub fn many(device: &Arc<Device>) -> Result<(), Failed> {
+    let cases: [(usize, usize, usize, f64, &str, bool); 7] = [
+        (40_000, 2, 50, 0.1, "0.002", false),
+        (60_000, 8, 40, 0.4, "0.09", false),
+        (20_000, 8, 1, 1.0, "0.25", true),
+        (30_000, 27, 60, 0.5, "0.9", false),
+        (12_000, 100, 30, 0.6, "2.2", false),
+        (9_000, 384, 20, 0.5, "3.85", true),
+        (6_000, 960, 20, 0.4, "4.9", false),
+    ];
+    for (n, d, clusters, spread, text, wide) in some(cases, 3) {
+        let n = if brief() { n / 20 } else { n };
+        let left = vectors(&clustered(7, n, d, clusters, spread), wide);
+        let right = vectors(&clustered(8, n / 2, d, clusters, spread), wide);
+        let predicate = VectorPredicate::within(text).unwrap();
+        for other in [None, Some(&right)] {
+            let build = other.unwrap_or(&left);
+            let join = VectorJoin { probe: &left, build, itself: other.is_none(), predicate };
+            let expected = by_cpu(&join);
+            for (name, technique) in techniques(device, &join) {
+                check_one(&name, &technique, &join, &expected)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What the CPU's nested loop finds.
+fn by_cpu(join: &VectorJoin<'_>) -> Found {
+    let prepared = simjoin_cpu::NestedLoop
+        .prepare(join, &VectorRoom { bytes: u64::MAX, threads: 16 })
+        .expect("a nested loop");
+    let next = std::sync::atomic::AtomicUsize::new(0);
+    let pairs = std::thread::scope(|scope| {
+        let work = || {
+            let (mut worker, mut sink) = (prepared.worker(), Collect(Vec::new()));
+            loop {
+                let piece = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                if piece >= prepared.pieces() {
+                    return sink.0;
+                }
+                assert!(worker.run(piece, &mut sink).expect("a piece").is_continue());
+            }
+        };
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(work)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect::<Vec<_>>()
+    });
+    named(join, &pairs)
+}
+
+/// Images of bytes: the decision itself, beside the oracle.
+pub fn bytes(device: &Arc<Device>) -> Result<(), Failed> {
+    for (n, d) in some([(700, 784), (1500, 20), (900, 128)], 3) {
+        let mut random = Random(3);
+        let images: Vec<Vec<f64>> = (0..10)
+            .map(|_| {
+                (0..d).map(|_| (random.unit() * 600.0 - 300.0).clamp(0.0, 255.0).floor()).collect()
+            })
+            .collect();
+        let rows: Vec<Vec<f64>> = (0..n)
+            .map(|at| {
+                let noise = |x: &f64| (x + random.unit() * 30.0 - 15.0).clamp(0.0, 255.0).floor();
+                images[at % 10].iter().map(noise).collect()
+            })
+            .collect();
+        for wide in [false, true] {
+            let left = vectors(&rows, wide);
+            let right = vectors(&rows[n / 3..n / 2], wide);
+            for other in [None, Some(&right)] {
+                check(device, &with_tie(&left, other, false, (1, 31), 0))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A device that is too small for the rows: slabs; one that is too small for those says so.
+pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
+    let n = if brief() { 1200 } else { 6000 };
+    for (d, cosine, text) in some([(4, false, "0.05"), (70, false, "1.1"), (12, true, "0.99")], 3) {
+        let left = vectors(&clustered(1, n, d, 25, 0.3), false);
+        let right = vectors(&clustered(2, n / 2, d, 25, 0.3), false);
+        let predicate = match cosine {
+            true => VectorPredicate::cosine(text).unwrap(),
+            false => VectorPredicate::within(text).unwrap(),
+        };
+        for other in [None, Some(&right)] {
+            let build = other.unwrap_or(&left);
+            let join = VectorJoin { probe: &left, build, itself: other.is_none(), predicate };
+            let expected = by_cpu(&join);
+            for way in VectorWay::ALL {
+                let small = GpuVectors {
+                    candidates: 0,
+                    tiles: (1, 64),
+                    ..GpuVectors::new(std::slice::from_ref(device), way)
+                };
+                let (row, worker) = small.bytes_of(&join);
+                for slabs in [3, 7] {
+                    let memory = worker + (1 << 20) + row * (2 * n as u64 / slabs);
+                    let small = GpuVectors { memory, ..small.clone() };
+                    let room = VectorRoom { bytes: u64::MAX, threads: 2 };
+                    let prepared =
+                        small.prepare(&join, &room).map_err(|error| error.to_string())?;
+                    if !prepared.details().contains("slabs") {
+                        return Err(format!("{}: {} bytes are enough", way.name(), memory).into());
+                    }
+                    check_one(way.name(), &small, &join, &expected)?;
+                }
+                let tiny = GpuVectors { memory: 1 << 16, ..small };
+                let room = VectorRoom { bytes: u64::MAX, threads: 2 };
+                match tiny.prepare(&join, &room) {
+                    Err(error) if error.to_string().contains("needs") => {}
+                    Err(error) => return Err(error.to_string().into()),
+                    Ok(_) => return Err("64 KiB are enough".into()),
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Rows without a direction are named; a sink that has enough ends the join; no rows are no pairs.
+pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
+    let mut rows = clustered(5, 400, 6, 3, 0.2);
+    rows[333] = vec![0.0; 6];
+    let with_zero = vectors(&rows, false);
+    let predicate = VectorPredicate::cosine("0.9").unwrap();
+    let join = VectorJoin { probe: &with_zero, build: &with_zero, itself: true, predicate };
+    let room = VectorRoom { bytes: u64::MAX, threads: 2 };
+    for way in VectorWay::ALL {
+        let technique = GpuVectors::new(std::slice::from_ref(device), way);
+        match technique.prepare(&join, &room) {
+            Err(error) if error.to_string().contains("row 333") => {}
+            Err(error) => return Err(format!("{}: {error}", way.name()).into()),
+            Ok(_) => return Err(format!("{}: a zero has a direction", way.name()).into()),
+        }
+        rows[333] = vec![1.0; 6];
+        let plain = vectors(&rows, false);
+        rows[333] = vec![0.0; 6];
+        let predicate = VectorPredicate::within("10").unwrap();
+        let join = VectorJoin { probe: &plain, build: &plain, itself: true, predicate };
+        let mut enough = Enough(0);
+        run(&technique, &join, &mut enough)?;
+        if enough.0 == 0 || enough.0 > 400 * 399 / 2 {
+            return Err(format!("{}: {} pairs before it stopped", way.name(), enough.0).into());
+        }
+        for count in [0usize, 1] {
+            let few = VectorCollection::new("few", 6, Elements::F32(vec![0.5; 6 * count])).unwrap();
+            for (build, itself, expected) in
+                [(&few, true, 0), (&few, false, count * count), (&plain, false, 400 * count)]
+            {
+                let join = VectorJoin { probe: &few, build, itself, predicate };
+                let mut sink = Count(0);
+                run(&technique, &join, &mut sink)?;
+                if sink.0 != expected as u64 {
+                    return Err(format!("{}: {} of {expected}", way.name(), sink.0).into());
+                }
+            }
+        }
+    }
+    Ok(())
+}
