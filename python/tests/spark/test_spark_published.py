@@ -61,7 +61,7 @@ def summary(answer: Any) -> tuple[int, int, int, int]:
     return row[0], row[1], row[2], row[3]
 
 
-@pytest.mark.parametrize(("file", "measure", "threshold", "pairs"), cells())
+@pytest.mark.parametrize(("file", "measure", "threshold", "pairs"), list(cells()))
 def test_published_counts(
     spark: SparkSession, unpacked: Path, file: str, measure: str, threshold: str, pairs: int
 ) -> None:
