@@ -57,6 +57,7 @@ mod size;
 mod stage;
 mod threads;
 mod units;
+mod vector_sample;
 mod vectors;
 
 pub use device_overlaps::GPU_OVERLAP_TECHNIQUES;

@@ -10,6 +10,7 @@ use crate::glimpse::{Glimpse, Look};
 use crate::groups::Components;
 use crate::join::{Engine, Moment};
 use crate::ordered::{Ordered, Room, RowSink};
+use crate::vector_sample;
 use rayon::ThreadPool;
 use simjoin_core::{
     Elements, Error, Result, RowPair, Side, VectorCollection, VectorPair, VectorPredicate,
@@ -292,10 +293,10 @@ impl PreparedVectorJoin<'_> {
         &self.plan
     }
 
-    /// The number of pairs, estimated from a part of them; `None` where that would take as long as
-    /// finding them.
+    /// The number of pairs, estimated from a part of them: by the technique's own index, or by what some rows
+    /// find in a plain loop.
     pub fn estimate_pairs(&self) -> Option<f64> {
-        self.prepared.estimate()
+        self.prepared.estimate().or_else(|| vector_sample::estimate(&self.join).ok())
     }
 
     /// Counts the pairs.
