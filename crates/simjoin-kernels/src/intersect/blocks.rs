@@ -152,38 +152,55 @@ pub(super) unsafe fn elements<B: Block, F: FoundInBlocks>(a: &[u32], b: &[u32], 
 const TWO: usize = 1024;
 
 /// How many tokens two ascending slices share. The next step must wait for what the one before has loaded,
-/// so long slices are cut in two, and both parts take steps in turn.
+/// so long slices are cut in two, and both parts take steps in turn. Where both blocks make way more often a part
+/// ends early; what is left of the other one is cut in two again.
 ///
 /// # Safety
 ///
 /// The tier's instructions are available.
 #[inline(always)]
 pub(super) unsafe fn size<B: Block>(a: &[u32], b: &[u32], found: &mut Size) {
-    let tokens = a.len() + b.len();
-    let middle = if tokens < TWO { (0, 0) } else { split(a, b, tokens / 2) };
-    let mut first = Stream::new(&a[..middle.0], &b[..middle.1]);
-    let mut second = Stream::new(&a[middle.0..], &b[middle.1..]);
+    let mut left = Stream::new(a, b);
+    loop {
+        let (a, b) = (&left.a[left.at_a..], &left.b[left.at_b..]);
+        let tokens = a.len() + b.len();
+        if tokens < TWO {
+            break;
+        }
+        let middle = split(a, b, tokens / 2);
+        let mut first = Stream::new(&a[..middle.0], &b[..middle.1]);
+        let mut second = Stream::new(&a[middle.0..], &b[middle.1..]);
+        // SAFETY: the caller's; steps are taken only by streams that go on.
+        unsafe {
+            let (mut one, mut two) = (B::no_counts(), B::no_counts());
+            loop {
+                let steps = first.certain::<B>().min(second.certain::<B>());
+                if steps == 0 {
+                    break;
+                }
+                for _ in 0..steps {
+                    one = first.step::<B>().1.add(one);
+                    two = second.step::<B>().1.add(two);
+                }
+            }
+            found.0 += B::sum(one) + B::sum(two);
+        }
+        // One of them has less than a block on a side.
+        let (ended, other) =
+            if first.certain::<B>() == 0 { (first, second) } else { (second, first) };
+        ended.rest(found);
+        left = other;
+        if left.certain::<B>() == 0 {
+            break;
+        }
+    }
     // SAFETY: the caller's; steps are taken only by streams that go on.
     unsafe {
-        let (mut one, mut two) = (B::no_counts(), B::no_counts());
-        loop {
-            let steps = first.certain::<B>().min(second.certain::<B>());
-            if steps == 0 {
-                break;
-            }
-            for _ in 0..steps {
-                one = first.step::<B>().1.add(one);
-                two = second.step::<B>().1.add(two);
-            }
+        let mut counts = B::no_counts();
+        while left.goes_on::<B>() {
+            counts = left.step::<B>().1.add(counts);
         }
-        while first.goes_on::<B>() {
-            one = first.step::<B>().1.add(one);
-        }
-        while second.goes_on::<B>() {
-            two = second.step::<B>().1.add(two);
-        }
-        found.0 += B::sum(one) + B::sum(two);
+        found.0 += B::sum(counts);
     }
-    first.rest(found);
-    second.rest(found);
+    left.rest(found);
 }
