@@ -2,7 +2,7 @@
 //!
 //! A [`Router`] takes the records of one partition of the input, in order, and gives rows
 //! `partition, block`: the place of a task among those for its kind of processor, and records for it
-//! (see [`block`](crate::block)). A record is written once for each task that it goes to.
+//! (see [`block`]). A record is written once for each task that it goes to.
 //!
 //! # Memory
 //!
