@@ -257,6 +257,7 @@ def _vector_options(form: str, options: VectorOptions) -> dict[str, object]:
         "threshold": text,
         "engine": options.get("engine", "auto"),
         "technique": options.get("technique", "auto"),
+        "device_memory": size(options.get("device_memory")),
         "answer": form,
         "limits": limits(options.get("threads"), options.get("memory")),
     }
@@ -299,6 +300,7 @@ def vector_join(
     technique: str = "auto",
     threads: int | None = None,
     memory: Size = None,
+    device_memory: Size = None,
     progress: Progress = False,
 ) -> Table | Stream | int:
     """All pairs of vectors within a distance, or of at least a cosine.
@@ -328,6 +330,7 @@ def vector_join(
         "technique": technique,
         "threads": threads,
         "memory": memory,
+        "device_memory": device_memory,
         "progress": progress,
     }
     if groups and right is not None:

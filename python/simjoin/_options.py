@@ -64,6 +64,7 @@ class VectorOptions(Common, total=False):
     within: Number | None
     cosine: Number | None
     engine: str
+    device_memory: Size
 
 
 def decimal(name: str, value: Any) -> str:

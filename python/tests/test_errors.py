@@ -118,8 +118,8 @@ def test_vectors_and_sets_name_what_is_wrong() -> None:
         sj.vector_join(np.zeros((1, 2)))
     with pytest.raises(sj.UsageError, match="is negative"):
         sj.vector_join(np.zeros((1, 2)), within=-1)
-    with pytest.raises(sj.UnavailableError, match="on CPU cores"):
-        sj.vector_join(np.zeros((1, 2)), within=1, engine="gpu")
+    with pytest.raises(sj.UsageError, match="unknown engine"):
+        sj.vector_join(np.zeros((1, 2)), within=1, engine="tpu")
     for data, message in [
         (5, "left: a int was given"),
         ([1.5], "left: element 0 .*: a float; expected a string or an integer"),
@@ -142,5 +142,7 @@ def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         sj.self_join([["a"]], jaccard=1, engine="gpu")
     with pytest.raises(sj.UnavailableError, match="no NVIDIA driver"):
         sj.overlaps([["a"]], engine="gpu", device_memory="1G")
+    with pytest.raises(sj.UnavailableError, match="no NVIDIA driver"):
+        sj.vector_join(np.zeros((1, 2)), within=1, engine="gpu", device_memory="1G")
     with pytest.raises(sj.UnavailableError, match="no NVIDIA driver"):
         sj.intersect([1], [1], engine="gpu")

@@ -42,6 +42,19 @@ def test_a_simulated_device_gives_the_same_answer(engine: str) -> None:
     assert run(text, SIMJOIN_SIMULATED_GPU="speed=5") in ("gpu", "hybrid", "cpu")
 
 
+@pytest.mark.parametrize("engine", ["gpu", "hybrid"])
+def test_a_simulated_device_finds_the_same_vectors(engine: str) -> None:
+    text = f"""
+        import simjoin as sj
+        points = [[float(at * 7 % 31), float(at * at % 29)] for at in range(300)]
+        cpu = sj.vector_join(points, within=2.5, engine="cpu")
+        gpu = sj.vector_join(points, within=2.5, engine="{engine}", device_memory="64M")
+        assert sorted(gpu.rows()) == sorted(cpu.rows()) and len(cpu) > 100
+        print(len(gpu))
+    """
+    assert int(run(text, SIMJOIN_SIMULATED_GPU="speed=5")) > 100
+
+
 def test_a_device_that_fails_is_a_warning() -> None:
     text = """
         import warnings

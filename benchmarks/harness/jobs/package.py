@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import data, process, statistics, table
+from .. import data, package, process, statistics, table
 from ..context import Context, Report, say
-from ..paths import BENCHMARKS, CACHE, REPOSITORY, SCRATCH
+from ..paths import BENCHMARKS, SCRATCH
 from .expected import thread_list
 
 WORKER = BENCHMARKS / "harness" / "package_worker.py"
-VENV = CACHE / "python-venv"
 ANSWERS = ("count", "pairs", "frame")
 
 # The goal: pairs from a column in memory, over the command line from file to file.
@@ -50,23 +48,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--python", metavar="PATH",
         help="a Python that has simjoin and polars (default: both are installed into .cache)",
     )
-
-
-def install() -> str | None:
-    """Installs the package and Polars; returns what went wrong, if anything did."""
-    python = VENV / "bin" / "python"
-    if not python.is_file():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        made = process.run([sys.executable, "-m", "venv", VENV])
-        if made.code != 0:
-            return f"no virtual environment: {made.complaint}"
-    say("installing simjoin (pip install .)")
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for what in (["-r", str(BENCHMARKS / "requirements" / "python.txt")], [str(REPOSITORY)]):
-        finished = process.run([*command, *what], limit=1800, folder=REPOSITORY)
-        if finished.code != 0:
-            return f"pip failed: {finished.complaint}"
-    return None
 
 
 def from_python(
@@ -125,8 +106,8 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
     if path is None:
         result.summary.append(f"{arguments.text}: not in the data folder")
         return Report(result)
-    python = Path(arguments.python) if arguments.python else VENV / "bin" / "python"
-    problem = None if arguments.python else install()
+    python = Path(arguments.python) if arguments.python else package.python("python")
+    problem = None if arguments.python else package.install("python")
     if problem is not None:
         result.summary.append(problem)
         return Report(result, 1)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import data, process, simjoin, table
+from .. import data, package, process, simjoin, table
 from ..context import Context, Report, say
-from ..paths import BENCHMARKS, CACHE, REPOSITORY, REQUIREMENTS
+from ..paths import BENCHMARKS, CACHE
 
 WORKER = BENCHMARKS / "harness" / "spark_worker.py"
-VENV = CACHE / "spark-venv"
 GENERATED = CACHE / "generated"
 
 # Collections: the folder of the data, and whether they are texts to be cut into words.
@@ -61,23 +59,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--python", metavar="PATH",
         help="a Python that has simjoin and PySpark (default: both are installed into .cache)",
     )
-
-
-def install() -> str | None:
-    """Installs the package and PySpark; returns what went wrong, if anything did."""
-    python = VENV / "bin" / "python"
-    if not python.is_file():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        made = process.run([sys.executable, "-m", "venv", VENV])
-        if made.code != 0:
-            return f"no virtual environment: {made.complaint}"
-    say("installing PySpark and simjoin (pip install .)")
-    command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    for what in (["-r", str(REQUIREMENTS / "spark.txt")], [str(REPOSITORY)]):
-        finished = process.run([*command, *what], limit=1800, folder=REPOSITORY)
-        if finished.code != 0:
-            return f"pip failed: {finished.complaint}"
-    return None
 
 
 def ask(python: Path, **told: Any) -> Run:
@@ -132,8 +113,8 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
             f"MinHashLSH: CountVectorizer, {arguments.tables} hash tables, approxSimilarityJoin.",
         ],
     )
-    python = Path(arguments.python) if arguments.python else VENV / "bin" / "python"
-    problem = None if arguments.python else install()
+    python = Path(arguments.python) if arguments.python else package.python("spark")
+    problem = None if arguments.python else package.install("spark")
     if problem is not None:
         result.summary.append(problem)
         return Report(result, 1)

@@ -3,10 +3,10 @@
 use crate::errors::OrRaise;
 use crate::input::{Side, Vectors};
 use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
-use crate::sets::{Limits, batch_rows, finish, send_groups, send_pairs, watched};
+use crate::sets::{Limits, batch_rows, bytes, finish, send_groups, send_pairs, watched};
 use pyo3::prelude::*;
 use simjoin::{
-    Elements, Error, PreparedVectorJoin, Result, VectorCollection, VectorJoin, VectorPredicate,
+    Elements, PreparedVectorJoin, Result, VectorCollection, VectorJoin, VectorPredicate,
     VectorReport,
 };
 use simjoin_io::{Ids, PairBatches, ReadVectors, collect_vectors};
@@ -24,6 +24,8 @@ pub struct Options {
     engine: String,
     #[pyo3(item)]
     technique: String,
+    #[pyo3(item)]
+    device_memory: Option<String>,
     #[pyo3(item)]
     answer: String,
     #[pyo3(item)]
@@ -43,16 +45,14 @@ impl Options {
             "within" => VectorPredicate::within(&self.threshold)?,
             _ => VectorPredicate::cosine(&self.threshold)?,
         };
-        if matches!(self.engine.as_str(), "gpu" | "hybrid") {
-            return Err(Error::Unavailable(
-                "vectors are joined on CPU cores so far; use --engine cpu".into(),
-            ));
-        }
-        self.engine.parse::<simjoin::Engine>()?;
-        let mut join = VectorJoin::new(predicate).technique(&self.technique);
+        let engine = self.engine.parse()?;
+        let mut join = VectorJoin::new(predicate).technique(&self.technique).engine(engine);
         let memory = self.limits.memory()?;
-        if let Some(bytes) = memory {
-            join = join.memory(bytes);
+        if let Some(memory) = memory {
+            join = join.memory(memory);
+        }
+        if let Some(text) = &self.device_memory {
+            join = join.device_memory(bytes("device_memory", text)?);
         }
         join.check()?;
         Ok(Settings {
