@@ -9,6 +9,9 @@ import simjoin as sj
 
 Pair = tuple[Any, Any, int, float]
 
+#: What is left of an answer that is too large to be compared pair by pair.
+Summary = tuple[int, int, int, int, int]
+
 
 def nasty(seed: int, groups: int = 60) -> list[list[str]]:
     """Near-duplicates, equal and empty sets, one very large set, a token that most sets have, tokens that
@@ -42,3 +45,30 @@ def engine(left: Any, right: Any = None, **options: Any) -> list[Pair]:
 def found(answer: Any) -> list[Pair]:
     """The pairs of a Spark DataFrame, sorted."""
     return sorted(tuple(row) for row in answer.collect())
+
+
+def summary(answer: Any) -> Summary:
+    """The number of pairs of a Spark DataFrame, and sums that other pairs would not have."""
+    row = answer.selectExpr(
+        "count(*)",
+        "coalesce(sum(left), 0)",
+        "coalesce(sum(right * (left % 1009 + 1)), 0)",
+        "coalesce(sum(overlap * (right % 1009 + 1)), 0)",
+        "coalesce(sum(cast(similarity * 1e9 as bigint)), 0)",
+    ).collect()[0]
+    return row[0], row[1], row[2], row[3], row[4]
+
+
+def engine_summary(rows: Any, **options: Any) -> Summary:
+    """The same of the pairs that the engine finds on one machine."""
+    import pyarrow as pa
+
+    table = pa.table(sj.self_join(rows, **options))
+    left, right, overlap, similarity = (column.to_numpy() for column in table.columns)
+    return (
+        len(table),
+        int(left.sum()),
+        int((right * (left % 1009 + 1)).sum()),
+        int((overlap * (right % 1009 + 1)).sum()),
+        int((similarity * 1e9).astype("int64").sum()),
+    )

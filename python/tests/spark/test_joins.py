@@ -8,8 +8,10 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 import simjoin as sj
@@ -22,6 +24,8 @@ from collections_ import engine, found, nasty
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+Answer = TypeVar("Answer")
 
 
 def sets(spark: SparkSession, rows: list[Any], kind: str = "array<string>") -> DataFrame:
@@ -225,8 +229,8 @@ def slow(groups: int) -> list[list[str]]:
 
 
 def kills(
-    spark: SparkSession, cluster: Standalone, answer: DataFrame, victims: list[str]
-) -> tuple[list[Any], list[str]]:
+    spark: SparkSession, cluster: Standalone, join: Callable[[], Answer], victims: list[str]
+) -> tuple[Answer, list[str]]:
     """Runs a join and kills processes in the middle of it."""
     killed: list[str] = []
     over = threading.Event()
@@ -247,7 +251,7 @@ def kills(
     thread = threading.Thread(target=kill)
     thread.start()
     try:
-        return found(answer), killed
+        return join(), killed
     finally:
         over.set()
         thread.join()
@@ -263,7 +267,7 @@ def test_killed_workers_and_executors_change_nothing(
         answer = ss.self_join(
             frame, distribution=distribution, tasks=16, technique="naive", jaccard=0.9
         )
-        pairs, killed = kills(spark, cluster, answer, ["worker", "executor"])
+        pairs, killed = kills(spark, cluster, partial(found, answer), ["worker", "executor"])
         assert pairs == expected
         assert killed == ["worker", "executor"]
 

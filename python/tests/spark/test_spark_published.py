@@ -1,25 +1,28 @@
 """Does Spark find the published numbers of pairs, and the engine's very pairs? Takes long: opt-in.
 
 ``SIMJOIN_SPARK_HEAVY=1 pytest python/tests/spark``, with the data folder in ``SIMJOIN_DATA``; the expected counts
-are in its ``expected.tsv``. Every cell up to 10⁷ pairs, both distributions, kills in some;
-``SIMJOIN_SPARK_WORKERS=1`` does it with one worker.
+are in its ``expected.tsv``. Every cell up to 10⁷ pairs, the smaller answers first, by both distributions; and for
+every file cells with GPU stages, and cells with kills. ``SIMJOIN_SPARK_WORKERS=1`` does it with one worker.
 """
 
 from __future__ import annotations
 
+import json
 import lzma
 import os
+import subprocess
 import sys
-from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import simjoin as sj
 import simjoin.spark as ss
 from simjoin.spark._standalone import Standalone
 
 sys.path.insert(0, str(Path(__file__).parent))
+from collections_ import engine_summary, summary
 from test_joins import kills
 
 if TYPE_CHECKING:
@@ -31,15 +34,44 @@ MOST = 10_000_000
 pytestmark = pytest.mark.heavy
 
 
-def cells() -> Iterator[Any]:
+@dataclass(frozen=True)
+class Cell:
+    """A line of ``expected.tsv``."""
+
+    file: str
+    measure: str
+    threshold: str
+    pairs: int
+
+    def __str__(self) -> str:
+        return f"{self.file.removesuffix('.txt')}-{self.measure}-{self.threshold}"
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return {self.measure: self.threshold}
+
+
+def cells() -> list[Cell]:
+    """Those of self-joins with at most so many pairs, the smaller answers first."""
     path = FOLDER / "expected.tsv"
     if not path.is_file():
-        return
-    for line in path.read_text().splitlines()[1:]:
-        file, kind, measure, threshold, pairs = line.split("\t")
-        if kind == "self" and int(pairs) <= MOST:
-            name = f"{file.removesuffix('.txt')}-{measure}-{threshold}"
-            yield pytest.param(file, measure, threshold, int(pairs), id=name)
+        return []
+    lines = [line.split("\t") for line in path.read_text().splitlines()[1:]]
+    found = [
+        Cell(file, measure, threshold, int(pairs))
+        for file, kind, measure, threshold, pairs in lines
+        if kind == "self" and int(pairs) <= MOST
+    ]
+    return sorted(found, key=lambda cell: cell.pairs)
+
+
+def of_each_file(count: int) -> list[Cell]:
+    """The cells of each file with the most pairs, up to a million."""
+    by_file: dict[str, list[Cell]] = {}
+    for cell in cells():
+        if cell.pairs <= 1_000_000:
+            by_file.setdefault(cell.file, []).append(cell)
+    return [cell for found in by_file.values() for cell in found[-count:]]
 
 
 @pytest.fixture(scope="session")
@@ -50,50 +82,49 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def summary(answer: Any) -> tuple[int, int, int, int]:
-    """The number of pairs, and sums that other pairs would not have."""
-    row = answer.selectExpr(
-        "count(*)",
-        "coalesce(sum(left), 0)",
-        "coalesce(sum(right * (left % 1009 + 1)), 0)",
-        "coalesce(sum(overlap), 0)",
-    ).collect()[0]
-    return row[0], row[1], row[2], row[3]
-
-
-@pytest.mark.parametrize(("file", "measure", "threshold", "pairs"), list(cells()))
-def test_published_counts(
-    spark: SparkSession, unpacked: Path, file: str, measure: str, threshold: str, pairs: int
-) -> None:
+def lines(path: Path) -> Any:
     import pyarrow as pa
 
-    path = unpacked / file
-    asked: dict[str, Any] = {measure: threshold}
-    rows = pa.array(path.read_text().splitlines())
-    table = pa.table(sj.self_join(rows, **asked))
-    left, right = table["left"].to_numpy(), table["right"].to_numpy()
-    weighted = int((right * (left % 1009 + 1)).sum())
-    expected = (pairs, int(left.sum()), weighted, int(table["overlap"].to_numpy().sum()))
+    return pa.array(path.read_text().splitlines())
+
+
+@pytest.mark.parametrize("cell", cells(), ids=str)
+def test_published_counts(spark: SparkSession, unpacked: Path, cell: Cell) -> None:
+    path = unpacked / cell.file
+    expected = engine_summary(lines(path), **cell.asked)
+    assert expected[0] == cell.pairs
     frame = spark.read.text(str(path))
-    for distribution, tasks in (("tokens", 12), ("tiles", 8), ("auto", None)):
-        told: dict[str, Any] = {**asked, "distribution": distribution, "tasks": tasks}
+    for distribution, tasks in (("tokens", 12), ("tiles", 8)):
+        told: dict[str, Any] = {**cell.asked, "distribution": distribution, "tasks": tasks}
         assert summary(ss.self_join(frame, **told)) == expected, distribution
 
 
 @pytest.mark.parametrize("distribution", ["tokens", "tiles"])
-@pytest.mark.parametrize("file", ["retail.txt", "bms_webview2.txt", "acl_2grams.txt"])
+@pytest.mark.parametrize("cell", of_each_file(1), ids=str)
 def test_kills(
-    spark: SparkSession, cluster: Standalone, unpacked: Path, file: str, distribution: str
+    spark: SparkSession, cluster: Standalone, unpacked: Path, cell: Cell, distribution: str
 ) -> None:
-    path = unpacked / file
-    expected = sorted(sj.self_join(path.read_text().splitlines(), jaccard=0.9).rows())
-    answer = ss.self_join(
-        spark.read.text(str(path)),
-        distribution=distribution,
-        tasks=24,
-        technique="ppjoin",
-        jaccard=0.9,
-    )
-    pairs, killed = kills(spark, cluster, answer, ["worker", "executor"])
+    path = unpacked / cell.file
+    expected = engine_summary(lines(path), **cell.asked)
+    frame = spark.read.text(str(path))
+    answer = ss.self_join(frame, distribution=distribution, tasks=24, **cell.asked)
+    pairs, killed = kills(spark, cluster, partial(summary, answer), ["worker", "executor"])
     assert pairs == expected
     assert killed == ["worker", "executor"]
+
+
+def test_gpu_stages(cluster: Standalone, unpacked: Path) -> None:
+    chosen = of_each_file(2)
+    told = [[str(unpacked / cell.file), cell.measure, cell.threshold] for cell in chosen]
+    script = Path(__file__).parent / "gpu_driver.py"
+    done = subprocess.run(
+        [sys.executable, str(script), cluster.url, json.dumps(told)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("[")]
+    assert len(answers) == 2 * len(chosen)
+    for number, (distribution, (cpu_tasks, gpu_tasks), found) in enumerate(answers):
+        cell = chosen[number // 2]
+        expected = engine_summary(lines(unpacked / cell.file), **cell.asked)
+        assert tuple(found) == expected, (str(cell), distribution)
+        assert cpu_tasks > 0 and gpu_tasks > 0, (str(cell), distribution)
