@@ -81,11 +81,9 @@ def from_command_line(
         return Run(said["seconds"]["total"], said["pairs"], said["seconds"])
 
 
-def overhead(package: Run | None, program: Run | None) -> float | None:
+def overhead(own: Run | None, program: Run | None) -> float | None:
     """What the package takes beyond the program, as a part of what that takes."""
-    found = statistics.ratio(
-        package.seconds if package else None, program.seconds if program else None
-    )
+    found = statistics.ratio(own.seconds if own else None, program.seconds if program else None)
     return None if found is None else found - 1
 
 
@@ -123,21 +121,21 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
             notes = [one.note for one in (*programs, *packages) if one.note]
             result.summary.extend(notes)
             program = statistics.best(programs, lambda one: one.seconds)
-            package = statistics.best(packages, lambda one: one.seconds)
+            own = statistics.best(packages, lambda one: one.seconds)
             counts = {one.pairs for one in (*programs, *packages)}
-            if notes or len(counts) != 1 or program is None or package is None:
+            if notes or len(counts) != 1 or program is None or own is None:
                 status = 1
                 result.summary.append(f"{answer}: the counts are {counts}")
                 continue
-            more = overhead(package, program)
+            more = overhead(own, program)
             phases = [
-                f"{table.seconds(program.phases.get(name))} / {table.seconds(package.phases.get(name))}"
+                f"{table.seconds(program.phases.get(name))} / {table.seconds(own.phases.get(name))}"
                 for name in ("read", "prepare", "join")
             ]
             result.add(
                 arguments.text, arguments.tokens, arguments.jaccard, str(threads), answer,
-                table.seconds(program.seconds), table.seconds(package.seconds),
-                "–" if more is None else f"{more:+.1%}", *phases, table.count(package.pairs),
+                table.seconds(program.seconds), table.seconds(own.seconds),
+                "–" if more is None else f"{more:+.1%}", *phases, table.count(own.pairs),
             )
             if answer == "pairs" and more is not None:
                 met = "met" if more < OVERHEAD else "NOT MET"
