@@ -52,7 +52,15 @@ def by_minhash(frame: DataFrame, told: dict[str, Any]) -> tuple[int, dict[str, A
 def run(told: dict[str, Any]) -> dict[str, Any]:
     """One join on a cluster that is started for it."""
     with Standalone([Worker(cores=1, memory=4096)] * told["workers"]) as cluster:
-        spark = cluster.session({"spark.executor.memory": "3g", "spark.driver.memory": "2g"})
+        spark = cluster.session(
+            {
+                "spark.executor.memory": "3g",
+                "spark.driver.memory": "2g",
+                # As Spark has it by default: MinHashLSH is all Java.
+                "spark.executor.extraJavaOptions": "",
+                "spark.driver.extraJavaOptions": "",
+            }
+        )
         lines = spark.read.text(told["path"])
         if told["records"]:
             lines = lines.limit(told["records"])

@@ -51,7 +51,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--tables", type=int, default=5, metavar="N", help="hash tables of MinHashLSH (default: %(default)d)"
     )
     parser.add_argument(
-        "--times", type=int, default=8, metavar="N",
+        "--times", type=int, default=4, metavar="N",
         help="how often acl_2grams is inflated for one worker beside two; 0: not at all (default: %(default)d)",
     )
     parser.add_argument("--no-minhash", action="store_true", help="simjoin alone")

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 class Units:
     """Seconds of a core for each step.
 
-    Measured on 2026-11-16 on a virtual machine of two cores (AVX-512), what the native part does as CPU time over
+    Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC, AVX2), what the native part does by joins of
     ``acl_2grams``, ``kosarak_36k`` and 400,000 titles; what Spark does is rougher.
     ``python -m simjoin.spark validate`` shows how well they fit.
     """
@@ -36,11 +36,11 @@ class Units:
     #: A token of a task's collection, decoded and prepared.
     token: float = 2.4e-8
     #: A pair of sets that the length filter leaves, by signatures.
-    reach: float = 2.1e-10
+    reach: float = 1e-9
     #: A token of a prefix, looked up.
-    lookup: float = 3e-8
+    lookup: float = 5e-8
     #: A pair that meets at a prefix token, by lists.
-    posting: float = 1.2e-9
+    posting: float = 1.6e-10
     #: A pair in the answer, on its way out.
     pair: float = 2e-7
 

@@ -11,6 +11,7 @@ return a DataFrame that is as lazy as any other. Nothing of the input or of the 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -335,6 +336,8 @@ def _dataframe(plan: Plan) -> DataFrame:
 
 def _processors(plan: Plan, order: Any, text: Any, gpu: bool) -> DataFrame:
     """The part of the join for CPUs, or for GPUs."""
+    from pyspark.sql import functions as f
+
     sides, layout, options = plan._sides, plan.layout, plan._options
     routed = []
     for number, side in enumerate(sides):
@@ -350,8 +353,9 @@ def _processors(plan: Plan, order: Any, text: Any, gpu: bool) -> DataFrame:
         )
         routed.append(side.data.mapInArrow(route, BLOCKS))
     blocks = routed[0] if len(routed) == 1 else routed[0].unionAll(routed[1])
-    count = layout.partitions(gpu)
-    tasks = blocks.repartitionById(count, "partition")
+    # Spark starts tasks in the order of their numbers.
+    turns = f.from_json(f.lit(json.dumps(layout.turns(gpu))), "array<int>")
+    tasks = blocks.repartitionById(layout.partitions(gpu), f.get(turns, f.col("partition")))
     engine = "gpu" if gpu else options["engine"]
     own = gpu and options["profile"] is not None
     work = _workers.JoinTasks(text, gpu, engine, options["technique"], options["memory"], own)

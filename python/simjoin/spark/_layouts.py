@@ -39,6 +39,9 @@ TASKS_PER_SLOT = (1, 2, 4, 8, 16)
 #: A token is heavy if its sets are more than this part of what a group has on average.
 HEAVY = 0.5
 
+#: A task may take longer than expected by this part, and the others then wait for it.
+DOUBT = 0.5
+
 #: A task with fewer records of the sample than this is taken for the mean of its like.
 FEW = 300
 
@@ -128,12 +131,25 @@ class Layout:
     @property
     def skew(self) -> float:
         """The longest task over the mean of all."""
-        times = [task.seconds for task in self.tasks]
-        return max(times) * len(times) / sum(times) if times and sum(times) > 0 else 1.0
+        total = sum(task.seconds for task in self.tasks)
+        return self.longest * len(self.tasks) / total if total > 0 else 1.0
+
+    @property
+    def longest(self) -> float:
+        """Seconds of the longest task."""
+        return max((task.seconds for task in self.tasks), default=0.0)
 
     def partitions(self, gpu: bool) -> int:
         """How many tasks there are for CPUs or for GPUs."""
         return sum(1 for task in self.tasks if task.gpu == gpu)
+
+    def turns(self, gpu: bool) -> list[int]:
+        """For each task for CPUs or for GPUs, in their order, when its turn comes: the longest are first."""
+        times = [task.seconds for task in self.tasks if task.gpu == gpu]
+        turns = [0] * len(times)
+        for turn, place in enumerate(sorted(range(len(times)), key=lambda at: -times[at])):
+            turns[place] = turn
+        return turns
 
 
 class Planner:
@@ -170,7 +186,8 @@ class Planner:
             if distribution in ("auto", "tokens"):
                 layout = self.tokens(wanted)
                 seen.setdefault(layout.text, layout)
-        self.considered = sorted(seen.values(), key=lambda layout: layout.seconds)
+        doubt = DOUBT if self.slots > 1 else 0.0
+        self.considered = sorted(seen.values(), key=lambda one: one.seconds + doubt * one.longest)
         # One that fits the memory, if there is one.
         fits = [layout for layout in self.considered if self._memory(layout) <= self.task_memory]
         smallest = min(self.considered, key=self._memory)
@@ -274,7 +291,10 @@ class Planner:
         network = self.cluster.network * self.cluster.machines
         route = read * looks / cores + max(sent * units.byte / cores, sent / network)
         times = {gpu: [task.seconds for task in tasks if task.gpu == gpu] for gpu in (False, True)}
-        joins = max(makespan(times[gpu], self.cluster.slots(gpu)) for gpu in (False, True))
+        joins = max(
+            makespan(sorted(times[gpu], reverse=True), self.cluster.slots(gpu))
+            for gpu in (False, True)
+        )
         records = sum(task.records for task in tasks)
         filled = max(len(self.sample) * statistics.scale, 1.0)
         return Layout(
