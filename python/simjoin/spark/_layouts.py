@@ -40,7 +40,7 @@ TASKS_PER_SLOT = (1, 2, 4, 8, 16)
 HEAVY = 0.5
 
 #: A task may take longer than expected by this part, and the others then wait for it.
-DOUBT = 0.5
+DOUBT = 0.25
 
 #: A task with fewer records of the sample than this is taken for the mean of its like.
 FEW = 300
