@@ -18,6 +18,7 @@
     python3 benchmarks/run.py reading            reading text records
     python3 benchmarks/run.py python             the Python package beside the command line
     python3 benchmarks/run.py spark              on Spark, beside its MinHashLSH
+    python3 benchmarks/run.py predictions        joins on Spark beside their predictions
     python3 benchmarks/run.py data               only unpack the data
 
 Needs Python 3.11 or newer and nothing else; the peers are installed into an
@@ -34,7 +35,7 @@ from harness.cells import comma_list
 from harness.context import Context
 from harness.jobs import (
     containment, device, engines, expected, hybrid, intersect, overlaps, package, papers, peers,
-    reading, reference, spark, sparse, split, techniques, vectors,
+    predictions, reading, reference, spark, sparse, split, techniques, vectors,
 )
 
 JOBS = {
@@ -55,6 +56,7 @@ JOBS = {
     "reading": (reading, "seconds of reading and preparing text records"),
     "python": (package, "the Python package beside the command line, from a Polars column"),
     "spark": (spark, "joins on a Spark cluster of this machine, beside MinHashLSH"),
+    "predictions": (predictions, "joins on a Spark cluster of this machine, beside what is predicted"),
 }
 
 

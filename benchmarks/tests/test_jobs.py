@@ -6,7 +6,7 @@ import unittest
 import run
 from harness.cells import Cell, parse_cells
 from harness.data import ReferenceCell, Shape
-from harness.jobs import expected, package, peers, reading, reference, spark
+from harness.jobs import expected, package, peers, predictions, reading, reference, spark
 from harness.peers import PEERS, PeerOutcome
 from harness.simjoin import Outcome
 
@@ -61,6 +61,13 @@ class Spark(unittest.TestCase):
         self.assertTrue(spark.gain(exact, spark.Run("ok", 55.0, 200)).endswith(": met"))
         self.assertTrue(spark.gain(exact, spark.Run("ok", 90.0, 200)).endswith("NOT MET"))
         self.assertIn("says nothing", spark.gain(spark.Run("ok", 5.0, 1), exact))
+
+
+class Predictions(unittest.TestCase):
+    def test_a_prediction_may_be_too_low_or_too_high(self) -> None:
+        said = 'noise\n{"seconds": 3.0, "expected_seconds": 2.0}\n{"seconds": 1.0, "expected_seconds": 4.0}\n'
+        factors = [predictions.factor(cell) for cell in predictions.parse(said)]
+        self.assertEqual(factors, [1.5, 4.0])
 
 
 class Expected(unittest.TestCase):

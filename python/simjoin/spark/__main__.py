@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
             command.add_argument("--task-memory", type=number, default=2 << 30, help="bytes")
         else:
             command.add_argument("--workers", type=numbers, default=[1, 2])
+            command.add_argument("--json", action="store_true", help="a line of JSON for each join")
     return found
 
 

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 #: Small, and quick to start.
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
+#: Settings that leave Java as Spark has it, for measurements.
+USUAL_JAVA = {"spark.executor.extraJavaOptions": "", "spark.driver.extraJavaOptions": ""}
+
 #: Seconds that a start may take on a busy machine.
 PATIENCE = 120.0
 

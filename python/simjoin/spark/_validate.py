@@ -14,12 +14,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from simjoin.spark._cluster import Cluster, Node
 from simjoin.spark._simulate import simulate
-from simjoin.spark._standalone import Standalone, Worker, cpu_seconds
+from simjoin.spark._standalone import USUAL_JAVA, Standalone, Worker, cpu_seconds
 from simjoin.spark._statistics import Statistics
 
 HEAD = (
@@ -29,25 +30,42 @@ HEAD = (
 
 
 def run(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
-    """Measures, and prints a table."""
+    """Measures, and prints a table, or a line of JSON for each join."""
+    if not options.json:
+        print(HEAD)
+    for cell in cells(options, threshold):
+        if options.json:
+            print(json.dumps(cell), flush=True)
+            continue
+        print(
+            f"{cell['workers']:>7}  {cell['records']:>10,}  {cell['pairs']:>10,}  "
+            f"{cell['distribution']:<12}  {cell['tasks']:>5}  {cell['bytes'] / 1e6:>11.1f}  "
+            f"{cell['seconds']:>7.2f}  {cell['expected_seconds']:>9.2f}  "
+            f"{cell['cpu_seconds']:>11.2f}  {cell['expected_cpu_seconds']:>9.2f}",
+            flush=True,
+        )
+    return 0
+
+
+def cells(options: argparse.Namespace, threshold: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every join, as it was measured and as it is predicted."""
     from simjoin.spark.__main__ import lines
 
     texts = lines(options.file)
     sizes = options.records or [len(texts) // 4, len(texts) // 2, len(texts)]
     asked = {name: value for name, value in threshold.items() if value is not None}
-    print(HEAD)
     with tempfile.TemporaryDirectory(prefix="simjoin-validate-") as folder:
-        cells = []
+        parts = []
         for size in sizes:
             path = Path(folder) / f"{size}.txt"
             path.write_text("".join(f"{text}\n" for text in texts[:size]), encoding="utf-8")
-            cells.append({"path": str(path), "records": size})
+            parts.append({"path": str(path), "records": size})
         for workers in options.workers:
             with Standalone([Worker(cores=1, memory=3072)] * workers) as cluster:
                 told = {
                     "url": cluster.url,
                     "roots": [process.pid for process in cluster.processes],
-                    "cells": cells,
+                    "cells": parts,
                     "tokens": options.tokens,
                     "multiset": options.multiset,
                     "distribution": options.distribution,
@@ -56,24 +74,21 @@ def run(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
                 command = [sys.executable, "-m", "simjoin.spark._validate", json.dumps(told)]
                 done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             for cell in json.loads(done.stdout.splitlines()[-1]):
-                statistics = Statistics.of(
-                    texts[: cell["records"]], options.tokens, options.multiset
-                )
                 expected = simulate(
-                    statistics,
+                    Statistics.of(texts[: cell["records"]], options.tokens, options.multiset),
                     Cluster([Node(cores=1, count=workers)]),
                     pairs=cell["pairs"],
                     distribution=options.distribution,
+                    tasks=cell["tasks"],
                     **asked,
                 )
-                print(
-                    f"{workers:>7}  {cell['records']:>10,}  {cell['pairs']:>10,}  "
-                    f"{cell['distribution']:<12}  {cell['tasks']:>5}  {expected.bytes / 1e6:>11.1f}  "
-                    f"{cell['seconds']:>7.2f}  {expected.seconds:>9.2f}  "
-                    f"{cell['cpu_seconds']:>11.2f}  {expected.core_seconds:>9.2f}",
-                    flush=True,
-                )
-    return 0
+                yield {
+                    "workers": workers,
+                    **cell,
+                    "bytes": expected.bytes,
+                    "expected_seconds": expected.seconds,
+                    "expected_cpu_seconds": expected.core_seconds,
+                }
 
 
 def measured(told: dict[str, Any]) -> list[dict[str, Any]]:
@@ -84,7 +99,7 @@ def measured(told: dict[str, Any]) -> list[dict[str, Any]]:
 
     outside = Standalone([])
     outside.url = told["url"]
-    spark = outside.session({"spark.executor.memory": "2g"})
+    spark = outside.session({"spark.executor.memory": "2g", **USUAL_JAVA})
     options = {name: told[name] for name in ("tokens", "multiset", "distribution")}
     first = spark.read.text(told["cells"][0]["path"]).limit(1000)
     ss.self_join(first, **options, **told["threshold"]).count()
