@@ -121,6 +121,8 @@ class Layout:
     route_seconds: float
     join_seconds: float
     seconds: float
+    #: Seconds that all others may have to wait for the longest task.
+    doubt: float
     #: Seconds of cores for all of it.
     core_seconds: float
     #: The parts of the work for CPUs and GPUs.
@@ -131,13 +133,8 @@ class Layout:
     @property
     def skew(self) -> float:
         """The longest task over the mean of all."""
-        total = sum(task.seconds for task in self.tasks)
-        return self.longest * len(self.tasks) / total if total > 0 else 1.0
-
-    @property
-    def longest(self) -> float:
-        """Seconds of the longest task."""
-        return max((task.seconds for task in self.tasks), default=0.0)
+        times = [task.seconds for task in self.tasks]
+        return max(times) * len(times) / sum(times) if times and sum(times) > 0 else 1.0
 
     def partitions(self, gpu: bool) -> int:
         """How many tasks there are for CPUs or for GPUs."""
@@ -186,8 +183,7 @@ class Planner:
             if distribution in ("auto", "tokens"):
                 layout = self.tokens(wanted)
                 seen.setdefault(layout.text, layout)
-        doubt = DOUBT if self.slots > 1 else 0.0
-        self.considered = sorted(seen.values(), key=lambda one: one.seconds + doubt * one.longest)
+        self.considered = sorted(seen.values(), key=lambda one: one.seconds + one.doubt)
         # One that fits the memory, if there is one.
         fits = [layout for layout in self.considered if self._memory(layout) <= self.task_memory]
         smallest = min(self.considered, key=self._memory)
@@ -290,11 +286,13 @@ class Planner:
         cores = max(self.cluster.cores, 1) if self.cluster.cores else self.slots
         network = self.cluster.network * self.cluster.machines
         route = read * looks / cores + max(sent * units.byte / cores, sent / network)
-        times = {gpu: [task.seconds for task in tasks if task.gpu == gpu] for gpu in (False, True)}
-        joins = max(
-            makespan(sorted(times[gpu], reverse=True), self.cluster.slots(gpu))
-            for gpu in (False, True)
-        )
+        joins = doubt = 0.0
+        for gpu in (False, True):
+            times = sorted((task.seconds for task in tasks if task.gpu == gpu), reverse=True)
+            slots = self.cluster.slots(gpu)
+            joins = max(joins, makespan(times, slots))
+            if times and self.slots > 1:
+                doubt = max(doubt, DOUBT * times[0] / slots[0])
         records = sum(task.records for task in tasks)
         filled = max(len(self.sample) * statistics.scale, 1.0)
         return Layout(
@@ -308,6 +306,7 @@ class Planner:
             route_seconds=route,
             join_seconds=joins,
             seconds=units.join + len(tasks) * units.schedule + route + joins,
+            doubt=doubt,
             core_seconds=read * looks + sent * units.byte + sum(task.seconds for task in tasks),
             shares=self.shares,
             cut=cut,
