@@ -18,6 +18,7 @@
     python3 benchmarks/run.py reading            reading text records
     python3 benchmarks/run.py python             the Python package beside the command line
     python3 benchmarks/run.py spark              on Spark, beside its MinHashLSH
+    python3 benchmarks/run.py workers            on Spark, one worker beside two
     python3 benchmarks/run.py predictions        joins on Spark beside their predictions
     python3 benchmarks/run.py data               only unpack the data
 
@@ -35,7 +36,7 @@ from harness.cells import comma_list
 from harness.context import Context
 from harness.jobs import (
     containment, device, engines, expected, hybrid, intersect, overlaps, package, papers, peers,
-    predictions, reading, reference, spark, sparse, split, techniques, vectors,
+    predictions, reading, reference, spark, sparse, split, techniques, vectors, workers,
 )
 
 JOBS = {
@@ -56,6 +57,7 @@ JOBS = {
     "reading": (reading, "seconds of reading and preparing text records"),
     "python": (package, "the Python package beside the command line, from a Polars column"),
     "spark": (spark, "joins on a Spark cluster of this machine, beside MinHashLSH"),
+    "workers": (workers, "joins on a Spark cluster of this machine, on one worker beside two"),
     "predictions": (predictions, "joins on a Spark cluster of this machine, beside what is predicted"),
 }
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import simjoin.spark as ss
 from pyspark.sql import DataFrame, functions as f
-from simjoin.spark._standalone import Standalone, Worker
+from simjoin.spark._standalone import USUAL_JAVA, Standalone, Worker
 
 
 def tokens(frame: DataFrame, words: bool) -> DataFrame:
@@ -28,7 +28,7 @@ def tokens(frame: DataFrame, words: bool) -> DataFrame:
 
 def by_simjoin(frame: DataFrame, told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
     """All pairs by simjoin."""
-    plan = ss.plan(frame, column="tokens", id="id", jaccard=told["jaccard"])
+    plan = ss.plan(frame, column=frame.columns[0], id="id", jaccard=told["jaccard"])
     pairs = plan.join().agg(f.count("*"), f.sum("left"), f.sum("similarity")).collect()[0][0]
     layout = plan.layout
     return pairs, {"distribution": layout.distribution, "tasks": len(layout.tasks), "bytes": layout.bytes}
@@ -52,23 +52,18 @@ def by_minhash(frame: DataFrame, told: dict[str, Any]) -> tuple[int, dict[str, A
 def run(told: dict[str, Any]) -> dict[str, Any]:
     """One join on a cluster that is started for it."""
     with Standalone([Worker(cores=1, memory=4096)] * told["workers"]) as cluster:
-        spark = cluster.session(
-            {
-                "spark.executor.memory": "3g",
-                "spark.driver.memory": "2g",
-                # As Spark has it by default: MinHashLSH is all Java.
-                "spark.executor.extraJavaOptions": "",
-                "spark.driver.extraJavaOptions": "",
-            }
-        )
+        memory = {"spark.executor.memory": "3g", "spark.driver.memory": "2g"}
+        # MinHashLSH is all Java.
+        spark = cluster.session({**memory, **USUAL_JAVA})
         lines = spark.read.text(told["path"])
         if told["records"]:
             lines = lines.limit(told["records"])
-        frame = tokens(lines, told["words"]).withColumn("id", f.monotonically_increasing_id())
+        cut = lines if told.get("lines") else tokens(lines, told["words"])
+        frame = cut.withColumn("id", f.monotonically_increasing_id())
         # In memory, and the workers awake, before the clock starts.
         frame = frame.repartition(2 * told["workers"], "id").cache()
         frame.count()
-        ss.self_join(frame.limit(100), column="tokens", id="id", jaccard=0.9).count()
+        ss.self_join(frame.limit(100), column=frame.columns[0], id="id", jaccard=0.9).count()
         late = threading.Event()
 
         def stop() -> None:

@@ -6,7 +6,7 @@ import unittest
 import run
 from harness.cells import Cell, parse_cells
 from harness.data import ReferenceCell, Shape
-from harness.jobs import expected, package, peers, predictions, reading, reference, spark
+from harness.jobs import expected, package, peers, predictions, reading, reference, spark, workers
 from harness.peers import PEERS, PeerOutcome
 from harness.simjoin import Outcome
 
@@ -58,9 +58,9 @@ class Spark(unittest.TestCase):
         self.assertEqual(spark.recall(spark.Run("ok", 1.0, 150), exact), "75.0 %")
         self.assertEqual(spark.recall(exact, exact), "100 %")
         self.assertEqual(spark.recall(spark.Run("timeout"), exact), "–")
-        self.assertTrue(spark.gain(exact, spark.Run("ok", 55.0, 200)).endswith(": met"))
-        self.assertTrue(spark.gain(exact, spark.Run("ok", 90.0, 200)).endswith("NOT MET"))
-        self.assertIn("says nothing", spark.gain(spark.Run("ok", 5.0, 1), exact))
+        self.assertTrue(workers.gain(exact, spark.Run("ok", 55.0, 200)).endswith(": met"))
+        self.assertTrue(workers.gain(exact, spark.Run("ok", 90.0, 200)).endswith("NOT MET"))
+        self.assertIn("says nothing", workers.gain(spark.Run("ok", 5.0, 1), exact))
 
 
 class Predictions(unittest.TestCase):

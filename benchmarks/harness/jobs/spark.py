@@ -1,4 +1,4 @@
-"""simjoin on Spark beside Spark's own MinHashLSH, and on one worker beside two."""
+"""simjoin on Spark beside Spark's own MinHashLSH."""
 
 from __future__ import annotations
 
@@ -8,20 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .. import data, package, process, simjoin, table
+from .. import data, package, process, table
 from ..context import Context, Report, say
-from ..paths import BENCHMARKS, CACHE
+from ..paths import BENCHMARKS
 
 WORKER = BENCHMARKS / "harness" / "spark_worker.py"
-GENERATED = CACHE / "generated"
 
 # Collections: the folder of the data, and whether they are texts to be cut into words.
 COLLECTIONS = {"acl_2grams": ("sets", False), "reddit_titles_400k": ("text", True)}
 THRESHOLD = "0.8"
-
-# The goal for two workers of one core beside one, and how long the join must take there.
-GAIN = 1.6
-LONG = 60.0
 
 
 @dataclass(frozen=True)
@@ -49,10 +44,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--tables", type=int, default=5, metavar="N", help="hash tables of MinHashLSH (default: %(default)d)"
-    )
-    parser.add_argument(
-        "--times", type=int, default=4, metavar="N",
-        help="how often acl_2grams is inflated for one worker beside two; 0: not at all (default: %(default)d)",
     )
     parser.add_argument("--no-minhash", action="store_true", help="simjoin alone")
     parser.add_argument(
@@ -83,21 +74,6 @@ def recall(found: Run, exact: Run) -> str:
     if found.pairs is None or exact.pairs is None:
         return "–"
     return "100 %" if found.pairs == exact.pairs else f"{100 * found.pairs / max(exact.pairs, 1):.1f} %"
-
-
-def gain(one: Run, two: Run) -> str:
-    """The goal for two workers, and whether it is met."""
-    if one.seconds is None or two.seconds is None:
-        return "one worker beside two: a run did not finish"
-    times = one.seconds / two.seconds
-    if one.seconds < LONG:
-        said = f"says nothing: it takes less than {LONG:g} s on one"
-    else:
-        said = "met" if times >= GAIN else "NOT MET"
-    return (
-        f"two workers of one core beside one: {table.seconds(one.seconds)} s → "
-        f"{table.seconds(two.seconds)} s, {times:.2f} times as fast (goal: {GAIN}): {said}"
-    )
 
 
 def run(context: Context, arguments: argparse.Namespace) -> Report:
@@ -155,34 +131,4 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
                     own.shown(context.limit), own.layout, peer.shown(context.limit), ratio,
                     table.count(own.pairs), recall(peer, own),
                 )
-    if arguments.times and (not context.datasets or "inflated" in context.datasets):
-        status = max(status, scale(context, arguments, python, result))
     return Report(result, status)
-
-
-def scale(context: Context, arguments: argparse.Namespace, python: Path, result: table.Table) -> int:
-    """One worker beside two."""
-    source = data.set_file(context.folder, "acl_2grams")
-    if source is None:
-        return 0
-    path = GENERATED / f"acl_2grams-{arguments.times}.txt"
-    problem = simjoin.generate(
-        context.binary,
-        lambda to: ["generate", "inflate", str(source), "--times", str(arguments.times), "-o", to],
-        path,
-    )
-    if problem:
-        result.summary.append(problem)
-        return 1
-    runs = []
-    for workers in (1, 2):
-        say(f"acl_2grams × {arguments.times}: {workers} workers")
-        one = ask(python, path=str(path), records=0, words=False, jaccard="0.6", tables=1,
-                  limit=context.limit * 2, workers=workers, tool="simjoin")
-        runs.append(one)
-        result.add(f"acl_2grams × {arguments.times}", "all", "0.6", str(workers),
-                   one.shown(context.limit * 2), one.layout, "–", "–", table.count(one.pairs), "–")
-        if one.note:
-            result.summary.append(one.note)
-    result.summary.append(gain(*runs))
-    return 0 if runs[0].pairs == runs[1].pairs and runs[0].state == "ok" else 1
