@@ -9,8 +9,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from .context import Report
 from .paths import RECORDED, REPOSITORY
 from .table import Table
+
+COMMIT = "SIMJOIN_COMMIT"
 
 
 def cpu_model(cpuinfo: str) -> str:
@@ -56,7 +59,8 @@ def load_average() -> str:
 
 
 def git_commit() -> str:
-    """The commit of the checkout, and whether files differ from it."""
+    """The commit of the checkout, and whether files differ from it. Where there is no checkout, the
+    environment may name the commit that the binary was built from."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(
@@ -67,7 +71,7 @@ def git_commit() -> str:
         commit = git("rev-parse", "--short=12", "HEAD")
         dirty = git("status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
-        return "unknown"
+        return os.environ.get(COMMIT, "unknown")
     return f"{commit} with uncommitted changes" if dirty else commit
 
 
@@ -101,9 +105,13 @@ def markdown(table: Table, about: dict[str, str]) -> str:
     return "\n".join(lines) + "\n" + rest
 
 
-def write(table: Table, about: dict[str, str], job: str) -> Path:
-    """Writes the record of a job, replacing one of the same day."""
+def write(report: Report, about: dict[str, str], name: str) -> Path:
+    """Writes the record of a job, replacing one of the same day and name."""
     RECORDED.mkdir(parents=True, exist_ok=True)
-    path = RECORDED / f"{about['Date']}-{job}.md"
-    path.write_text(markdown(table, about), encoding="utf-8")
+    stem = f"{about['Date']}-{name}"
+    path = RECORDED / f"{stem}.md"
+    path.write_text(markdown(report.table, about), encoding="utf-8")
+    for end, table in report.csv:
+        if table.rows:
+            (RECORDED / f"{stem}{end}.csv").write_text(table.csv(), encoding="utf-8")
     return path

@@ -684,13 +684,18 @@ pub enum GenerateCommand {
             say; tokens follow Zipf's law, and sizes are skewed where the papers show them to be. There \
             are hardly any near-duplicates among them.",
         after_help = "Examples:\n  \
+            simjoin generate like --list\n  \
             simjoin generate like kosarak -o kosarak.txt.zst\n  \
             simjoin generate like dblp-1m --sets 50K -o dblp-50k.txt"
     )]
     Like {
         /// The collection
-        #[arg(value_name = "NAME", value_parser = profiles())]
-        name: String,
+        #[arg(value_name = "NAME", value_parser = profiles(), required_unless_present = "list")]
+        name: Option<String>,
+
+        /// List the collections: sets, tokens a set, different tokens (TSV)
+        #[arg(long, help_heading = "What", conflicts_with_all = ["name", "sets"])]
+        list: bool,
 
         /// How many sets [default: as many as it has]
         #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
