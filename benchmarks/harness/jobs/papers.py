@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shlex
-import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .. import bench, data, process, published, simjoin, statistics, table
+from .. import bench, data, published, simjoin, statistics, table
 from ..bench import Timing
 from ..context import Context, Report, say
-from ..paths import SCRATCH
 from ..published import Claim, Collection
 from . import vectors
 from .device import device_name
 from .sparse import Tables
 
-PART = 0.02
+PART = 0.05
 BUDGET = 540.0
+# A process that takes longer is not repeated.
+LONG = 3.0
 # The times of paper 1 and 2 are of self-joins by Jaccard, those of 4 of overlaps and containment.
 TIMED = {
     "original": ("2", "7"),
@@ -41,14 +40,14 @@ ALGORITHMS = "algorithms"
 STAGES = (*TIMED, *CLAIMED, ALGORITHMS)
 # Paper 1: the collections that its algorithms are compared on, and that of its largest speed-up.
 SEVEN = ("AOL", "BMS", "DBLP-100K", "ENRON", "KOSARAK", "LVJ", "ORKUT")
-VERIFIED, VERIFIED_THRESHOLD = "DBLP", "0.9"
+VERIFIED, VERIFIED_THRESHOLDS = "DBLP", ("0.9",)
 CLUSTER_THRESHOLDS = ("0.9", "0.8", "0.7")
 # Paper 5: 180 MByte of points in eight dimensions.
 POINTS = 180_000_000 // (4 * vectors.DIMENSION)
 
 # The whole experiment, in runs that end within ten minutes on a machine with a GPU: each with its stage,
-# and the datasets where there are several runs of a stage. The published algorithms would take the two of
-# paper 1 hours, so these have a part of the sets.
+# and the datasets where there are several runs of a stage. What is about published algorithms, or about
+# millions of long texts, has a part of the records.
 WHOLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("original-1", "original", ("KOSARAK", "BMS", "DBLP-200K", "DBLP-300K", "DBLP-1M")),
     ("original-2", "original", ("ENRON", "TWITTER", "ORKUT")),
@@ -66,7 +65,7 @@ WHOLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("verification", "verification", ()),
     ("algorithms", "algorithms", ()),
 )
-PARTS = {"verification": "0.05", "algorithms": "0.1"}
+PARTS = {"verification": "0.05", "algorithms": "0.05", "cluster": "0.05"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -153,9 +152,12 @@ def run(context: Context, options: argparse.Namespace) -> Report:
         context, options.part, gpu, time.monotonic() + options.budget, published.profiles(context.binary),
         *tables(gpu, options.part, options.limit),
     )
-    for stage in options.stage or STAGES:
+    stages = options.stage or STAGES
+    wanted = {stage: wanted_cells(state, stage) for stage in stages if stage in TIMED}
+    state.make(list({cell.made.path: cell.made for cells in wanted.values() for cell in cells if cell.made}.values()))
+    for stage in stages:
         if stage in TIMED:
-            timed(state, stage)
+            timed(state, stage, wanted[stage])
         elif stage == ALGORITHMS:
             algorithms(state)
         else:
@@ -183,7 +185,8 @@ def tables(gpu: str, share: float, limit: float) -> tuple[Tables, table.Table, t
          "paper/CPU", "paper/auto"],
         frozenset({"stage", "dataset", "ran"}),
         notes=[
-            f"Ours: seconds of the join alone {ours}; – where it took over {limit:g} s. Papers: the best of their "
+            f"Ours: seconds of the join alone {ours}; – where it took over {limit:g} s. Overlaps are counted by a "
+            "process each, which also wakes the GPU. Papers: the best of their "
             "techniques without and with a GPU, on an Intel i7-5820K (6 cores) and an NVIDIA Titan Xp.",
             "paper/CPU: the paper's best without a GPU over ours; paper/auto: its best of all over ours.",
             likeness,
@@ -216,55 +219,63 @@ def tables(gpu: str, share: float, limit: float) -> tuple[Tables, table.Table, t
     return times, said, best
 
 
-def cells(stage: str, known: dict[tuple[str, str, str, str], dict[str, float]]) -> Iterator[tuple[str, list[str]]]:
+@dataclass(frozen=True)
+class Wanted:
+    """A dataset of a table: our name of it, its file and what makes it, the paper's name, its thresholds."""
+
+    name: str
+    path: Path
+    made: Collection | None
+    dataset: str
+    thresholds: list[str]
+
+
+def cells(stage: str) -> dict[str, list[str]]:
     """The datasets of a stage with their thresholds."""
     found: dict[str, list[str]] = {}
-    for paper, numbered, dataset, threshold in known:
+    for paper, numbered, dataset, threshold in published.figures():
         if (paper, numbered) == TIMED[stage]:
             found.setdefault(dataset, []).append(threshold)
-    yield from found.items()
+    return found
 
 
-def timed(state: Run, stage: str) -> None:
+def wanted_cells(state: Run, stage: str) -> list[Wanted]:
+    """What a stage is to join."""
+    wanted: list[Wanted] = []
+    if stage != "real":
+        for dataset, thresholds in cells(stage).items():
+            made = published.likeness(dataset, state.part, state.known)
+            if made and state.wants(dataset):
+                wanted.append(Wanted(dataset, made.path, made, dataset, thresholds))
+        return wanted
+    for real, dataset in REAL:
+        if not state.wants(real):
+            continue
+        made, path, times = published.inflated(state.context, real, state.known[dataset.lower()] * state.part)
+        if path is None:
+            say(f"{real}: not in the data folder, left out")
+        # A part of a collection may be no more than the file that another one has, too.
+        elif path not in (one.path for one in wanted):
+            name = f"{real}{f' × {times}' if times > 1 else ''} ({dataset})"
+            wanted.append(Wanted(name, path, made, dataset, cells(stage)[dataset]))
+    return wanted
+
+
+def timed(state: Run, stage: str, wanted: list[Wanted]) -> None:
     """A table of the papers' seconds."""
     known = published.figures()
-    # The name, the file, the paper's name and the thresholds.
-    wanted: list[tuple[str, Path, str, list[str]]] = []
-    collections: list[Collection] = []
-    by_name = dict(cells(stage, known))
-    if stage == "real":
-        for real, dataset in REAL:
-            if not state.wants(real) or not state.in_time(stage, real):
-                continue
-            sets = state.known[dataset.lower()] * state.part
-            made, path, times = published.inflated(state.context, real, sets)
-            collections += [made] if made else []
-            # A part of a collection may be no more than the file that another one has, too.
-            if path and path not in (file for _, file, _, _ in wanted):
-                name = f"{real}{f' × {times}' if times > 1 else ''} ({dataset})"
-                wanted.append((name, path, dataset, by_name[dataset]))
-            elif path is None:
-                say(f"{real}: not in the data folder, left out")
-    else:
-        for dataset, thresholds in by_name.items():
-            made = published.likeness(dataset, state.part, state.known)
-            if made and state.wants(dataset) and state.in_time(stage, dataset):
-                collections.append(made)
-                wanted.append((dataset, made.path, dataset, thresholds))
-    state.make(collections)
-    for name, path, dataset, thresholds in wanted:
-        if not path.is_file() or not state.in_time(stage, name):
+    for one in wanted:
+        if not one.path.is_file() or not state.in_time(stage, one.name):
             continue
         if stage == "overlaps":
-            found = {"": overlaps(state, path)}
+            found = {"": overlaps(state, one.path)}
         elif stage == "containment":
-            found = joins(state, path, "containment", ["1"])
-            found = {"": found["1"]}
+            found = {"": joins(state, one.path, "containment", ["1"])["1"]}
         else:
-            found = joins(state, path, "jaccard", state.thresholds(thresholds))
+            found = joins(state, one.path, "jaccard", state.thresholds(one.thresholds))
         for threshold, ours in found.items():
-            theirs = published.best_of(known[(*TIMED[stage], dataset, threshold)])
-            add_times(state, stage, name, threshold, data.count_rows(path), ours, theirs)
+            theirs = published.best_of(known[(*TIMED[stage], one.dataset, threshold)])
+            add_times(state, stage, one.name, threshold, data.count_rows(one.path), ours, theirs)
 
 
 def add_times(
@@ -301,9 +312,10 @@ class Ours:
 
 
 def joins(
-    state: Run, path: Path, measure: str, thresholds: list[str], further: Sequence[str] = ()
+    state: Run, path: Path, measure: str, thresholds: list[str], tokens: Sequence[str] = (), shares: str = "",
 ) -> dict[str, Ours]:
-    """Joins by every engine, which take turns in one process."""
+    """Joins by every engine, and by CPU and GPU at once with some shares of the GPU; all of them take turns
+    in one process."""
     found: dict[str, Ours] = {threshold: Ours() for threshold in thresholds}
 
     def take(timing: Timing) -> None:
@@ -312,12 +324,14 @@ def joins(
             return
         if not ours.agrees(timing.pairs):
             state.problems.append(f"{path.name} {timing.cell.threshold}: the counts DISAGREE")
-        ours.by_engine[timing.engine or "cpu"] = timing.join
+        share = f":{timing.split}" if timing.split not in (None, "auto") else ""
+        ours.by_engine[f"{timing.engine}{share}"] = timing.join
         if timing.engine == "auto":
             ours.ran = timing.ran or "–"
 
     engines = "cpu,gpu,auto" if state.gpu else "cpu,auto"
-    run_bench(state, path, measure, thresholds, [*further, "--technique", "auto", "--engine", engines], take)
+    further = ["--engine", f"{engines},hybrid", "--split", shares] if shares and state.gpu else ["--engine", engines]
+    run_bench(state, path, measure, thresholds, [*tokens, "--technique", "auto", *further], take)
     return found
 
 
@@ -333,27 +347,25 @@ def run_bench(
 
 
 def overlaps(state: Run, path: Path) -> Ours:
-    """Counts the pairs with something in common by every engine."""
+    """Counts the pairs with something in common by every engine; once where that takes long."""
     ours = Ours()
-    SCRATCH.mkdir(parents=True, exist_ok=True)
     for engine in ("cpu", "gpu", "auto") if state.gpu else ("cpu", "auto"):
-        with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
-            stats = Path(folder) / "stats.json"
-            done = process.run(
-                [state.context.binary, "overlaps", path, "--positive", "--count", "--quiet", "--engine", engine,
-                 "--stats", stats], state.context.limit,
+        for _ in range(state.context.runs):
+            one = simjoin.run(
+                state.context.binary, ["overlaps", path, "--positive", "--engine", engine], state.context.limit
             )
-            if done.code is None:
-                continue
-            if done.code != 0:
-                state.problems.append(f"{path.name}, {engine}: {done.complaint}")
-                continue
-            told = json.loads(stats.read_text())
-            if not ours.agrees(int(done.stdout)):
+            if one.state == "error":
+                state.problems.append(f"{path.name}, {engine}: {one.note}")
+            if one.wall is None:
+                break
+            if not ours.agrees(one.pairs):
                 state.problems.append(f"{path.name}: the counts DISAGREE")
-            ours.by_engine[engine] = float(told["seconds"]["join"])
+            join = one.phases["join"]
+            ours.by_engine[engine] = min(join, ours.by_engine.get(engine, join))
             if engine == "auto":
-                ours.ran = told["technique"]
+                ours.ran = one.stats["technique"]
+            if one.wall > LONG:
+                break
     return ours
 
 
@@ -362,12 +374,9 @@ def needs_gpu(way: str) -> bool:
     return way.startswith(("gpu", "hybrid"))
 
 
-def way_options(way: str) -> list[str]:
-    """What asks ``simjoin bench`` for a way to join."""
-    engine, _, share = way.partition(":")
-    if engine in ("cpu", "gpu", "hybrid"):
-        return ["--technique", "auto", "--engine", engine, *(["--split", share] if share else [])]
-    return ["--technique", way, "--engine", "gpu" if needs_gpu(way) else "cpu"]
+def technique_options(technique: str) -> list[str]:
+    """What asks for a technique."""
+    return ["--technique", technique, "--engine", "gpu" if needs_gpu(technique) else "cpu"]
 
 
 def add_claims(
@@ -389,58 +398,52 @@ def add_claims(
         )
 
 
-def claimed_joins(
-    state: Run, stage: str, dataset: str, made: Collection, thresholds: list[str], further: list[str]
-) -> None:
-    """Times the ways that a paper compares on a collection of sets or texts."""
-    claims = published.claims(stage)
-    state.make([made])
-    if not made.path.is_file() or not thresholds:
-        return
-    found = {threshold: Ours() for threshold in thresholds}
-    ways = {way: None for claim in claims for both in (claim.slow, claim.fast) for way in both.split("/")}
-    for way in ways:
-        if needs_gpu(way) and not state.gpu:
-            continue
-
-        def take(timing: Timing, way: str = way) -> None:
-            ours = found[timing.cell.threshold]
-            if timing.join is None:
-                return
-            if not ours.agrees(timing.pairs):
-                state.problems.append(f"{dataset} {timing.cell.threshold}: the counts DISAGREE")
-            ours.by_engine[way] = timing.join
-
-        run_bench(state, made.path, "jaccard", thresholds, [*further, *way_options(way)], take)
-    for threshold, ours in found.items():
-        add_claims(state, claims, dataset, threshold, data.count_rows(made.path), ours, True)
-
-
 def verification(state: Run) -> None:
     """Paper 1: candidates of the published algorithms, verified on the CPU or on the GPU."""
     made = published.likeness(VERIFIED, state.part, state.known)
-    if made and state.gpu and state.wants(VERIFIED) and state.in_time("verification", VERIFIED):
-        claimed_joins(state, "verification", VERIFIED, made, state.thresholds([VERIFIED_THRESHOLD]), [])
+    thresholds = state.thresholds(VERIFIED_THRESHOLDS)
+    if not (made and thresholds and state.gpu and state.wants(VERIFIED) and state.in_time("verification", VERIFIED)):
+        return
+    state.make([made])
+    claims = published.claims("verification")
+    found = {threshold: Ours() for threshold in thresholds}
+
+    def take(timing: Timing) -> None:
+        ours = found[timing.cell.threshold]
+        if timing.join is None:
+            return
+        if not ours.agrees(timing.pairs):
+            state.problems.append(f"{VERIFIED} {timing.cell.threshold}: the counts DISAGREE")
+        ours.by_engine[timing.technique] = timing.join
+
+    for ways in {ways: None for claim in claims for ways in (claim.slow, claim.fast)}:
+        if made.path.is_file():
+            run_bench(state, made.path, "jaccard", thresholds, technique_options(ways.replace("/", ",")), take)
+    for threshold, ours in found.items():
+        add_claims(state, claims, VERIFIED, threshold, data.count_rows(made.path), ours, True)
 
 
 def cluster(state: Run) -> None:
     """Paper 3: titles and their dirty copies by 3-grams, on one machine."""
     name = f"{published.TITLES}, dirty"
-    if not (state.wants(published.TITLES) and state.in_time("cluster", name)):
+    thresholds = state.thresholds(CLUSTER_THRESHOLDS)
+    if not (thresholds and state.wants(published.TITLES) and state.in_time("cluster", name)):
         return
     made = published.dirty_titles(state.context, state.part)
     if made is None:
         say(f"{published.TITLES}: not in the data folder, left out")
         return
-    thresholds = state.thresholds(CLUSTER_THRESHOLDS)
-    tokens = ["--tokens", "qgrams:3", "--multiset"]
     state.make([made])
-    if made.path.is_file() and thresholds:
-        for threshold, ours in joins(state, made.path, "jaccard", thresholds, tokens).items():
-            none = published.Seconds(None, None)
-            add_times(state, "cluster", name, threshold, data.count_rows(made.path), ours, none)
-        if state.gpu:
-            claimed_joins(state, "cluster", name, made, thresholds, tokens)
+    if not made.path.is_file():
+        return
+    records = data.count_rows(made.path)
+    claims = published.claims("cluster")
+    ways = [way for claim in claims for way in (claim.slow, claim.fast)]
+    shares = ["auto", *(way.partition(":")[2] for way in ways if ":" in way)]
+    tokens = ["--tokens", "qgrams:3", "--multiset"]
+    for threshold, ours in joins(state, made.path, "jaccard", thresholds, tokens, ",".join(shares)).items():
+        add_times(state, "cluster", name, threshold, records, ours, published.Seconds(None, None))
+        add_claims(state, claims, name, threshold, records, ours, True)
 
 
 def distance(dataset: str, vectors_made: int) -> str:
@@ -474,7 +477,7 @@ def points(state: Run) -> None:
                 continue
             runs = statistics.repeat(
                 lambda: simjoin.run(
-                    state.context.binary, ["vectors", path, "--within", within, *way_options(way)],
+                    state.context.binary, ["vectors", path, "--within", within, *technique_options(way)],
                     state.context.limit,
                 ),
                 lambda one: one.wall, state.context.runs,
@@ -511,13 +514,14 @@ def algorithms(state: Run) -> None:
                 at = timing.cell.threshold
                 best[at] = min(best.get(at, (timing.join, name)), (timing.join, name))
 
-        way = ",".join(f"gpu-verify:{name}" if state.gpu else name for name in names)
-        further = ["--technique", way, "--engine", "gpu" if state.gpu else "cpu"]
-        run_bench(state, made.path, "jaccard", list(theirs), further, take)
+        techniques = ",".join(f"gpu-verify:{name}" if state.gpu else name for name in names)
+        run_bench(state, made.path, "jaccard", list(theirs), technique_options(techniques), take)
         for threshold, (_, name) in best.items():
             won[threshold][name] += 1
         say(f"{ALGORITHMS} {dataset}: {' '.join(f'{at} {name}' for at, (_, name) in best.items())}")
     for threshold, counts in won.items():
+        if not any(counts.values()):
+            continue
         state.algorithms.add(
             threshold, *(str(count[name]) for name in names for count in (counts, theirs[threshold])),
         )
