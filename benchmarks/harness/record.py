@@ -59,8 +59,10 @@ def load_average() -> str:
 
 
 def git_commit() -> str:
-    """The commit of the checkout, and whether files differ from it. Where there is no checkout, the
-    environment may name the commit that the binary was built from."""
+    """The commit of the checkout, and whether files differ from it; unless the environment names the
+    commit that the binary was built from, which came from elsewhere."""
+    if COMMIT in os.environ:
+        return os.environ[COMMIT]
 
     def git(*arguments: str) -> str:
         return subprocess.run(
@@ -71,7 +73,7 @@ def git_commit() -> str:
         commit = git("rev-parse", "--short=12", "HEAD")
         dirty = git("status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
-        return os.environ.get(COMMIT, "unknown")
+        return "unknown"
     return f"{commit} with uncommitted changes" if dirty else commit
 
 
