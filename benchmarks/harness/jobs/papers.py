@@ -211,7 +211,7 @@ def tables(gpu: str, share: float, limit: float) -> tuple[Tables, table.Table, t
     )
     best = table.Table(
         "Which algorithm is the best, paper 1, table 5",
-        ["T", *(f"{name}{of}" for name in next(iter(published.winners().values())) for of in ("", ", paper"))],
+        ["T", *(f"{of}{name}" for name in next(iter(published.winners().values())) for of in ("", "paper "))],
         notes=[
             f"On how many of {len(SEVEN)} collections ({', '.join(SEVEN)}) each algorithm is the fastest, all of them "
             + ("verified on the GPU, as in the paper." if gpu else "on the CPU; the paper's verify on a GPU."),
