@@ -118,6 +118,18 @@ def definitions(folder: Path) -> dict[str, Definition]:
     return found
 
 
+def aliases(folder: Path) -> dict[str, tuple[str, str]]:
+    """The types that a package gives names to: what each stands for, and what is said of it."""
+    found: dict[str, tuple[str, str]] = {}
+    for path in sorted(folder.glob("*.py")):
+        body = ast.parse(path.read_text(encoding="utf-8")).body
+        for one, after in zip(body, body[1:]):
+            said = after.value if isinstance(after, ast.Expr) else None
+            if isinstance(one, ast.Assign) and isinstance(said, ast.Constant) and isinstance(said.value, str):
+                found[ast.unparse(one.targets[0])] = ast.unparse(one.value), described(said.value)
+    return found
+
+
 def members(of: ast.ClassDef) -> Iterator[str]:
     """The public attributes, properties and methods of a class."""
     for one in of.body:
@@ -127,8 +139,16 @@ def members(of: ast.ClassDef) -> Iterator[str]:
             call = signature(one.name, one)
             if decorated(one, "property"):
                 call = call.replace("() ->", ":")
-            summary = (ast.get_docstring(one) or "").partition("\n")[0]
-            yield call + (f"  # {summary}" if summary else "")
+            paragraph = " ".join((ast.get_docstring(one) or "").partition("\n\n")[0].split())
+            summary = ROLE.sub(r"\1", paragraph).replace("``", "")
+            yield (f"# {summary}\n" if summary else "") + call
+
+
+def class_code(one: ast.ClassDef) -> str:
+    """A class with its bases and members."""
+    bases = ", ".join(ast.unparse(base) for base in one.bases)
+    body = (f"    {member}".replace("\n", "\n    ") for member in members(one))
+    return "\n".join([f"class {one.name}{f'({bases})' if bases else ''}", *body])
 
 
 def python(package: str) -> str:
@@ -141,19 +161,26 @@ def python(package: str) -> str:
     )
     known = definitions(folder)
     parts = [described(ast.get_docstring(module))]
-    order = {ast.FunctionDef: 0, ast.ClassDef: 1}
+    order: dict[type[Definition], int] = {ast.FunctionDef: 0, ast.ClassDef: 1}
     found = [known[name] for name in offered if name in known]
     missing = [name for name in offered if name not in known and name not in ("__version__", "spark")]
     if missing or not found:
         raise ValueError(f"{package}: nothing defines {', '.join(missing) or 'anything'}")
-    for one in sorted(found, key=lambda one: order[type(one)]):
-        if isinstance(one, ast.FunctionDef):
-            code = signature(one.name, one)
-        else:
-            bases = ", ".join(ast.unparse(base) for base in one.bases)
-            code = "\n".join([f"class {one.name}{f'({bases})' if bases else ''}",
-                              *(f"    {member}".replace("\n", "\n    ") for member in members(one))])
+    found.sort(key=lambda one: order[type(one)])
+    # Options that a signature only names.
+    for one in found:
+        named = set(re.findall(r"Unpack\[(\w+)\]", ast.unparse(one)))
+        if isinstance(one, ast.ClassDef):
+            named |= {ast.unparse(base) for base in one.bases}
+        found += [known[name] for name in sorted(named) if name in known and known[name] not in found]
+    shown = ""
+    for one in found:
+        code = signature(one.name, one) if isinstance(one, ast.FunctionDef) else class_code(one)
+        shown += code
         parts += [f"### {one.name}", f"```python\n{code}\n```", described(ast.get_docstring(one))]
+    named = {name: both for name, both in aliases(folder).items() if re.search(rf"\b{name}\b", shown)}
+    if named:
+        parts += ["### Types", "\n".join(f"* `{name}` is `{of}`. {said}" for name, (of, said) in named.items())]
     return "\n\n".join(part for part in parts if part)
 
 
