@@ -50,6 +50,8 @@ impl Rates {
     pub fn of(&self, technique: &str, beside: bool) -> f64 {
         let get = |beside| self.seen.get(&(technique.to_string(), beside)).copied();
         match (get(beside), get(!beside)) {
+            // Nothing is faster for having to share; what seemed so was seen of other joins.
+            (Some(seen), Some(alone)) if beside => seen.max(alone),
             (Some(seen), _) => seen,
             (None, other) if beside => other.unwrap_or(1.0) * self.beside,
             (None, other) => other.map_or(1.0, |other| other / self.beside),
