@@ -254,7 +254,8 @@ pub fn divide<'a>(
     };
     // The one that takes least, as far as is known here.
     let cheapest = |costs: &[(usize, f64)], offered: &[&dyn Technique], beside: bool| {
-        let here = |&(at, seconds): &(usize, f64)| seconds * rates.of(offered[at].name(), beside);
+        let here =
+            |&(at, seconds): &(usize, f64)| seconds * rates.of(offered[at].name(), beside, seconds);
         costs.iter().copied().min_by(|a, b| here(a).total_cmp(&here(b)))
     };
     // The seconds that it takes, by itself and beside the other side.
@@ -263,7 +264,7 @@ pub fn divide<'a>(
         [false, true].map(|beside| {
             let seconds = |costs: &Vec<(usize, f64)>| {
                 cheapest(costs, offered, beside).map_or(f64::INFINITY, |(at, seconds)| {
-                    seconds * rates.of(offered[at].name(), beside)
+                    seconds * rates.of(offered[at].name(), beside, seconds)
                 })
             };
             costs.iter().map(seconds).sum()
