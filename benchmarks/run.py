@@ -97,8 +97,8 @@ def common_options() -> argparse.ArgumentParser:
         "--thresholds", type=comma_list, metavar="LIST", help="only these thresholds"
     )
     group.add_argument(
-        "--record", action="store_true",
-        help="also write the table to benchmarks/recorded/YYYY-MM-DD-JOB.md",
+        "--record", nargs="?", const="", metavar="NAME",
+        help="also write the table to benchmarks/recorded/YYYY-MM-DD-NAME.md (default: the job's name)",
     )
     return parser
 
@@ -154,9 +154,9 @@ def main(arguments: list[str]) -> int:
     module, _ = JOBS[options.job]
     report = module.run(context, options)
     print(report.table.text(), end="", flush=True)
-    if options.record:
+    if options.record is not None:
         about = record.facts(arguments, version, load) | dict(report.facts)
-        written = record.write(report.table, about, options.job)
+        written = record.write(report, about, options.record or options.job)
         print(f"recorded in benchmarks/recorded/{written.name}", file=sys.stderr)
     return report.status
 

@@ -2,7 +2,8 @@
 
 Every block marked `sh` of a page is run by bash, in one folder for the page, with the given simjoin
 first on the path; a block that fails fails the page. Where a block marked `output` follows, standard
-output must be what it shows. `--write` puts what came out there instead.
+output must be what it shows. Tables of the README must be those of the records (`tables.py`). `--write` puts
+what came out there instead.
 
     python3 docs/check.py --simjoin target/release/simjoin [--write] [PAGE…]
 """
@@ -19,7 +20,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import tables
+
 ROOT = Path(__file__).resolve().parent.parent
+README = ROOT / "README.md"
 PAGES = ROOT / "docs" / "pages"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 # Longer than any block takes on a small machine.
@@ -77,11 +81,29 @@ def run(page: Path, environment: dict[str, str], write: bool) -> list[str]:
                 changes.append((block.place, done.stdout))
             else:
                 problems.append(f"{name}: shows\n{block.output}but prints\n{done.stdout}")
-    for (start, end), output in reversed(changes):
-        text = text[:start] + output + text[end:]
-    if changes:
-        page.write_text(text, encoding="utf-8")
+    replace(page, text, changes)
     return problems
+
+
+def replace(path: Path, text: str, changes: list[tuple[tuple[int, int], str]]) -> None:
+    """Writes a file with other text at some places, in order."""
+    for (start, end), new in reversed(changes):
+        text = text[:start] + new + text[end:]
+    if changes:
+        path.write_text(text, encoding="utf-8")
+
+
+def readme(write: bool) -> list[str]:
+    """Compares the README's tables with the records; returns what is wrong."""
+    text = README.read_text(encoding="utf-8")
+    if not tables.SHOWN.search(text):
+        return [f"{README.name}: there is no table of a record"]
+    changes = tables.differences(text)
+    if write:
+        replace(README, text, changes)
+        return []
+    return [f"{README.name}: a table is not the recorded one:\n{text[start:end]}but\n{new}"
+            for (start, end), new in changes]
 
 
 def main() -> int:
@@ -103,7 +125,7 @@ def main() -> int:
         "SIMJOIN_DATA": str(data),
         "LC_ALL": "C.UTF-8",
     }
-    problems: list[str] = []
+    problems = readme(options.write)
     for page in [page.resolve() for page in options.pages] or sorted(PAGES.rglob("*.md")):
         if not data.is_dir() and "SIMJOIN_DATA" in page.read_text(encoding="utf-8"):
             print(f"{page.relative_to(ROOT)}: left out, there are no data in {data}")

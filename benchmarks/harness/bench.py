@@ -40,6 +40,9 @@ class Timing:
     overlap: float | None = None
 
 
+Take = Callable[[Timing], None]
+
+
 def parse_line(dataset: str, line: str) -> Timing:
     """Reads one line of ``simjoin bench --json``."""
     try:
@@ -74,7 +77,7 @@ def arguments(
 
 
 def run(
-    binary: Path, words: Sequence[str], dataset: str, take: Callable[[Timing], None],
+    binary: Path, words: Sequence[str], dataset: str, take: Take,
     variables: Mapping[str, str] | None = None,
 ) -> str | None:
     """Hands on each line as it comes; returns what went wrong, if anything.

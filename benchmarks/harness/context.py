@@ -37,11 +37,13 @@ class Context:
 
 @dataclass(frozen=True)
 class Report:
-    """A job's table, the facts only it knows, and the exit status."""
+    """A job's table, the facts only it knows, the exit status, and tables that are also
+    recorded as CSV, each with the end of its file's name."""
 
     table: Table
     status: int = 0
     facts: tuple[tuple[str, str], ...] = ()
+    csv: tuple[tuple[str, Table], ...] = ()
 
 
 def say(line: str) -> None:

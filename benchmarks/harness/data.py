@@ -5,6 +5,7 @@ from __future__ import annotations
 import lzma
 import os
 import shutil
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +15,8 @@ from .cells import Cell
 from .paths import DEFAULT_DATA, UNPACKED
 
 ENVIRONMENT = "SIMJOIN_DATA"
+# Cases that are timed at once may ask for the same file.
+UNPACKING = threading.Lock()
 REFERENCE_TECHNIQUES = {"allpairs": "all-pairs", "ppjoin": "ppjoin", "groupjoin": "group-join"}
 
 
@@ -50,7 +53,13 @@ def stamp_text(packed: Path, unpacked: Path) -> str:
 
 
 def unpack(packed: Path, unpacked: Path) -> bool:
-    """Unpacks one .xz file unless that was done before; says whether it did."""
+    """Unpacks one .xz file unless that was done before; says whether it did. Threads take turns."""
+    with UNPACKING:
+        return unpack_alone(packed, unpacked)
+
+
+def unpack_alone(packed: Path, unpacked: Path) -> bool:
+    """The same, while no other thread does."""
     stamp = unpacked.with_name(unpacked.name + ".stamp")
     if is_current(packed, unpacked, stamp):
         return False

@@ -9,8 +9,11 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from .context import Report
 from .paths import RECORDED, REPOSITORY
 from .table import Table
+
+COMMIT = "SIMJOIN_COMMIT"
 
 
 def cpu_model(cpuinfo: str) -> str:
@@ -56,7 +59,10 @@ def load_average() -> str:
 
 
 def git_commit() -> str:
-    """The commit of the checkout, and whether files differ from it."""
+    """The commit of the checkout, and whether files differ from it; unless the environment names the
+    commit that the binary was built from, which came from elsewhere."""
+    if COMMIT in os.environ:
+        return os.environ[COMMIT]
 
     def git(*arguments: str) -> str:
         return subprocess.run(
@@ -101,9 +107,13 @@ def markdown(table: Table, about: dict[str, str]) -> str:
     return "\n".join(lines) + "\n" + rest
 
 
-def write(table: Table, about: dict[str, str], job: str) -> Path:
-    """Writes the record of a job, replacing one of the same day."""
+def write(report: Report, about: dict[str, str], name: str) -> Path:
+    """Writes the record of a job, replacing one of the same day and name."""
     RECORDED.mkdir(parents=True, exist_ok=True)
-    path = RECORDED / f"{about['Date']}-{job}.md"
-    path.write_text(markdown(table, about), encoding="utf-8")
+    stem = f"{about['Date']}-{name}"
+    path = RECORDED / f"{stem}.md"
+    path.write_text(markdown(report.table, about), encoding="utf-8")
+    for end, table in report.csv:
+        if table.rows:
+            (RECORDED / f"{stem}{end}.csv").write_text(table.csv(), encoding="utf-8")
     return path

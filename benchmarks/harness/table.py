@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -52,6 +54,12 @@ class Table:
         parts += [markdown_row(row) for row in self.rows]
         parts += ([""] if self.summary else []) + [f"* {line}" for line in self.summary]
         return "\n".join(parts) + "\n"
+
+    def csv(self) -> str:
+        """The rows as CSV."""
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
+        return text.getvalue()
 
 
 def markdown_row(cells: Sequence[str]) -> str:

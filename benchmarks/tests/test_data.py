@@ -4,6 +4,7 @@ import lzma
 import os
 import tempfile
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -59,6 +60,15 @@ class Unpacking(unittest.TestCase):
             self.assertTrue(data.unpack(packed, target))
             os.utime(packed, (1, 1))
             self.assertTrue(data.unpack(packed, target))
+
+    def test_threads_may_ask_for_the_same_file(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            packed, target = Path(name, "a.txt.xz"), Path(name, "out", "a.txt")
+            packed.write_bytes(lzma.compress(b"1 2\n" * 1_000_000))
+            with ThreadPoolExecutor(8) as pool:
+                done = list(pool.map(lambda _: data.unpack(packed, target), range(8)))
+            self.assertEqual(sum(done), 1)
+            self.assertEqual(target.stat().st_size, 4_000_000)
 
     def test_the_folder(self) -> None:
         with tempfile.TemporaryDirectory() as name:

@@ -49,7 +49,7 @@ class Options(unittest.TestCase):
     def test_the_command_line(self) -> None:
         parser = run.make_parser()
         options = parser.parse_args(run.with_job(["sparse"]))
-        self.assertEqual((options.sets, options.limit, options.record), (5_000_000, 600.0, False))
+        self.assertEqual((options.sets, options.limit, options.record), (5_000_000, 600.0, None))
         self.assertEqual(parser.parse_args(["sparse", "--sets", "50K"]).sets, 50_000)
 
     def test_arguments_of_simjoin(self) -> None:

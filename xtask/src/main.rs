@@ -281,7 +281,8 @@ fn book() -> Check {
     virtual_environment(&folder)?;
     let install = ["-m", "pip", "install", "--quiet", "--requirement", "docs/requirements.txt"];
     call(&python, &install, &[])?;
-    call(&python, &["-m", "mkdocs", "build", "--quiet", "--config-file", "docs/mkdocs.yml"], &[])?;
+    // The book shows the program's own help.
     call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
+    call(&python, &["-m", "mkdocs", "build", "--quiet", "--config-file", "docs/mkdocs.yml"], &[])?;
     call(&python, &["docs/check.py"], &[])
 }

@@ -160,6 +160,8 @@ def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
             "and corrects it while it runs; auto: --engine auto, the default.",
             "slower: the slower side alone over the faster one. best: the best of CPU, GPU, queue and "
             "split.",
+            "simjoin remembers how far off its estimates were, so hybrid and auto know what the runs before "
+            "them took, those of the same cell included; a first join on a machine knows nothing of the kind.",
         ],
     )
 

@@ -128,10 +128,11 @@ pub enum Command {
         subcommand,
         arg_required_else_help = true,
         disable_help_subcommand = true,
-        long_about = "Makes artificial collections: lines of tokens, or of text.\n\n\
+        long_about = "Makes artificial collections: lines of tokens or of text, or vectors.\n\n\
             A seed stands for the same bytes on every machine. Memory follows the number of \
             different tokens, never the number of records. Numbers may end with K, M or G: 5M is \
-            5000000.",
+            5000000. A single set (--sets 1) is also written as .u32 (raw 32-bit integers) or .npy \
+            (NumPy).",
         after_help = "Examples:\n  \
             simjoin generate uniform --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n  \
             simjoin generate zipf --sets 10M --universe 50K --size 25 --exponent 0.8 -o z.txt.zst\n  \
@@ -257,7 +258,7 @@ pub struct VectorsFlags {
     #[arg(long, value_name = "SIZE", help_heading = "How")]
     pub memory: Option<String>,
 
-    /// Memory that the join may take on each GPU [default: all that is free]
+    /// Memory of each GPU, such as 2G [default: what is free]
     #[arg(long, value_name = "SIZE", help_heading = "How")]
     pub device_memory: Option<String>,
 }
@@ -286,10 +287,6 @@ pub struct JoinFlags {
     #[arg(value_name = "RIGHT", value_hint = ValueHint::FilePath)]
     pub right: Option<String>,
 
-    /// Also join RIGHT with itself: new records with old ones and with each other
-    #[arg(long, help_heading = "Input")]
-    pub with_itself: bool,
-
     #[command(flatten)]
     pub predicate: PredicateFlags,
 
@@ -317,9 +314,17 @@ pub struct JoinFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub report: Option<String>,
 
+    /// Write what happened when, for chrome://tracing or Perfetto (JSON)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub trace: Option<String>,
+
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+
+    /// Also join RIGHT with itself: new records with old ones and with each other
+    #[arg(long, help_heading = "Input")]
+    pub with_itself: bool,
 
     #[command(flatten)]
     pub input: InputFlags,
@@ -342,10 +347,6 @@ pub struct JoinFlags {
     /// take tiles as they can [default: by estimate, corrected while running]
     #[arg(long, value_name = "SHARE", help_heading = "How")]
     pub split: Option<String>,
-
-    /// Write what happened when, for chrome://tracing or Perfetto (JSON)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub trace: Option<String>,
 
     /// How to join; the answer is the same
     #[arg(
@@ -684,13 +685,18 @@ pub enum GenerateCommand {
             say; tokens follow Zipf's law, and sizes are skewed where the papers show them to be. There \
             are hardly any near-duplicates among them.",
         after_help = "Examples:\n  \
+            simjoin generate like --list\n  \
             simjoin generate like kosarak -o kosarak.txt.zst\n  \
             simjoin generate like dblp-1m --sets 50K -o dblp-50k.txt"
     )]
     Like {
         /// The collection
-        #[arg(value_name = "NAME", value_parser = profiles())]
-        name: String,
+        #[arg(value_name = "NAME", value_parser = profiles(), required_unless_present = "list")]
+        name: Option<String>,
+
+        /// List the collections: sets, tokens a set, different tokens (TSV)
+        #[arg(long, help_heading = "What", conflicts_with_all = ["name", "sets"])]
+        list: bool,
 
         /// How many sets [default: as many as it has]
         #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true)]
@@ -866,8 +872,7 @@ pub struct Seed {
 
 #[derive(Debug, Args)]
 pub struct GenerateOutput {
-    /// Write to FILE, compressed if it ends with .gz or .zst; a single set of numbers also as .u32 (raw
-    /// 32-bit integers) or .npy (NumPy) [default: standard output]
+    /// Write to FILE, compressed if it ends with .gz or .zst [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<String>,
 

@@ -7,7 +7,8 @@ use crate::progress::{BYTES, PARTS, watch};
 use crate::run::Interrupt;
 use simjoin::{Error, Result};
 use simjoin_generate::{
-    Dirty, FrequencyOrder, PointFormat, Points, Profile, Shape, SizeLaw, Synthetic, Tokens, inflate,
+    Dirty, FrequencyOrder, PROFILES, PointFormat, Points, Profile, Shape, SizeLaw, Synthetic,
+    Tokens, inflate,
 };
 use simjoin_io::{Format, LinesWriter, NumberFormat, npy_header};
 use std::ops::RangeInclusive;
@@ -16,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// What to make.
 #[derive(Debug)]
 enum Plan {
+    List,
     Synthetic(Synthetic),
     Inflate { file: String, times: u64 },
     Dirty { file: String, dirty: Dirty },
@@ -44,7 +46,8 @@ impl Settings {
                 })?;
                 synthetic(flags, Tokens::Zipf(exponent))?
             }
-            GenerateCommand::Like { name, sets, seed, output } => {
+            GenerateCommand::Like { name: None, output, .. } => (Plan::List, output),
+            GenerateCommand::Like { name: Some(name), sets, seed, output, .. } => {
                 let profile = Profile::named(&name)
                     .ok_or_else(|| Error::Config(format!("there is no collection {name:?}")))?;
                 let sets = sets.map_or(Ok(profile.sets), |text| at_least_one("--sets", &text))?;
@@ -194,6 +197,15 @@ pub fn run(settings: &Settings) -> Result<()> {
         watch(settings.quiet, label, template, || (counter.load(Ordering::Relaxed), total), work)
     };
     match &settings.plan {
+        Plan::List => {
+            let mut output = Output::new(settings, &interrupt);
+            output.write(b"name\tsets\tsize\tuniverse\tabout\n")?;
+            for Profile { name, about, sets, size, universe, .. } in PROFILES {
+                let line = format!("{name}\t{sets}\t{size}\t{universe}\t{about}\n");
+                output.write(line.as_bytes())?;
+            }
+            output.finish()
+        }
         Plan::Synthetic(synthetic) => {
             let mut output = Output::new(settings, &interrupt);
             show("making   ", PARTS, &done, synthetic.sets, &mut || {

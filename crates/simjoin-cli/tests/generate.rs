@@ -41,6 +41,16 @@ fn a_collection_of_the_literature_is_made_in_any_number() {
 }
 
 #[test]
+fn the_collections_of_the_literature_are_listed() {
+    let folder = Folder::new();
+    let out = folder.run("generate like --list").ok();
+    let mut lines = out.lines();
+    assert_eq!(lines.next(), Some("name\tsets\tsize\tuniverse\tabout"));
+    assert_eq!(lines.next(), Some("aol\t10000000\t3\t3900000\tqueries of a search engine"));
+    assert!(lines.all(|line| line.split('\t').count() == 5));
+}
+
+#[test]
 fn zipf_is_steeper_than_uniform() {
     let folder = Folder::new();
     let share = |law: &str| {
@@ -166,6 +176,8 @@ fn wrong_usage_is_one_line_and_status_2() {
         ("dirty a.parquet --copies 1", "parquet"),
         ("flowers", "flowers"),
         ("like flowers", "kosarak"),
+        ("like", "NAME"),
+        ("like bms --list", "--list"),
         ("like bms --sets 0", "--sets"),
     ] {
         let run = folder.run(&format!("generate {arguments} -o out.txt"));

@@ -26,7 +26,7 @@ pub struct Profile {
 }
 
 /// All of them.
-pub const PROFILES: [Profile; 20] = {
+pub const PROFILES: [Profile; 32] = {
     use SizeLaw::{Geometric, Poisson};
     const fn profile(
         name: &'static str,
@@ -43,6 +43,8 @@ pub const PROFILES: [Profile; 20] = {
         profile("dblp-200k", (200_000, 88, 8_817), Poisson, "2-grams of publications"),
         profile("dblp-300k", (300_000, 88, 10_000), Poisson, "2-grams of publications"),
         profile("dblp-1m", (1_000_000, 88, 15_000), Poisson, "2-grams of publications"),
+        // No table has its universe: that of its parts grows with the cube root of their sets.
+        profile("dblp", (6_100_000, 88, 27_000), Poisson, "2-grams of publications"),
         profile("enron", (250_000, 135, 1_100_000), Geometric, "words of e-mails"),
         profile("kosarak", (1_000_000, 8, 41_000), Geometric, "clicks on a news site"),
         profile("lvj", (3_100_000, 37, 7_500_000), Geometric, "interests of users"),
@@ -51,12 +53,23 @@ pub const PROFILES: [Profile; 20] = {
         profile("bms-25", (13_000_000, 7, 1_681), Geometric, "bms, 25 times as many"),
         profile("enron-25", (6_100_000, 135, 1_100_000), Geometric, "enron, 25 times as many"),
         profile("lvj-5", (15_000_000, 37, 7_500_000), Geometric, "lvj, five times as many"),
-        profile("bms-top", (100_000, 17, 1_657), Poisson, "the largest sets of bms"),
-        profile("enron-top", (100_000, 258, 1_100_000), Poisson, "the largest sets of enron"),
-        profile("orkut-top", (100_000, 905, 8_700_000), Poisson, "the largest sets of orkut"),
-        profile("twitter-top", (100_000, 140, 37_000), Poisson, "the largest sets of twitter"),
-        profile("words-top", (100_000, 2_021, 11_000), Poisson, "the largest bags of words"),
-        profile("dblp-q3", (16_000_000, 73, 32_513), Poisson, "3-grams of publications"),
+        profile("bms-10k", (10_000, 35, 1_657), Poisson, "the largest sets of bms"),
+        profile("bms-50k", (50_000, 22, 1_657), Poisson, "the largest sets of bms"),
+        profile("bms-100k", (100_000, 17, 1_657), Poisson, "the largest sets of bms"),
+        profile("enron-10k", (10_000, 794, 1_100_000), Poisson, "the largest sets of enron"),
+        profile("enron-50k", (50_000, 374, 1_100_000), Poisson, "the largest sets of enron"),
+        profile("enron-100k", (100_000, 258, 1_100_000), Poisson, "the largest sets of enron"),
+        profile("orkut-10k", (10_000, 1_001, 8_700_000), Poisson, "the largest sets of orkut"),
+        profile("orkut-50k", (50_000, 984, 8_700_000), Poisson, "the largest sets of orkut"),
+        profile("orkut-100k", (100_000, 905, 8_700_000), Poisson, "the largest sets of orkut"),
+        profile("twitter-10k", (10_000, 150, 37_000), Poisson, "the largest sets of twitter"),
+        profile("twitter-50k", (50_000, 142, 37_000), Poisson, "the largest sets of twitter"),
+        profile("twitter-100k", (100_000, 140, 37_000), Poisson, "the largest sets of twitter"),
+        profile("words-10k", (10_000, 3_494, 11_000), Poisson, "the largest bags of words"),
+        profile("words-50k", (50_000, 2_396, 11_000), Poisson, "the largest bags of words"),
+        profile("words-100k", (100_000, 2_021, 11_000), Poisson, "the largest bags of words"),
+        profile("dblp-q3", (16_000_000, 73, 32_513), Poisson, "3-grams of titles of publications"),
+        profile("imdb-q3", (16_000_000, 20, 37_623), Poisson, "3-grams of titles of films"),
     ]
 };
 

@@ -207,7 +207,12 @@ fn merge(last: &mut Choice, next: Choice) {
     }
 }
 
-fn fits(join: &Join<'_>, tile: &Tile, technique: &dyn Technique, means: &Means<'_>) -> bool {
+pub(crate) fn fits(
+    join: &Join<'_>,
+    tile: &Tile,
+    technique: &dyn Technique,
+    means: &Means<'_>,
+) -> bool {
     excess(join, tile, technique, means).is_none()
 }
 

@@ -10,11 +10,15 @@
 //! They depend on the sets alone, so the same join is planned the same way every time. Each pair is kept
 //! with what became of it, so that one look at a tile tells about every part of it as well, and what is
 //! said of two parts differs by what is in them, not by chance.
+//!
+//! Sets far apart are seldom at hand, so most of the time is spent waiting for memory. What to look at is
+//! drawn first; then all threads look, where there is much.
 
 use crate::{Join, Survey, WIDTHS};
-use simjoin_core::{Bounds, SetId, TokenId};
+use foldhash::HashMap;
+use rayon::prelude::*;
+use simjoin_core::{Bounds, SetCollection, SetId, TokenId};
 use simjoin_kernels::bitmap::toggle;
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// How many samples of each kind a survey takes.
@@ -98,21 +102,23 @@ impl Samples {
         let pick = Pick::new(of.reaches.iter().map(|reach| reach.pairs));
         let mut random = Random::default();
         self.each[0] = of.pairs as f64 / count as f64;
+        let mut drawn = Vec::with_capacity(count);
         for _ in 0..count {
             let reach = &of.reaches[pick.one(&mut random)];
             let r = reach.probes.start + random.below(reach.probes.len() as u64) as SetId;
             let met = reach.of(order, r);
-            if met.is_empty() {
-                continue;
+            if !met.is_empty() {
+                drawn.push((r, met.start + random.below(met.len() as u64) as SetId));
             }
-            let s = met.start + random.below(met.len() as u64) as SetId;
+        }
+        self.pairs = look(&drawn, |&(r, s)| {
             let (probe, build) = (probe.set(r), build.set(s));
             let budget = bounds.budget(probe.len() as u32, build.len() as u32);
             let close = close(probe, build, top, budget);
             let similar =
                 close[WIDTHS.len() - 1] && first_if_similar(&bounds, probe, build).is_some();
-            self.pairs.push(Pair { probe: r, build: s, close, similar });
-        }
+            Pair { probe: r, build: s, close, similar }
+        });
     }
 
     fn take_list_pairs(&mut self, of: &Survey<'_>, effort: Effort) {
@@ -122,53 +128,40 @@ impl Samples {
         let mut random = Random::default();
         // The sampled build sets: how many have each token in their prefix, and some that do.
         let mut lists = Lists::new((build.universe() - lonely) as usize);
-        let mut builds = 0u64;
-        for set in every(&of.tile.builds, effort.sets, &mut random) {
-            let prefix = of.prefixes[build.class_of(set) as usize] as usize;
-            for (position, &token) in (0..).zip(&build.set(set)[..prefix]) {
-                if token >= lonely {
-                    lists.add(token - lonely, (set, position), &mut random);
-                }
-            }
-            builds += 1;
+        let builds: Vec<SetId> = every(&of.tile.builds, effort.sets, &mut random).collect();
+        for (set, position, token) in entries(build, &builds, |class| of.prefixes[class as usize]) {
+            lists.add(token - lonely, (set, position), &mut random);
         }
         // The prefix tokens of sampled probes, each with all the sampled sets that it meets.
-        let mut entries: Vec<(SetId, u32)> = Vec::new();
-        let mut met = Vec::new();
-        let (mut probes, mut prefix_tokens, mut live) = (0u64, 0u64, 0u64);
-        for set in every(&of.tile.probes, effort.sets, &mut random) {
-            let reach = &of.reaches[probe.class_of(set) as usize];
-            prefix_tokens += u64::from(reach.prefix);
-            for (position, &token) in (0..).zip(&probe.set(set)[..reach.prefix as usize]) {
-                if token >= lonely {
-                    live += 1;
-                    let count = lists.get(token - lonely).count;
-                    if count > 0 {
-                        entries.push((set, position));
-                        met.push(u64::from(count));
-                    }
-                }
-            }
-            probes += 1;
-        }
-        self.live = live as f64 / prefix_tokens.max(1) as f64;
+        let probes: Vec<SetId> = every(&of.tile.probes, effort.sets, &mut random).collect();
+        let prefix = |class: u32| of.reaches[class as usize].prefix;
+        let mut meeting = entries(probe, &probes, prefix);
+        let prefix_tokens: u64 =
+            probes.iter().map(|&set| u64::from(prefix(probe.class_of(set)))).sum();
+        self.live = meeting.len() as f64 / prefix_tokens.max(1) as f64;
+        meeting.retain(|&(_, _, token)| lists.get(token - lonely).count > 0);
+        let met = meeting.iter().map(|&(_, _, token)| u64::from(lists.get(token - lonely).count));
+        let met: Vec<u64> = met.collect();
         let total: u64 = met.iter().sum();
         if total == 0 {
             return;
         }
-        let scale = |range: &Range<SetId>, taken: u64| range.len() as f64 / taken.max(1) as f64;
-        let all = total as f64 * scale(&of.tile.builds, builds) * scale(&of.tile.probes, probes);
+        let scale =
+            |range: &Range<SetId>, taken: &[SetId]| range.len() as f64 / taken.len().max(1) as f64;
+        let all = total as f64 * scale(&of.tile.builds, &builds) * scale(&of.tile.probes, &probes);
         self.each[1] = all / effort.pairs as f64;
         let pick = Pick::new(met.into_iter());
+        let mut drawn = Vec::with_capacity(effort.pairs);
         for _ in 0..effort.pairs {
-            let (r, i) = entries[pick.one(&mut random)];
-            let token = probe.set(r)[i as usize];
+            let (r, i, token) = meeting[pick.one(&mut random)];
             let (s, j) = lists.one(token - lonely, &mut random);
             let reach = &of.reaches[probe.class_of(r) as usize];
-            // Out of reach; and a set does not meet itself.
-            if !reach.of(order, r).contains(&s) {
-                continue;
+            // Otherwise out of reach; and a set does not meet itself.
+            if reach.of(order, r).contains(&s) {
+                drawn.push((r, i, s, j));
             }
+        }
+        self.list_pairs = look(&drawn, |&(r, i, s, j)| {
             let (probe, build) = (probe.set(r), build.set(s));
             let positions = [i, j];
             let (i, j) = (i as usize, j as usize);
@@ -176,6 +169,7 @@ impl Samples {
             let required = bounds.required_overlap(sizes[0], sizes[1]) as usize;
             let placed = probe.len() - i >= required && build.len() - j >= required;
             let budget = bounds.budget(sizes[0], sizes[1]) - (i + j) as i64;
+            let token = probe[i];
             let first = i == 0 || j == 0 || probe[i - 1] != build[j - 1];
             let close = close(&probe[i..], &build[j..], top, budget);
             let open = close[0] && first && top - token >= 64;
@@ -183,16 +177,8 @@ impl Samples {
                 && first
                 && first_if_similar(&bounds, probe, build) == Some((i, j));
             let close = [close[0], close[1], close[2]];
-            self.list_pairs.push(ListPair {
-                probe: r,
-                build: s,
-                positions,
-                close,
-                placed,
-                open,
-                similar,
-            });
-        }
+            ListPair { probe: r, build: s, positions, close, placed, open, similar }
+        });
     }
 
     /// Says what they show of a tile: that of which they are, or one in it.
@@ -243,6 +229,36 @@ impl Samples {
         of.list_open = part(open);
         of.list_before = before as f64 / f64::from(met.max(1));
     }
+}
+
+/// How many of what was drawn a thread looks at, at least.
+const LOOK: usize = 64;
+
+/// Looks at each of what was drawn.
+fn look<T: Sync, U: Send>(drawn: &[T], at: impl Fn(&T) -> U + Sync + Send) -> Vec<U> {
+    if drawn.len() < 4 * LOOK {
+        return drawn.iter().map(at).collect();
+    }
+    drawn.par_iter().with_min_len(LOOK).map(at).collect()
+}
+
+/// The prefix tokens of some sets that stand in more than one row: set, position and token. How long a
+/// prefix is follows the set's class.
+fn entries(
+    sets: &SetCollection,
+    drawn: &[SetId],
+    prefix: impl Fn(u32) -> u32 + Sync,
+) -> Vec<(SetId, u32, TokenId)> {
+    let lonely = sets.lonely_tokens();
+    let of_set = |&set: &SetId| {
+        let prefix = prefix(sets.class_of(set)) as usize;
+        let tokens = (0..).zip(&sets.set(set)[..prefix]);
+        tokens.filter(move |&(_, &token)| token >= lonely).map(move |(at, &token)| (set, at, token))
+    };
+    if drawn.len() < 4 * LOOK {
+        return drawn.iter().flat_map(of_set).collect();
+    }
+    drawn.par_iter().with_min_len(LOOK).flat_map_iter(of_set).collect()
 }
 
 fn add<const N: usize>(counts: &mut [u32; N], found: [bool; N]) {
@@ -329,7 +345,7 @@ impl Lists {
 
     fn new(tokens: usize) -> Self {
         let by_token = if tokens > Self::LARGE {
-            ByToken::Some(HashMap::new())
+            ByToken::Some(HashMap::default())
         } else {
             ByToken::All(vec![List::default(); tokens])
         };

@@ -11,9 +11,10 @@
 //! part, which moves the point, and so on, more often where more is at stake. All of it follows from one
 //! look at samples of the whole line. Either side may get everything.
 
-use crate::choose::{guess, single};
+use crate::choose::{fits, guess, single};
 use crate::{
-    Effort, Join, Means, Order, Part, Rates, Reach, Samples, Survey, Technique, Tile, reaches,
+    Effort, Join, Means, Order, Part, Rates, Reach, Samples, Survey, Technique, Tile, Units,
+    reaches,
 };
 use simjoin_core::SetId;
 use std::ops::Range;
@@ -28,6 +29,8 @@ pub struct Line<'a> {
     parts: Vec<(Join<'a>, Part, Vec<OfClass>)>,
     /// Pairs before each part, and in all.
     before: Vec<f64>,
+    /// What is known of all of it without a look at its sets.
+    surveys: Vec<(Part, Survey<'a>)>,
 }
 
 impl<'a> Line<'a> {
@@ -43,7 +46,14 @@ impl<'a> Line<'a> {
                 before.push(before[before.len() - 1] + pairs as f64);
             }
         }
-        Line { parts: with_pairs, before }
+        let mut line = Line { parts: with_pairs, before, surveys: Vec::new() };
+        line.surveys = line.surveys(0.0, 1.0).collect();
+        line
+    }
+
+    /// What all of it takes one core at least, as far as exact counts tell.
+    pub fn least_seconds(&self, units: &Units) -> f64 {
+        self.surveys.iter().map(|(_, survey)| survey.least_seconds(units)).sum()
     }
 
     /// What lies between two points: a tile of each part that has some of it, no larger than need be.
@@ -136,25 +146,34 @@ struct Profile<'l, 'a> {
 impl<'l, 'a> Profile<'l, 'a> {
     /// Takes about so many seconds.
     fn new(line: &'l Line<'a>, seconds: f64) -> Self {
-        let sampled = |(part, survey): (Part, Survey<'a>)| {
+        let sampled = |(part, survey): &(Part, Survey<'a>)| {
             // Of sets with long prefixes a few have as many tokens.
             let prefix = (survey.probe_entries as f64 / survey.sets.max(1) as f64).max(1.0);
             let long = (prefix / SHORT_PREFIX).max(1.0);
             let each = SAMPLE + prefix / long * SAMPLE_TOKEN + survey.mean_size * SAMPLE_BIT;
             let pairs = ((seconds / each) as usize).clamp(FEW, MANY);
             let sets = (8.0 * pairs as f64 / long) as usize + 1;
-            (part, Samples::new(&survey, Effort { sets, pairs }))
+            (*part, Samples::new(survey, Effort { sets, pairs }))
         };
-        Profile { line, samples: line.surveys(0.0, 1.0).map(sampled).collect() }
+        Profile { line, samples: line.surveys.iter().map(sampled).collect() }
+    }
+
+    /// The whole line.
+    fn all(&self) -> Vec<Survey<'a>> {
+        self.seen(self.line.surveys.iter().cloned())
     }
 
     /// What lies between two points.
     fn between(&self, from: f64, to: f64) -> Vec<Survey<'a>> {
-        let surveys = self.line.surveys(from, to).filter_map(|(part, survey)| {
+        self.seen(self.line.surveys(from, to))
+    }
+
+    fn seen(&self, surveys: impl Iterator<Item = (Part, Survey<'a>)>) -> Vec<Survey<'a>> {
+        let seen = surveys.filter_map(|(part, survey)| {
             let (_, samples) = self.samples.iter().find(|one| one.0 == part)?;
             Some(survey.seen_in(samples))
         });
-        surveys.filter(|survey| survey.pairs > 0).collect()
+        seen.filter(|survey| survey.pairs > 0).collect()
     }
 }
 
@@ -179,9 +198,9 @@ pub struct Division {
     pub cpu_alone: f64,
     /// Seconds of the device for everything.
     pub device_alone: f64,
-    /// Where one side does everything, and by a single technique: its place among those offered, and the
-    /// seconds estimated for it.
-    pub technique: Option<(usize, f64)>,
+    /// The techniques of the CPU and of the device, where one does all of a side's part at once: its place
+    /// among those offered, and the seconds estimated for it.
+    pub techniques: [Option<(usize, f64)>; 2],
 }
 
 impl Division {
@@ -218,40 +237,47 @@ const SAMPLE: f64 = 1e-6;
 const SAMPLE_TOKEN: f64 = 0.2e-6;
 const SAMPLE_BIT: f64 = 0.02e-6;
 
-/// Divides a join between the CPU and a device. `rates` say how far off estimates have been; `keep_back` is
-/// the part of each side's work that whoever comes first is to do.
+/// Divides a join between the CPU and a device. `rates` say how far off estimates have been; `keep_back`
+/// says, by the seconds of the join, which part of each side's work whoever comes first is to do.
 pub fn divide<'a>(
     line: &Line<'a>,
     cpu: &[&dyn Technique],
     device: &[&dyn Technique],
     means: &Means<'_>,
     rates: &Rates,
-    keep_back: f64,
+    keep_back: impl Fn(f64) -> f64,
 ) -> Division {
-    // The technique that takes least, as far as is known here, and what its own estimate is.
-    let cheapest = |survey: &Survey<'_>, offered: &[&dyn Technique], beside: bool| {
-        let costs = offered.iter().enumerate().filter_map(|(at, one)| {
-            let seconds = one.cost(survey, means.units)?.seconds(means.threads);
-            Some((at, seconds, seconds * rates.of(one.name(), beside)))
-        });
-        let least = costs.min_by(|a, b| a.2.total_cmp(&b.2));
-        least.map(|(at, seconds, _)| (at, seconds))
+    // What each technique says that it takes: its place among those offered, and seconds.
+    let costs = |survey: &Survey<'_>, offered: &[&dyn Technique]| -> Vec<(usize, f64)> {
+        let cost = |at: usize| Some(offered[at].cost(survey, means.units)?.seconds(means.threads));
+        (0..offered.len()).filter_map(|at| Some((at, cost(at)?))).collect()
     };
-    let of = |surveys: &[Survey<'_>], offered: &[&dyn Technique], beside: bool| -> f64 {
-        let of_survey = |survey: &Survey<'_>| {
-            cheapest(survey, offered, beside).map_or(f64::INFINITY, |(at, seconds)| {
-                seconds * rates.of(offered[at].name(), beside)
-            })
-        };
-        surveys.iter().map(of_survey).sum()
+    // The one that takes least, as far as is known here.
+    let cheapest = |costs: &[(usize, f64)], offered: &[&dyn Technique], beside: bool| {
+        let here =
+            |&(at, seconds): &(usize, f64)| seconds * rates.of(offered[at].name(), beside, seconds);
+        costs.iter().copied().min_by(|a, b| here(a).total_cmp(&here(b)))
     };
+    // The seconds that it takes, by itself and beside the other side.
+    let both = |surveys: &[Survey<'_>], offered: &[&dyn Technique]| -> [f64; 2] {
+        let costs: Vec<_> = surveys.iter().map(|survey| costs(survey, offered)).collect();
+        [false, true].map(|beside| {
+            let seconds = |costs: &Vec<(usize, f64)>| {
+                cheapest(costs, offered, beside).map_or(f64::INFINITY, |(at, seconds)| {
+                    seconds * rates.of(offered[at].name(), beside, seconds)
+                })
+            };
+            costs.iter().map(seconds).sum()
+        })
+    };
+    let beside = |surveys: &[Survey<'_>], offered: &[&dyn Technique]| both(surveys, offered)[1];
     // What may be assumed says how closely to look.
-    let assumed: Vec<_> = line.surveys(0.0, 1.0).map(|(_, survey)| guess(&survey)).collect();
-    let shortest = of(&assumed, cpu, false).min(of(&assumed, device, false));
+    let assumed: Vec<_> = line.surveys.iter().map(|(_, survey)| guess(survey)).collect();
+    let shortest = both(&assumed, cpu)[0].min(both(&assumed, device)[0]);
     let profile = Profile::new(line, if shortest.is_finite() { shortest * PLANNING } else { 0.0 });
-    let all = profile.between(0.0, 1.0);
-    let [cpu_alone, cpu_beside] = [false, true].map(|beside| of(&all, cpu, beside));
-    let [device_alone, device_beside] = [false, true].map(|beside| of(&all, device, beside));
+    let all = profile.all();
+    let [cpu_alone, cpu_beside] = both(&all, cpu);
+    let [device_alone, device_beside] = both(&all, device);
     let everything = |share: f64| Division {
         share,
         cpu: if share == 0.0 { cpu_alone } else { 0.0 },
@@ -262,10 +288,10 @@ pub fn divide<'a>(
         inside: [0.0; 2],
         cpu_alone,
         device_alone,
-        technique: match &all[..] {
-            [survey] if share == 0.0 => single(survey, cpu, means),
-            [survey] => cheapest(survey, device, false),
-            _ => None,
+        techniques: match &all[..] {
+            [survey] if share == 0.0 => [single(survey, cpu, means), None],
+            [survey] => [None, cheapest(&costs(survey, device), device, false)],
+            _ => [None; 2],
         },
     };
     let mut best = if cpu_alone <= device_alone { everything(0.0) } else { everything(1.0) };
@@ -277,7 +303,7 @@ pub fn divide<'a>(
     if together > rates.worthwhile() * best.seconds() || best.seconds() < SHORT {
         return best;
     }
-    let start = of(&profile.between(1.0 - LEAST, 1.0), device, true).min(device_beside);
+    let start = beside(&profile.between(1.0 - LEAST, 1.0), device).min(device_beside);
     // What a start takes does not become less by taking less.
     let together = cpu_beside * device_beside / (cpu_beside + device_beside - start) + TOGETHER;
     if together > rates.worthwhile() * best.seconds() {
@@ -292,8 +318,8 @@ pub fn divide<'a>(
         if !(LEAST..=1.0 - LEAST).contains(&share) {
             break;
         }
-        let front = of(&profile.between(0.0, 1.0 - share), cpu, true);
-        let back = of(&profile.between(1.0 - share, 1.0), device, true);
+        let front = beside(&profile.between(0.0, 1.0 - share), cpu);
+        let back = beside(&profile.between(1.0 - share, 1.0), device);
         let together = front.max(back) + TOGETHER;
         if together < best.seconds().min(rates.worthwhile() * cpu_alone.min(device_alone)) {
             let (cpu, device) = (front + TOGETHER, back + TOGETHER);
@@ -306,14 +332,33 @@ pub fn divide<'a>(
         share = f64::midpoint(enough, too_much);
     }
     if best.share > 0.0 && best.share < 1.0 {
+        let keep_back = keep_back(best.seconds());
+        if keep_back == 0.0 {
+            let at = 1.0 - best.share;
+            let sides = [(0.0, at, cpu), (at, 1.0, device)];
+            best.kept = [at; 2];
+            best.techniques =
+                sides.map(|(from, to, offered)| match &profile.between(from, to)[..] {
+                    [survey] => {
+                        let mut costs = costs(survey, offered);
+                        costs.retain(|&(at, _)| {
+                            fits(&survey.join, &survey.tile, offered[at], means)
+                        });
+                        cheapest(&costs, offered, true)
+                    }
+                    _ => None,
+                });
+            return best;
+        }
         // A side with a small part is slow: what it has begun would keep the other one waiting.
         let later = |part: f64| if part < SMALL { (2.0 * keep_back).min(1.0) } else { keep_back };
         let now = |part: f64| part * (1.0 - later(part));
         let [from, to] = [now(1.0 - best.share), 1.0 - now(best.share)];
-        let side = |from, to, offered| of(&profile.between(from, to), offered, true);
+        let side = |from, to, offered| beside(&profile.between(from, to), offered);
         best.kept = [from, to];
         best.outside = [side(0.0, from, cpu), side(to, 1.0, device)];
         best.inside = [side(from, to, cpu), (side(from, to, device) - start).max(0.0)];
+        best.techniques = [None; 2];
     }
     best
 }
@@ -380,7 +425,7 @@ mod tests {
                         let at = 1.0 - share;
                         seconds(0.0, at, &cpu).max(seconds(at, 1.0, &device))
                     };
-                    let found = divide(&line, &[&cpu], &[&device], &means, &rates, 0.0);
+                    let found = divide(&line, &[&cpu], &[&device], &means, &rates, |_| 0.0);
                     let chosen = longer(found.share);
                     let points = (0..=1000).map(|point| longer(f64::from(point) / 1000.0));
                     let best = points.fold(f64::INFINITY, f64::min);

@@ -15,8 +15,7 @@ use crate::{rates, units};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Error, Result, SetCollection, SetId};
 use simjoin_plan::{
-    Choice, Division, Join, Line, Means, Part, Rates, Survey, Technique, Tile, Units, choose_for,
-    divide,
+    Choice, Division, Join, Line, Means, Part, Rates, Technique, Tile, Units, choose_for, divide,
 };
 use std::ops::Range;
 
@@ -34,6 +33,9 @@ const SOON: f64 = 0.05e-3;
 /// Joins that are divided and estimated to take longer than this many seconds keep some of the work for
 /// the side that is done first.
 const LONG: f64 = 0.03;
+
+/// Collections of more tokens than this are looked at by all threads.
+const MUCH: usize = 1 << 16;
 
 /// The part of such a join that is kept back.
 const KEPT_BACK: f64 = 0.25;
@@ -188,6 +190,12 @@ impl Plan {
         }
     }
 
+    /// What a side has: beside the CPU a device has a few threads, which attend to it.
+    fn means_of<'m>(&self, units: &'m Units, on_cpu: bool, both: bool) -> Means<'m> {
+        let threads = if both && !on_cpu { ATTENDANTS } else { self.threads() };
+        self.means(units, threads, both)
+    }
+
     /// An error about memory speaks of all of it.
     fn with_sink(&self, error: Error, both: bool) -> Error {
         match error {
@@ -220,22 +228,10 @@ impl Plan {
         on_cpu: bool,
         technique: Option<usize>,
     ) -> Result<Vec<Step<'a>>> {
-        let Some(technique) = technique else { return self.steps(tiles, on_cpu, true) };
-        let (units, _) = units::units();
-        let threads = if on_cpu { self.threads() } else { ATTENDANTS };
-        let means = self.means(&units, threads, true);
-        let offered = self.techniques(on_cpu);
-        let mut steps = Vec::new();
-        for (join, part, tile) in tiles {
-            let choices = choose_for(&join, &tile, &[&*offered[technique]], &means)
-                .map_err(|error| self.with_sink(error, true))?;
-            steps.extend(choices.into_iter().map(|choice| {
-                let mut considered = vec![None; offered.len()];
-                considered[technique] = choice.considered[0];
-                Step { join, part, choice: Choice { technique, considered, ..choice }, on_cpu }
-            }));
+        match technique {
+            Some(technique) => self.steps_by(tiles, (technique, None), on_cpu, true),
+            None => self.steps(tiles, on_cpu, true),
         }
-        Ok(steps)
     }
 
     fn steps_with<'a>(
@@ -245,13 +241,15 @@ impl Plan {
         both: bool,
         units: &Units,
     ) -> Result<Vec<Step<'a>>> {
-        let threads = if both && !on_cpu { ATTENDANTS } else { self.threads() };
-        let means = self.means(units, threads, both);
+        let means = self.means_of(units, on_cpu, both);
         let offered = self.refs(on_cpu);
         let mut steps = Vec::new();
         for (join, part, tile) in tiles {
-            let choices = choose_for(&join, &tile, &offered, &means)
-                .map_err(|error| self.with_sink(error, both))?;
+            let choose = || choose_for(&join, &tile, &offered, &means);
+            // Where there is much to look at, all threads do.
+            let much = join.probe.total_tokens() > MUCH;
+            let choices = if much { self.install(choose) } else { choose() };
+            let choices = choices.map_err(|error| self.with_sink(error, both))?;
             steps.extend(choices.into_iter().map(|choice| Step { join, part, choice, on_cpu }));
         }
         Ok(steps)
@@ -271,26 +269,27 @@ impl Plan {
         self.steps_with(whole(), on_cpu, false, &units::calibrated())
     }
 
-    /// What one side is to do with everything by a technique that is known already.
+    /// What one side is to do with tiles by a technique that is known already, and with it the seconds that
+    /// each of them takes, if they are.
     fn steps_by<'a>(
         &self,
-        line: &Line<'a>,
-        (technique, seconds): (usize, f64),
+        tiles: impl IntoIterator<Item = (Join<'a>, Part, Tile)>,
+        (technique, seconds): (usize, Option<f64>),
         on_cpu: bool,
+        both: bool,
     ) -> Result<Vec<Step<'a>>> {
         let (units, _) = units::units();
-        let means = self.means(&units, self.threads(), false);
+        let means = self.means_of(&units, on_cpu, both);
         let offered = self.techniques(on_cpu);
         let mut steps = Vec::new();
-        for (join, part, tile) in line.between(0.0, 1.0) {
+        for (join, part, tile) in tiles {
             let choices = choose_for(&join, &tile, &[&*offered[technique]], &means)
-                .map_err(|error| self.with_sink(error, false))?;
-            let each = seconds / choices.len().max(1) as f64;
+                .map_err(|error| self.with_sink(error, both))?;
+            let each = seconds.map(|seconds| seconds / choices.len().max(1) as f64);
             steps.extend(choices.into_iter().map(|choice| {
                 let mut considered = vec![None; offered.len()];
-                considered[technique] = Some(each);
-                let choice = Choice { technique, considered, ..choice };
-                Step { join, part, choice, on_cpu }
+                considered[technique] = each.or(choice.considered[0]);
+                Step { join, part, choice: Choice { technique, considered, ..choice }, on_cpu }
             }));
         }
         Ok(steps)
@@ -305,12 +304,14 @@ impl Plan {
         match self.mode {
             Mode::Cpu => Ok(Work::alone(self.all_steps(parts, true)?)),
             Mode::Device => Ok(Work::alone(self.all_steps(parts, false)?)),
-            Mode::Both(Split::Auto) => self.divided(parts, at_once),
+            Mode::Both(Split::Auto) => self.divided(parts, Line::new(parts), at_once),
             Mode::Both(Split::Share(share)) => {
-                self.split(&Line::new(parts), 1.0 - share, 1.0 - share)
+                self.split(&Line::new(parts), [1.0 - share; 2], [None; 2])
             }
             // What a queue comes to is known only afterwards.
-            Mode::Both(Split::Queue(_)) if at_once => self.divided(parts, at_once),
+            Mode::Both(Split::Queue(_)) if at_once => {
+                self.divided(parts, Line::new(parts), at_once)
+            }
             Mode::Both(Split::Queue(tiles)) => {
                 let rest = Queue::new(Line::new(parts), 0.0, 1.0, tiles, Rule::Halves);
                 Ok(Work { both: true, rest: Some(rest), ..Work::default() })
@@ -318,7 +319,9 @@ impl Plan {
             Mode::Auto => {
                 // What is soon done is not worth a thought; what takes longer is worth waking a device up.
                 let awake = simjoin_gpu::opened() || self.is_simulated();
-                if least_seconds(parts) < SOON * self.threads() as f64 {
+                let line = Line::new(parts);
+                let (units, _) = units::units();
+                if line.least_seconds(&units) < SOON * self.threads() as f64 {
                     return Ok(Work::alone(self.all_steps(parts, true)?));
                 }
                 if !awake {
@@ -330,7 +333,7 @@ impl Plan {
                 } else if !self.wake_up() {
                     return Ok(Work::alone(self.all_steps(parts, true)?));
                 }
-                self.divided(parts, at_once)
+                self.divided(parts, line, at_once)
             }
         }
     }
@@ -365,11 +368,15 @@ impl Plan {
     }
 
     /// Divides the work where both sides are expected to end together, or leaves it to one of them.
-    fn divided<'a>(&self, parts: &[(Join<'a>, Part)], at_once: bool) -> Result<Work<'a>> {
-        let line = Line::new(parts);
+    fn divided<'a>(
+        &self,
+        parts: &[(Join<'a>, Part)],
+        line: Line<'a>,
+        at_once: bool,
+    ) -> Result<Work<'a>> {
         let (mut units, measured) = units::units();
         // Beside a device, which takes longer than that to wake up, what the CPU can do must be known.
-        if !measured && (!self.is_simulated() || least_seconds(parts) > CALIBRATE) {
+        if !measured && (!self.is_simulated() || line.least_seconds(&units) > CALIBRATE) {
             units = units::calibrated();
         }
         let rates =
@@ -377,25 +384,32 @@ impl Plan {
         let means = self.means(&units, self.threads(), true);
         let asked_for = self.stretch.as_ref().and_then(Stretch::rest);
         let (cpu, device) = (self.refs(true), self.refs(false));
-        let keep_back = asked_for.unwrap_or(KEPT_BACK);
-        let division = divide(&line, &cpu, &device, &means, &rates, keep_back);
-        let Division { share, start, kept: [from, to], outside, inside, .. } = division;
-        // One side does everything, as was found already or is to be found.
-        let alone = |on_cpu: bool| match division.technique {
-            Some(known) if !self.explain => self.steps_by(&line, known, on_cpu),
-            _ => self.all_steps(parts, on_cpu),
+        let keep_back = |seconds: f64| match asked_for {
+            _ if at_once => 0.0,
+            Some(part) => part,
+            None if seconds < LONG => 0.0,
+            None => KEPT_BACK,
+        };
+        let division = self.install(|| divide(&line, &cpu, &device, &means, &rates, keep_back));
+        let Division { share, start, kept, outside, inside, .. } = division;
+        // What is to be explained is looked at more closely.
+        let techniques = if self.explain { [None; 2] } else { division.techniques };
+        let alone = |on_cpu: bool| match techniques[usize::from(!on_cpu)] {
+            Some((technique, seconds)) => {
+                self.steps_by(line.between(0.0, 1.0), (technique, Some(seconds)), on_cpu, false)
+            }
+            None => self.all_steps(parts, on_cpu),
         };
         let work = if share == 0.0 {
             self.stretch.iter().for_each(Stretch::end);
             alone(true).map(Work::alone)
         } else if share == 1.0 {
             alone(false).map(Work::alone)
-        } else if at_once || (division.seconds() < LONG && asked_for.is_none()) {
-            self.split(&line, 1.0 - share, 1.0 - share)
         } else {
-            self.split(&line, from, to).map(|work| {
+            let [from, to] = kept;
+            self.split(&line, kept, techniques).map(|work| {
                 let rule = Rule::Balance { outside, inside, start: [0.0, start] };
-                let rest = Some(Queue::new(line, from, to, REST_UNITS, rule));
+                let rest = (from < to).then(|| Queue::new(line, from, to, REST_UNITS, rule));
                 Work { rest, ..work }
             })
         };
@@ -411,11 +425,23 @@ impl Plan {
         Ok(work)
     }
 
-    /// Gives the CPU what lies before a point, and the device what comes after one.
-    fn split<'a>(&self, line: &Line<'a>, before: f64, after: f64) -> Result<Work<'a>> {
+    /// Gives the CPU what lies before a point, and the device what comes after one, by the techniques that
+    /// are known already.
+    fn split<'a>(
+        &self,
+        line: &Line<'a>,
+        [before, after]: [f64; 2],
+        known: [Option<(usize, f64)>; 2],
+    ) -> Result<Work<'a>> {
+        let side = |from, to, on_cpu: bool| match known[usize::from(!on_cpu)] {
+            Some((technique, seconds)) => {
+                self.steps_by(line.between(from, to), (technique, Some(seconds)), on_cpu, true)
+            }
+            None => self.steps(line.between(from, to), on_cpu, true),
+        };
         Ok(Work {
-            cpu: self.steps(line.between(0.0, before), true, true)?,
-            device: self.steps(line.between(after, 1.0), false, true)?,
+            cpu: side(0.0, before, true)?,
+            device: side(after, 1.0, false)?,
             both: true,
             rest: None,
             share: Some(1.0 - after),
@@ -491,14 +517,6 @@ impl Plan {
             timeline: ran.timeline,
         }
     }
-}
-
-/// What a join takes the CPU at least, as far as its sizes tell.
-fn least_seconds(parts: &[(Join<'_>, Part)]) -> f64 {
-    let (units, _) = units::units();
-    let least =
-        |(join, _): &(Join<'_>, Part)| Survey::new(join, &Tile::whole(join)).least_seconds(&units);
-    parts.iter().map(least).sum()
 }
 
 /// The techniques that `auto` chooses from on the CPU.

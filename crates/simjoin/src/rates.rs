@@ -51,9 +51,9 @@ fn header() -> String {
 fn format(all: &BTreeMap<usize, Rates>) -> String {
     let mut text = header() + "\n";
     for (threads, rates) in all {
-        for (technique, beside, ratio) in rates.iter() {
+        for (technique, beside, scale, ratio) in rates.iter() {
             let how = if beside { "beside" } else { "alone" };
-            text += &format!("{threads} {technique} {how} {ratio:.4}\n");
+            text += &format!("{threads} {technique} {how} {scale} {ratio:.4}\n");
         }
     }
     text
@@ -67,10 +67,10 @@ fn parse(text: &str) -> Option<BTreeMap<usize, Rates>> {
     let mut all: BTreeMap<usize, Rates> = BTreeMap::new();
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
-        let [threads, technique, how, ratio] = words[..] else { return None };
+        let [threads, technique, how, scale, ratio] = words[..] else { return None };
         let (threads, ratio) = (threads.parse().ok()?, ratio.parse().ok()?);
         let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
-        rates.set(technique, how == "beside", ratio);
+        rates.set(technique, how == "beside", scale.parse().ok()?, ratio);
     }
     Some(all)
 }
@@ -82,11 +82,13 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let mut all: BTreeMap<usize, Rates> = BTreeMap::new();
-        for (threads, technique, beside, ratio) in
-            [(16, "bitmap", true, 0.5), (16, "bitmap", false, 1.25), (2, "gpu-prefix", false, 2.0)]
-        {
+        for (threads, technique, beside, scale, ratio) in [
+            (16, "bitmap", true, -6, 0.5),
+            (16, "bitmap", false, 0, 1.25),
+            (2, "gpu-prefix", false, 1, 2.0),
+        ] {
             let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
-            rates.set(technique, beside, ratio);
+            rates.set(technique, beside, scale, ratio);
         }
         assert_eq!(parse(&format(&all)), Some(all));
         assert_eq!(parse("something else\n"), None);
