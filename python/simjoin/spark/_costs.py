@@ -14,9 +14,9 @@ from dataclasses import dataclass
 class Units:
     """Seconds of a core for each step.
 
-    Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC, AVX2), what the native part does by joins of
-    ``acl_2grams``, ``kosarak_36k`` and 400,000 titles; what Spark does is rougher.
-    ``python -m simjoin.spark validate`` shows how well they fit.
+    Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC); what the native part takes for pairs and
+    prefixes (``reach``, ``lookup``, ``posting``) with AVX2 and by joins of ``acl_2grams`` almost alone, so it may be off
+    elsewhere; what Spark does is rougher. ``python -m simjoin.spark validate`` shows how well they fit.
     """
 
     #: Starting a join: planning, broadcasting, scheduling its stages.
