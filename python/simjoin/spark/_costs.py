@@ -14,9 +14,10 @@ from dataclasses import dataclass
 class Units:
     """Seconds of a core for each step.
 
-    Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC); what the native part takes for pairs and
-    prefixes (``reach``, ``lookup``, ``posting``) with AVX2 and by joins of ``acl_2grams`` almost alone, so it may be off
-    elsewhere; what Spark does is rougher. ``python -m simjoin.spark validate`` shows how well they fit.
+    Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC). What pairs and prefixes take
+    (``reach``, ``lookup``, ``posting``) was fitted with AVX2 to joins of ``acl_2grams`` almost alone and
+    may be off elsewhere; what Spark does is rougher. ``python -m simjoin.spark validate`` shows how well
+    they fit.
     """
 
     #: Starting a join: planning, broadcasting, scheduling its stages.
