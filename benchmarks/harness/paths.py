@@ -8,6 +8,7 @@ BENCHMARKS = Path(__file__).resolve().parent.parent
 REPOSITORY = BENCHMARKS.parent
 CACHE = BENCHMARKS / ".cache"
 UNPACKED = CACHE / "data"
+GENERATED = CACHE / "generated"
 VENV = CACHE / "venv"
 SCRATCH = CACHE / "scratch"
 RECORDED = BENCHMARKS / "recorded"

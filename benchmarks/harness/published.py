@@ -8,10 +8,9 @@ from pathlib import Path
 
 from . import data, process, simjoin
 from .context import Context
-from .paths import BENCHMARKS, CACHE
+from .paths import BENCHMARKS, GENERATED
 
 PAPERS = BENCHMARKS / "papers"
-GENERATED = CACHE / "generated"
 ON_CPU = frozenset({"CPU", "SKJ", "SIMD", "std", "boost", "MMJoin-CPU", "Multi-CPU", "Fier"})
 # Paper 3 takes titles; these are titles with their authors.
 TITLES, TITLES_SETS = "acl_title_authors", 16_000_000

@@ -15,7 +15,7 @@ from ..cells import Cell
 from ..context import Context, Report, say
 from ..paths import CACHE
 from ..simjoin import AUTO
-from .sparse import GENERATED, Tables
+from .sparse import Tables
 from .techniques import goal
 
 TECHNIQUES = (

@@ -12,10 +12,9 @@ from pathlib import Path
 
 from .. import peers, process, simjoin, table
 from ..context import Context, Report, say
-from ..paths import CACHE, SCRATCH
+from ..paths import GENERATED, SCRATCH
 from .techniques import goal
 
-GENERATED = CACHE / "generated"
 # The goal of the first case, and of the one that is in no cache.
 TIMES_MERGE = 3.0
 SHARE = 0.6

@@ -8,10 +8,9 @@ from pathlib import Path
 
 from .. import simjoin, table
 from ..context import Context, Report, say
-from ..paths import CACHE
+from ..paths import GENERATED
 from .sparse import number
 
-GENERATED = CACHE / "generated"
 SETS = "10K"
 # In the likeness of the literature's collections: average size and universe.
 KINDS = {

@@ -12,13 +12,12 @@ from .. import bench, data, simjoin, statistics, table
 from ..bench import Timing
 from ..cells import Cell
 from ..context import Context, Report, say
-from ..paths import CACHE
+from ..paths import GENERATED
 from ..simjoin import AUTO, Outcome
 from .techniques import PUBLISHED, Measured, goal
 
 DATASET = "zipf"
 UNIVERSE, SIZE, SEED = 500_000, 10, 1
-GENERATED = CACHE / "generated"
 SETS = "5M"
 THRESHOLDS = ("0.9", "0.8", "0.7")
 TECHNIQUES = (AUTO, "prefix-bitmap", "ppjoin", "all-pairs", "group-join", "skip-join")

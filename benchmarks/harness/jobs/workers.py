@@ -7,10 +7,9 @@ from pathlib import Path
 
 from .. import data, package, simjoin, table
 from ..context import Context, Report, say
-from ..paths import CACHE
+from ..paths import GENERATED
 from .spark import Run, ask
 
-GENERATED = CACHE / "generated"
 
 # The goal for two workers of one core beside one, and how long the join must take there.
 GAIN = 1.6

@@ -24,7 +24,7 @@ pub use bounds::Bounds;
 pub use collection::{RawSets, SetCollection, SizeClass, prepare};
 pub use error::{Error, Result};
 pub use measure::{Measure, Predicate};
-pub use pairs::{PairSink, RowPair, SetPair, Side, VectorPair, VectorSink};
+pub use pairs::{PairSink, RowPair, SetPair, Side, VectorCount, VectorPair, VectorSink};
 pub use threshold::Threshold;
 pub use vectors::{Elements, VectorCollection, VectorMeasure, VectorPredicate};
 

@@ -113,3 +113,26 @@ pub trait VectorSink {
     /// Takes a batch; `Break` asks the technique to stop.
     fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()>;
 }
+
+/// A sink that only counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct VectorCount(pub u64);
+
+impl VectorSink for VectorCount {
+    fn wants_distance(&self) -> bool {
+        false
+    }
+
+    fn only_counts(&self) -> bool {
+        true
+    }
+
+    fn count(&mut self, pairs: u64) {
+        self.0 += pairs;
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        self.0 += pairs.len() as u64;
+        ControlFlow::Continue(())
+    }
+}

@@ -70,7 +70,7 @@ impl Rates {
         let all = self.seen.get(technique)?;
         let shorter = all.range((beside, i32::MIN)..=(beside, scale)).next_back();
         let longer = all.range((beside, scale)..=(beside, i32::MAX)).next();
-        let distance = |((_, at), _): &(&When, &Seen)| (at - scale).abs();
+        let distance = |((_, at), _): &(&When, &Seen)| at.abs_diff(scale);
         let both = [shorter, longer].into_iter().flatten();
         both.min_by_key(distance).map(|(_, &seen)| seen)
     }
@@ -156,6 +156,9 @@ mod tests {
         }
         assert_eq!(rates.of("ppjoin", false, 1e-2), Rates::MOST);
         rates.set("ppjoin", false, scale(1e-2), f64::NAN);
+        // A file may hold any number.
+        rates.set("all-pairs", false, i32::MIN, 2.0);
+        assert_eq!(rates.of("all-pairs", false, 9e5), 2.0);
         assert_eq!(rates.of("ppjoin", false, 1e-2), Rates::MOST);
     }
 

@@ -34,14 +34,14 @@ const SOON: f64 = 0.05e-3;
 /// the side that is done first.
 const LONG: f64 = 0.03;
 
-/// Collections of more tokens than this are looked at by all threads.
-const MUCH: usize = 1 << 16;
-
 /// The part of such a join that is kept back.
 const KEPT_BACK: f64 = 0.25;
 
 /// In how many units the rest is given out.
 const REST_UNITS: u32 = 1 << 12;
+
+/// Collections of more tokens than this are looked at by all threads.
+const MUCH: usize = 1 << 16;
 
 /// Threads beside those of the pool that attend to devices.
 pub(crate) const ATTENDANTS: usize = 3;

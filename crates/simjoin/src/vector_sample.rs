@@ -3,11 +3,10 @@
 //! Some rows of both sides, drawn by fixed random numbers, meet in a plain loop; what they find is scaled up.
 //! A row that was drawn for both sides of a self-join finds itself, which does not count.
 
-use simjoin_core::{Elements, Result, VectorCollection, VectorPair, VectorSink};
+use simjoin_core::{Elements, Result, VectorCollection, VectorCount};
 use simjoin_cpu::NestedLoop;
 use simjoin_plan::{Random, VectorJoin, VectorRoom, VectorTechnique};
 use std::collections::BTreeSet;
-use std::ops::ControlFlow;
 
 /// Probes that are drawn at most.
 const PROBES: usize = 512;
@@ -30,7 +29,7 @@ pub(crate) fn estimate(join: &VectorJoin<'_>) -> Result<f64> {
     let room = VectorRoom { bytes: u64::MAX, threads: 1 };
     let prepared = NestedLoop.prepare(&some, &room)?;
     let mut worker = prepared.worker();
-    let mut found = Count(0);
+    let mut found = VectorCount::default();
     for piece in 0..prepared.pieces() {
         let _ = worker.run(piece, &mut found)?;
     }
@@ -64,28 +63,6 @@ fn drawn(vectors: &VectorCollection, rows: &BTreeSet<usize>) -> Result<VectorCol
         Elements::F64(all) => Elements::F64(of(all, dimension, rows)),
     };
     VectorCollection::new(vectors.name(), dimension, elements)
-}
-
-/// Only counts.
-struct Count(u64);
-
-impl VectorSink for Count {
-    fn wants_distance(&self) -> bool {
-        false
-    }
-
-    fn only_counts(&self) -> bool {
-        true
-    }
-
-    fn count(&mut self, pairs: u64) {
-        self.0 += pairs;
-    }
-
-    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
-        self.0 += pairs.len() as u64;
-        ControlFlow::Continue(())
-    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ use super::image::{Limits, Transform};
 use super::verify::{Finds, Verifier};
 use super::{Fit, bits};
 use rayon::prelude::*;
-use simjoin_core::{Error, Result, VectorCollection, VectorPair, VectorSink};
+use simjoin_core::{Error, Result, VectorCollection, VectorCount, VectorSink};
 use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen};
 use simjoin_plan::{
     PreparedVectors, VectorJoin, VectorRoom, VectorSurvey, VectorTechnique, VectorWorker,
@@ -323,7 +323,7 @@ impl PreparedVectors for Index<'_> {
             return Some(0.0);
         }
         let mut search = self.search();
-        let mut sink = Count(0);
+        let mut sink = VectorCount::default();
         search.finds.begin(&sink);
         let looked_at = LOOKED_AT.min(panels);
         for at in 0..looked_at {
@@ -333,28 +333,6 @@ impl PreparedVectors for Index<'_> {
         }
         let _ = search.finds.end(&mut sink);
         Some(sink.0 as f64 * panels as f64 / looked_at as f64)
-    }
-}
-
-/// Only counts.
-struct Count(u64);
-
-impl VectorSink for Count {
-    fn wants_distance(&self) -> bool {
-        false
-    }
-
-    fn only_counts(&self) -> bool {
-        true
-    }
-
-    fn count(&mut self, pairs: u64) {
-        self.0 += pairs;
-    }
-
-    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
-        self.0 += pairs.len() as u64;
-        ControlFlow::Continue(())
     }
 }
 
