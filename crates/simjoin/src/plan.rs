@@ -376,7 +376,7 @@ impl Plan {
     ) -> Result<Work<'a>> {
         let (mut units, measured) = units::units();
         // Beside a device, which takes longer than that to wake up, what the CPU can do must be known.
-        if !measured && (!self.is_simulated() || line.least_seconds(&units) > CALIBRATE) {
+        if !measured {
             units = units::calibrated();
         }
         let rates =

@@ -3,12 +3,15 @@
 //! What each technique took beside what was estimated is kept in the user's cache folder
 //! (`simjoin/rates` beside the calibration), for each number of threads and for these devices. It decides
 //! how work is divided between CPU and devices, never what is found. Where there is no device nothing is
-//! kept.
+//! kept, nor where `SIMJOIN_LEARN=no` asks for the same plans every time.
 
 use crate::units::cache_file;
 use simjoin_plan::Rates;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The environment variable that can say no.
+const VARIABLE: &str = "SIMJOIN_LEARN";
 
 /// What is known, by number of threads; `None` until it was looked up.
 static KNOWN: Mutex<Option<BTreeMap<usize, Rates>>> = Mutex::new(None);
@@ -29,6 +32,9 @@ pub(crate) fn rates(threads: usize) -> Rates {
 
 /// Remembers what techniques took: name, whether beside the other side, estimated and taken seconds.
 pub(crate) fn learn(threads: usize, taken: &[(&str, bool, f64, f64)]) {
+    if std::env::var_os(VARIABLE).is_some_and(|value| value == "no") {
+        return;
+    }
     let mut known = known();
     let all = known.get_or_insert_default();
     let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
