@@ -57,9 +57,8 @@ fn header() -> String {
 fn format(all: &BTreeMap<usize, Rates>) -> String {
     let mut text = header() + "\n";
     for (threads, rates) in all {
-        for (technique, beside, scale, ratio) in rates.iter() {
-            let how = if beside { "beside" } else { "alone" };
-            text += &format!("{threads} {technique} {how} {scale} {ratio:.4}\n");
+        for (technique, scale, ratio, times) in rates.iter() {
+            text += &format!("{threads} {technique} {scale} {ratio:.4} {times}\n");
         }
     }
     text
@@ -73,10 +72,9 @@ fn parse(text: &str) -> Option<BTreeMap<usize, Rates>> {
     let mut all: BTreeMap<usize, Rates> = BTreeMap::new();
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
-        let [threads, technique, how, scale, ratio] = words[..] else { return None };
-        let (threads, ratio) = (threads.parse().ok()?, ratio.parse().ok()?);
-        let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
-        rates.set(technique, how == "beside", scale.parse().ok()?, ratio);
+        let [threads, technique, scale, ratio, times] = words[..] else { return None };
+        let rates = all.entry(threads.parse().ok()?).or_insert_with(Rates::of_neighbours);
+        rates.set(technique, scale.parse().ok()?, ratio.parse().ok()?, times.parse().ok()?);
     }
     Some(all)
 }
@@ -88,16 +86,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let mut all: BTreeMap<usize, Rates> = BTreeMap::new();
-        for (threads, technique, beside, scale, ratio) in [
-            (16, "bitmap", true, -6, 0.5),
-            (16, "bitmap", false, 0, 1.25),
-            (2, "gpu-prefix", false, 1, 2.0),
-        ] {
+        for (threads, technique, scale, ratio, times) in
+            [(16, "bitmap", -6, 0.5, 1), (16, "bitmap", 0, 1.25, 7), (2, "gpu-prefix", 1, 2.0, 30)]
+        {
             let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
-            rates.set(technique, beside, scale, ratio);
+            rates.set(technique, scale, ratio, times);
         }
         assert_eq!(parse(&format(&all)), Some(all));
         assert_eq!(parse("something else\n"), None);
-        assert_eq!(parse(&(header() + "\n16 bitmap alone\n")), None);
+        assert_eq!(parse(&(header() + "\n16 bitmap 0 1.0\n")), None);
     }
 }
