@@ -30,8 +30,10 @@ struct Seen {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rates {
     seen: BTreeMap<String, BTreeMap<i32, Seen>>,
-    /// How much longer a technique takes while the other side works as well.
-    beside: f64,
+    /// How much longer both sides take while they work at once.
+    friction: f64,
+    /// The same where the device joins by lists, which takes as much of the host's memory as the CPU does.
+    list_friction: f64,
     /// What dividing work must promise, over the better side alone.
     worthwhile: f64,
 }
@@ -39,7 +41,7 @@ pub struct Rates {
 impl Default for Rates {
     /// Estimates are right, and the sides are not in each other's way.
     fn default() -> Self {
-        Rates { seen: BTreeMap::new(), beside: 1.0, worthwhile: 0.95 }
+        Rates { seen: BTreeMap::new(), friction: 1.0, list_friction: 1.0, worthwhile: 0.95 }
     }
 }
 
@@ -52,10 +54,16 @@ impl Rates {
     /// The largest ratio that is believed; its inverse is the smallest.
     pub const MOST: f64 = 20.0;
 
-    /// Of sides that share memory and cores. An H200 and 16 cores, 60 joins: the best division took 1.2 to 2
-    /// times what it would without that; of all that were tried, these two numbers lose least.
+    /// Of sides that share memory and cores. An H200 beside 16 cores, 27 joins of over 1.5 ms in which neither
+    /// side takes four times as long: the best division takes 0.9 to 2.4 times what it would if they did not,
+    /// the less the longer the join, and with lists on the device 1.6 to 2.2 times, however long it is.
     pub fn of_neighbours() -> Self {
-        Rates { beside: 1.25, worthwhile: 0.9, ..Rates::default() }
+        Rates { friction: 1.15, list_friction: 2.0, ..Rates::default() }
+    }
+
+    /// How much longer both sides take while they work at once, with that technique on one of them.
+    pub fn friction(&self, technique: &str) -> f64 {
+        if technique == "gpu-prefix" { self.list_friction } else { self.friction }
     }
 
     /// What dividing work must promise, over the better side alone.
@@ -71,20 +79,20 @@ impl Rates {
         both.into_iter().flatten().min_by_key(distance).map(|(_, seen)| seen.ratio)
     }
 
-    /// By what to multiply an estimate of so many seconds. `beside`: while the other side works as well.
-    pub fn of(&self, technique: &str, beside: bool, estimated: f64) -> f64 {
-        let alone = self.nearest(technique, scale(estimated)).unwrap_or(1.0);
-        alone * if beside { self.beside } else { 1.0 }
+    /// By what to multiply an estimate of so many seconds.
+    pub fn of(&self, technique: &str, estimated: f64) -> f64 {
+        self.nearest(technique, scale(estimated)).unwrap_or(1.0)
     }
 
-    /// Remembers what a technique took. Returns whether that changed anything to speak of.
-    pub fn learn(&mut self, technique: &str, beside: bool, estimated: f64, taken: f64) -> bool {
-        let expected = estimated * self.of(technique, beside, estimated);
+    /// Remembers what a technique took, with so much friction ([`Rates::friction`]; 1 alone). Returns
+    /// whether that changed anything to speak of.
+    pub fn learn(&mut self, technique: &str, friction: f64, estimated: f64, taken: f64) -> bool {
+        let old = self.of(technique, estimated);
+        let expected = estimated * old * friction;
         // Not by what it took: of the short ones, those that were slow by accident would remain.
         if expected < LEAST {
             return false;
         }
-        let old = self.of(technique, false, estimated);
         let of_technique = self.seen.entry(technique.to_string()).or_default();
         let new = Seen { ratio: old, times: 0 };
         let seen = of_technique.entry(scale(estimated)).or_insert(new);
@@ -124,40 +132,40 @@ mod tests {
     #[test]
     fn what_was_seen_is_averaged() {
         let mut rates = Rates::of_neighbours();
-        let beside = rates.of("bitmap", true, 0.1);
-        assert!(rates.of("bitmap", false, 0.1) == 1.0 && beside > 1.0);
-        assert!(rates.learn("bitmap", false, 0.1, 0.05));
-        assert!(near(rates.of("bitmap", false, 0.1), 0.5f64.sqrt()));
-        assert_eq!(rates.of("ppjoin", false, 0.1), 1.0);
-        // Half as often as not, and beside the other side just as much slower as that makes it.
+        let friction = rates.friction("bitmap");
+        assert!(1.0 < friction && friction < rates.friction("gpu-prefix"));
+        assert_eq!(rates.of("bitmap", 0.1), 1.0);
+        assert!(rates.learn("bitmap", 1.0, 0.1, 0.05));
+        assert!(near(rates.of("bitmap", 0.1), 0.5f64.sqrt()));
+        assert_eq!(rates.of("ppjoin", 0.1), 1.0);
+        // Half the time alone, and beside the other side just as much slower as that makes it.
         for _ in 0..3000 {
-            rates.learn("bitmap", false, 0.1, 0.05);
-            rates.learn("bitmap", true, 0.1, 0.2 * beside);
+            rates.learn("bitmap", 1.0, 0.1, 0.05);
+            rates.learn("bitmap", friction, 0.1, 0.2 * friction);
         }
-        let found = rates.of("bitmap", false, 0.1);
+        let found = rates.of("bitmap", 0.1);
         assert!((0.95..1.05).contains(&found), "{found}");
-        assert_eq!(rates.of("bitmap", true, 0.1), found * beside);
-        assert!(!rates.learn("bitmap", false, 0.1, 0.1));
+        assert!(!rates.learn("bitmap", 1.0, 0.1, 0.1));
         // One that took a thousand times as long is hardly believed.
-        rates.learn("bitmap", false, 0.1, 100.0);
-        assert!(rates.of("bitmap", false, 0.1) < 1.03 * found);
+        rates.learn("bitmap", 1.0, 0.1, 100.0);
+        assert!(rates.of("bitmap", 0.1) < 1.03 * found);
     }
 
     #[test]
     fn what_is_beyond_belief_is_not_believed() {
         let mut rates = Rates::default();
         // Too short to tell.
-        assert!(!rates.learn("bitmap", true, 1e-4, 1e-2));
+        assert!(!rates.learn("bitmap", 1.0, 1e-4, 1e-2));
         for _ in 0..300 {
-            rates.learn("ppjoin", false, 1e-2, 1e3);
+            rates.learn("ppjoin", 1.0, 1e-2, 1e3);
         }
-        assert_eq!(rates.of("ppjoin", false, 1e-2), Rates::MOST);
+        assert_eq!(rates.of("ppjoin", 1e-2), Rates::MOST);
         rates.set("ppjoin", scale(1e-2), f64::NAN, 1);
         // A file may hold any number.
         rates.set("all-pairs", i32::MIN, 2.0, u32::MAX);
-        assert_eq!(rates.of("all-pairs", false, 9e5), 2.0);
-        rates.learn("all-pairs", false, 9e5, 9e5);
-        assert_eq!(rates.of("ppjoin", false, 1e-2), Rates::MOST);
+        assert_eq!(rates.of("all-pairs", 9e5), 2.0);
+        rates.learn("all-pairs", 1.0, 9e5, 9e5);
+        assert_eq!(rates.of("ppjoin", 1e-2), Rates::MOST);
     }
 
     #[test]
@@ -165,15 +173,15 @@ mod tests {
         let mut rates = Rates::default();
         let learn = |rates: &mut Rates, estimated: f64, ratio: f64| {
             for _ in 0..300 {
-                rates.learn("bitmap", false, estimated, estimated * ratio);
+                rates.learn("bitmap", 1.0, estimated, estimated * ratio);
             }
         };
         learn(&mut rates, 2e-3, 0.5);
         // As long as nothing else is known they do.
-        assert!(near(rates.of("bitmap", false, 1.0), 0.5));
+        assert!(near(rates.of("bitmap", 1.0), 0.5));
         learn(&mut rates, 0.2, 2.0);
         for (estimated, ratio) in [(1e-5, 0.5), (2e-3, 0.5), (5e-3, 0.5), (0.1, 2.0), (9.0, 2.0)] {
-            let found = rates.of("bitmap", false, estimated);
+            let found = rates.of("bitmap", estimated);
             assert!(near(found, ratio), "{estimated}: {found}");
         }
     }

@@ -30,17 +30,20 @@ pub(crate) fn rates(threads: usize) -> Rates {
     known().as_ref().and_then(|all| all.get(&threads).cloned()).unwrap_or_else(Rates::of_neighbours)
 }
 
-/// Remembers what techniques took: name, whether beside the other side, estimated and taken seconds.
-pub(crate) fn learn(threads: usize, taken: &[(&str, bool, f64, f64)]) {
+/// Remembers what techniques took, one after the other or at once: name, estimated and taken seconds.
+pub(crate) fn learn(threads: usize, at_once: bool, taken: &[(&str, f64, f64)]) {
     if std::env::var_os(VARIABLE).is_some_and(|value| value == "no") {
         return;
     }
     let mut known = known();
     let all = known.get_or_insert_default();
     let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
+    let frictions =
+        taken.iter().filter(|_| at_once).map(|(technique, ..)| rates.friction(technique));
+    let friction = frictions.fold(1.0, f64::max);
     let mut changed = false;
-    for &(technique, beside, estimated, seconds) in taken {
-        changed |= rates.learn(technique, beside, estimated, seconds);
+    for &(technique, estimated, seconds) in taken {
+        changed |= rates.learn(technique, friction, estimated, seconds);
     }
     if changed {
         crate::units::keep("rates", &format(all));
