@@ -84,8 +84,9 @@ impl Rates {
         self.nearest(technique, scale(estimated)).unwrap_or(1.0)
     }
 
-    /// Remembers what a technique took, with so much friction ([`Rates::friction`]; 1 alone). Returns
-    /// whether that changed anything to speak of.
+    /// Remembers what a technique took, with so much friction ([`Rates::friction`]; 1 alone). How much it was
+    /// is not known well, so that what was seen with friction counts only until something was seen without.
+    /// Returns whether that changed anything to speak of.
     pub fn learn(&mut self, technique: &str, friction: f64, estimated: f64, taken: f64) -> bool {
         let old = self.of(technique, estimated);
         let expected = estimated * old * friction;
@@ -96,11 +97,14 @@ impl Rates {
         let of_technique = self.seen.entry(technique.to_string()).or_default();
         let new = Seen { ratio: old, times: 0 };
         let seen = of_technique.entry(scale(estimated)).or_insert(new);
+        if friction > 1.0 && seen.times > 0 {
+            return false;
+        }
         let change = (taken / expected).clamp(1.0 / FASTER, SLOWER);
         // What was expected without having been seen counts as once. Ratios are averaged as such: half and
         // double make one.
         let ratio = old * change.powf(1.0 / f64::from(seen.times + 2));
-        let times = (seen.times + 1).min(MANY);
+        let times = if friction > 1.0 { 0 } else { (seen.times + 1).min(MANY) };
         *seen = Seen { ratio: ratio.clamp(1.0 / Self::MOST, Self::MOST), times };
         !(0.98..=1.02).contains(&(seen.ratio / old))
     }
@@ -138,14 +142,17 @@ mod tests {
         assert!(rates.learn("bitmap", 1.0, 0.1, 0.05));
         assert!(near(rates.of("bitmap", 0.1), 0.5f64.sqrt()));
         assert_eq!(rates.of("ppjoin", 0.1), 1.0);
-        // Half the time alone, and beside the other side just as much slower as that makes it.
         for _ in 0..3000 {
             rates.learn("bitmap", 1.0, 0.1, 0.05);
-            rates.learn("bitmap", friction, 0.1, 0.2 * friction);
+            rates.learn("bitmap", 1.0, 0.1, 0.2);
         }
         let found = rates.of("bitmap", 0.1);
         assert!((0.95..1.05).contains(&found), "{found}");
         assert!(!rates.learn("bitmap", 1.0, 0.1, 0.1));
+        // What is seen beside the other side counts where nothing else was.
+        assert!(!rates.learn("bitmap", friction, 0.1, 1.0));
+        assert!(rates.learn("ppjoin", friction, 0.1, 0.05 * friction));
+        assert!(near(rates.of("ppjoin", 0.1), 0.5f64.sqrt()));
         // One that took a thousand times as long is hardly believed.
         rates.learn("bitmap", 1.0, 0.1, 100.0);
         assert!(rates.of("bitmap", 0.1) < 1.03 * found);
