@@ -134,11 +134,11 @@ def self_join(
     :param count: answer with the number of pairs alone
     :param groups: answer with ``row, group``, the smallest row of each row's connected component
     :param stream: answer with an iterator of tables while the join goes on, in little memory
-    :param engine: ``auto``, ``cpu``, ``gpu`` or ``hybrid``
+    :param engine: ``auto``, the CPU, and a GPU where that pays; ``cpu``, ``gpu``, or ``hybrid`` for both at once
     :param technique: how to join; the answer is the same
-    :param threads: cores to use, all by default
-    :param memory: memory for the join beside the input, such as ``"512M"``
-    :param device_memory: the same on each GPU
+    :param threads: number of threads, one per core by default
+    :param memory: memory for the join beside the input, such as ``"512M"`` or ``"4G"``
+    :param device_memory: memory for the join on each GPU, all that is free by default
     :param progress: show a bar, or call a function with phase, work done and work in all
 
     >>> sj.self_join([["a"], ["b"], ["a"]], jaccard=1, groups=True).rows()
@@ -252,10 +252,12 @@ def join(
 def _vector_options(form: str, options: VectorOptions) -> dict[str, object]:
     measures = {name: options.get(name) for name in ("within", "cosine")}
     measure, text = threshold(measures, "within=0.25")
+    engine = options.get("engine", "auto")
+    _gpu.offer_for(engine)
     return {
         "measure": measure,
         "threshold": text,
-        "engine": options.get("engine", "auto"),
+        "engine": engine,
         "technique": options.get("technique", "auto"),
         "device_memory": size(options.get("device_memory")),
         "answer": form,

@@ -76,25 +76,26 @@ def test_the_compiler_among_the_packages_is_offered(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     for name in ("libnvrtc.so.13", "libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0"):
         (folder / name).touch()
-    text = f"""
-        import os, sys
-        sys.path.insert(0, {str(tmp_path)!r})
-        import simjoin as sj
-        assert "SIMJOIN_NVRTC" not in os.environ
-        sj.self_join([["a"]], jaccard=1, engine="cpu")
-        assert "SIMJOIN_NVRTC" not in os.environ
-        sj.self_join([["a"]], jaccard=1)
-        print(os.environ["SIMJOIN_NVRTC"])
-    """
     environment = {name: value for name, value in os.environ.items() if name != _gpu.VARIABLE}
-    process = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(text)],
-        capture_output=True,
-        text=True,
-        env=environment,
-        timeout=120,
-    )
-    assert process.stdout.strip() == str(folder / "libnvrtc.so.13"), process.stderr
+    for call in ("self_join([['a']], jaccard=1", "vector_join([[0.0]], within=1"):
+        text = f"""
+            import os, sys
+            sys.path.insert(0, {str(tmp_path)!r})
+            import simjoin as sj
+            assert "SIMJOIN_NVRTC" not in os.environ
+            sj.{call}, engine="cpu")
+            assert "SIMJOIN_NVRTC" not in os.environ
+            sj.{call})
+            print(os.environ["SIMJOIN_NVRTC"])
+        """
+        process = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(text)],
+            capture_output=True,
+            text=True,
+            env=environment,
+            timeout=120,
+        )
+        assert process.stdout.strip() == str(folder / "libnvrtc.so.13"), process.stderr
     # What a person has set stays.
     assert (
         run(
