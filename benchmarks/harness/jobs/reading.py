@@ -9,8 +9,6 @@ from ..context import Context, Report, say
 from ..simjoin import Outcome
 from .expected import thread_list
 
-PHASES = ("read", "prepare", "join", "write", "total")
-
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this job."""
