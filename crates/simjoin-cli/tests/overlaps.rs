@@ -92,6 +92,20 @@ fn large_collections_in_little_memory() {
 }
 
 #[test]
+fn the_best_of_more_sets_than_a_pass_has() {
+    let folder = Folder::new();
+    let rows: String = (0..140_000).map(|row| format!("{row} x{}\n", row % 7)).collect();
+    folder.file("left.txt", "139999 x6\n5\n").file("right.txt", rows);
+    for technique in ["index", "product", "auto"] {
+        let command = format!("overlaps left.txt right.txt --top 1 --technique {technique}");
+        let out = folder.run(&command).ok();
+        let mut lines: Vec<&str> = out.lines().skip(1).collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["0\t139999\t2", "1\t5\t1"], "{technique}");
+    }
+}
+
+#[test]
 fn wrong_usage_and_bad_input_are_one_line() {
     let folder = Folder::new();
     folder.file("a.txt", "a b\n").file("bad.txt", b"a b\nc \xff\n");

@@ -28,7 +28,7 @@
 //! is too much, there are several passes over fewer build sets.
 
 use crate::heavy::{BITS, BitRows, TokenLists, Weigh, floor, probe_row};
-use simjoin_core::{Error, Result, SetCollection, SetId};
+use simjoin_core::{SetCollection, SetId};
 use simjoin_kernels::product::{PROBES, Product, ROWS};
 use std::ops::Range;
 
@@ -92,18 +92,26 @@ pub struct AllOverlaps<'a> {
     pub build: &'a SetCollection,
     /// Whether a probe meets only the sets before itself.
     pub before: bool,
+    /// Whether a probe must meet all its build sets in one pass.
+    pub at_once: bool,
 }
 
 impl<'a> AllOverlaps<'a> {
-    /// What each technique would take, in the memory there is; those that do not fit are left out.
-    pub fn plans(&self, memory: u64, threads: usize) -> Result<Vec<OverlapPlan>> {
+    /// What each technique would take, in the memory there is; and those that do not fit, with the bytes that
+    /// they need.
+    pub fn plans(
+        &self,
+        memory: u64,
+        threads: usize,
+    ) -> (Vec<OverlapPlan>, Vec<(OverlapTechnique, u64)>) {
         let (universe, lonely) = (self.build.universe(), self.build.lonely_tokens());
         let weigh = Weigh::new();
         let meetings = self.meetings();
         let pairs = self.pairs();
         let all = (universe - lonely).div_ceil(BITS) as usize;
-        let mut plans = Vec::new();
-        let mut needed = u64::MAX;
+        let sets = self.build.len();
+        let (least, most) = if self.at_once { (sets, sets) } else { (LEAST_PASS, PASS.min(sets)) };
+        let (mut plans, mut refused) = (Vec::new(), Vec::new());
         for technique in OverlapTechnique::ALL {
             let words = match technique {
                 OverlapTechnique::Index => 0,
@@ -113,12 +121,12 @@ impl<'a> AllOverlaps<'a> {
             let light = (floor(universe, words).max(lonely) - lonely) as usize;
             let walked: f64 = meetings[..light].iter().sum();
             let bytes = |pass: usize| self.bytes(pass, words, threads);
-            let mut pass = self.build.len().min(PASS);
-            while bytes(pass) > memory && pass > LEAST_PASS {
+            let mut pass = most;
+            while bytes(pass) > memory && pass > least {
                 pass = pass.div_ceil(2);
             }
             if bytes(pass) > memory {
-                needed = needed.min(bytes(pass));
+                refused.push((technique, bytes(pass)));
                 continue;
             }
             // Every counter is cleared and looked at.
@@ -127,11 +135,7 @@ impl<'a> AllOverlaps<'a> {
             let seconds = pairs * each + walked * weigh.walk;
             plans.push(OverlapPlan { technique, words, seconds, pass });
         }
-        if plans.is_empty() && !self.build.is_empty() {
-            let what = format!("counting overlaps with {LEAST_PASS} sets at a time");
-            return Err(Error::Memory { what, needed, limit: memory, device: false });
-        }
-        Ok(plans)
+        (plans, refused)
     }
 
     /// Pairs that are counted.
@@ -238,7 +242,7 @@ impl OverlapPass<'_> {
         space: &mut OverlapSpace,
         mut each: impl FnMut(SetId, Range<SetId>, &[u32]) -> std::ops::ControlFlow<B>,
     ) -> std::ops::ControlFlow<B> {
-        let AllOverlaps { probe: sets, build, before } = self.overlaps;
+        let AllOverlaps { probe: sets, build, before, .. } = self.overlaps;
         let start = self.probes.start + tile as SetId * self.tile;
         let probes = start..self.probes.end.min(start + self.tile);
         let end = |probe: SetId| {
@@ -296,8 +300,9 @@ mod tests {
     fn check(left: &Rows, right: Option<&Rows>) {
         let (left, right) = collections(left, right);
         let before = right.is_none();
-        let all = AllOverlaps { probe: &left, build: right.as_ref().unwrap_or(&left), before };
-        for plan in all.plans(u64::MAX, 2).unwrap() {
+        let build = right.as_ref().unwrap_or(&left);
+        let all = AllOverlaps { probe: &left, build, before, at_once: false };
+        for plan in all.plans(u64::MAX, 2).0 {
             for (pass, words) in [(plan.pass, plan.words), (3, plan.words), (plan.pass, 1)] {
                 let plan = OverlapPlan { pass, words, ..plan };
                 let mut met = 0;
@@ -352,9 +357,17 @@ mod tests {
     fn little_memory_makes_passes_or_is_refused() {
         let rows: Rows = (0..2000u32).map(|row| (row..row + 9).collect()).collect();
         let (sets, _) = collections(&rows, None);
-        let all = AllOverlaps { probe: &sets, build: &sets, before: true };
-        let plans = all.plans(400_000, 1).unwrap();
+        let all = AllOverlaps { probe: &sets, build: &sets, before: true, at_once: false };
+        let (plans, _) = all.plans(400_000, 1);
         assert!(plans.iter().all(|plan| plan.pass < 2000), "{plans:?}");
-        assert!(matches!(all.plans(1000, 1), Err(Error::Memory { .. })));
+        let refused = |all: &AllOverlaps<'_>| {
+            let (plans, refused) = all.plans(1000, 1);
+            assert!(plans.is_empty());
+            refused.iter().map(|&(_, bytes)| bytes).min()
+        };
+        let at_once = AllOverlaps { at_once: true, ..all };
+        assert!(Some(1000) < refused(&all) && refused(&all) < refused(&at_once));
+        let (plans, _) = at_once.plans(u64::MAX, 1);
+        assert!(plans.iter().all(|plan| plan.pass == 2000), "{plans:?}");
     }
 }

@@ -347,9 +347,10 @@ impl Overlaps {
         left: &'a SetCollection,
         right: Option<&'a SetCollection>,
     ) -> AllOverlaps<'a> {
-        // The best of a row may come after it.
-        let before = right.is_none() && self.top.is_none();
-        AllOverlaps { probe: left, build: right.unwrap_or(left), before }
+        // The best of a row may come after it, and are known only after all sets.
+        let at_once = self.top.is_some();
+        let before = right.is_none() && !at_once;
+        AllOverlaps { probe: left, build: right.unwrap_or(left), before, at_once }
     }
 
     pub(crate) fn pool_threads(&self) -> usize {
@@ -360,11 +361,7 @@ impl Overlaps {
     fn plans(&self, shape: &AllOverlaps<'_>, threads: usize) -> Result<Vec<OverlapPlan>> {
         // An eighth of the memory is for rows on their way out.
         let memory = self.memory - self.memory / 8;
-        let mut plans = shape.plans(memory, threads)?;
-        if self.top.is_some() {
-            // A row's best are known only after all sets.
-            plans.retain(|plan| plan.pass >= shape.build.len());
-        }
+        let (mut plans, refused) = shape.plans(memory, threads);
         plans.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
         if let Some(at) = plans.iter().position(|plan| plan.technique.name() == self.technique) {
             plans.swap(0, at);
@@ -372,15 +369,18 @@ impl Overlaps {
             plans.clear();
         }
         if plans.is_empty() && !shape.build.is_empty() {
+            let asked = |name: &str| self.technique == "auto" || self.technique == name;
+            let asked = refused.iter().filter(|(technique, _)| asked(technique.name()));
+            let needed = asked.map(|&(_, bytes)| bytes).min().unwrap_or(u64::MAX);
             let what = match self.top {
                 Some(_) => "the best of each row, which takes all sets at once,",
-                None => "this technique",
+                None => "counting overlaps",
             };
-            let pass = shape.build.len().max(1);
             return Err(Error::Memory {
                 what: what.into(),
-                needed: shape.bytes(pass, 0, threads),
-                limit: memory,
+                // That eighth included.
+                needed: needed.saturating_add(needed.div_ceil(7)),
+                limit: self.memory,
                 device: false,
             });
         }
@@ -721,8 +721,11 @@ mod tests {
         many.sort_unstable();
         all.sort_unstable();
         assert!(many == all);
-        let refused = tight.top(Some(2)).count(&sets, None, &control).unwrap_err();
-        assert!(matches!(refused, Error::Memory { .. }), "{refused}");
+        let best = tight.top(Some(2));
+        let refused = best.count(&sets, None, &control).unwrap_err();
+        let Error::Memory { needed, limit: 700_000, .. } = refused else { panic!("{refused}") };
+        assert!(best.clone().memory(needed - needed / 100).count(&sets, None, &control).is_err());
+        best.memory(needed).count(&sets, None, &control).unwrap();
         for threads in [1, 3] {
             let mut batches = 0;
             let once = |_: &[RowPair]| {
