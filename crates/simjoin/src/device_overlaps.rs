@@ -45,14 +45,7 @@ impl Overlaps {
             Engine::Hybrid => Err(Error::Config(
                 "overlaps are counted by one side; expected --engine auto, cpu or gpu".into(),
             )),
-            engine => {
-                let names =
-                    if engine == Engine::Gpu { &GPU_OVERLAP_TECHNIQUES[..] } else { on_cpu };
-                Err(Error::Config(format!(
-                    "no technique {name:?} there; expected one of {}",
-                    names.join(", ")
-                )))
-            }
+            engine => Err(engine.lacks(name, on_cpu, &GPU_OVERLAP_TECHNIQUES)),
         }
     }
 

@@ -12,6 +12,7 @@
 //! is expected to be done with it before the devices would be done with everything.
 
 use crate::join::{Engine, simulated_gpu};
+use crate::vectors::{GPU_VECTOR_TECHNIQUES, VECTOR_TECHNIQUES};
 use simjoin_core::{Error, Result};
 use simjoin_cpu::{Fit, StripedLoop, VectorTechniques};
 use simjoin_gpu::{GpuVectors, VectorWay};
@@ -49,7 +50,7 @@ impl Offer {
     /// Says what is wrong with the choice before any work is done.
     pub(crate) fn new(engine: Engine, name: &str, device_memory: u64) -> Result<Self> {
         if engine == Engine::Cpu && name.starts_with("gpu-") {
-            return Err(Error::Config(format!("technique {name} runs on a GPU; use --engine gpu")));
+            return Err(engine.lacks(name, &VECTOR_TECHNIQUES, &GPU_VECTOR_TECHNIQUES));
         }
         let mut name = name.to_owned();
         if engine == Engine::Gpu && name != "auto" && !name.starts_with("gpu-") {

@@ -185,16 +185,7 @@ impl Intersect {
             Engine::Hybrid => Err(Error::Config(
                 "two sets are intersected by one side; expected --engine auto, cpu or gpu".into(),
             )),
-            engine => {
-                let names = match engine {
-                    Engine::Gpu => GPU_INTERSECT_TECHNIQUES,
-                    _ => INTERSECT_TECHNIQUES,
-                };
-                Err(Error::Config(format!(
-                    "no technique {name:?} there; expected one of {}",
-                    names.join(", ")
-                )))
-            }
+            engine => Err(engine.lacks(name, &INTERSECT_TECHNIQUES, &GPU_INTERSECT_TECHNIQUES)),
         }
     }
 

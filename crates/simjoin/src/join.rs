@@ -98,6 +98,20 @@ impl Engine {
             Engine::Hybrid => "hybrid",
         }
     }
+
+    /// The error for a technique that the engine does not have, of those on a CPU and on a GPU.
+    pub(crate) fn lacks(self, technique: &str, cpu: &[&str], gpu: &[&str]) -> Error {
+        Error::Config(match self {
+            Engine::Gpu | Engine::Hybrid => format!(
+                "unknown technique {technique:?} on a GPU; expected one of {}",
+                gpu.join(", ")
+            ),
+            _ if gpu.contains(&technique) => {
+                format!("technique {technique} runs on a GPU; use --engine gpu")
+            }
+            _ => format!("unknown technique {technique:?}; expected one of {}", cpu.join(", ")),
+        })
+    }
 }
 
 impl FromStr for Engine {
@@ -527,9 +541,7 @@ impl Join {
         let name = self.technique.split(':').next().unwrap_or_default();
         let on_gpu = GPU_TECHNIQUES.contains(&name);
         match self.engine {
-            Engine::Cpu if on_gpu => {
-                Err(Error::Config(format!("technique {name} runs on a GPU; use --engine gpu")))
-            }
+            Engine::Cpu if on_gpu => Err(self.engine.lacks(name, &TECHNIQUES, &GPU_TECHNIQUES)),
             Engine::Auto if self.technique == "auto" => {
                 Ok((Mode::Auto, cpu_techniques(), Vec::new()))
             }
@@ -572,14 +584,7 @@ impl Join {
             )));
         }
         if offered.is_empty() {
-            let (names, engine) = match self.engine {
-                Engine::Gpu | Engine::Hybrid => (GPU_TECHNIQUES.join(", "), " on a GPU"),
-                _ => (TECHNIQUES.join(", "), ""),
-            };
-            return Err(Error::Config(format!(
-                "unknown technique {:?}{engine}; expected one of {names}",
-                self.technique
-            )));
+            return Err(self.engine.lacks(&self.technique, &TECHNIQUES, &GPU_TECHNIQUES));
         }
         Ok(offered)
     }
