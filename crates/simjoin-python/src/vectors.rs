@@ -147,7 +147,7 @@ fn run(
             ("dimension", Value::Count(sides.left.dimension() as u64)),
             ("pairs", Value::Count(report.pairs)),
             ("candidates", Value::Count(report.candidates)),
-            ("engine", Value::Text("cpu".into())),
+            ("engine", Value::Text(report.engine.name().into())),
             ("technique", Value::Text(report.technique.into())),
             ("threads", Value::Count(report.threads as u64)),
             ("warnings", Value::Texts(Vec::new())),
