@@ -8,7 +8,7 @@
 //! 2. *light* tokens, those that did not fit the table, by their keys.
 //! 3. tokens of the *table*, which holds the most frequent ones, by rising frequency.
 //!
-//! Where the table holds every token that is not lonely ([`TokenOrder::is_complete`]), which is the rule, there
+//! Where the table holds every token that is not lonely, which is the rule, there
 //! are no light tokens and this is the order of the papers. Where the input has more different tokens
 //! than a table may, lonely tokens are told from light ones no longer, and both are light.
 //!
@@ -67,11 +67,6 @@ impl TokenOrder {
     /// The function from tokens to keys.
     pub fn keys(&self) -> Keys {
         self.keys
-    }
-
-    /// Whether every token outside the table is lonely.
-    pub fn is_complete(&self) -> bool {
-        self.complete
     }
 
     /// How many tokens the table holds.
