@@ -4,6 +4,7 @@
 //! its estimated time, the choice, and what to expect; after it, the estimates beside what happened.
 
 use crate::settings::Settings;
+use crate::speak::note;
 use simjoin::{Explanation, Report, Result, SetCollection, Trace, duration, grouped};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -16,7 +17,8 @@ pub fn before(
 ) -> Result<Explanation> {
     let planned = settings.join.explanation(left, right)?;
     if settings.explain {
-        eprint!("{}", planned.text(left, right, settings.threads));
+        let text = planned.text(left, right, settings.threads);
+        note(format_args!("{}", text.trim_end()));
     }
     Ok(planned)
 }
@@ -27,10 +29,9 @@ pub fn after(planned: &Explanation, report: &Report, join: Duration) {
     for (at, step) in report.steps.iter().enumerate() {
         let _ = writeln!(
             text,
-            "part {}: {} {}: {} (estimated {})",
+            "part {}: {}: {} (estimated {})",
             at + 1,
-            step.technique,
-            step.variant,
+            format!("{} {}", step.technique, step.variant).trim_end(),
             duration(step.seconds),
             step.estimated.map_or_else(|| "-".into(), duration),
         );
@@ -68,5 +69,5 @@ pub fn after(planned: &Explanation, report: &Report, join: Duration) {
         duration(join.as_secs_f64()),
         planned.seconds.map_or_else(|| "-".into(), duration),
     );
-    eprint!("{text}");
+    note(format_args!("{}", text.trim_end()));
 }

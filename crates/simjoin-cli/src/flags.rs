@@ -108,7 +108,7 @@ pub enum Command {
             to get it."
     )]
     Devices,
-    /// Time joins of a file with itself, by every technique, in one process
+    /// Time self-joins of a file, by every technique, in one process
     #[command(
         long_about = "Times the counting of similar pairs, by several techniques and numbers of \
             threads, in one process.\n\n\
@@ -185,7 +185,56 @@ pub struct VectorsFlags {
     #[command(flatten)]
     pub predicate: VectorPredicateFlags,
 
-    /// Write to FILE: .tsv .csv .jsonl .parquet .arrow [default: TSV on standard output]
+    #[command(flatten)]
+    pub answer: AnswerFlags,
+
+    /// Write a page (HTML) that shows the run: plan, filters, timeline, distances, a sample of pairs
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub report: Option<String>,
+
+    /// The column that holds the vectors: lists, or text of numbers
+    #[arg(long, value_name = "C", help_heading = "Input")]
+    pub column: Option<String>,
+
+    /// The column whose values name the rows in the output [default: row numbers from 0]
+    #[arg(long, value_name = "C", help_heading = "Input")]
+    pub id: Option<String>,
+
+    /// The input's format [default: by the file's ending]
+    #[arg(
+        long,
+        value_name = "F",
+        value_parser = ["npy", "fvecs", "bvecs", "csv", "tsv", "parquet", "arrow"],
+        help_heading = "Input"
+    )]
+    pub format: Option<String>,
+
+    #[command(flatten)]
+    pub engine: EngineFlag,
+
+    /// How to join; the answer is the same
+    #[arg(
+        long,
+        value_name = "NAME",
+        default_value = "auto",
+        value_parser = PossibleValuesParser::new(vector_techniques()),
+        help_heading = "How"
+    )]
+    pub technique: String,
+
+    /// Number of threads [default: one per core]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "How")]
+    pub threads: Option<String>,
+
+    #[command(flatten)]
+    pub limits: LimitFlags,
+}
+
+/// What comes out of a join.
+#[derive(Debug, Args)]
+pub struct AnswerFlags {
+    /// Write to FILE: .tsv .csv .jsonl (also with .gz or .zst) .parquet .arrow [default: TSV on standard
+    /// output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<String>,
 
@@ -205,32 +254,14 @@ pub struct VectorsFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub stats: Option<String>,
 
-    /// Write a page (HTML) that shows the run: plan, filters, timeline, distances, a sample of pairs
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub report: Option<String>,
-
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
+}
 
-    /// The column that holds the vectors: lists, or text of numbers
-    #[arg(long, value_name = "C", help_heading = "Input")]
-    pub column: Option<String>,
-
-    /// The column whose values name the rows in the output [default: row numbers from 0]
-    #[arg(long, value_name = "C", help_heading = "Input")]
-    pub id: Option<String>,
-
-    /// The input's format [default: by the file's ending]
-    #[arg(
-        long,
-        value_name = "F",
-        value_parser = ["npy", "fvecs", "bvecs", "csv", "tsv", "parquet", "arrow"],
-        help_heading = "Input"
-    )]
-    pub format: Option<String>,
-
-    /// Where to run
+#[derive(Debug, Args)]
+pub struct EngineFlag {
+    /// Where to run: auto is the CPU, and a GPU where that pays; hybrid is both at once
     #[arg(
         long,
         value_name = "E",
@@ -239,27 +270,17 @@ pub struct VectorsFlags {
         help_heading = "How"
     )]
     pub engine: String,
+}
 
-    /// How to join; the answer is the same
-    #[arg(
-        long,
-        value_name = "NAME",
-        default_value = "auto",
-        value_parser = PossibleValuesParser::new(vector_techniques()),
-        help_heading = "How"
-    )]
-    pub technique: String,
-
-    /// Number of threads [default: one per core]
-    #[arg(long, value_name = "N", help_heading = "How")]
-    pub threads: Option<String>,
-
+/// What a join may take.
+#[derive(Debug, Args)]
+pub struct LimitFlags {
     /// Memory for the join beside the input, such as 512M or 4G [default: as much as is of use]
-    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "How")]
     pub memory: Option<String>,
 
-    /// Memory of each GPU, such as 2G [default: what is free]
-    #[arg(long, value_name = "SIZE", help_heading = "How")]
+    /// Memory for the join on each GPU, such as 2G [default: what is free]
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, help_heading = "How")]
     pub device_memory: Option<String>,
 }
 
@@ -290,37 +311,16 @@ pub struct JoinFlags {
     #[command(flatten)]
     pub predicate: PredicateFlags,
 
-    /// Write to FILE: .tsv .csv .jsonl .parquet .arrow [default: TSV on standard output]
-    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub output: Option<String>,
-
-    /// Print only the number of pairs
-    #[arg(long, conflicts_with_all = ["groups", "output"], help_heading = "Output")]
-    pub count: bool,
-
-    /// Write each row with the smallest row of its connected component (one input only)
-    #[arg(long, conflicts_with = "right", help_heading = "Output")]
-    pub groups: bool,
-
-    /// Show the plan and its estimates before the join, and what became of them after it
-    #[arg(long, help_heading = "Output")]
-    pub explain: bool,
-
-    /// Write what was read, found and how long it took as JSON to FILE
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub stats: Option<String>,
+    #[command(flatten)]
+    pub answer: AnswerFlags,
 
     /// Write a page (HTML) that shows the run: plan, filters, timeline, similarities, a sample of pairs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub report: Option<String>,
 
-    /// Write what happened when, for chrome://tracing or Perfetto (JSON)
+    /// Write what each thread, stream and copy engine did when, for chrome://tracing or Perfetto (JSON)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub trace: Option<String>,
-
-    /// Show no progress
-    #[arg(short, long, help_heading = "Output")]
-    pub quiet: bool,
 
     /// Also join RIGHT with itself: new records with old ones and with each other
     #[arg(long, help_heading = "Input")]
@@ -333,15 +333,8 @@ pub struct JoinFlags {
     #[arg(long, value_name = "C", help_heading = "Input")]
     pub id: Option<String>,
 
-    /// Where to run
-    #[arg(
-        long,
-        value_name = "E",
-        default_value = "auto",
-        value_parser = ["auto", "cpu", "gpu", "hybrid"],
-        help_heading = "How"
-    )]
-    pub engine: String,
+    #[command(flatten)]
+    pub engine: EngineFlag,
 
     /// With --engine hybrid: the GPU's share of the work, from 0 to 1, or 'queue' ('queue:TILES'): both
     /// take tiles as they can [default: by estimate, corrected while running]
@@ -359,16 +352,11 @@ pub struct JoinFlags {
     pub technique: String,
 
     /// Number of threads [default: one per core]
-    #[arg(long, value_name = "N", help_heading = "How")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "How")]
     pub threads: Option<String>,
 
-    /// Memory for the join beside the input, such as 512M or 4G [default: as much as is of use]
-    #[arg(long, value_name = "SIZE", help_heading = "How")]
-    pub memory: Option<String>,
-
-    /// Memory of each GPU, such as 2G [default: what is free]
-    #[arg(long, value_name = "SIZE", help_heading = "How")]
-    pub device_memory: Option<String>,
+    #[command(flatten)]
+    pub limits: LimitFlags,
 }
 
 /// Which pairs: exactly one of these.
@@ -376,23 +364,23 @@ pub struct JoinFlags {
 #[group(required = true, multiple = false)]
 #[command(next_help_heading = "Which pairs (one of)")]
 pub struct PredicateFlags {
-    /// Common tokens over all tokens, above 0 and at most 1
+    /// Common tokens / all tokens ≥ T, which is above 0 and at most 1
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub jaccard: Option<String>,
 
-    /// Common tokens over the geometric mean of the sizes
+    /// Common tokens / √(size · size) ≥ T
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub cosine: Option<String>,
 
-    /// Common tokens over the arithmetic mean of the sizes
+    /// 2 · common tokens / (size + size) ≥ T
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub dice: Option<String>,
 
-    /// At least N common tokens
+    /// Common tokens ≥ N
     #[arg(long, value_name = "N", allow_hyphen_values = true)]
     pub overlap: Option<String>,
 
-    /// Common tokens over the smaller size
+    /// Common tokens / smaller size ≥ T
     #[arg(long, value_name = "T", allow_hyphen_values = true)]
     pub containment: Option<String>,
 }
@@ -436,7 +424,8 @@ pub struct OverlapsFlags {
     #[arg(long, value_name = "K", help_heading = "Which pairs")]
     pub top: Option<String>,
 
-    /// Write to FILE: .tsv .csv .jsonl .parquet .arrow [default: TSV on standard output]
+    /// Write to FILE: .tsv .csv .jsonl (also with .gz or .zst) .parquet .arrow [default: TSV on standard
+    /// output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<String>,
 
@@ -444,7 +433,7 @@ pub struct OverlapsFlags {
     #[arg(long, conflicts_with = "output", help_heading = "Output")]
     pub count: bool,
 
-    /// Show every technique with its estimated time, and what became of it
+    /// Show every technique with its estimated time before, and what became of it after
     #[arg(long, help_heading = "Output")]
     pub explain: bool,
 
@@ -467,7 +456,7 @@ pub struct OverlapsFlags {
     #[arg(long, value_name = "T", help_heading = "Tokens")]
     pub tokens: Option<String>,
 
-    /// Where to run
+    /// Where to run: auto is the CPU, and a GPU where that pays
     #[arg(
         long,
         value_name = "E",
@@ -489,16 +478,11 @@ pub struct OverlapsFlags {
     pub technique: String,
 
     /// Number of threads [default: one per core]
-    #[arg(long, value_name = "N", help_heading = "How")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "How")]
     pub threads: Option<String>,
 
-    /// Memory beside the input, such as 512M or 4G [default: as much as is of use]
-    #[arg(long, value_name = "SIZE", help_heading = "How")]
-    pub memory: Option<String>,
-
-    /// Memory of a GPU, such as 2G [default: what is free]
-    #[arg(long, value_name = "SIZE", help_heading = "How")]
-    pub device_memory: Option<String>,
+    #[command(flatten)]
+    pub limits: LimitFlags,
 }
 
 #[derive(Debug, Args)]
@@ -520,7 +504,7 @@ pub struct IntersectFlags {
     #[arg(long, help_heading = "Output")]
     pub containment: bool,
 
-    /// Show the plan before, and what became of it
+    /// Show the plan before, and what became of it after
     #[arg(long, help_heading = "Output")]
     pub explain: bool,
 
@@ -532,7 +516,7 @@ pub struct IntersectFlags {
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
 
-    /// Where to run
+    /// Where to run: auto is the CPU, unless the technique is one of a GPU
     #[arg(
         long,
         value_name = "E",
@@ -553,7 +537,7 @@ pub struct IntersectFlags {
     pub technique: String,
 
     /// Number of threads [default: one per core]
-    #[arg(long, value_name = "N", help_heading = "How")]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "How")]
     pub threads: Option<String>,
 
     /// Count N times more, and read both sets as often, for the times of both in --stats
@@ -599,7 +583,7 @@ pub struct BenchFlags {
     #[arg(long, value_name = "SHARES", value_delimiter = ',', help_heading = "How")]
     pub split: Vec<String>,
 
-    /// Techniques, comma-separated [default: all but naive]
+    /// Techniques, comma-separated [default: all that suit the engine and the predicate, but naive]
     #[arg(
         long,
         value_name = "NAMES",
@@ -613,13 +597,8 @@ pub struct BenchFlags {
     #[arg(long, value_name = "NS", help_heading = "How")]
     pub threads: Option<String>,
 
-    /// Memory for the join beside the input, such as 512M or 4G [default: as much as is of use]
-    #[arg(long, value_name = "SIZE", help_heading = "How")]
-    pub memory: Option<String>,
-
-    /// Memory of each GPU, such as 2G [default: what is free]
-    #[arg(long, value_name = "SIZE", help_heading = "How")]
-    pub device_memory: Option<String>,
+    #[command(flatten)]
+    pub limits: LimitFlags,
 
     /// Hand on the pairs instead of counting them
     #[arg(long, help_heading = "How")]

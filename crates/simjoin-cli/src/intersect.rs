@@ -8,7 +8,8 @@
 use crate::flags::IntersectFlags;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::run::{Interrupt, total_bytes};
-use crate::settings::{cores, number_of_threads};
+use crate::settings::{cores, different_files, from_one, number_of_threads};
+use crate::speak::{answer, note};
 use crate::stats::Seconds;
 use rayon::prelude::*;
 use serde_json::json;
@@ -32,7 +33,7 @@ pub struct Settings {
     output: Option<Option<String>>,
     containment: bool,
     /// How often to count again.
-    repeat: u32,
+    repeat: usize,
     stats: Option<String>,
     explain: bool,
     quiet: bool,
@@ -46,13 +47,8 @@ impl Settings {
         if flags.left == "-" && flags.right == "-" {
             return Err(Error::Config("only one of the two sets can be standard input (-)".into()));
         }
-        let repeat = flags.repeat.as_deref().map_or(Ok(0), |text| {
-            text.parse().ok().filter(|&times| times >= 1).ok_or_else(|| {
-                Error::Config(format!(
-                    "--repeat {text:?} does not fit; expected a whole number from 1"
-                ))
-            })
-        })?;
+        let repeat = flags.repeat.as_deref().map_or(Ok(0), |text| from_one("--repeat", text))?;
+        different_files(&[("--output", &flags.output), ("--stats", &flags.stats)])?;
         Ok(Settings {
             repeat,
             files: [flags.left, flags.right],
@@ -131,20 +127,16 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     if settings.output.as_ref().is_none_or(Option::is_some) {
-        let mut out = std::io::stdout();
-        let answer = if settings.containment {
-            report.containment().to_string()
+        if settings.containment {
+            answer(&report.containment())?;
         } else {
-            report.size.to_string()
-        };
-        writeln!(out, "{answer}")
-            .and_then(|()| out.flush())
-            .map_err(|error| Error::io("standard output", error))?;
+            answer(&report.size)?;
+        }
     }
     seconds.total = begin.elapsed();
     let again = pool.install(|| repeat(settings, &a, &b))?;
     if settings.explain {
-        eprintln!(
+        note(format_args!(
             "found: {} elements, {} of the smaller set, by {} {} in {:.3} ms",
             report.size,
             report.containment(),
@@ -158,7 +150,7 @@ pub fn run(settings: &Settings) -> Result<()> {
                 ),
             },
             1e3 * report.seconds,
-        );
+        ));
     }
     if let Some(file) = stats {
         file.finish(document(&report, &seconds, again).as_bytes())?;
@@ -272,16 +264,16 @@ fn elements(
 fn explain(settings: &Settings, a: &[u32], b: &[u32]) -> Result<()> {
     for (side, set) in [("left", a), ("right", b)] {
         match (set.first(), set.last()) {
-            (Some(first), Some(last)) => eprintln!(
+            (Some(first), Some(last)) => note(format_args!(
                 "{side}: {} elements from {first} to {last}, one in {:.1}",
                 set.len(),
                 (f64::from(last - first) + 1.0) / set.len() as f64,
-            ),
-            _ => eprintln!("{side}: no elements"),
+            )),
+            _ => note(format_args!("{side}: no elements")),
         }
     }
     let (technique, why) = settings.intersect.explain(a, b)?;
-    eprintln!("plan: {technique}: {why}");
+    note(format_args!("plan: {technique}: {why}"));
     Ok(())
 }
 
@@ -314,13 +306,7 @@ fn document(report: &IntersectReport, seconds: &Seconds, again: Option<[f64; 2]>
         "device": report.device.map(|(transfer, kernels)| json!({
             "transfer": transfer, "kernels": kernels
         })),
-        "seconds": {
-            "read": seconds.read.as_secs_f64(),
-            "prepare": seconds.prepare.as_secs_f64(),
-            "join": seconds.join.as_secs_f64(),
-            "write": seconds.write.as_secs_f64(),
-            "total": seconds.total.as_secs_f64(),
-        },
+        "seconds": seconds.json(),
         "repeated": again.map(|[count, read]| json!({ "count": count, "read": read })),
     });
     format!("{document:#}\n")

@@ -6,6 +6,8 @@
 //! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
 #![forbid(unsafe_code)]
+// They end the program where nobody listens; `speak` does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod bench;
 mod devices;
@@ -18,6 +20,7 @@ mod progress;
 mod report;
 mod run;
 mod settings;
+mod speak;
 mod stats;
 mod trace;
 mod vectors;
@@ -27,6 +30,7 @@ use clap::{CommandFactory, Parser};
 use flags::{Command, Flags};
 use settings::{BenchSettings, Settings};
 use simjoin::Error;
+use speak::note;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 
@@ -57,10 +61,8 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Flags::command(), "simjoin", &mut script);
-            return match std::io::stdout().write_all(&script) {
-                Ok(()) => ExitCode::SUCCESS,
-                Err(error) => fail(&format!("standard output: {error}"), 1),
-            };
+            let written = std::io::stdout().write_all(&script);
+            written.map_err(|error| Error::io("standard output", error))
         }
     };
     match result {
@@ -83,22 +85,31 @@ fn usage(error: &clap::Error) -> ExitCode {
         return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        eprint!("{}", error.render());
+        note(format_args!("{}", error.render().to_string().trim_end()));
         return ExitCode::from(2);
     }
     let text = error.to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
     let line = first.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = line.strip_prefix("error: ").unwrap_or(&line);
-    fail(&format!("{line} (try 'simjoin --help')"), 2)
+    let help = match command_named() {
+        Some(name) => format!("simjoin {name} --help"),
+        None => "simjoin --help".into(),
+    };
+    fail(&format!("{line} (try '{help}')"), 2)
+}
+
+/// The command that was typed, if it is one.
+fn command_named() -> Option<String> {
+    let typed = std::env::args_os().nth(1)?;
+    Flags::command().find_subcommand(&typed).map(|command| command.get_name().to_owned())
 }
 
 fn fail(message: &str, status: u8) -> ExitCode {
-    let mut stderr = std::io::stderr();
-    let (bold, plain) = if stderr.is_terminal() { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
+    let colours = std::io::stderr().is_terminal();
+    let (bold, plain) = if colours { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
     // Line breaks inside a message would make two lines of it.
     let message = message.replace(['\n', '\r'], " ");
-    // Nothing can be done when standard error is closed as well.
-    let _ = writeln!(stderr, "{bold}simjoin:{plain} {message}");
+    note(format_args!("{bold}simjoin:{plain} {message}"));
     ExitCode::from(status)
 }

@@ -5,15 +5,14 @@
 use crate::flags::OverlapsFlags;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::run::{Interrupt, total_bytes, write_pairs};
-use crate::settings::{bytes, cores, is_special, number_of_threads};
+use crate::settings::{bytes, cores, different_files, from_one, number_of_threads, pairs_file};
+use crate::speak::{answer, note};
 use crate::stats::Seconds;
 use serde_json::json;
 use simjoin::{
-    Engine, Error, Overlaps, OverlapsReport, Result, SetCollection, duration, grouped, pool,
-    prepare,
+    Engine, Overlaps, OverlapsReport, Result, SetCollection, duration, grouped, pool, prepare,
 };
-use simjoin_io::{Ids, OutputFormat, PairWriter, ReadOptions, Tokenizer, WholeFile, read_sets};
-use std::io::Write;
+use simjoin_io::{Ids, PairWriter, ReadOptions, Tokenizer, WholeFile, read_sets};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -36,30 +35,21 @@ pub struct Settings {
 impl Settings {
     pub fn of(flags: OverlapsFlags) -> Result<Self> {
         let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
-        let top = flags.top.as_deref().map(|text| {
-            text.parse().ok().filter(|&top| top >= 1).ok_or_else(|| {
-                Error::Config(format!(
-                    "--top {text:?} does not fit; expected a whole number from 1"
-                ))
-            })
-        });
+        let top = flags.top.as_deref().map(|text| from_one("--top", text));
         let mut overlaps = Overlaps::new()
             .engine(flags.engine.parse()?)
             .technique(&flags.technique)
             .positive(flags.positive)
             .top(top.transpose()?);
-        if let Some(text) = &flags.memory {
+        if let Some(text) = &flags.limits.memory {
             overlaps = overlaps.memory(bytes("--memory", text)?);
         }
-        if let Some(text) = &flags.device_memory {
+        if let Some(text) = &flags.limits.device_memory {
             overlaps = overlaps.device_memory(bytes("--device-memory", text)?);
         }
         overlaps.check()?;
-        // Standard output by name is standard output.
-        let output = flags.output.filter(|path| path != "-");
-        if let Some(path) = output.as_ref().filter(|path| !is_special(path)) {
-            OutputFormat::of_path(path)?;
-        }
+        let output = pairs_file(flags.output)?;
+        different_files(&[("--output", &output), ("--stats", &flags.stats)])?;
         let read = ReadOptions {
             tokenizer: flags.tokens.map_or(Ok(Tokenizer::Whitespace), |name| name.parse())?,
             multiset: flags.input.multiset,
@@ -142,30 +132,27 @@ pub fn run(settings: &Settings) -> Result<()> {
     )?;
     interrupt.check()?;
     if settings.count {
-        let mut out = std::io::stdout();
-        writeln!(out, "{}", report.pairs)
-            .and_then(|()| out.flush())
-            .map_err(|error| Error::io("standard output", error))?;
+        answer(&report.pairs)?;
     }
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     seconds.total = begin.elapsed();
     if settings.explain {
-        eprintln!(
-            "found: {} pairs, {} counted by {} on the {} in {}{}",
+        let (place, rest) = match report.engine {
+            Engine::Gpu => ("GPU", String::new()),
+            _ => {
+                let passes = if report.passes == 1 { "pass" } else { "passes" };
+                let estimated = duration(report.estimated);
+                ("CPU", format!(", {} {passes} (estimated {estimated})", report.passes))
+            }
+        };
+        note(format_args!(
+            "found: {} pairs, {} counted by {} on the {place} in {}{rest}",
             grouped(report.pairs),
             grouped(report.counted),
             report.technique,
-            report.engine.name(),
             duration(seconds.join.as_secs_f64()),
-            match report.engine {
-                Engine::Gpu => String::new(),
-                _ => {
-                    let estimated = duration(report.estimated);
-                    format!(", {} passes (estimated {estimated})", report.passes)
-                }
-            },
-        );
+        ));
     }
     if let Some(file) = stats {
         file.finish(document(sides, tokens, &report, &seconds).as_bytes())?;
@@ -193,25 +180,28 @@ fn explain(
 ) -> Result<()> {
     for (side, sets) in [("left", Some(left)), ("right", right)] {
         let Some(sets) = sets else { continue };
-        eprintln!(
+        note(format_args!(
             "{}: {} records, {} distinct sets of {} tokens on average, universe {}",
             if right.is_some() { side } else { "input" },
             grouped(sets.records() as u64),
             grouped(sets.len() as u64),
             sets.total_tokens() / sets.len().max(1),
             grouped(sets.universe().into()),
-        );
+        ));
     }
     if let Some(technique) = settings.overlaps.on_gpu() {
-        eprintln!("plan: {technique} on the GPU, as was asked for");
+        note(format_args!("plan: {technique} on the GPU, as was asked for"));
         return Ok(());
     }
     let threads = settings.threads;
-    eprintln!("plan, on {threads} {}:", if threads == 1 { "thread" } else { "threads" });
+    note(format_args!("plan, on {threads} {}:", if threads == 1 { "thread" } else { "threads" }));
     for (at, (name, words, seconds)) in settings.overlaps.explain(left, right)?.iter().enumerate() {
         let mark = if at == 0 { "  <- chosen" } else { "" };
-        let bits = format!("{} bits", grouped(64 * *words as u64));
-        eprintln!("  {name:<10} {bits:>16} {:>12}{mark}", duration(*seconds));
+        let bits = match *words {
+            0 => String::new(),
+            words => format!("{} bits", grouped(64 * words as u64)),
+        };
+        note(format_args!("  {name:<10} {bits:>16} {:>12}{mark}", duration(*seconds)));
     }
     Ok(())
 }
@@ -234,13 +224,7 @@ fn document(
         "bits": report.bits,
         "passes": report.passes,
         "threads": report.threads,
-        "seconds": {
-            "read": seconds.read.as_secs_f64(),
-            "prepare": seconds.prepare.as_secs_f64(),
-            "join": seconds.join.as_secs_f64(),
-            "write": seconds.write.as_secs_f64(),
-            "total": seconds.total.as_secs_f64(),
-        },
+        "seconds": seconds.json(),
     });
     format!("{document:#}\n")
 }

@@ -6,6 +6,7 @@ use crate::explain;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::report::{Kept, Keys, SetsRun};
 use crate::settings::{Answer, Settings};
+use crate::speak::{answer, note};
 use crate::stats::{self, Seconds};
 use crate::trace;
 use simjoin::{
@@ -14,7 +15,6 @@ use simjoin::{
 use simjoin_io::{
     GroupWriter, Ids, PairWriter, ReadSets, TokenTexts, WholeFile, read_sets, read_sets_with_texts,
 };
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -95,10 +95,10 @@ pub fn run(settings: &Settings) -> Result<()> {
     let on_device = matches!(report.engine, Engine::Gpu | Engine::Hybrid);
     let simulated = if on_device { simjoin::simulated_gpu()? } else { None };
     if let Some(device) = &simulated {
-        eprintln!("simjoin: {device}");
+        note(format_args!("simjoin: {device}"));
     }
     for warning in &report.warnings {
-        eprintln!("simjoin: warning: {warning}");
+        note(format_args!("simjoin: warning: {warning}"));
     }
     if let Some(planned) = planned.as_ref().filter(|_| settings.explain) {
         explain::after(planned, &report, seconds.join);
@@ -167,10 +167,7 @@ struct Sides<'a> {
 fn count(sides: &Sides<'_>, interrupt: &Interrupt) -> Result<Report> {
     let report = sides.join.count(sides.left, sides.right, &interrupt.control)?;
     interrupt.check()?;
-    let mut stdout = std::io::stdout();
-    writeln!(stdout, "{}", report.pairs)
-        .and_then(|()| stdout.flush())
-        .map_err(|error| Error::io("standard output", error))?;
+    answer(&report.pairs)?;
     Ok(report)
 }
 
@@ -180,14 +177,8 @@ fn groups(
     interrupt: &Interrupt,
     writing: &mut Duration,
 ) -> Result<Report> {
-    let mut writer = GroupWriter::create(settings.output.as_deref(), sides.left_ids.as_ref())?;
-    let (labels, report) = sides.join.groups(sides.left, &interrupt.control)?;
-    interrupt.check()?;
-    let begin = Instant::now();
-    writer.write(&labels)?;
-    writer.finish()?;
-    *writing = begin.elapsed();
-    Ok(report)
+    let writer = GroupWriter::create(settings.output.as_deref(), sides.left_ids.as_ref())?;
+    write_groups(writer, interrupt, writing, || sides.join.groups(sides.left, &interrupt.control))
 }
 
 fn pairs(
@@ -203,6 +194,22 @@ fn pairs(
     write_pairs(writer, interrupt, writing, |take| {
         sides.join.pairs(sides.left, sides.right, &interrupt.control, take)
     })
+}
+
+/// Finds the groups, and writes them.
+pub fn write_groups<R>(
+    mut writer: GroupWriter<'_>,
+    interrupt: &Interrupt,
+    writing: &mut Duration,
+    find: impl FnOnce() -> Result<(Vec<u32>, R)>,
+) -> Result<R> {
+    let (labels, report) = find()?;
+    interrupt.check()?;
+    let begin = Instant::now();
+    writer.write(&labels)?;
+    writer.finish()?;
+    *writing = begin.elapsed();
+    Ok(report)
 }
 
 /// Writes the pairs that are found, and ends the output once all of them are. What could not be written ends

@@ -3,10 +3,11 @@
 //! What is wrong with the options alone is found before a file is opened.
 
 use crate::bench::Pace;
-use crate::flags::{BenchFlags, JoinFlags, PredicateFlags, SetsFlags, TextFlags};
+use crate::flags::{AnswerFlags, BenchFlags, JoinFlags, PredicateFlags, SetsFlags, TextFlags};
 use simjoin::{Engine, Error, Join, Measure, Predicate, Result, Threshold};
 use simjoin_io::{OutputFormat, ReadOptions, Tokenizer};
 use std::cmp::Ordering;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// What to hand out.
@@ -15,6 +16,16 @@ pub enum Answer {
     Pairs,
     Count,
     Groups,
+}
+
+impl Answer {
+    pub fn of(flags: &AnswerFlags) -> Self {
+        match (flags.count, flags.groups) {
+            (true, _) => Answer::Count,
+            (_, true) => Answer::Groups,
+            _ => Answer::Pairs,
+        }
+    }
 }
 
 /// A run, resolved.
@@ -52,7 +63,7 @@ impl Settings {
 fn resolve(command: &'static str, flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
     let (measure, text) = predicate(&flags.predicate)?;
     let predicate = Predicate::parse(measure, text)?;
-    let engine: Engine = flags.engine.parse()?;
+    let engine: Engine = flags.engine.engine.parse()?;
     let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
     if flags.with_itself && flags.right.is_none() {
         return Err(Error::Config(
@@ -65,29 +76,27 @@ fn resolve(command: &'static str, flags: JoinFlags, tokenizer: Tokenizer) -> Res
         .engine(engine)
         .technique(&flags.technique)
         .with_itself(flags.with_itself)
-        .estimates(flags.explain || flags.report.is_some())
+        .estimates(flags.answer.explain || flags.report.is_some())
         .timeline(flags.trace.is_some() || flags.report.is_some());
     if let Some(text) = &flags.split {
         join = split(join, engine, text)?;
     }
-    if let Some(text) = &flags.memory {
+    if let Some(text) = &flags.limits.memory {
         join = join.memory(bytes("--memory", text)?);
     }
-    if let Some(text) = &flags.device_memory {
+    if let Some(text) = &flags.limits.device_memory {
         join = join.device_memory(bytes("--device-memory", text)?);
     }
     join.check()?;
     let format = flags.input.format.as_deref().map(str::parse).transpose()?;
-    // Standard output by name is standard output.
-    let output = flags.output.filter(|path| path != "-");
-    if let Some(path) = output.as_ref().filter(|path| !is_special(path)) {
-        OutputFormat::of_path(path)?;
-    }
-    let answer = match (flags.count, flags.groups) {
-        (true, _) => Answer::Count,
-        (_, true) => Answer::Groups,
-        _ => Answer::Pairs,
-    };
+    let answer = Answer::of(&flags.answer);
+    let output = pairs_file(flags.answer.output)?;
+    different_files(&[
+        ("--output", &output),
+        ("--stats", &flags.answer.stats),
+        ("--trace", &flags.trace),
+        ("--report", &flags.report),
+    ])?;
     let read = ReadOptions {
         tokenizer,
         multiset: flags.input.multiset,
@@ -105,12 +114,12 @@ fn resolve(command: &'static str, flags: JoinFlags, tokenizer: Tokenizer) -> Res
         threads,
         answer,
         output,
-        stats: flags.stats,
+        stats: flags.answer.stats,
         trace: flags.trace,
         report: flags.report,
         command,
-        explain: flags.explain,
-        quiet: flags.quiet,
+        explain: flags.answer.explain,
+        quiet: flags.answer.quiet,
     })
 }
 
@@ -264,14 +273,8 @@ impl BenchSettings {
         for contestant in &contestants {
             predicates.iter().try_for_each(|&predicate| contestant.join(predicate)?.check())?;
         }
-        let repeat = flags.repeat.parse().ok().filter(|&times| times >= 1).ok_or_else(|| {
-            Error::Config(format!(
-                "--repeat {:?} does not fit; expected a whole number from 1",
-                flags.repeat
-            ))
-        })?;
         let pace = Pace {
-            repeat,
+            repeat: from_one("--repeat", &flags.repeat)?,
             budget: seconds("--budget", &flags.budget)?,
             limit: flags.limit.as_deref().map(|text| seconds("--limit", text)).transpose()?,
         };
@@ -292,8 +295,8 @@ impl BenchSettings {
             predicates,
             contestants,
             threads,
-            memory: size("--memory", &flags.memory)?,
-            device_memory: size("--device-memory", &flags.device_memory)?,
+            memory: size("--memory", &flags.limits.memory)?,
+            device_memory: size("--device-memory", &flags.limits.device_memory)?,
             pairs: flags.pairs,
             pace,
             json: flags.json,
@@ -355,8 +358,41 @@ fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
     kept
 }
 
+/// Reads a whole number from 1.
+pub fn from_one(option: &str, text: &str) -> Result<usize> {
+    text.parse().ok().filter(|&number| number >= 1).ok_or_else(|| {
+        Error::Config(format!("{option} {text:?} does not fit; expected a whole number from 1"))
+    })
+}
+
+/// The file that pairs or groups go to, if its name says how; `None` is standard output, by name as well.
+pub fn pairs_file(output: Option<String>) -> Result<Option<String>> {
+    let output = output.filter(|path| path != "-");
+    if let Some(path) = output.as_ref().filter(|path| !is_special(path)) {
+        OutputFormat::of_path(path)?;
+    }
+    Ok(output)
+}
+
+/// Refuses options that would write one over the other's file.
+pub fn different_files(files: &[(&str, &Option<String>)]) -> Result<()> {
+    let mut seen: Vec<(&str, PathBuf)> = Vec::new();
+    for &(option, path) in files {
+        let Some(path) = path.as_ref().filter(|path| !is_special(path)) else { continue };
+        // A name that cannot be resolved is refused when the file is opened.
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        if let Some((other, _)) = seen.iter().find(|(_, one)| *one == whole) {
+            return Err(Error::Config(format!(
+                "{other} and {option} both write to {path}; expected two files"
+            )));
+        }
+        seen.push((option, whole));
+    }
+    Ok(())
+}
+
 /// A device or a pipe, which may have any name.
-pub fn is_special(path: &str) -> bool {
+fn is_special(path: &str) -> bool {
     std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir())
 }
 

@@ -17,6 +17,18 @@ pub struct Seconds {
     pub total: Duration,
 }
 
+impl Seconds {
+    pub fn json(&self) -> Value {
+        json!({
+            "read": self.read.as_secs_f64(),
+            "prepare": self.prepare.as_secs_f64(),
+            "join": self.join.as_secs_f64(),
+            "write": self.write.as_secs_f64(),
+            "total": self.total.as_secs_f64(),
+        })
+    }
+}
+
 /// The document that `--stats` writes.
 pub fn document(
     left: &SetCollection,
@@ -40,13 +52,7 @@ pub fn document(
         "planned_share": report.planned_share,
         "overlap": report.overlap(),
         "warnings": report.warnings,
-        "seconds": {
-            "read": seconds.read.as_secs_f64(),
-            "prepare": seconds.prepare.as_secs_f64(),
-            "join": seconds.join.as_secs_f64(),
-            "write": seconds.write.as_secs_f64(),
-            "total": seconds.total.as_secs_f64(),
-        },
+        "seconds": seconds.json(),
     });
     format!("{document:#}\n")
 }

@@ -6,8 +6,9 @@
 use crate::flags::VectorsFlags;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::report::{Keys, VectorsRun};
-use crate::run::{Interrupt, write_pairs};
-use crate::settings::{Answer, bytes, cores, is_special, number_of_threads};
+use crate::run::{Interrupt, total_bytes, write_groups, write_pairs};
+use crate::settings::{Answer, bytes, cores, different_files, number_of_threads, pairs_file};
+use crate::speak::{answer, note};
 use crate::stats::Seconds;
 use serde_json::json;
 use simjoin::{
@@ -15,10 +16,8 @@ use simjoin::{
     VectorPredicate, VectorReport, duration, grouped, pool,
 };
 use simjoin_io::{
-    GroupWriter, Ids, OutputFormat, PairWriter, ReadVectors, VectorFormat, VectorOptions,
-    WholeFile, read_vectors,
+    GroupWriter, Ids, PairWriter, ReadVectors, VectorFormat, VectorOptions, WholeFile, read_vectors,
 };
-use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -49,23 +48,25 @@ impl Settings {
                 return Err(Error::Config("no threshold was given, such as --within 0.25".into()));
             }
         };
+        let answer = Answer::of(&flags.answer);
         let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
         let mut join = VectorJoin::new(predicate)
             .technique(&flags.technique)
-            .engine(flags.engine.parse()?)
+            .engine(flags.engine.engine.parse()?)
             .timeline(flags.report.is_some());
-        if let Some(text) = &flags.memory {
+        if let Some(text) = &flags.limits.memory {
             join = join.memory(bytes("--memory", text)?);
         }
-        if let Some(text) = &flags.device_memory {
+        if let Some(text) = &flags.limits.device_memory {
             join = join.device_memory(bytes("--device-memory", text)?);
         }
         join.check()?;
-        // Standard output by name is standard output.
-        let output = flags.output.filter(|path| path != "-");
-        if let Some(path) = output.as_ref().filter(|path| !is_special(path)) {
-            OutputFormat::of_path(path)?;
-        }
+        let output = pairs_file(flags.answer.output)?;
+        different_files(&[
+            ("--output", &output),
+            ("--stats", &flags.answer.stats),
+            ("--report", &flags.report),
+        ])?;
         if flags.left == "-" && flags.right.as_deref() == Some("-") {
             return Err(Error::Config(
                 "only one of the two inputs can be standard input (-)".into(),
@@ -77,11 +78,6 @@ impl Settings {
                 VectorFormat::of_path(path)?;
             }
         }
-        let answer = match (flags.count, flags.groups) {
-            (true, _) => Answer::Count,
-            (_, true) => Answer::Groups,
-            _ => Answer::Pairs,
-        };
         Ok(Settings {
             left: flags.left,
             right: flags.right,
@@ -90,19 +86,11 @@ impl Settings {
             threads,
             answer,
             output,
-            stats: flags.stats,
+            stats: flags.answer.stats,
             report: flags.report,
-            explain: flags.explain,
-            quiet: flags.quiet,
+            explain: flags.answer.explain,
+            quiet: flags.answer.quiet,
         })
-    }
-
-    /// The size of the files to be read; 0 when one is standard input.
-    fn total_bytes(&self) -> u64 {
-        let size = |path: &String| std::fs::metadata(path).map_or(0, |file| file.len());
-        let sizes: Vec<u64> =
-            [Some(&self.left), self.right.as_ref()].into_iter().flatten().map(size).collect();
-        if sizes.contains(&0) { 0 } else { sizes.iter().sum() }
     }
 }
 
@@ -110,7 +98,8 @@ pub fn run(settings: &Settings) -> Result<()> {
     let begin = Instant::now();
     let mut seconds = Seconds::default();
     let interrupt = Interrupt::install()?;
-    let (bytes, total) = (AtomicU64::new(0), settings.total_bytes());
+    let bytes = AtomicU64::new(0);
+    let total = total_bytes(&settings.left, settings.right.as_deref());
     let read = |path: &String| read_vectors(path, &settings.read, &bytes);
     let (left, right) = watch(
         settings.quiet,
@@ -166,16 +155,17 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.write = writing;
     seconds.total = begin.elapsed();
     if let Some(estimate) = estimate.filter(|_| settings.explain) {
-        eprintln!(
+        note(format_args!(
             "found: {} pairs (estimated {}), {} verified in double precision, prepared in {}, joined in {}",
             grouped(report.pairs),
             estimate.map_or_else(|| "-".into(), |pairs| grouped(pairs as u64)),
             grouped(report.candidates),
             duration(seconds.prepare.as_secs_f64()),
             duration(seconds.join.as_secs_f64()),
-        );
+        ));
         if let Some(part) = report.device_part {
-            eprintln!("the GPU did {:.1} % of the pairs, the CPU the others", 100.0 * part);
+            let part = 100.0 * part;
+            note(format_args!("the GPU did {part:.1} % of the pairs, the CPU the others"));
         }
     }
     if let Some(file) = stats {
@@ -230,7 +220,8 @@ impl Sides {
 fn before(settings: &Settings, sides: &Sides, prepared: &PreparedVectorJoin<'_>) -> Option<f64> {
     let estimate = prepared.estimate_pairs();
     if settings.explain {
-        eprint!("{}", prepared.text(&settings.join, &sides.left, sides.right.as_ref(), estimate));
+        let text = prepared.text(&settings.join, &sides.left, sides.right.as_ref(), estimate);
+        note(format_args!("{}", text.trim_end()));
     }
     estimate
 }
@@ -238,10 +229,7 @@ fn before(settings: &Settings, sides: &Sides, prepared: &PreparedVectorJoin<'_>)
 fn count(prepared: &PreparedVectorJoin<'_>, interrupt: &Interrupt) -> Result<VectorReport> {
     let report = prepared.count(&interrupt.control)?;
     interrupt.check()?;
-    let mut stdout = std::io::stdout();
-    writeln!(stdout, "{}", report.pairs)
-        .and_then(|()| stdout.flush())
-        .map_err(|error| Error::io("standard output", error))?;
+    answer(&report.pairs)?;
     Ok(report)
 }
 
@@ -252,14 +240,8 @@ fn groups(
     interrupt: &Interrupt,
     writing: &mut Duration,
 ) -> Result<VectorReport> {
-    let mut writer = GroupWriter::create(settings.output.as_deref(), sides.left_ids.as_ref())?;
-    let (labels, report) = prepared.groups(&interrupt.control)?;
-    interrupt.check()?;
-    let begin = Instant::now();
-    writer.write(&labels)?;
-    writer.finish()?;
-    *writing = begin.elapsed();
-    Ok(report)
+    let writer = GroupWriter::create(settings.output.as_deref(), sides.left_ids.as_ref())?;
+    write_groups(writer, interrupt, writing, || prepared.groups(&interrupt.control))
 }
 
 fn pairs(
@@ -294,13 +276,7 @@ fn document(
         "details": prepared.plan().details,
         "rotated": prepared.plan().rotated,
         "threads": report.threads,
-        "seconds": {
-            "read": seconds.read.as_secs_f64(),
-            "prepare": seconds.prepare.as_secs_f64(),
-            "join": seconds.join.as_secs_f64(),
-            "write": seconds.write.as_secs_f64(),
-            "total": seconds.total.as_secs_f64(),
-        },
+        "seconds": seconds.json(),
     });
     format!("{document:#}\n")
 }

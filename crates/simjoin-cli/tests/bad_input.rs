@@ -271,6 +271,8 @@ fn wrong_usage_is_one_line_and_status_2() {
         ("sets a.txt --jaccard 0.5 --technique magic", "ppjoin"),
         ("sets a.txt --jaccard 0.5 --engine tpu", "hybrid"),
         ("sets a.txt --jaccard 0.5 --threads 0", "--threads"),
+        ("sets a.txt --jaccard 0.5 --threads -1", "--threads"),
+        ("sets a.txt --jaccard 0.5 --memory -1", "--memory"),
         ("sets a.txt --jaccard 0.5 --memory lots", "512M"),
         ("sets a.txt --jaccard 0.5 --device-memory lots", "--device-memory"),
         ("sets a.txt --jaccard 0.5 --format xml", "parquet"),
@@ -278,7 +280,9 @@ fn wrong_usage_is_one_line_and_status_2() {
         ("text a.txt --jaccard 0.5 --tokens letters", "qgrams:"),
         ("text a.txt --jaccard 0.5 --tokens qgrams:0", "qgrams:"),
         ("sets a.txt --jaccard 0.5 --surprise", "--surprise"),
+        ("sets a.txt --surprise", "simjoin sets --help"),
         ("fly a.txt", "fly"),
+        ("fly a.txt", "'simjoin --help'"),
         ("sets - - --jaccard 0.5", "standard input"),
         ("sets a.txt --column x --jaccard 0.5", "--column"),
         ("sets a.txt --id x --jaccard 0.5", "--id"),
@@ -288,6 +292,43 @@ fn wrong_usage_is_one_line_and_status_2() {
         run.fails(2, &[]);
     }
     assert_eq!(folder.names(), ["a.txt"]);
+}
+
+#[test]
+fn two_outputs_in_one_file() {
+    let folder = Folder::new();
+    folder.file("a.txt", GOOD).file("p.csv", "1,2\n3,4\n");
+    for (arguments, parts) in [
+        ("sets a.txt --jaccard 0.5 -o x.tsv --stats x.tsv", ["--output", "--stats"]),
+        ("sets a.txt --jaccard 0.5 -o x.tsv --report ./x.tsv", ["--output", "--report"]),
+        ("text a.txt --jaccard 0.5 --trace x --stats x", ["--stats", "--trace"]),
+        ("vectors p.csv --within 1 --report x --stats x", ["--stats", "--report"]),
+        ("overlaps a.txt -o x.tsv --stats x.tsv", ["--output", "--stats"]),
+        ("intersect a.txt a.txt -o x --stats x", ["--output", "--stats"]),
+    ] {
+        folder.run(arguments).fails(2, &[parts[0], parts[1], "expected two files"]);
+    }
+    assert_eq!(folder.names(), ["a.txt", "p.csv"]);
+    // What is no file takes any number of them.
+    folder.run("sets a.txt --jaccard 0.5 -o /dev/null --stats /dev/null").ok();
+}
+
+#[test]
+fn a_standard_error_that_nobody_can_write_to() {
+    let folder = Folder::new();
+    folder.file("a.txt", GOOD).file("n.txt", "1 2 3\n").file("p.csv", "1,2\n3,4\n");
+    for (arguments, answer) in [
+        ("sets a.txt --jaccard 0.5 --count --explain", "3\n"),
+        ("vectors p.csv --within 3 --count --explain", "1\n"),
+        ("overlaps a.txt --positive --count --explain", "3\n"),
+        ("intersect n.txt n.txt --explain", "3\n"),
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(program());
+        command.args(arguments.split(' ')).current_dir(folder.path()).stderr(full);
+        let run = Run::new(command.output().unwrap());
+        assert_eq!((run.status, run.out.as_str()), (0, answer), "{arguments}");
+    }
 }
 
 #[test]
@@ -308,5 +349,13 @@ fn engines_that_are_not_there_and_memory_that_is_too_small() {
     folder
         .run("sets a.txt --jaccard 0.5 --engine cpu --technique gpu-bitmap")
         .fails(2, &["gpu-bitmap", "--engine gpu"]);
+    folder
+        .run("overlaps a.txt --engine cpu --technique combined")
+        .fails(2, &["combined", "--engine gpu"]);
+    folder.run("overlaps a.txt --engine gpu --technique product").fails(2, &["on a GPU", "index"]);
+    folder
+        .run("intersect a.txt a.txt --engine cpu --technique ip")
+        .fails(2, &["technique ip", "--engine gpu"]);
     folder.run("sets a.txt --jaccard 0.5 --memory 10").fails(1, &["memory", "limit is 10"]);
+    folder.run("overlaps a.txt --memory 1K").fails(1, &["memory", "limit is 1024"]);
 }
