@@ -11,6 +11,7 @@ import json
 import sys
 import threading
 import time
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,17 +42,28 @@ def tokens(frame: DataFrame, words: bool) -> DataFrame:
     return frame.select(cut.alias("tokens")).where(f.size("tokens") > 0)
 
 
-# The number of pairs, the pairs themselves where they are at hand, and what else there is to say.
-Found = tuple[int, pa.Table | None, dict[str, Any]]
+@dataclass(frozen=True)
+class Found:
+    """The number of pairs; and of simjoin the pairs themselves, and how the join was divided."""
+
+    count: int
+    pairs: pa.Table | None = None
+    plan: ss.Plan | None = None
 
 
 def by_simjoin(frame: DataFrame, told: dict[str, Any]) -> Found:
     """All pairs by simjoin."""
     plan = ss.plan(frame, column=frame.columns[0], id="id", jaccard=told["jaccard"])
     pairs = plan.join().toArrow()
-    layout = plan.layout
-    more = {"distribution": layout.distribution, "tasks": len(layout.tasks), "bytes": layout.bytes}
-    return len(pairs), pairs, more
+    return Found(len(pairs), pairs, plan)
+
+
+def about(plan: ss.Plan, count: int, told: dict[str, Any]) -> dict[str, Any]:
+    """How a join was divided, and the seconds that are predicted for it on these workers."""
+    layout, cluster = plan.layout, ss.Cluster([ss.Node(cores=1, count=told["workers"])])
+    divided = {"distribution": layout.distribution, "tasks": len(layout.tasks)}
+    predicted = ss.simulate(plan.statistics, cluster, pairs=count, jaccard=told["jaccard"], **divided)
+    return {**divided, "predicted": predicted.seconds}
 
 
 def exact(frame: DataFrame, told: dict[str, Any], found: pa.Table) -> bool:
@@ -82,7 +94,7 @@ def by_minhash(frame: DataFrame, told: dict[str, Any]) -> Found:
     model = lsh.fit(vectors)
     distance = 1 - float(told["jaccard"]) + 1e-9
     found = model.approxSimilarityJoin(vectors, vectors, distance, distCol="distance")
-    return found.where("datasetA.id < datasetB.id").count(), None, {}
+    return Found(found.where("datasetA.id < datasetB.id").count())
 
 
 def run(told: dict[str, Any]) -> dict[str, Any]:
@@ -109,12 +121,13 @@ def run(told: dict[str, Any]) -> dict[str, Any]:
         tool = {"simjoin": by_simjoin, "minhash": by_minhash}[told["tool"]]
         begin = time.monotonic()
         try:
-            count, pairs, more = tool(frame, told)
+            found = tool(frame, told)
             seconds = time.monotonic() - begin
             timer.cancel()
-            if told.get("check") and not exact(frame, told, pairs):
+            if told.get("check") and not exact(frame, told, found.pairs):
                 return {"state": "WRONG", "note": "the pairs are not the engine's"}
-            return {"state": "ok", "seconds": seconds, "pairs": count, **more}
+            more = about(found.plan, found.count, told) if found.plan else {}
+            return {"state": "ok", "seconds": seconds, "pairs": found.count, **more}
         except Exception as error:  # noqa: BLE001
             lines_of = str(error).strip().splitlines()
             note = lines_of[0] if lines_of else type(error).__name__

@@ -32,6 +32,7 @@ class Run:
     pairs: int | None = None
     note: str = ""
     layout: str = ""
+    predicted: float | None = None
 
     def shown(self, limit: float) -> str:
         """Its seconds, or why there are none."""
@@ -70,7 +71,9 @@ def parse(output: str, complaint: str) -> Run:
     except (IndexError, ValueError):
         return Run("error", note=complaint)
     layout = f"{said['distribution']}, {said['tasks']}" if "distribution" in said else ""
-    return Run(said["state"], said.get("seconds"), said.get("pairs"), said.get("note", ""), layout)
+    return Run(
+        said["state"], said.get("seconds"), said.get("pairs"), said.get("note", ""), layout, said.get("predicted")
+    )
 
 
 def recall(found: Run, exact: Run) -> str:

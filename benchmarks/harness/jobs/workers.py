@@ -47,7 +47,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
     """Runs both and makes the table."""
     result = table.Table(
         "simjoin on Spark: one worker beside two",
-        ["collection", "Jaccard", "workers", "seconds", "layout", "pairs"],
+        ["collection", "Jaccard", "workers", "seconds", "predicted", "layout", "pairs"],
         frozenset({"collection", "layout"}),
         notes=[
             "Seconds from a cached column of lines to the pairs, planning included, on a standalone "
@@ -79,7 +79,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
                       workers=workers, tool="simjoin", check=workers == 2)
             runs.append(one)
             result.add(f"acl_2grams × {arguments.times}", threshold, str(workers), one.shown(context.limit),
-                       one.layout, table.count(one.pairs))
+                       table.seconds(one.predicted), one.layout, table.count(one.pairs))
             if one.note:
                 result.summary.append(one.note)
         result.summary.append(gain(*runs[-2:]))

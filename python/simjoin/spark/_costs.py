@@ -21,7 +21,7 @@ class Units:
     """
 
     #: Starting a join: planning, broadcasting, scheduling its stages.
-    join: float = 1.2
+    join: float = 3.0
     #: Scheduling a task, starting or waking its Python worker, and its end.
     task: float = 0.08
     #: The driver's part in a task, one after the other.
@@ -29,7 +29,7 @@ class Units:
     #: A record of the input on its way into a Python worker.
     row: float = 7e-7
     #: Cutting off, hashing and counting a token; the first look at the input.
-    count: float = 6e-8
+    count: float = 8.5e-8
     #: Cutting off and hashing a token and finding its place; the second look.
     place: float = 5e-8
     #: A byte from the sender to the receiver, both in Spark: serialised, compressed, written, read.
@@ -41,7 +41,7 @@ class Units:
     #: A token of a prefix, looked up.
     lookup: float = 5e-8
     #: A pair that meets at a prefix token, by lists.
-    posting: float = 1.6e-10
+    posting: float = 2.2e-10
     #: A pair in the answer, on its way out.
     pair: float = 2e-7
 
