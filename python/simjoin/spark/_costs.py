@@ -14,10 +14,10 @@ from dataclasses import dataclass
 class Units:
     """Seconds of a core for each step.
 
-    Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC). What pairs and prefixes take
-    (``reach``, ``lookup``, ``posting``) was fitted with AVX2 to joins of ``acl_2grams`` almost alone and
-    may be off elsewhere; what Spark does is rougher. ``python -m simjoin.spark validate`` shows how well
-    they fit.
+    Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC, AVX2). ``join`` is what joins of parts
+    of ``acl_2grams`` and of post titles took beside all else, ``different`` was fitted to ``debian_files``,
+    ``posting`` to tasks of ``acl_2grams`` at Jaccard 0.6 and 0.8, ``count`` to six times that collection; what
+    Spark does with tasks and bytes is rougher. ``python -m simjoin.spark validate`` shows how well they fit.
     """
 
     #: Starting a join: planning, broadcasting, scheduling its stages.
@@ -30,6 +30,8 @@ class Units:
     row: float = 7e-7
     #: Cutting off, hashing and counting a token; the first look at the input.
     count: float = 8.5e-8
+    #: A different token of a partition, on its way through Spark, which sums by token.
+    different: float = 3e-6
     #: Cutting off and hashing a token and finding its place; the second look.
     place: float = 5e-8
     #: A byte from the sender to the receiver, both in Spark: serialised, compressed, written, read.
