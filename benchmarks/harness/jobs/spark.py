@@ -91,9 +91,9 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
          "recall of MinHashLSH"],
         frozenset({"collection", "layout"}),
         notes=[
-            "Seconds from a cached column of tokens to the pairs (of MinHashLSH: to their number), planning included, on a standalone "
-            "cluster on this machine with workers of one core; a cluster and a driver for each run. "
-            "The pairs of simjoin are compared with those that the engine finds without Spark. "
+            "Seconds from a cached column of tokens to the pairs (of MinHashLSH: to their number), planning "
+            "included, on a standalone cluster on this machine with workers of one core; a cluster and a driver "
+            "for each run. The pairs of simjoin are compared with those that the engine finds without Spark. "
             f"MinHashLSH: CountVectorizer, {arguments.tables} hash tables, approxSimilarityJoin.",
         ],
     )
