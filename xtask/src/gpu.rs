@@ -43,7 +43,8 @@ pub fn kernels() -> Check {
     let path = nvrtc.to_string_lossy();
     call(
         "cargo",
-        &["test", "--locked", "--package", "simjoin-gpu", "--test", "kernels"],
+        // With the features of all packages, as in the step that runs all tests.
+        &["test", "--locked", "--workspace", "--test", "kernels"],
         &[("SIMJOIN_NVRTC", &path)],
     )
 }

@@ -11,6 +11,7 @@ mod python;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// What a check answers: nothing, or why it failed.
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
-        ["test"] => STEPS.iter().try_for_each(run),
+        ["test"] => test(),
         ["soak"] => soak("3600"),
         ["soak", seconds] => soak(seconds),
         ["fuzz", target] => fuzz(target, "60"),
@@ -79,6 +80,15 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// All steps. What Python needs is fetched meanwhile.
+fn test() -> Check {
+    let fetching = std::thread::spawn(python::prepare);
+    let tested = STEPS.iter().try_for_each(run);
+    // What went wrong there has been said by the step that needs it.
+    let _ = fetching.join();
+    tested
 }
 
 fn run((name, check): &Step) -> Check {
@@ -107,6 +117,17 @@ fn call(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Chec
     } else {
         Err(format!("{program} {} ended with {status}", arguments.join(" ")))
     }
+}
+
+/// Debian's packages are installed one at a time.
+static INSTALLING: Mutex<()> = Mutex::new(());
+
+/// Installs a package of Debian.
+fn install(package: &str) -> Check {
+    let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    eprintln!("installing {package}");
+    call("apt-get", &["update", "--quiet"], &[])?;
+    call("apt-get", &["install", "--yes", "--quiet", "--no-install-recommends", package], &[])
 }
 
 /// rustfmt and clippy are parts of the toolchain that a minimal installation lacks.
@@ -155,15 +176,19 @@ fn cpp_compiler() -> Check {
     if present("c++") || std::env::var_os("CXX").is_some() {
         return Ok(());
     }
-    eprintln!("installing g++ for libFuzzer");
-    call("apt-get", &["update", "--quiet"], &[])
-        .and_then(|()| call("apt-get", &["install", "--yes", "--quiet", "g++"], &[]))
+    install("g++")
         .map_err(|why| format!("a C++ compiler is needed to build libFuzzer; install g++ ({why})"))
 }
 
 fn fuzz_build() -> Check {
+    programs()
+}
+
+/// Builds all programs. All at once, so that libraries have the features that they have in the tests: for a
+/// single one of them they would be compiled again.
+fn programs() -> Check {
     cpp_compiler()?;
-    call("cargo", &["build", "--package", "simjoin-fuzz", "--locked"], &[])
+    call("cargo", &["build", "--workspace", "--exclude", "xtask", "--bins", "--locked"], &[])
 }
 
 /// Coverage instrumentation for libFuzzer with a stable compiler.
@@ -236,15 +261,11 @@ fn report() -> Check {
     // The names that `chromium.py` looks for.
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
     if !names.iter().any(present) {
-        eprintln!("installing chromium");
-        let install = ["install", "--yes", "--quiet", "--no-install-recommends", "chromium"];
-        call("apt-get", &["update", "--quiet"], &[])
-            .and_then(|()| call("apt-get", &install, &[]))
-            .map_err(|why| {
-                format!("Chromium is needed to look at the page of a report; install it ({why})")
-            })?;
+        install("chromium").map_err(|why| {
+            format!("Chromium is needed to look at the page of a report; install it ({why})")
+        })?;
     }
-    call("cargo", &["build", "--package", "simjoin-cli", "--locked"], &[])?;
+    programs()?;
     let folder =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
     let program = folder.join("debug/simjoin");
@@ -263,11 +284,9 @@ fn published_counts(extra: &[&str]) -> Check {
 /// installed where it is missing and can be.
 pub fn virtual_environment(folder: &str) -> Check {
     let make = || call("python3", &["-m", "venv", "--clear", folder], &[]);
-    let install = ["install", "--yes", "--quiet", "python3-venv"];
     make()
         .or_else(|_| {
-            call("apt-get", &["update", "--quiet"], &[])?;
-            call("apt-get", &install, &[])?;
+            install("python3-venv")?;
             make()
         })
         .map_err(|why| format!("Python 3.10 or newer with the module venv is needed ({why})"))

@@ -6,15 +6,29 @@
 
 use crate::{Check, call, root, virtual_environment};
 use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
 
 /// Libraries for tests, and what builds wheels.
 const TOOLS: [&str; 2] = ["maturin>=1.9,<2", "pip"];
 
-/// Builds, installs and tests the package. The virtual environment is made anew when its recipe has changed.
+/// One at a time prepares it.
+static PREPARING: Mutex<()> = Mutex::new(());
+
+/// Makes the virtual environment, anew when its recipe has changed.
+pub fn prepare() -> Check {
+    let _alone = PREPARING.lock().unwrap_or_else(PoisonError::into_inner);
+    environment().prepare()
+}
+
+fn environment() -> Environment {
+    Environment { folder: root().join("target/python/venv") }
+}
+
+/// Builds, installs and tests the package.
 pub fn check() -> Check {
+    prepare()?;
+    let environment = environment();
     let folder = root().join("target/python");
-    let environment = Environment { folder: folder.join("venv") };
-    environment.prepare()?;
     let wheels = folder.join("wheels");
     let _ = std::fs::remove_dir_all(&wheels);
     let out = wheels.to_string_lossy();
@@ -46,6 +60,9 @@ pub fn check() -> Check {
     environment.run("mypy", &["python/simjoin", "python/tests"])?;
     environment.run("stubtest", &["--mypy-config-file", "pyproject.toml", "simjoin._native"])?;
     environment.run("ruff", &["check", "--quiet", "python"])?;
+    // Scripts without types: at least every name is known.
+    let scripts = ["check", "--quiet", "--select", "F", "benchmarks", "docs", "fuzz"];
+    environment.run("ruff", &scripts)?;
     environment.run("ruff", &["format", "--check", "--quiet", "python"])
 }
 

@@ -13,7 +13,7 @@ from .. import bench, data, process, simjoin, statistics, table
 from ..bench import Timing
 from ..cells import Cell
 from ..context import Context, Report, say
-from ..paths import CACHE
+from ..paths import CACHE, GENERATED
 from ..simjoin import AUTO
 from .sparse import Tables
 from .techniques import goal

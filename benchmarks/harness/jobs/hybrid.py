@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from .. import bench, statistics, table
 from ..bench import Timing
 from ..context import Context, Report, say
+from ..paths import SCRATCH
 from .device import Workload, device_name
 from .techniques import goal
 
@@ -17,19 +20,24 @@ THRESHOLDS = ("0.95", "0.9", "0.8", "0.7", "0.5")
 QUEUES = ("queue:8", "queue:32", "queue:128")
 SHARES = ("0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1")
 
-WORKLOADS = (
-    Workload("kosarak_36k", ()),
-    Workload("kosarak_x10", (), inflate=("kosarak_36k", 10)),
-    Workload("msweb", ()),
-    Workload("retail", ()),
-    Workload("retail_x10", (), inflate=("retail", 10)),
-    Workload("debian_files", ()),
-    Workload("acl_2grams", ()),
-    Workload("reddit_300k", (), tokens="words"),
-    Workload("zipf_1m", (), zipf=(1_000_000, 100_000, 10)),
-    Workload("sparse_like", (), zipf=(5_000_000, 500_000, 10)),
-    Workload("dblp_like", (), zipf=(1_000_000, 15_000, 88)),
-    Workload("lvj_like", (), zipf=(3_000_000, 7_500_000, 36)),
+# In two halves: auto joins those of one with what was learned from the other alone.
+HALVES = (
+    (
+        Workload("kosarak_36k", ()),
+        Workload("kosarak_x10", (), inflate=("kosarak_36k", 10)),
+        Workload("msweb", ()),
+        Workload("reddit_300k", (), tokens="words"),
+        Workload("zipf_1m", (), zipf=(1_000_000, 100_000, 10)),
+        Workload("dblp_like", (), zipf=(1_000_000, 15_000, 88)),
+    ),
+    (
+        Workload("retail", ()),
+        Workload("retail_x10", (), inflate=("retail", 10)),
+        Workload("debian_files", ()),
+        Workload("acl_2grams", ()),
+        Workload("sparse_like", (), zipf=(5_000_000, 500_000, 10)),
+        Workload("lvj_like", (), zipf=(3_000_000, 7_500_000, 36)),
+    ),
 )
 
 # auto is to be so near to the best of all, in so many cells, and in all of them.
@@ -50,6 +58,7 @@ class Row:
     share: tuple[float, str] | None = None
     estimate: float | None = None
     auto: Timing | None = None
+    first: Timing | None = None
     counts: frozenset[int] = frozenset()
 
     def take(self, timing: Timing) -> None:
@@ -89,6 +98,11 @@ class Row:
         return statistics.ratio(self.auto.join if self.auto else None, self.fixed)
 
     @property
+    def first_ratio(self) -> float | None:
+        """auto over the best, where nothing had been learned."""
+        return statistics.ratio(self.first.join if self.first else None, self.fixed)
+
+    @property
     def slower(self) -> float | None:
         """The slower side over the faster one."""
         if self.cpu is None or self.gpu is None:
@@ -105,43 +119,81 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+class Timer:
+    """Times joins, each with what some cache folder says of earlier ones."""
+
+    def __init__(self, context: Context, budget: float) -> None:
+        self.context = context
+        self.budget = budget
+        self.rows: dict[tuple[str, str], Row] = {}
+        self.problems: list[str] = []
+
+    def row(self, timing: Timing) -> Row:
+        """The cell that a timing is of."""
+        key = (timing.cell.dataset, timing.cell.threshold)
+        return self.rows.setdefault(key, Row(*key))
+
+    def all_ways(self, timing: Timing) -> None:
+        """Takes the timing of a way."""
+        self.row(timing).take(timing)
+        if timing.engine == "auto":
+            say(f"{timing.cell}: auto {table.milliseconds(timing.join)} ms on {timing.ran_on}")
+
+    def first(self, timing: Timing) -> None:
+        """Takes the timing of auto where nothing had been learned. The GPU is there to be awake."""
+        if timing.engine == "auto":
+            self.row(timing).first = timing
+
+    def run(
+        self, workload: Workload, engines: str, splits: Sequence[str], cache: Path, take: bench.Take,
+        learn: bool = False,
+    ) -> None:
+        """Times the joins of a collection at every threshold."""
+        path = workload.path(self.context)
+        if isinstance(path, str):
+            self.problems.append(f"{workload.name}: {path}")
+            return
+        context = self.context
+        words = [
+            *bench.arguments(
+                path, context.thresholds or THRESHOLDS, os.cpu_count() or 1, context.runs, context.limit
+            ),
+            "--budget", f"{self.budget:g}", "--technique", "auto", "--engine", engines,
+            *(["--split", ",".join(splits)] if splits else []),
+            *(["--tokens", workload.tokens] if workload.tokens else []),
+        ]
+        variables = {"XDG_CACHE_HOME": str(cache), **({} if learn else {"SIMJOIN_LEARN": "no"})}
+        wrong = bench.run(context.binary, words, workload.name, take, variables)
+        if wrong:
+            self.problems.append(f"{workload.name}: {wrong}")
+
+
 def run(context: Context, options: argparse.Namespace) -> Report:
     """Times every way on every cell."""
     device = device_name(context)
-    cores = os.cpu_count() or 1
-    thresholds = context.thresholds or THRESHOLDS
-    rows: dict[tuple[str, str], Row] = {}
-    problems: list[str] = []
-    for workload in WORKLOADS:
-        if context.datasets is not None and workload.name not in context.datasets:
-            continue
-        path = workload.path(context)
-        if isinstance(path, str):
-            problems.append(f"{workload.name}: {path}")
-            continue
-
-        def take(timing: Timing) -> None:
-            cell = timing.cell
-            key = (cell.dataset, cell.threshold)
-            rows.setdefault(key, Row(*key)).take(timing)
-            if timing.engine == "auto":
-                say(f"{cell}: auto {table.milliseconds(timing.join)} ms on {timing.ran_on}")
-
-        words = [
-            *bench.arguments(path, thresholds, cores, context.runs, context.limit),
-            "--budget", f"{options.budget:g}", "--technique", "auto",
-            "--engine", "cpu,gpu,hybrid,auto", "--split", ",".join(("auto", *QUEUES, *SHARES)),
-            *(["--tokens", workload.tokens] if workload.tokens else []),
-        ]
-        wrong = bench.run(context.binary, words, workload.name, take)
-        if wrong:
-            problems.append(f"{workload.name}: {wrong}")
-    result = cells_table(device, cores, list(rows.values()))
-    for row in rows.values():
+    timer = Timer(context, options.budget)
+    # What is learned goes to folders of its own, so that it is known where it comes from.
+    folder = SCRATCH / "hybrid"
+    shutil.rmtree(folder, ignore_errors=True)
+    chosen = [
+        [one for one in half if context.datasets is None or one.name in context.datasets] for half in HALVES
+    ]
+    for half, workloads in enumerate(HALVES):
+        for workload in workloads if chosen[1 - half] else []:
+            say(f"{workload.name}: to learn from")
+            timer.run(workload, "cpu,gpu,hybrid,auto", ["auto"], folder / str(half), lambda _: None, learn=True)
+    for half, workloads in enumerate(chosen):
+        for workload in workloads:
+            ways = ("auto", *QUEUES, *SHARES)
+            timer.run(workload, "cpu,gpu,hybrid,auto", ways, folder / str(1 - half), timer.all_ways)
+            timer.run(workload, "gpu,auto", (), folder / "none", timer.first)
+    rows = list(timer.rows.values())
+    result = cells_table(device, os.cpu_count() or 1, rows)
+    for row in rows:
         if len(row.counts) > 1:
-            problems.append(f"{row.dataset} {row.threshold}: the counts DISAGREE")
-    result.summary += problems
-    return Report(result, 1 if problems else 0, (("device", device),))
+            timer.problems.append(f"{row.dataset} {row.threshold}: the counts DISAGREE")
+    result.summary += timer.problems
+    return Report(result, 1 if timer.problems else 0, (("device", device),))
 
 
 def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
@@ -149,7 +201,7 @@ def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
     result = table.Table(
         "CPU and GPU at once",
         ["dataset", "T", "CPU", "GPU", "slower", "queue", "tiles", "split", "share", "hybrid",
-         "auto", "on", "GPU did", "planned", "overlap", "auto/best"],
+         "auto", "on", "GPU did", "planned", "overlap", "auto/best", "first/best"],
         frozenset({"dataset", "on"}),
         notes=[
             f"{device} and {cores} cores; self-joins by Jaccard, simjoin bench (count), milliseconds "
@@ -160,8 +212,10 @@ def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
             "and corrects it while it runs; auto: --engine auto, the default.",
             "slower: the slower side alone over the faster one. best: the best of CPU, GPU, queue and "
             "split.",
-            "simjoin remembers how far off its estimates were, so hybrid and auto know what the runs before "
-            "them took, those of the same cell included; a first join on a machine knows nothing of the kind.",
+            "simjoin remembers how far off its estimates were. Here hybrid and auto know only of the other half of "
+            "the collections, which were joined before, and learn nothing more: "
+            + "; ".join(", ".join(one.name for one in half) for half in HALVES) + ". first: auto in a process "
+            "of its own that knows of nothing, as on the day on which simjoin is installed.",
         ],
     )
 
@@ -181,7 +235,7 @@ def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
             ms(row.estimate), ms(auto.join if auto else None),
             (auto.ran_on if auto else None) or "–",
             percent(auto.share if auto else None), percent(auto.planned_share if auto else None),
-            percent(auto.overlap if auto else None), table.factor(row.ratio),
+            percent(auto.overlap if auto else None), table.factor(row.ratio), table.factor(row.first_ratio),
         )
     ratios = [row.ratio for row in rows if row.ratio is not None]
     if ratios:
@@ -193,6 +247,12 @@ def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
             f"auto at most {max(ratios):.2f} times the best, "
             + goal(f"never beyond {FAR}", max(ratios) <= FAR),
         ]
+    firsts = [row.first_ratio for row in rows if row.first_ratio is not None]
+    if firsts:
+        result.summary.append(
+            f"knowing of nothing: within {NEAR} times the best in {sum(one <= NEAR for one in firsts)} of "
+            f"{len(firsts)} cells, at most {max(firsts):.2f} times"
+        )
     close = [row for row in rows if row.slower is not None and row.slower <= WITHIN]
     if close:
         wins = [row for row in close if row.hybrid is not None

@@ -36,8 +36,8 @@ def run(context: Context, _options: argparse.Namespace) -> Report:
     """Times every split beside every device."""
     result = table.Table(
         "The split beside simulated devices",
-        ["dataset", "T", "speed", "share", "best ms", "auto's share", "auto ms", "auto/best"],
-        frozenset({"dataset"}),
+        ["dataset", "T", "speed", "share", "by", "best ms", "auto's share", "auto by", "auto ms", "auto/best"],
+        frozenset({"dataset", "by", "auto by"}),
         notes=[
             "One thread of the CPU beside a simulated device of so many times the speed of a core; "
             "beside one that is faster than a core, the CPU's thread is slowed down instead.",
@@ -70,9 +70,9 @@ def run(context: Context, _options: argparse.Namespace) -> Report:
             ratios.append(ratio)
             say(f"{dataset} {threshold}, speed {speed:g}: auto {ratio:.2f} times the best")
             result.add(
-                dataset, threshold, f"{speed:g}", best.split or "–",
+                dataset, threshold, f"{speed:g}", best.split or "–", best.ran or "–",
                 table.milliseconds(best.join),
-                "–" if auto.share is None else f"{auto.share:.3f}",
+                "–" if auto.share is None else f"{auto.share:.3f}", auto.ran or "–",
                 table.milliseconds(auto.join), table.factor(ratio),
             )
     if ratios:

@@ -220,7 +220,7 @@ const LEAST: f64 = 0.02;
 const SMALL: f64 = 0.25;
 
 /// Seconds below which work is not divided, and from which on planning is done with care.
-const SHORT: f64 = 2e-3;
+const SHORT: f64 = 1.5e-3;
 const LONG: f64 = 20e-3;
 
 /// The part of the time that a look at samples may take, and list pairs to look at in any case.
@@ -252,32 +252,30 @@ pub fn divide<'a>(
         let cost = |at: usize| Some(offered[at].cost(survey, means.units)?.seconds(means.threads));
         (0..offered.len()).filter_map(|at| Some((at, cost(at)?))).collect()
     };
-    // The one that takes least, as far as is known here.
-    let cheapest = |costs: &[(usize, f64)], offered: &[&dyn Technique], beside: bool| {
-        let here =
-            |&(at, seconds): &(usize, f64)| seconds * rates.of(offered[at].name(), beside, seconds);
-        costs.iter().copied().min_by(|a, b| here(a).total_cmp(&here(b)))
-    };
-    // The seconds that it takes, by itself and beside the other side.
-    let both = |surveys: &[Survey<'_>], offered: &[&dyn Technique]| -> [f64; 2] {
-        let costs: Vec<_> = surveys.iter().map(|survey| costs(survey, offered)).collect();
-        [false, true].map(|beside| {
-            let seconds = |costs: &Vec<(usize, f64)>| {
-                cheapest(costs, offered, beside).map_or(f64::INFINITY, |(at, seconds)| {
-                    seconds * rates.of(offered[at].name(), beside, seconds)
-                })
+    let cheapest = |costs: Vec<(usize, f64)>| costs.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    // The seconds that the cheapest one takes, as far as is known here, and the friction beside the other side.
+    let of = |surveys: &[Survey<'_>], offered: &[&dyn Technique]| -> (f64, f64) {
+        surveys.iter().fold((0.0, 1.0), |(seconds, friction), survey| {
+            let Some((at, estimated)) = cheapest(costs(survey, offered)) else {
+                return (f64::INFINITY, friction);
             };
-            costs.iter().map(seconds).sum()
+            let name = offered[at].name();
+            let corrected = estimated * rates.of(name, estimated);
+            (seconds + corrected, friction.max(rates.friction(name)))
         })
     };
-    let beside = |surveys: &[Survey<'_>], offered: &[&dyn Technique]| both(surveys, offered)[1];
     // What may be assumed says how closely to look.
     let assumed: Vec<_> = line.surveys.iter().map(|(_, survey)| guess(survey)).collect();
-    let shortest = both(&assumed, cpu)[0].min(both(&assumed, device)[0]);
+    let shortest = of(&assumed, cpu).0.min(of(&assumed, device).0);
     let profile = Profile::new(line, if shortest.is_finite() { shortest * PLANNING } else { 0.0 });
     let all = profile.all();
-    let [cpu_alone, cpu_beside] = both(&all, cpu);
-    let [device_alone, device_beside] = both(&all, device);
+    let ((cpu_alone, least), (device_alone, _)) = (of(&all, cpu), of(&all, device));
+    // The seconds of CPU and device, working at once, for what lies between two points each.
+    let at_once = |parts: [Range<f64>; 2]| {
+        let [front, back] = parts.map(|part| profile.between(part.start, part.end));
+        let ((front, one), (back, other)) = (of(&front, cpu), of(&back, device));
+        [front, back].map(|seconds| seconds * one.max(other))
+    };
     let everything = |share: f64| Division {
         share,
         cpu: if share == 0.0 { cpu_alone } else { 0.0 },
@@ -290,7 +288,7 @@ pub fn divide<'a>(
         device_alone,
         techniques: match &all[..] {
             [survey] if share == 0.0 => [single(survey, cpu, means), None],
-            [survey] => [None, cheapest(&costs(survey, device), device, false)],
+            [survey] => [None, cheapest(costs(survey, device))],
             _ => [None; 2],
         },
     };
@@ -298,15 +296,17 @@ pub fn divide<'a>(
     if !(cpu_alone + device_alone).is_finite() {
         return best;
     }
-    // At best both would work all the time, each as fast as it is beside the other.
+    let worthwhile = rates.worthwhile() * best.seconds();
+    // At best both would work all the time, in each other's way as little as the CPU alone is.
+    let [cpu_beside, device_beside] = [cpu_alone, device_alone].map(|seconds| seconds * least);
     let together = cpu_beside * device_beside / (cpu_beside + device_beside) + TOGETHER;
-    if together > rates.worthwhile() * best.seconds() || best.seconds() < SHORT {
+    if together > worthwhile || best.seconds() < SHORT {
         return best;
     }
-    let start = beside(&profile.between(1.0 - LEAST, 1.0), device).min(device_beside);
+    let start = of(&profile.between(1.0 - LEAST, 1.0), device).0.min(device_alone) * least;
     // What a start takes does not become less by taking less.
     let together = cpu_beside * device_beside / (cpu_beside + device_beside - start) + TOGETHER;
-    if together > rates.worthwhile() * best.seconds() {
+    if together > worthwhile {
         return best;
     }
     // The more goes to the device, the longer it takes, and the CPU the less: first by what each takes for
@@ -318,10 +318,9 @@ pub fn divide<'a>(
         if !(LEAST..=1.0 - LEAST).contains(&share) {
             break;
         }
-        let front = beside(&profile.between(0.0, 1.0 - share), cpu);
-        let back = beside(&profile.between(1.0 - share, 1.0), device);
+        let [front, back] = at_once([0.0..1.0 - share, 1.0 - share..1.0]);
         let together = front.max(back) + TOGETHER;
-        if together < best.seconds().min(rates.worthwhile() * cpu_alone.min(device_alone)) {
+        if together < best.seconds().min(worthwhile) {
             let (cpu, device) = (front + TOGETHER, back + TOGETHER);
             best = Division { share, cpu, device, start, ..best };
         }
@@ -335,16 +334,16 @@ pub fn divide<'a>(
         let keep_back = keep_back(best.seconds());
         if keep_back == 0.0 {
             let at = 1.0 - best.share;
-            let sides = [(0.0, at, cpu), (at, 1.0, device)];
+            let tiles = [(0.0, at, cpu), (at, 1.0, device)];
             best.kept = [at; 2];
             best.techniques =
-                sides.map(|(from, to, offered)| match &profile.between(from, to)[..] {
+                tiles.map(|(from, to, offered)| match &profile.between(from, to)[..] {
                     [survey] => {
                         let mut costs = costs(survey, offered);
                         costs.retain(|&(at, _)| {
                             fits(&survey.join, &survey.tile, offered[at], means)
                         });
-                        cheapest(&costs, offered, true)
+                        cheapest(costs)
                     }
                     _ => None,
                 });
@@ -354,10 +353,10 @@ pub fn divide<'a>(
         let later = |part: f64| if part < SMALL { (2.0 * keep_back).min(1.0) } else { keep_back };
         let now = |part: f64| part * (1.0 - later(part));
         let [from, to] = [now(1.0 - best.share), 1.0 - now(best.share)];
-        let side = |from, to, offered| beside(&profile.between(from, to), offered);
         best.kept = [from, to];
-        best.outside = [side(0.0, from, cpu), side(to, 1.0, device)];
-        best.inside = [side(from, to, cpu), (side(from, to, device) - start).max(0.0)];
+        best.outside = at_once([0.0..from, to..1.0]);
+        let [by_cpu, by_device] = at_once([from..to, from..to]);
+        best.inside = [by_cpu, (by_device - start).max(0.0)];
         best.techniques = [None; 2];
     }
     best

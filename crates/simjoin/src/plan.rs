@@ -376,7 +376,7 @@ impl Plan {
     ) -> Result<Work<'a>> {
         let (mut units, measured) = units::units();
         // Beside a device, which takes longer than that to wake up, what the CPU can do must be known.
-        if !measured && (!self.is_simulated() || line.least_seconds(&units) > CALIBRATE) {
+        if !measured {
             units = units::calibrated();
         }
         let rates =
@@ -497,12 +497,12 @@ impl Plan {
         };
         // A join that was cut short says nothing of what it would have taken.
         if ran.complete && !self.is_simulated() && simjoin_gpu::opened() {
-            let taken: Vec<(&str, bool, f64, f64)> = ran
+            let taken: Vec<(&str, f64, f64)> = ran
                 .steps
                 .iter()
-                .filter_map(|step| Some((step.technique, ran.both, step.estimated?, step.seconds)))
+                .filter_map(|step| Some((step.technique, step.estimated?, step.seconds)))
                 .collect();
-            rates::learn(self.threads(), &taken);
+            rates::learn(self.threads(), ran.both, &taken);
         }
         Report {
             pairs,

@@ -3,12 +3,15 @@
 //! What each technique took beside what was estimated is kept in the user's cache folder
 //! (`simjoin/rates` beside the calibration), for each number of threads and for these devices. It decides
 //! how work is divided between CPU and devices, never what is found. Where there is no device nothing is
-//! kept.
+//! kept, nor where `SIMJOIN_LEARN=no` asks for the same plans every time.
 
 use crate::units::cache_file;
 use simjoin_plan::Rates;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The environment variable that can say no.
+const VARIABLE: &str = "SIMJOIN_LEARN";
 
 /// What is known, by number of threads; `None` until it was looked up.
 static KNOWN: Mutex<Option<BTreeMap<usize, Rates>>> = Mutex::new(None);
@@ -27,14 +30,20 @@ pub(crate) fn rates(threads: usize) -> Rates {
     known().as_ref().and_then(|all| all.get(&threads).cloned()).unwrap_or_else(Rates::of_neighbours)
 }
 
-/// Remembers what techniques took: name, whether beside the other side, estimated and taken seconds.
-pub(crate) fn learn(threads: usize, taken: &[(&str, bool, f64, f64)]) {
+/// Remembers what techniques took, one after the other or at once: name, estimated and taken seconds.
+pub(crate) fn learn(threads: usize, at_once: bool, taken: &[(&str, f64, f64)]) {
+    if std::env::var_os(VARIABLE).is_some_and(|value| value == "no") {
+        return;
+    }
     let mut known = known();
     let all = known.get_or_insert_default();
     let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
+    let frictions =
+        taken.iter().filter(|_| at_once).map(|(technique, ..)| rates.friction(technique));
+    let friction = frictions.fold(1.0, f64::max);
     let mut changed = false;
-    for &(technique, beside, estimated, seconds) in taken {
-        changed |= rates.learn(technique, beside, estimated, seconds);
+    for &(technique, estimated, seconds) in taken {
+        changed |= rates.learn(technique, friction, estimated, seconds);
     }
     if changed {
         crate::units::keep("rates", &format(all));
@@ -51,9 +60,8 @@ fn header() -> String {
 fn format(all: &BTreeMap<usize, Rates>) -> String {
     let mut text = header() + "\n";
     for (threads, rates) in all {
-        for (technique, beside, scale, ratio) in rates.iter() {
-            let how = if beside { "beside" } else { "alone" };
-            text += &format!("{threads} {technique} {how} {scale} {ratio:.4}\n");
+        for (technique, scale, ratio, times) in rates.iter() {
+            text += &format!("{threads} {technique} {scale} {ratio:.4} {times}\n");
         }
     }
     text
@@ -67,10 +75,9 @@ fn parse(text: &str) -> Option<BTreeMap<usize, Rates>> {
     let mut all: BTreeMap<usize, Rates> = BTreeMap::new();
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
-        let [threads, technique, how, scale, ratio] = words[..] else { return None };
-        let (threads, ratio) = (threads.parse().ok()?, ratio.parse().ok()?);
-        let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
-        rates.set(technique, how == "beside", scale.parse().ok()?, ratio);
+        let [threads, technique, scale, ratio, times] = words[..] else { return None };
+        let rates = all.entry(threads.parse().ok()?).or_insert_with(Rates::of_neighbours);
+        rates.set(technique, scale.parse().ok()?, ratio.parse().ok()?, times.parse().ok()?);
     }
     Some(all)
 }
@@ -82,16 +89,14 @@ mod tests {
     #[test]
     fn what_is_written_is_read() {
         let mut all: BTreeMap<usize, Rates> = BTreeMap::new();
-        for (threads, technique, beside, scale, ratio) in [
-            (16, "bitmap", true, -6, 0.5),
-            (16, "bitmap", false, 0, 1.25),
-            (2, "gpu-prefix", false, 1, 2.0),
-        ] {
+        for (threads, technique, scale, ratio, times) in
+            [(16, "bitmap", -6, 0.5, 1), (16, "bitmap", 0, 1.25, 7), (2, "gpu-prefix", 1, 2.0, 30)]
+        {
             let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
-            rates.set(technique, beside, scale, ratio);
+            rates.set(technique, scale, ratio, times);
         }
         assert_eq!(parse(&format(&all)), Some(all));
         assert_eq!(parse("something else\n"), None);
-        assert_eq!(parse(&(header() + "\n16 bitmap alone\n")), None);
+        assert_eq!(parse(&(header() + "\n16 bitmap 0 1.0\n")), None);
     }
 }
