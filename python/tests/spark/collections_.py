@@ -104,8 +104,10 @@ def xxhash64(values: Words, seeds: Words) -> Words:
     hashes = rotated(hashes, 27) * first + fourth
     hashes = (hashes ^ (hashes >> np.uint64(33))) * second
     hashes = (hashes ^ (hashes >> np.uint64(29))) * third
-    return hashes ^ (hashes >> np.uint64(32))
+    mixed: Words = hashes ^ (hashes >> np.uint64(32))
+    return mixed
 
 
 def rotated(values: Words, bits: int) -> Words:
-    return (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
+    turned: Words = (values << np.uint64(bits)) | (values >> np.uint64(64 - bits))
+    return turned
