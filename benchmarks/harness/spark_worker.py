@@ -11,11 +11,27 @@ import json
 import sys
 import threading
 import time
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import simjoin as sj
 import simjoin.spark as ss
 from pyspark.sql import DataFrame, functions as f
 from simjoin.spark._standalone import USUAL_JAVA, Standalone, Worker
+
+
+def part(path: Path, records: int, folder: Path) -> Path:
+    """A file with the first records of another: Spark's own limit takes any. 0 is for all."""
+    if not records:
+        return path
+    made = folder / path.name
+    with path.open(encoding="utf-8") as source, made.open("w", encoding="utf-8") as target:
+        target.writelines(islice(source, records))
+    return made
 
 
 def tokens(frame: DataFrame, words: bool) -> DataFrame:
@@ -26,15 +42,47 @@ def tokens(frame: DataFrame, words: bool) -> DataFrame:
     return frame.select(cut.alias("tokens")).where(f.size("tokens") > 0)
 
 
-def by_simjoin(frame: DataFrame, told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+@dataclass(frozen=True)
+class Found:
+    """The number of pairs; and of simjoin the pairs themselves, and how the join was divided."""
+
+    count: int
+    pairs: pa.Table | None = None
+    plan: ss.Plan | None = None
+
+
+def by_simjoin(frame: DataFrame, told: dict[str, Any]) -> Found:
     """All pairs by simjoin."""
     plan = ss.plan(frame, column=frame.columns[0], id="id", jaccard=told["jaccard"])
-    pairs = plan.join().agg(f.count("*"), f.sum("left"), f.sum("similarity")).collect()[0][0]
-    layout = plan.layout
-    return pairs, {"distribution": layout.distribution, "tasks": len(layout.tasks), "bytes": layout.bytes}
+    pairs = plan.join().toArrow()
+    return Found(len(pairs), pairs, plan)
 
 
-def by_minhash(frame: DataFrame, told: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+def about(plan: ss.Plan, count: int, told: dict[str, Any]) -> dict[str, Any]:
+    """How a join was divided, and the seconds that are predicted for it on these workers."""
+    layout, cluster = plan.layout, ss.Cluster([ss.Node(cores=1, count=told["workers"])])
+    divided = {"distribution": layout.distribution, "tasks": len(layout.tasks)}
+    predicted = ss.simulate(plan.statistics, cluster, pairs=count, jaccard=told["jaccard"], **divided)
+    return {**divided, "predicted": predicted.seconds}
+
+
+def exact(frame: DataFrame, told: dict[str, Any], found: pa.Table) -> bool:
+    """Whether these are the engine's pairs of the very same rows, their overlaps and similarities included."""
+    rows = frame.toArrow()
+    engines = pa.table(sj.self_join(rows[0], jaccard=told["jaccard"]))
+    ids = rows["id"].to_numpy()
+    left, right, *rest = (column.to_numpy() for column in engines.columns)
+    return canonical([ids[left], ids[right], *rest]) == canonical([one.to_numpy() for one in found.columns])
+
+
+def canonical(columns: list[Any]) -> list[tuple[Any, ...]]:
+    """Pairs in one order, the smaller id on the left."""
+    left, right, *rest = columns
+    columns = [np.minimum(left, right), np.maximum(left, right), *rest]
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def by_minhash(frame: DataFrame, told: dict[str, Any]) -> Found:
     """The pairs that MinHashLSH finds. Its distance is below the threshold, so this is a little above."""
     from pyspark.ml.feature import CountVectorizer, MinHashLSH
 
@@ -46,7 +94,7 @@ def by_minhash(frame: DataFrame, told: dict[str, Any]) -> tuple[int, dict[str, A
     model = lsh.fit(vectors)
     distance = 1 - float(told["jaccard"]) + 1e-9
     found = model.approxSimilarityJoin(vectors, vectors, distance, distCol="distance")
-    return found.where("datasetA.id < datasetB.id").count(), {}
+    return Found(found.where("datasetA.id < datasetB.id").count())
 
 
 def run(told: dict[str, Any]) -> dict[str, Any]:
@@ -55,9 +103,7 @@ def run(told: dict[str, Any]) -> dict[str, Any]:
         memory = {"spark.executor.memory": "3g", "spark.driver.memory": "2g"}
         # MinHashLSH is all Java.
         spark = cluster.session({**memory, **USUAL_JAVA})
-        lines = spark.read.text(told["path"])
-        if told["records"]:
-            lines = lines.limit(told["records"])
+        lines = spark.read.text(str(part(Path(told["path"]), told["records"], cluster.folder)))
         cut = lines if told.get("lines") else tokens(lines, told["words"])
         frame = cut.withColumn("id", f.monotonically_increasing_id())
         # In memory, and the workers awake, before the clock starts.
@@ -75,9 +121,13 @@ def run(told: dict[str, Any]) -> dict[str, Any]:
         tool = {"simjoin": by_simjoin, "minhash": by_minhash}[told["tool"]]
         begin = time.monotonic()
         try:
-            pairs, more = tool(frame, told)
+            found = tool(frame, told)
             seconds = time.monotonic() - begin
-            return {"state": "ok", "seconds": seconds, "pairs": pairs, **more}
+            timer.cancel()
+            if told.get("check") and not exact(frame, told, found.pairs):
+                return {"state": "WRONG", "note": "the pairs are not the engine's"}
+            more = about(found.plan, found.count, told) if found.plan else {}
+            return {"state": "ok", "seconds": seconds, "pairs": found.count, **more}
         except Exception as error:  # noqa: BLE001
             lines_of = str(error).strip().splitlines()
             note = lines_of[0] if lines_of else type(error).__name__

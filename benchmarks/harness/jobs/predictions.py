@@ -14,6 +14,8 @@ from ..context import Context, Report, say
 COLLECTIONS = {
     "acl_2grams": ("sets", None, "0.6", (27_000, 55_000, 110_486)),
     "reddit_titles_400k": ("text", "words", "0.8", (100_000, 400_000)),
+    "debian_files": ("sets", None, "0.7", (16_000, 63_437)),
+    "retail": ("sets", None, "0.6", (88_162,)),
 }
 
 # The goal: what is measured over what is predicted, or the other way round.

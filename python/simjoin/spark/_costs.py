@@ -14,14 +14,14 @@ from dataclasses import dataclass
 class Units:
     """Seconds of a core for each step.
 
-    Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC). What pairs and prefixes take
-    (``reach``, ``lookup``, ``posting``) was fitted with AVX2 to joins of ``acl_2grams`` almost alone and
-    may be off elsewhere; what Spark does is rougher. ``python -m simjoin.spark validate`` shows how well
-    they fit.
+    Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC, AVX2). ``join`` is what joins of parts
+    of ``acl_2grams`` and of post titles took beside all else, ``different`` was fitted to ``debian_files``,
+    ``posting`` to tasks of ``acl_2grams`` at Jaccard 0.6 and 0.8, ``count`` to six times that collection; what
+    Spark does with tasks and bytes is rougher. ``python -m simjoin.spark validate`` shows how well they fit.
     """
 
     #: Starting a join: planning, broadcasting, scheduling its stages.
-    join: float = 1.2
+    join: float = 3.0
     #: Scheduling a task, starting or waking its Python worker, and its end.
     task: float = 0.08
     #: The driver's part in a task, one after the other.
@@ -29,7 +29,9 @@ class Units:
     #: A record of the input on its way into a Python worker.
     row: float = 7e-7
     #: Cutting off, hashing and counting a token; the first look at the input.
-    count: float = 6e-8
+    count: float = 8.5e-8
+    #: A different token of a partition, on its way through Spark, which sums by token.
+    different: float = 3e-6
     #: Cutting off and hashing a token and finding its place; the second look.
     place: float = 5e-8
     #: A byte from the sender to the receiver, both in Spark: serialised, compressed, written, read.
@@ -41,7 +43,7 @@ class Units:
     #: A token of a prefix, looked up.
     lookup: float = 5e-8
     #: A pair that meets at a prefix token, by lists.
-    posting: float = 1.6e-10
+    posting: float = 2.2e-10
     #: A pair in the answer, on its way out.
     pair: float = 2e-7
 

@@ -83,6 +83,8 @@ def simulate(
     units = planner.units
     cores = max(cluster.cores, 1) if cluster.cores else planner.slots
     look = statistics.rows * units.row + statistics.tokens * units.count
+    # Every core hands its different tokens on to be summed.
+    look += min(statistics.tokens, statistics.universe * cores) * units.different
     count = units.join + look / cores
     written = (pairs or 0.0) * units.pair
     out = written / planner.slots
