@@ -184,11 +184,11 @@ fn fuzz_build() -> Check {
     programs()
 }
 
-/// Builds all programs. All at once, so that libraries have the features that they have in the tests: for a
-/// single one of them they would be compiled again.
+/// Builds all programs: with the tests, so that libraries have the features that they have there. For single
+/// programs they would be compiled again.
 fn programs() -> Check {
     cpp_compiler()?;
-    call("cargo", &["build", "--workspace", "--exclude", "xtask", "--bins", "--locked"], &[])
+    call("cargo", &["build", "--workspace", "--bins", "--tests", "--locked"], &[])
 }
 
 /// Coverage instrumentation for libFuzzer with a stable compiler.
