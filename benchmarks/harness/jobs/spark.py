@@ -45,7 +45,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this job."""
     parser.add_argument(
         "--sets", default="", metavar="LIST",
-        help="numbers of records, 0 for all (default: 5000 and more)",
+        help="numbers of records, 0 for all (default: some and all of each collection)",
     )
     parser.add_argument(
         "--tables", type=int, default=5, metavar="N", help="hash tables of MinHashLSH (default: %(default)d)"
