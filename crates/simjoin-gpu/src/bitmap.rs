@@ -22,7 +22,7 @@
 //!
 //! # Memory
 //!
-//! On the device 4 bytes a token, `32 + BITS / 8` a set, and 20 for each survivor that a worker has room
+//! On the device 4 bytes a token, `28 + BITS / 8` a set, and 20 for each survivor that a worker has room
 //! for; on the host the answers of a worker at a time.
 //!
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
@@ -30,8 +30,8 @@
 use crate::device::{Device, failed};
 use crate::send::Sender;
 use crate::sets::{
-    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, Work, order, sides,
-    source,
+    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, order, sides, source,
+    verifiers,
 };
 use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr, LaunchConfig, PushKernelArg, sys};
 use simjoin_core::{Bounds, PairSink, Result, SetCollection, SetId, SizeClass};
@@ -157,7 +157,7 @@ impl GpuBitmap {
     /// Bytes on each device beside those of the workers.
     fn fixed_bytes(&self, join: &Join<'_>, tile: &Tile) -> u64 {
         let Shape { rows, columns, .. } = self.shape();
-        let each = u64::from(20 + self.bits / 8);
+        let each = u64::from(12 + self.bits / 8);
         let bytes = |(sets, range): (&SetCollection, Range<SetId>)| {
             let padded = range.len() as u64 + u64::from(rows + columns);
             DeviceSets::bytes(sets, &range) + padded * each
@@ -220,12 +220,12 @@ impl Technique for GpuBitmap {
 }
 
 impl GpuBitmap {
-    /// Bytes on the host beside the answers: shares and sets on their way, and items.
+    /// Bytes on the host beside the answers: sets on their way, and items.
     fn host_bytes(&self, tile: &Tile) -> u64 {
         let (probes, builds) = (tile.probes.len() as u64, tile.builds.len() as u64);
         let blocks = probes / u64::from(self.shape().rows) + 1;
         let items = blocks * (builds / u64::from(REACH) + 2);
-        (8 + DeviceSets::SENDING) * (probes + builds) + size_of::<Item>() as u64 * items
+        DeviceSets::SENDING * (probes + builds) + size_of::<Item>() as u64 * items
     }
 
     fn workers(&self, threads: usize) -> u64 {
@@ -277,13 +277,7 @@ impl Side {
             };
             sets.classes().iter().map(class).collect()
         };
-        let send = |shares: Vec<i32>| {
-            sender.send_with(count, |start, out: &mut [i32]| {
-                for (set, share) in (range.start + start as SetId..).zip(out) {
-                    *share = shares[sets.class_of(set) as usize];
-                }
-            })
-        };
+        let send = |shares: Vec<i32>| stream.clone_htod(&shares).map_err(&at);
         let probe_shares = send(share(&|size| bounds.probe_share(size, 16)))?;
         let build_shares = send(share(&|size| bounds.build_share(size, 16)))?;
         let on_device = DeviceSets::new(sender, sets, range)?;
@@ -304,6 +298,7 @@ impl Side {
             stream
                 .launch_builder(&sign)
                 .arg(&on_device.argument(stream))
+                .arg(&on_device.classes)
                 .arg(&count)
                 .arg(&padded)
                 .arg(&top)
@@ -491,81 +486,76 @@ impl Stages for SignedWorker<'_> {
         &mut self.channel
     }
 
-    fn filter(&mut self, sent: &mut Sent) -> Result<State> {
+    fn firsts(&self) -> (SetId, SetId) {
+        (self.here.sides.probes().sets.first, self.here.sides.builds().sets.first)
+    }
+
+    fn filter(&mut self, sent: &mut Sent) -> Result<()> {
         let (signed, here) = (self.signed, self.here);
         let (probes, builds) = (here.sides.probes(), here.sides.builds());
         let row_end = signed.tile.probes.end - probes.sets.first;
         let tile = &signed.tile.builds;
         let columns = tile.start - builds.sets.first..tile.end - builds.sets.first;
         let capacity = self.survivors.len() as u32;
-        let survivors = &mut self.survivors;
-        self.channel.timed(Work::Filter, |channel| {
-            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
-            unsafe {
-                channel
-                    .stream
-                    .launch_builder(&here.filter)
-                    .arg(&probes.signatures)
-                    .arg(&probes.probe_rooms)
-                    .arg(&builds.signatures)
-                    .arg(&builds.build_rooms)
-                    .arg(&builds.rough_rooms)
-                    .arg(&sent.items)
-                    .arg(&mut sent.progress)
-                    .arg(&signed.order)
-                    .arg(&row_end)
-                    .arg(&columns.start)
-                    .arg(&columns.end)
-                    .arg(survivors)
-                    .arg(&capacity)
-                    .arg(&mut channel.state)
-                    .launch(LaunchConfig {
-                        grid_dim: (sent.items.len() as u32, 1, 1),
-                        block_dim: (signed.shape.threads, 1, 1),
-                        shared_mem_bytes: signed.shared_bytes,
-                    })
-                    .map_err(failed("comparing signatures"))?;
-            }
-            Ok(())
-        })
+        let Channel { stream, state, .. } = &mut self.channel;
+        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        unsafe {
+            stream
+                .launch_builder(&here.filter)
+                .arg(&probes.signatures)
+                .arg(&probes.probe_rooms)
+                .arg(&builds.signatures)
+                .arg(&builds.build_rooms)
+                .arg(&builds.rough_rooms)
+                .arg(&sent.items)
+                .arg(&mut sent.progress)
+                .arg(&signed.order)
+                .arg(&row_end)
+                .arg(&columns.start)
+                .arg(&columns.end)
+                .arg(&mut self.survivors)
+                .arg(&capacity)
+                .arg(state)
+                .launch(LaunchConfig {
+                    grid_dim: (sent.items.len() as u32, 1, 1),
+                    block_dim: (signed.shape.threads, 1, 1),
+                    shared_mem_bytes: signed.shared_bytes,
+                })
+                .map_err(failed("comparing signatures"))?;
+        }
+        Ok(())
     }
 
-    fn verify(&mut self, count: u32, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+    fn verify(&mut self, only_counts: bool) -> Result<()> {
         let Signed { predicate, order, exact, .. } = self.signed;
         let here = self.here;
         let (probes, builds) = (here.sides.probes(), here.sides.builds());
-        self.verified += u64::from(count);
-        let survivors = &self.survivors;
-        let state = self.channel.timed(Work::Verify, |channel| {
-            let stream = &channel.stream;
-            let answers = channel.answers.argument(stream, sink.only_counts());
-            // SAFETY: as above.
-            unsafe {
-                stream
-                    .launch_builder(&here.verify)
-                    .arg(&probes.sets.argument(stream))
-                    .arg(&builds.sets.argument(stream))
-                    .arg(&probes.signatures)
-                    .arg(&probes.probe_rooms)
-                    .arg(&builds.signatures)
-                    .arg(&builds.build_rooms)
-                    .arg(survivors)
-                    .arg(&count)
-                    .arg(predicate)
-                    .arg(order)
-                    .arg(exact)
-                    .arg(&answers)
-                    .arg(&mut channel.state)
-                    .launch(LaunchConfig {
-                        grid_dim: (count.div_ceil(128), 1, 1),
-                        block_dim: (128, 1, 1),
-                        shared_mem_bytes: 0,
-                    })
-                    .map_err(failed("verifying"))?;
-            }
-            Ok(())
-        })?;
-        self.channel.hand_on(&state, (probes.sets.first, builds.sets.first), sink)
+        let Channel { stream, state, answers, .. } = &mut self.channel;
+        let answers = answers.argument(stream, only_counts);
+        // SAFETY: as above.
+        unsafe {
+            stream
+                .launch_builder(&here.verify)
+                .arg(&probes.sets.argument(stream))
+                .arg(&builds.sets.argument(stream))
+                .arg(&probes.signatures)
+                .arg(&probes.probe_rooms)
+                .arg(&builds.signatures)
+                .arg(&builds.build_rooms)
+                .arg(&self.survivors)
+                .arg(predicate)
+                .arg(order)
+                .arg(exact)
+                .arg(&answers)
+                .arg(state)
+                .launch(verifiers(&here.device))
+                .map_err(failed("verifying"))?;
+        }
+        Ok(())
+    }
+
+    fn done(&mut self, state: &State) {
+        self.verified += u64::from(state.survivors());
     }
 }
 

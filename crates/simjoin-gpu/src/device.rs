@@ -2,7 +2,7 @@
 
 use crate::nvrtc::Nvrtc;
 use crate::pinned::PinnedPool;
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule, DriverError};
+use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DriverError};
 use cudarc::driver::{result, sys};
 use cudarc::nvrtc::Ptx;
 use simjoin_core::{Error, Result};
@@ -63,6 +63,8 @@ pub struct Device {
     pub info: DeviceInfo,
     pub(crate) context: Arc<CudaContext>,
     pub(crate) pinned: PinnedPool,
+    /// Streams, each lent to one at a time.
+    streams: Mutex<Vec<Arc<CudaStream>>>,
     modules: Mutex<HashMap<ModuleKey, Arc<CudaModule>>>,
 }
 
@@ -124,7 +126,27 @@ impl Device {
         // SAFETY: as said.
         unsafe { context.disable_event_tracking() };
         keep_memory(&context).map_err(&at)?;
-        Ok(Device { info, context, pinned: PinnedPool::default(), modules: Mutex::default() })
+        Ok(Device {
+            info,
+            context,
+            pinned: PinnedPool::default(),
+            streams: Mutex::default(),
+            modules: Mutex::default(),
+        })
+    }
+
+    /// A stream that nobody else has. Making one takes long, so they are kept.
+    pub(crate) fn stream(&self) -> Result<Arc<CudaStream>> {
+        let at = failed("making a stream");
+        self.context.bind_to_thread().map_err(&at)?;
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        // Arrays hold the stream that they were made by; when the last is gone, only this list has it.
+        if let Some(free) = streams.iter().find(|stream| Arc::strong_count(stream) == 1) {
+            return Ok(free.clone());
+        }
+        let stream = self.context.new_stream().map_err(&at)?;
+        streams.push(stream.clone());
+        Ok(stream)
     }
 
     /// Bytes of shared memory that a block may have.

@@ -286,7 +286,7 @@ impl Intersect {
     /// Makes what is needed beside the arrays.
     pub fn new(device: &Arc<Device>) -> Result<Self> {
         let at = failed("preparing an intersection");
-        let stream = device.context.new_stream().map_err(&at)?;
+        let stream = device.stream()?;
         Ok(Intersect {
             device: device.clone(),
             totals: stream.alloc_zeros(2).map_err(&at)?,

@@ -76,7 +76,8 @@ pub struct Kernel {
 pub fn kernels() -> Vec<Kernel> {
     let everywhere = &["sm_75", "sm_80", "sm_90", "sm_100"];
     let plain = |name, source| Kernel { name, source, defines: vec![], architectures: everywhere };
-    let mut kernels = vec![plain("prefix", prefix::SOURCE), plain("candidates", verify::SOURCE)];
+    let mut kernels = vec![plain("sets", sets::SOURCE), plain("prefix", prefix::SOURCE)];
+    kernels.push(plain("candidates", verify::SOURCE));
     kernels.push(plain("intersect", intersect::SOURCE));
     for bits in GpuBitmap::BITS {
         for tensor in [true, false] {

@@ -973,7 +973,7 @@ impl<'a> Here<'a> {
         let mut here = Here {
             sides,
             device: device.clone(),
-            copies: device.context.new_stream().map_err(&at)?,
+            copies: device.stream()?,
             stream,
             technique,
             defines: defines(width, tensor, stages),

@@ -1,9 +1,10 @@
 //! `gpu-prefix`: which sets share a rare token early enough, found and verified on the device?
 //!
-//! The prefix index of HySet and fgssjoin, in blocks: the build sets are cut into blocks of neighbouring
-//! sizes, and for one block after the other the lists are made on the device and walked by all probes
-//! that reach it. Neither a matrix of pairs nor a counter per pair is held: an entry of a list
-//! survives by itself, and a pair is answered for the first token that it shares.
+//! The prefix index of HySet and fgssjoin: lists are made on the device and walked by all probes. A list
+//! has sections, which hold sets of neighbouring sizes, so that a probe walks little beyond what it may meet.
+//! Where memory is short, the build sets are cut into blocks, and the lists of one block are made after the
+//! other's. Neither a matrix of pairs nor a counter per pair is held: an entry of a list survives by itself,
+//! and a pair is answered for the first token that it shares.
 //!
 //! # Flow
 //!
@@ -25,16 +26,16 @@
 //!
 //! # Memory
 //!
-//! On the device 4 bytes a token, 16 a set, 12 for each 256 prefix tokens of a probe, 8 for each token of
-//! the universe that stands in several rows, 16 for each prefix token of a block, and for each worker
-//! 2 MiB and 24 bytes for each survivor that it has room for. Blocks become smaller where memory is
-//! short.
+//! On the device 4 bytes a token, 16 a set, 8 for each section of a list, of which there is at least one
+//! for each token of the universe that stands in several rows, 16 for each prefix token of a block, and for
+//! each worker 8 MiB and 24 bytes for each survivor that it has room for. Blocks become smaller and sections
+//! fewer where memory is short.
 
 use crate::device::{Device, failed};
-use crate::send::{Plain, Sender};
+use crate::send::Sender;
 use crate::sets::{
-    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, Work, order, sides,
-    source,
+    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, order, sides, source,
+    verifiers,
 };
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys,
@@ -55,21 +56,24 @@ const WORKERS: usize = 2;
 /// Threads of a block.
 const THREADS: u32 = 256;
 
-/// Build sets of a block at least, and blocks at most unless memory is short.
-const BLOCK_SETS: usize = 16_384;
-const BLOCKS: usize = 16;
-
 /// Entries of a block at most: places in the lists are 32-bit numbers.
 const MAX_ENTRIES: u64 = 1 << 31;
 
 /// Blocks where memory is short.
 const MANY_BLOCKS: u64 = 500;
 
-/// Prefix tokens that a warp looks at.
+/// Sections of a list at most: those of a list are placed by one warp.
+const SECTIONS: u32 = 32;
+
+/// Bytes of sections that are always worth it; more where entries take more.
+const FEW_SECTION_BYTES: u64 = 16 << 20;
+const SECTION_BYTES: u64 = 8;
+
+/// Prefix tokens that a warp looks at, as in the kernels.
 const ITEM: u32 = 256;
 
 /// Items of a piece.
-const PIECE: usize = 1 << 18;
+const PIECE: usize = 1 << 20;
 
 /// Survivors that a worker has room for, if there is enough memory; and at least.
 const SURVIVORS: u64 = 4 << 20;
@@ -92,22 +96,17 @@ impl GpuPrefix {
 
     /// Bytes on each device beside entries and survivors.
     fn fixed_bytes(join: &Join<'_>, tile: &Tile, reaches: &[Reach]) -> u64 {
-        let bytes = |(sets, range): (&SetCollection, Range<SetId>)| {
-            DeviceSets::bytes(sets, &range) + 4 * range.len() as u64
-        };
-        let items = items_of(reaches);
-        let tokens = u64::from(join.build.universe() - join.build.lonely_tokens());
-        let tables = 4 * join.build.classes().len() + 8 * join.probe.classes().len();
+        let bytes = |(sets, range): (&SetCollection, Range<SetId>)| DeviceSets::bytes(sets, &range);
+        let classes = size_of::<ProbeClass>() * reaches.len();
         sides(join, tile).map(bytes).sum::<u64>()
-            + size_of::<Item>() as u64 * items
-            + 8 * (tokens + 1)
-            + tables as u64
+            + SECTION_BYTES * u64::from(listed_tokens(join).max(1))
+            + 4 * join.build.classes().len() as u64
+            + classes as u64
     }
 
-    /// Bytes on the host beside the answers: sets and classes on their way, and items.
-    fn host_bytes(tile: &Tile, reaches: &[Reach]) -> u64 {
-        let sets = (tile.probes.len() + tile.builds.len()) as u64;
-        (4 + DeviceSets::SENDING) * sets + size_of::<Item>() as u64 * items_of(reaches)
+    /// Bytes on the host beside the answers: sets on their way.
+    fn host_bytes(tile: &Tile) -> u64 {
+        DeviceSets::SENDING * (tile.probes.len() + tile.builds.len()) as u64
     }
 
     /// Bytes of the progress and the survivors of each worker.
@@ -116,10 +115,25 @@ impl GpuPrefix {
     }
 }
 
-/// How many items there are.
-fn items_of(reaches: &[Reach]) -> u64 {
-    let items = |reach: &Reach| reach.probes.len() as u64 * u64::from(reach.prefix.div_ceil(ITEM));
-    reaches.iter().map(items).sum()
+/// How many tokens have a list.
+fn listed_tokens(join: &Join<'_>) -> u32 {
+    join.build.universe() - join.build.lonely_tokens()
+}
+
+/// How many sections a list has: as many as take no more memory than the entries of a block, or little,
+/// and no more than there is to spare.
+fn sections(join: &Join<'_>, entries: u64, spare: u64) -> u32 {
+    let one = SECTION_BYTES * u64::from(listed_tokens(join).max(1));
+    let most = FEW_SECTION_BYTES.max(ENTRY_BYTES * entries).min(spare);
+    let mut sections = SECTIONS;
+    let too_many = |sections: u32| {
+        one * u64::from(sections - 1) > most
+            || u64::from(listed_tokens(join)) * u64::from(sections) > MAX_ENTRIES
+    };
+    while sections > 1 && too_many(sections) {
+        sections /= 2;
+    }
+    sections
 }
 
 impl Technique for GpuPrefix {
@@ -148,9 +162,8 @@ impl Technique for GpuPrefix {
         })
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        Self::host_bytes(tile, &reaches(join, tile))
-            + self.workers(threads) * LEAST_SURVIVORS * Answers::HOST_BYTES
+    fn memory_bytes(&self, _: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        Self::host_bytes(tile) + self.workers(threads) * LEAST_SURVIVORS * Answers::HOST_BYTES
     }
 
     fn device_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
@@ -201,30 +214,24 @@ struct Survivor {
 // SAFETY: numbers, laid out as in the kernels.
 unsafe impl DeviceRepr for Survivor {}
 
-/// A probe and a part of its prefix.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Item {
-    probe: u32,
-    from: u32,
-    to: u32,
-}
-
-// SAFETY: numbers, laid out as in the kernels.
-unsafe impl DeviceRepr for Item {}
-// SAFETY: numbers.
-unsafe impl Plain for Item {}
-
-/// What the probes of a size reach, as the device reads it.
+/// The probes of a size, as the device reads them. An item is a probe and a part of its prefix.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct DeviceReach {
+struct ProbeClass {
+    /// Its first item.
+    item: u64,
+    /// Its first probe.
+    probe: u32,
+    /// Items of each probe.
+    each: u32,
+    prefix: u32,
+    /// The build sets that it meets.
     begin: u32,
     end: u32,
 }
 
 // SAFETY: numbers, laid out as in the kernels.
-unsafe impl DeviceRepr for DeviceReach {}
+unsafe impl DeviceRepr for ProbeClass {}
 
 /// The lists as a kernel takes them.
 #[repr(C)]
@@ -232,6 +239,10 @@ unsafe impl DeviceRepr for DeviceReach {}
 struct ListsArgument {
     lonely: u32,
     top: u32,
+    from: u32,
+    to: u32,
+    sections: u32,
+    section_sets: u32,
     begins: sys::CUdeviceptr,
     ends: sys::CUdeviceptr,
     entries: sys::CUdeviceptr,
@@ -245,19 +256,13 @@ struct Here {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
     kernels: Kernels,
-    sides: Sides<Side>,
-    reaches: CudaSlice<DeviceReach>,
+    sides: Sides<DeviceSets>,
+    classes: CudaSlice<ProbeClass>,
     prefixes: CudaSlice<u32>,
-    items: CudaSlice<Item>,
+    sections: u32,
     begins: CudaSlice<u32>,
     ends: CudaSlice<u32>,
     entries: CudaSlice<Entry>,
-}
-
-struct Side {
-    sets: DeviceSets,
-    /// The size class of each set.
-    classes: CudaSlice<u32>,
 }
 
 struct Kernels {
@@ -277,10 +282,10 @@ struct Listed<'a> {
     /// Blocks of build sets, one a round.
     blocks: Vec<Range<SetId>>,
     /// Where the items of each probe class begin.
-    class_items: Vec<usize>,
+    class_items: Vec<u64>,
     /// This round's block, and its pieces, in items.
     block: Range<SetId>,
-    pieces: Vec<Range<usize>>,
+    pieces: Vec<Range<u64>>,
     survivors: usize,
     room: Room,
 }
@@ -299,15 +304,18 @@ impl<'a> Listed<'a> {
             if spare / 2 > least { entries.min(spare / 2 / ENTRY_BYTES) } else { entries };
         let blocks = blocks(join, tile, &prefixes, entries);
         let longest = blocks.iter().map(|(_, entries)| *entries).max().unwrap_or(0);
-        let spare = spare.saturating_sub(longest * ENTRY_BYTES) / on_one;
+        let spare = spare.saturating_sub(longest * ENTRY_BYTES);
+        let sections = sections(join, longest, spare.saturating_sub(least) / 2);
+        let more = u64::from(listed_tokens(join)) * u64::from(sections - 1) * SECTION_BYTES;
+        let spare = spare.saturating_sub(more) / on_one;
         let on_device = spare.saturating_sub(8 * PIECE as u64) / SURVIVOR_BYTES;
-        let on_host = room.bytes.saturating_sub(GpuPrefix::host_bytes(tile, &reaches))
+        let on_host = room.bytes.saturating_sub(GpuPrefix::host_bytes(tile))
             / (workers * Answers::HOST_BYTES);
         let survivors = on_device.min(on_host).clamp(LEAST_SURVIVORS, SURVIVORS);
         // Where the items of each class begin.
         let mut class_items = vec![0];
         for reach in &reaches {
-            let items = reach.probes.len() * reach.prefix.div_ceil(ITEM) as usize;
+            let items = reach.probes.len() as u64 * u64::from(reach.prefix.div_ceil(ITEM));
             class_items.push(class_items[class_items.len() - 1] + items);
         }
         let here = |device: &Arc<Device>| {
@@ -316,6 +324,7 @@ impl<'a> Listed<'a> {
                 prefixes: &prefixes,
                 class_items: &class_items,
                 entries: longest,
+                sections,
             };
             Here::new(device, join, tile, room, &needs)
         };
@@ -337,7 +346,6 @@ impl<'a> Listed<'a> {
 
 /// Cuts the build sets that any probe reaches into blocks; how many entries each has.
 fn blocks(join: &Join<'_>, tile: &Tile, prefixes: &[u32], most: u64) -> Vec<(Range<SetId>, u64)> {
-    let sets = BLOCK_SETS.max(tile.builds.len().div_ceil(BLOCKS)) as u64;
     let mut blocks: Vec<(Range<SetId>, u64)> = Vec::new();
     for (class, &prefix) in join.build.classes().iter().zip(prefixes) {
         let prefix = u64::from(prefix);
@@ -346,13 +354,10 @@ fn blocks(join: &Join<'_>, tile: &Tile, prefixes: &[u32], most: u64) -> Vec<(Ran
             continue;
         }
         while start < end {
-            let room = |block: &Range<SetId>, entries: u64| {
-                let by_entries = most.saturating_sub(entries) / prefix;
-                by_entries.min(sets.saturating_sub(block.len() as u64))
-            };
+            let room = |entries: u64| most.saturating_sub(entries) / prefix;
             let last = blocks
                 .last_mut()
-                .filter(|(block, entries)| block.end == start && room(block, *entries) > 0);
+                .filter(|(block, entries)| block.end == start && room(*entries) > 0);
             let (block, entries) = match last {
                 Some(last) => last,
                 None => {
@@ -361,7 +366,7 @@ fn blocks(join: &Join<'_>, tile: &Tile, prefixes: &[u32], most: u64) -> Vec<(Ran
                 }
             };
             // At least one set: there is memory for the largest.
-            let taken = room(block, *entries).clamp(1, u64::from(end - start)) as u32;
+            let taken = room(*entries).clamp(1, u64::from(end - start)) as u32;
             block.end += taken;
             *entries += u64::from(taken) * prefix;
             start = block.end;
@@ -375,38 +380,11 @@ struct Needs<'a> {
     reaches: &'a [Reach],
     prefixes: &'a [u32],
     /// Where the items of each probe class begin.
-    class_items: &'a [usize],
+    class_items: &'a [u64],
     /// Entries of the largest block.
     entries: u64,
-}
-
-/// Sends the items of all probes: class by class, set by set, a few tokens of its prefix each.
-fn send_items(
-    sender: &Sender,
-    reaches: &[Reach],
-    class_items: &[usize],
-    first: SetId,
-) -> Result<CudaSlice<Item>> {
-    let count = class_items[class_items.len() - 1];
-    // An array on the device has at least one element.
-    sender.send_with(count.max(1), |start, out: &mut [Item]| {
-        if count == 0 {
-            return out.fill(Item::default());
-        }
-        let mut class = class_items.partition_point(|&begin| begin <= start) - 1;
-        let mut place = start - class_items[class];
-        for item in out {
-            while place == class_items[class + 1] - class_items[class] {
-                (class, place) = (class + 1, 0);
-            }
-            let Reach { probes, prefix, .. } = &reaches[class];
-            let each = prefix.div_ceil(ITEM) as usize;
-            let probe = probes.start + (place / each) as SetId - first;
-            let from = (place % each) as u32 * ITEM;
-            *item = Item { probe, from, to: (*prefix).min(from + ITEM) };
-            place += 1;
-        }
-    })
+    /// Sections of a list.
+    sections: u32,
 }
 
 impl Here {
@@ -417,36 +395,37 @@ impl Here {
         room: &Room,
         needs: &Needs<'_>,
     ) -> Result<Self> {
-        let Needs { reaches, prefixes, class_items, entries } = *needs;
+        let Needs { reaches, prefixes, class_items, entries, sections } = *needs;
         let at = failed("sending sets to the device");
         let sender = Sender::new(device, room)?;
-        let sides = Sides::new(join, tile, |sets, range| {
-            let classes = sender.send_with(range.len(), |start, out: &mut [u32]| {
-                for (set, class) in (range.start + start as SetId..).zip(out) {
-                    *class = sets.class_of(set);
-                }
-            })?;
-            Ok(Side { sets: DeviceSets::new(&sender, sets, range)?, classes })
-        })?;
-        let items = send_items(&sender, reaches, class_items, sides.probes().sets.first)?;
-        let first = sides.builds().sets.first;
-        let reach = |reach: &Reach| DeviceReach {
-            begin: reach.builds.start.saturating_sub(first),
-            end: reach.builds.end.saturating_sub(first),
+        let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
+        let (first_probe, first_build) = (sides.probes().first, sides.builds().first);
+        let class = |(reach, &item): (&Reach, &u64)| ProbeClass {
+            item,
+            probe: reach.probes.start.saturating_sub(first_probe),
+            each: reach.prefix.div_ceil(ITEM),
+            prefix: reach.prefix,
+            begin: reach.builds.start.saturating_sub(first_build),
+            end: reach.builds.end.saturating_sub(first_build),
         };
-        let reaches: Vec<DeviceReach> = reaches.iter().map(reach).collect();
-        let tokens = (join.build.universe() - join.build.lonely_tokens()) as usize + 1;
+        // Classes without an item are left out, so that the last one that begins no later than an item holds it.
+        let with_items = reaches.iter().zip(class_items).filter(|(reach, _)| reach.prefix > 0);
+        let mut classes: Vec<ProbeClass> = with_items.map(class).collect();
+        if classes.is_empty() {
+            classes.push(class((&Reach::default(), &0)));
+        }
+        let heads = listed_tokens(join).max(1) as usize * sections as usize;
         let stream = sender.stream;
         let kernel = |name| device.function(SOURCE, &[], name);
         // SAFETY: nothing is read before it was written.
         let (begins, ends, entries) = unsafe {
             (
-                stream.alloc(tokens).map_err(&at)?,
-                stream.alloc(tokens).map_err(&at)?,
+                stream.alloc(heads).map_err(&at)?,
+                stream.alloc(heads).map_err(&at)?,
                 stream.alloc(entries.max(1) as usize).map_err(&at)?,
             )
         };
-        let here = Here {
+        Ok(Here {
             device: device.clone(),
             kernels: Kernels {
                 count: kernel("count_entries")?,
@@ -456,22 +435,25 @@ impl Here {
                 verify: kernel("verify")?,
             },
             sides,
-            reaches: stream.clone_htod(&reaches).map_err(&at)?,
+            classes: stream.clone_htod(&classes).map_err(&at)?,
             prefixes: stream.clone_htod(prefixes).map_err(&at)?,
-            items,
+            sections,
             begins,
             ends,
             entries,
             stream,
-        };
-        here.stream.synchronize().map_err(&at)?;
-        Ok(here)
+        })
     }
 
-    fn lists(&self, join: &Join<'_>, stream: &CudaStream) -> ListsArgument {
+    fn lists(&self, join: &Join<'_>, block: &Range<SetId>, stream: &CudaStream) -> ListsArgument {
+        let first = self.sides.builds().first;
         ListsArgument {
             lonely: join.build.lonely_tokens(),
             top: join.build.universe().saturating_sub(1),
+            from: block.start - first,
+            to: block.end - first,
+            sections: self.sections,
+            section_sets: (block.len() as u32).div_ceil(self.sections),
             begins: self.begins.device_ptr(stream).0,
             ends: self.ends.device_ptr(stream).0,
             entries: self.entries.device_ptr(stream).0,
@@ -484,10 +466,9 @@ impl Here {
         let stream = self.stream.clone();
         stream.memset_zeros(&mut self.ends).map_err(&at)?;
         let mut taken = stream.clone_htod(&[0u32]).map_err(&at)?;
-        let lists = self.lists(join, &stream);
-        let tokens = join.build.universe() - join.build.lonely_tokens();
-        let Side { sets, classes } = self.sides.builds();
-        let (from, to) = (block.start - sets.first, block.end - sets.first);
+        let lists = self.lists(join, block, &stream);
+        let heads = self.ends.len() as u32;
+        let sets = self.sides.builds();
         let builds = sets.argument(&stream);
         let grid = |threads: u64| LaunchConfig {
             grid_dim: (threads.div_ceil(u64::from(THREADS)).max(1) as u32, 1, 1),
@@ -500,10 +481,8 @@ impl Here {
                 stream
                     .launch_builder(kernel)
                     .arg(&builds)
-                    .arg(classes)
+                    .arg(&sets.classes)
                     .arg(&self.prefixes)
-                    .arg(&from)
-                    .arg(&to)
                     .arg(&lists)
                     .launch(grid(32 * block.len() as u64))
                     .map_err(&at)
@@ -515,9 +494,9 @@ impl Here {
             stream
                 .launch_builder(&self.kernels.place)
                 .arg(&lists)
-                .arg(&tokens)
+                .arg(&heads)
                 .arg(&mut taken)
-                .launch(grid(u64::from(tokens)))
+                .launch(grid(u64::from(heads)))
                 .map_err(&at)?;
         }
         by_sets(&self.kernels.fill)?;
@@ -545,7 +524,7 @@ impl Prepared for Listed<'_> {
         if let (Some(first), Some(last)) = (first, last) {
             let items = self.class_items[first]..self.class_items[last + 1];
             let starts = items.clone().step_by(PIECE);
-            self.pieces.extend(starts.map(|start| start..items.end.min(start + PIECE)));
+            self.pieces.extend(starts.map(|start| start..items.end.min(start + PIECE as u64)));
         }
         self.block = block;
         Ok(())
@@ -588,84 +567,72 @@ struct ListWorker<'a> {
 
 impl Stages for ListWorker<'_> {
     /// Items.
-    type Piece = Range<usize>;
+    type Piece = Range<u64>;
 
     fn channel(&mut self) -> &mut Channel {
         &mut self.channel
     }
 
-    fn filter(&mut self, items: &mut Range<usize>) -> Result<State> {
-        let (listed, here) = (self.listed, self.here);
-        let (probes, builds) = (here.sides.probes(), here.sides.builds());
-        let count = items.len() as u32;
-        let first = builds.sets.first;
-        let (from, to) = (listed.block.start - first, listed.block.end - first);
-        let capacity = self.survivors.len() as u32;
-        let (survivors, progress) = (&mut self.survivors, &mut self.progress);
-        let state = self.channel.timed(Work::Filter, |channel| {
-            let stream = &channel.stream;
-            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
-            unsafe {
-                stream
-                    .launch_builder(&here.kernels.probe)
-                    .arg(&probes.sets.argument(stream))
-                    .arg(&probes.classes)
-                    .arg(&here.reaches)
-                    .arg(&builds.sets.argument(stream))
-                    .arg(&here.lists(&listed.join, stream))
-                    .arg(&here.items.slice(items.clone()))
-                    .arg(&count)
-                    .arg(progress)
-                    .arg(&from)
-                    .arg(&to)
-                    .arg(&listed.predicate)
-                    .arg(&listed.order)
-                    .arg(survivors)
-                    .arg(&capacity)
-                    .arg(&mut channel.state)
-                    .launch(LaunchConfig {
-                        grid_dim: ((32 * count).div_ceil(THREADS), 1, 1),
-                        block_dim: (THREADS, 1, 1),
-                        shared_mem_bytes: 0,
-                    })
-                    .map_err(failed("walking lists"))?;
-            }
-            Ok(())
-        })?;
-        self.channel.log.trace.compared += state.walked;
-        Ok(state)
+    fn firsts(&self) -> (SetId, SetId) {
+        (self.here.sides.probes().first, self.here.sides.builds().first)
     }
 
-    fn verify(&mut self, count: u32, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+    fn filter(&mut self, items: &mut Range<u64>) -> Result<()> {
+        let (listed, here) = (self.listed, self.here);
+        let count = (items.end - items.start) as u32;
+        let classes = here.classes.len() as u32;
+        let capacity = self.survivors.len() as u32;
+        let Channel { stream, state, .. } = &mut self.channel;
+        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        unsafe {
+            stream
+                .launch_builder(&here.kernels.probe)
+                .arg(&here.sides.probes().argument(stream))
+                .arg(&here.classes)
+                .arg(&classes)
+                .arg(&here.sides.builds().argument(stream))
+                .arg(&here.lists(&listed.join, &listed.block, stream))
+                .arg(&items.start)
+                .arg(&count)
+                .arg(&mut self.progress)
+                .arg(&listed.predicate)
+                .arg(&listed.order)
+                .arg(&mut self.survivors)
+                .arg(&capacity)
+                .arg(state)
+                .launch(LaunchConfig {
+                    grid_dim: (count.div_ceil(THREADS / 32), 1, 1),
+                    block_dim: (THREADS, 1, 1),
+                    shared_mem_bytes: 0,
+                })
+                .map_err(failed("walking lists"))?;
+        }
+        Ok(())
+    }
+
+    fn verify(&mut self, only_counts: bool) -> Result<()> {
         let here = self.here;
-        let (probes, builds) = (&here.sides.probes().sets, &here.sides.builds().sets);
-        self.verified += u64::from(count);
-        let survivors = &self.survivors;
-        let predicate = &self.listed.predicate;
-        let state = self.channel.timed(Work::Verify, |channel| {
-            let stream = &channel.stream;
-            let answers = channel.answers.argument(stream, sink.only_counts());
-            // SAFETY: as above.
-            unsafe {
-                stream
-                    .launch_builder(&here.kernels.verify)
-                    .arg(&probes.argument(stream))
-                    .arg(&builds.argument(stream))
-                    .arg(survivors)
-                    .arg(&count)
-                    .arg(predicate)
-                    .arg(&answers)
-                    .arg(&mut channel.state)
-                    .launch(LaunchConfig {
-                        grid_dim: (count.div_ceil(128), 1, 1),
-                        block_dim: (128, 1, 1),
-                        shared_mem_bytes: 0,
-                    })
-                    .map_err(failed("verifying"))?;
-            }
-            Ok(())
-        })?;
-        self.channel.hand_on(&state, (probes.first, builds.first), sink)
+        let Channel { stream, state, answers, .. } = &mut self.channel;
+        let answers = answers.argument(stream, only_counts);
+        // SAFETY: as above.
+        unsafe {
+            stream
+                .launch_builder(&here.kernels.verify)
+                .arg(&here.sides.probes().argument(stream))
+                .arg(&here.sides.builds().argument(stream))
+                .arg(&self.survivors)
+                .arg(&self.listed.predicate)
+                .arg(&answers)
+                .arg(state)
+                .launch(verifiers(&here.device))
+                .map_err(failed("verifying"))?;
+        }
+        Ok(())
+    }
+
+    fn done(&mut self, state: &State) {
+        self.verified += u64::from(state.survivors());
+        self.channel.log.trace.compared += state.walked;
     }
 }
 

@@ -20,14 +20,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const THREADS: usize = 6;
 pub(crate) const BUFFER: usize = 2 << 20;
 
+/// Bytes that are worth a thread's turn.
+const SMALL_PART: usize = 256 << 10;
+
 /// Arrays of fewer bytes go the ordinary way. Tests set another limit, so that small ones do not.
-const LARGE: usize = 4 << 20;
+const LARGE: usize = 1 << 20;
 pub(crate) static LARGE_FROM: AtomicUsize = AtomicUsize::new(LARGE);
 
 /// Lets arrays of so many bytes and more be sent by several threads.
 #[doc(hidden)]
 pub fn send_by_threads_from(bytes: usize) {
     LARGE_FROM.store(bytes, Ordering::Relaxed);
+}
+
+/// The parts that an array is sent in: small enough that every thread has something to do.
+fn part_bytes(all: usize) -> usize {
+    (all / (2 * THREADS)).clamp(SMALL_PART, BUFFER)
 }
 
 /// A type of which every pattern of bits is a value.
@@ -52,7 +60,7 @@ unsafe impl Plain for f64 {}
 
 /// Sends arrays to a device.
 pub(crate) struct Sender {
-    device: Arc<Device>,
+    pub(crate) device: Arc<Device>,
     pub(crate) stream: Arc<CudaStream>,
     roomy: bool,
     /// Threads of the join.
@@ -61,7 +69,7 @@ pub(crate) struct Sender {
 
 impl Sender {
     pub(crate) fn new(device: &Arc<Device>, room: &Room) -> Result<Self> {
-        let stream = device.context.new_stream().map_err(failed("making a stream"))?;
+        let stream = device.stream()?;
         let (roomy, threads) = (room.bytes == u64::MAX, room.threads.max(1));
         Ok(Sender { device: device.clone(), stream, roomy, threads })
     }
@@ -72,7 +80,7 @@ impl Sender {
             let copy = |start: usize, out: &mut [T]| {
                 out.copy_from_slice(&data[start..start + out.len()]);
             };
-            if let Some(buffers) = self.buffers() {
+            if let Some(buffers) = self.buffers(size_of_val(data)) {
                 return self.send_parts(data.len(), buffers, copy);
             }
         }
@@ -86,7 +94,7 @@ impl Sender {
         fill: impl Fn(usize, &mut [T]) + Sync,
     ) -> Result<CudaSlice<T>> {
         if !self.is_small::<T>(len)
-            && let Some(buffers) = self.buffers()
+            && let Some(buffers) = self.buffers(len * size_of::<T>())
         {
             return self.send_parts(len, buffers, fill);
         }
@@ -99,10 +107,12 @@ impl Sender {
         !self.roomy || len * size_of::<T>() < LARGE_FROM.load(Ordering::Relaxed)
     }
 
-    /// Two buffers for each thread; `None` where the host cannot pin so much.
-    fn buffers(&self) -> Option<Vec<[Pinned<u8>; 2]>> {
+    /// Two buffers for each thread that an array of so many bytes is worth; `None` where the host cannot pin
+    /// so much.
+    fn buffers(&self, bytes: usize) -> Option<Vec<[Pinned<u8>; 2]>> {
         let buffer = || Pinned::<u8>::any(&self.device, BUFFER).ok();
-        (0..THREADS.min(self.threads + 1)).map(|_| Some([buffer()?, buffer()?])).collect()
+        let threads = THREADS.min(self.threads + 1).min(bytes.div_ceil(part_bytes(bytes)));
+        (0..threads.max(1)).map(|_| Some([buffer()?, buffer()?])).collect()
     }
 
     fn send_parts<T: Plain>(
@@ -116,13 +126,13 @@ impl Sender {
         let mut array = unsafe { self.stream.alloc::<T>(len) }.map_err(&at)?;
         // Other streams write to it.
         self.stream.synchronize().map_err(&at)?;
-        let part = BUFFER / size_of::<T>();
+        let part = part_bytes(len * size_of::<T>()) / size_of::<T>();
         let (start, _guard) = array.device_ptr_mut(&self.stream);
         let next = AtomicUsize::new(0);
         let work = |mut buffers: [Pinned<u8>; 2]| -> Result<()> {
             let at = failed("sending sets to the device");
             self.device.context.bind_to_thread().map_err(&at)?;
-            let stream = Drained(self.device.context.new_stream().map_err(&at)?);
+            let stream = Drained(self.device.stream()?);
             let sent = || self.device.context.new_event(None).map_err(&at);
             let sent = [sent()?, sent()?];
             for turn in 0.. {
@@ -147,13 +157,15 @@ impl Sender {
         };
         let work = &work;
         std::thread::scope(|scope| {
-            let busy = buffers.into_iter().take(len.div_ceil(part));
+            let mut busy = buffers.into_iter();
+            let mine = busy.next();
             let threads: Vec<_> = busy.map(|two| scope.spawn(move || work(two))).collect();
+            let mine = mine.map_or(Ok(()), work);
             let ended = threads.into_iter().map(|thread| match thread.join() {
                 Ok(ended) => ended,
                 Err(panic) => std::panic::resume_unwind(panic),
             });
-            ended.collect::<Result<Vec<()>>>()
+            ended.chain([mine]).collect::<Result<Vec<()>>>()
         })?;
         drop(_guard);
         Ok(array)

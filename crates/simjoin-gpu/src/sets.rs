@@ -3,9 +3,10 @@
 use crate::device::{Device, failed};
 use crate::send::Sender;
 use cudarc::driver::{
-    CudaEvent, CudaSlice, CudaStream, DevicePtr, DeviceRepr, ValidAsZeroBits, sys,
+    CudaEvent, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg,
+    ValidAsZeroBits, sys,
 };
-use simjoin_core::{Bounds, Measure, PairSink, Result, SetCollection, SetId, SetPair};
+use simjoin_core::{Bounds, Measure, PairSink, Result, SetCollection, SetId, SetPair, SizeClass};
 use simjoin_plan::{Join, Order, Room, Span, Tile, Trace, Unit};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -67,6 +68,9 @@ fn apart(tile: &Tile) -> bool {
     tile.builds.end <= tile.probes.start
 }
 
+/// How sets are laid out, made of their classes.
+pub(crate) const SOURCE: &str = source!("kernels/sets.cu");
+
 /// A range of sets on a device. There they are numbered from 0.
 pub(crate) struct DeviceSets {
     /// The number of the first.
@@ -74,7 +78,8 @@ pub(crate) struct DeviceSets {
     offsets: CudaSlice<u64>,
     tokens: CudaSlice<u32>,
     weights: Option<CudaSlice<u32>>,
-    base: u64,
+    /// The size class of each.
+    pub(crate) classes: CudaSlice<u32>,
 }
 
 /// Sets as a kernel takes them.
@@ -84,25 +89,47 @@ pub(crate) struct SetsArgument {
     offsets: sys::CUdeviceptr,
     tokens: sys::CUdeviceptr,
     weights: sys::CUdeviceptr,
-    base: u64,
 }
 
-// SAFETY: numbers and addresses, laid out as in the kernels.
+// SAFETY: addresses, laid out as in the kernels.
 unsafe impl DeviceRepr for SetsArgument {}
+
+/// A class of sets, as the device reads it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct DeviceClass {
+    /// Where its first set begins, in tokens.
+    offset: u64,
+    start: u32,
+    size: u32,
+}
+
+// SAFETY: numbers, laid out as in the kernel.
+unsafe impl DeviceRepr for DeviceClass {}
 
 impl DeviceSets {
     /// Bytes on the host while sets are sent, for each of them.
-    pub(crate) const SENDING: u64 = 12;
+    pub(crate) const SENDING: u64 = 4;
 
     /// Bytes on the device.
     pub(crate) fn bytes(sets: &SetCollection, range: &Range<SetId>) -> u64 {
         let offsets = sets.offsets();
         let tokens = offsets[range.end as usize] - offsets[range.start as usize];
-        4 * tokens as u64 + 12 * (range.len() as u64 + 1)
+        let classes = Self::classes_of(sets, range).len() * size_of::<DeviceClass>();
+        4 * tokens as u64 + 16 * (range.len() as u64 + 1) + classes as u64
+    }
+
+    /// The classes of a range of sets.
+    fn classes_of(sets: &SetCollection, range: &Range<SetId>) -> Range<usize> {
+        if range.is_empty() {
+            return 0..0;
+        }
+        sets.class_of(range.start) as usize..sets.class_of(range.end - 1) as usize + 1
     }
 
     /// Sends sets; complete when the stream has been waited for.
     pub(crate) fn new(sender: &Sender, sets: &SetCollection, range: &Range<SetId>) -> Result<Self> {
+        let at = failed("sending sets to the device");
         let offsets = &sets.offsets()[range.start as usize..=range.end as usize];
         let tokens = &sets.tokens()[offsets[0]..offsets[offsets.len() - 1]];
         let weights = sets.has_repeats().then(|| {
@@ -112,16 +139,53 @@ impl DeviceSets {
                 }
             })
         });
+        let stream = &sender.stream;
+        let count = range.len() as u32;
+        let numbers = Self::classes_of(sets, range);
+        let class = |class: &SizeClass| {
+            let start = class.start.max(range.start) - range.start;
+            let offset = (offsets[start as usize] - offsets[0]) as u64;
+            DeviceClass { offset, start, size: class.size }
+        };
+        let mut classes: Vec<DeviceClass> =
+            sets.classes()[numbers.clone()].iter().map(class).collect();
+        if classes.is_empty() {
+            classes.push(DeviceClass { offset: 0, start: 0, size: 0 });
+        }
+        let class_count = classes.len() as u32;
+        let first_class = numbers.start as u32;
+        let classes = stream.clone_htod(&classes).map_err(&at)?;
+        // SAFETY: the kernel writes every element.
+        let (mut offsets, mut class_of) = unsafe {
+            (
+                stream.alloc::<u64>(range.len() + 1).map_err(&at)?,
+                stream.alloc::<u32>(range.len().max(1)).map_err(&at)?,
+            )
+        };
+        let expand = sender.device.function(SOURCE, &[], "expand_classes")?;
+        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        unsafe {
+            stream
+                .launch_builder(&expand)
+                .arg(&classes)
+                .arg(&class_count)
+                .arg(&first_class)
+                .arg(&count)
+                .arg(&mut offsets)
+                .arg(&mut class_of)
+                .launch(LaunchConfig {
+                    grid_dim: (count / 256 + 1, 1, 1),
+                    block_dim: (256, 1, 1),
+                    shared_mem_bytes: 0,
+                })
+                .map_err(&at)?;
+        }
         Ok(DeviceSets {
             first: range.start,
-            offsets: sender.send_with(offsets.len(), |start, out: &mut [u64]| {
-                for (offset, &from) in out.iter_mut().zip(&offsets[start..]) {
-                    *offset = from as u64;
-                }
-            })?,
+            offsets,
             tokens: sender.send(tokens)?,
             weights: weights.transpose()?,
-            base: offsets[0] as u64,
+            classes: class_of,
         })
     }
 
@@ -131,7 +195,6 @@ impl DeviceSets {
             offsets: self.offsets.device_ptr(stream).0,
             tokens: self.tokens.device_ptr(stream).0,
             weights: weights.map_or(0, |weights| weights.device_ptr(stream).0),
-            base: self.base,
         }
     }
 }
@@ -158,7 +221,7 @@ pub(crate) struct State {
     reserved: u32,
     refused: u32,
     answered: u32,
-    unused: u32,
+    taken: u32,
     rows: u64,
     pub(crate) walked: u64,
 }
@@ -170,7 +233,12 @@ unsafe impl ValidAsZeroBits for State {}
 
 impl State {
     const BEGIN: State =
-        State { reserved: 0, refused: u32::MAX, answered: 0, unused: 0, rows: 0, walked: 0 };
+        State { reserved: 0, refused: u32::MAX, answered: 0, taken: 0, rows: 0, walked: 0 };
+
+    /// How many survivors there were.
+    pub(crate) fn survivors(&self) -> u32 {
+        self.reserved.min(self.refused)
+    }
 }
 
 /// An answer as the device writes it.
@@ -307,59 +375,56 @@ pub(crate) struct Channel {
     pub(crate) answers: Answers,
     pub(crate) state: CudaSlice<State>,
     pub(crate) log: Log,
-    clock: [CudaEvent; 2],
+    /// When the filter began, when it ended, and when its survivors were verified.
+    clock: [CudaEvent; 3],
     patient: bool,
-}
-
-/// What the time of a piece of work is added to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Work {
-    Filter,
-    Verify,
 }
 
 impl Channel {
     pub(crate) fn new(device: &Device, capacity: usize, room: &Room) -> Result<Self> {
         let at = failed("making the buffers of a worker");
-        let stream = device.context.new_stream().map_err(&at)?;
+        let stream = device.stream()?;
         let answers = Answers::new(&stream, capacity)?;
         let state = stream.clone_htod(&[State::BEGIN]).map_err(&at)?;
-        let clock = [timer(device)?, timer(device)?];
+        let clock = [timer(device)?, timer(device)?, timer(device)?];
         let (log, patient) = (Log::new(room), room.patient);
         Ok(Channel { stream, answers, state, log, clock, patient })
     }
 
-    fn reset(&mut self) -> Result<()> {
+    fn begin(&mut self) -> Result<()> {
         let at = failed("starting a kernel");
-        self.stream.memcpy_htod(&[State::BEGIN], &mut self.state).map_err(at)
+        self.stream.memcpy_htod(&[State::BEGIN], &mut self.state).map_err(&at)?;
+        self.clock[0].record(&self.stream).map_err(at)
     }
 
-    /// Gives work to the device, waits for it and for the state that it leaves.
-    pub(crate) fn timed(
-        &mut self,
-        what: Work,
-        launch: impl FnOnce(&mut Self) -> Result<()>,
-    ) -> Result<State> {
+    fn filtered(&mut self) -> Result<()> {
+        self.clock[1].record(&self.stream).map_err(failed("starting a kernel"))
+    }
+
+    /// Waits for what the device was given, and for the state that it leaves.
+    fn wait(&mut self) -> Result<State> {
         let at = failed("waiting for the device");
-        self.clock[0].record(&self.stream).map_err(&at)?;
-        launch(self)?;
-        self.clock[1].record(&self.stream).map_err(&at)?;
+        self.clock[2].record(&self.stream).map_err(&at)?;
         let mut state = [State::BEGIN];
         let waiting = Instant::now();
         if self.patient {
-            sleep_until(&self.clock[1])?;
+            sleep_until(&self.clock[2])?;
         }
         self.stream.memcpy_dtoh(&self.state, &mut state).map_err(&at)?;
         self.stream.synchronize().map_err(&at)?;
         let end = Instant::now();
         self.log.trace.waited += (end - waiting).as_secs_f64();
-        let seconds = f64::from(self.clock[0].elapsed_ms(&self.clock[1]).map_err(&at)?) / 1e3;
-        let (sum, name) = match what {
-            Work::Filter => (&mut self.log.trace.filter, "filter"),
-            Work::Verify => (&mut self.log.trace.verify, "verify"),
+        let [began, filtered, verified] = &self.clock;
+        let seconds = |from: &CudaEvent, to: &CudaEvent| -> Result<f64> {
+            Ok(f64::from(from.elapsed_ms(to).map_err(&at)?) / 1e3)
         };
-        *sum += seconds;
-        self.log.span(Unit::Stream, name, end, seconds);
+        let (filter, verify) = (seconds(began, filtered)?, seconds(filtered, verified)?);
+        self.log.trace.filter += filter;
+        self.log.trace.verify += verify;
+        let between = Duration::try_from_secs_f64(verify).unwrap_or_default();
+        let filter_end = end.checked_sub(between).unwrap_or(end);
+        self.log.span(Unit::Stream, "filter", filter_end, filter);
+        self.log.span(Unit::Stream, "verify", end, verify);
         Ok(state[0])
     }
 
@@ -385,35 +450,52 @@ pub(crate) fn timer(device: &Device) -> Result<CudaEvent> {
     device.context.new_event(Some(flags)).map_err(failed("making an event"))
 }
 
-/// A filter whose survivors go into a buffer, and their verification.
+/// A filter whose survivors go into a buffer, and their verification. The device is given both at once: it
+/// knows by itself how many survivors there are.
 pub(crate) trait Stages {
     /// What a piece is made of, and how far it is done.
     type Piece;
 
     fn channel(&mut self) -> &mut Channel;
 
-    /// Goes on filtering until all is done or the buffer is full.
-    fn filter(&mut self, piece: &mut Self::Piece) -> Result<State>;
+    /// The first probe and the first build set on the device.
+    fn firsts(&self) -> (SetId, SetId);
 
-    /// Verifies so many survivors and hands the answers on.
-    fn verify(&mut self, count: u32, sink: &mut dyn PairSink) -> Result<ControlFlow<()>>;
+    /// Lets the device go on filtering until all is done or the buffer is full.
+    fn filter(&mut self, piece: &mut Self::Piece) -> Result<()>;
+
+    /// Lets it verify the survivors.
+    fn verify(&mut self, only_counts: bool) -> Result<()>;
+
+    /// What filter and verification have come to.
+    fn done(&mut self, state: &State);
 
     /// By turns, until all is done.
     fn both(&mut self, mut piece: Self::Piece, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
         loop {
-            self.channel().reset()?;
-            let state = self.filter(&mut piece)?;
-            let survivors = state.reserved.min(state.refused);
-            if survivors > 0 && self.verify(survivors, sink)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-            if sink.stopped() {
+            self.channel().begin()?;
+            self.filter(&mut piece)?;
+            self.channel().filtered()?;
+            self.verify(sink.only_counts())?;
+            let state = self.channel().wait()?;
+            self.done(&state);
+            let firsts = self.firsts();
+            if self.channel().hand_on(&state, firsts, sink)?.is_break() || sink.stopped() {
                 return Ok(ControlFlow::Break(()));
             }
             if state.refused == u32::MAX {
                 return Ok(ControlFlow::Continue(()));
             }
         }
+    }
+}
+
+/// As many warps as a device runs at once, to verify survivors, however many there are.
+pub(crate) fn verifiers(device: &Device) -> LaunchConfig {
+    LaunchConfig {
+        grid_dim: (16 * device.info.multiprocessors, 1, 1),
+        block_dim: (128, 1, 1),
+        shared_mem_bytes: 0,
     }
 }
 

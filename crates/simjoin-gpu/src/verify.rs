@@ -334,7 +334,7 @@ struct Slot {
 impl Slot {
     fn new(device: &Arc<Device>, chunk: usize) -> Result<Self> {
         let at = failed("making the buffers of a worker");
-        let stream = device.context.new_stream().map_err(&at)?;
+        let stream = device.stream()?;
         let probes = chunk / PER_PROBE as usize + 1;
         // SAFETY: nothing is read before it was written.
         unsafe {

@@ -268,7 +268,7 @@ fn large_arrays(device: &Arc<Device>) -> Result<(), Failed> {
     // Every array of more than one buffer goes by several threads, and those of one buffer too.
     simjoin_gpu::send_by_threads_from(1 << 10);
     let outcome = large_arrays_by_threads(device);
-    simjoin_gpu::send_by_threads_from(4 << 20);
+    simjoin_gpu::send_by_threads_from(1 << 20);
     outcome
 }
 

@@ -36,9 +36,11 @@ struct Item {
     u32 to;
 };
 
-// The signature of each set, one warp a set, and its room as a probe and as a build set.
+// The signature of each set, one warp a set, and its room as a probe and as a build set. Shares are those
+// of each class.
 extern "C" __global__ void sign(
-    Sets of, u32 sets, u32 padded, u32 top, const int* probe_shares, const int* build_shares,
+    Sets of, const u32* classes, u32 sets, u32 padded, u32 top, const int* probe_shares,
+    const int* build_shares,
     u32* signatures, int* probe_rooms, int* build_rooms, int* rough_rooms
 ) {
     __shared__ u32 shared[WARPS][WORDS];
@@ -66,10 +68,11 @@ extern "C" __global__ void sign(
     for (int step = 16; step > 0; step /= 2) pop += __shfl_xor_sync(~0u, pop, step);
     if (lane == 0) {
         bool real = set < sets;
-        int room = real ? build_shares[set] - 16 * pop : NEVER;
+        int room = real ? build_shares[classes[set]] - 16 * pop : NEVER;
         u32 first = set / COLUMNS * COLUMNS;
-        int turn = first < sets ? (build_shares[first] - 16 * (int)size_of(of, first)) & 31 : 0;
-        probe_rooms[set] = real ? probe_shares[set] - 16 * pop : NEVER;
+        int turn = 0;
+        if (first < sets) turn = (build_shares[classes[first]] - 16 * (int)size_of(of, first)) & 31;
+        probe_rooms[set] = real ? probe_shares[classes[set]] - 16 * pop : NEVER;
         build_rooms[set] = room;
         rough_rooms[set] = -((turn - room) >> 5);
     }
@@ -381,42 +384,47 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
     if (lane == 0 && resume != ~0u) *mine = DONE;
 }
 
-// Which survivors are in the answer? One thread a pair compares the signatures in full precision,
-// merges the two sets, and decides in whole numbers. Where every token has a bit of its own (exact),
-// the common bits are the overlap and nothing is merged.
+// Which survivors are in the answer? Warps take 32 of them at a time. One thread a pair compares the
+// signatures in full precision, merges the two sets, and decides in whole numbers. Where every token has a
+// bit of its own (exact), the common bits are the overlap and nothing is merged.
 extern "C" __global__ void verify(
     Sets probes, Sets builds, const u32* probe_signatures, const int* probe_rooms,
-    const u32* build_signatures, const int* build_rooms, const u64* survivors, u32 count,
-    Predicate predicate, u32 order, u32 exact, Answer* answers, State* state
+    const u32* build_signatures, const int* build_rooms, const u64* survivors, Predicate predicate,
+    u32 order, u32 exact, Answer* answers, State* state
 ) {
-    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    bool found = false;
-    Answer answer = {0, 0, 0};
-    if (at < count) {
-        u64 pair = survivors[at];
-        answer.probe = (u32)(pair >> 32);
-        answer.build = (u32)pair;
-        u32 n = size_of(probes, answer.probe), m = size_of(builds, answer.build);
-        const uint4* r = (const uint4*)(probe_signatures + (u64)answer.probe * WORDS);
-        const uint4* s = (const uint4*)(build_signatures + (u64)answer.build * WORDS);
-        u32 common = 0;
-        #pragma unroll
-        for (u32 w = 0; w < WORDS / 4; w++) {
-            uint4 a = r[w], b = s[w];
-            common += __popc(a.x & b.x) + __popc(a.y & b.y) + __popc(a.z & b.z) + __popc(a.w & b.w);
+    u32 count = survivors_of(state);
+    for (u32 from; (from = take_survivors(state)) != ~0u;) {
+        u32 at = from + threadIdx.x % 32;
+        bool found = false;
+        Answer answer = {0, 0, 0};
+        if (at < count) {
+            u64 pair = survivors[at];
+            answer.probe = (u32)(pair >> 32);
+            answer.build = (u32)pair;
+            u32 n = size_of(probes, answer.probe), m = size_of(builds, answer.build);
+            const uint4* r = (const uint4*)(probe_signatures + (u64)answer.probe * WORDS);
+            const uint4* s = (const uint4*)(build_signatures + (u64)answer.build * WORDS);
+            u32 common = 0;
+            #pragma unroll
+            for (u32 w = 0; w < WORDS / 4; w++) {
+                uint4 a = r[w], b = s[w];
+                common += __popc(a.x & b.x) + __popc(a.y & b.y) + __popc(a.z & b.z) + __popc(a.w & b.w);
+            }
+            int room = probe_rooms[answer.probe] + build_rooms[answer.build];
+            bool close = 32 * (int)common + room >= 0;
+            // In a join of two, a set meets no larger one, or only smaller ones.
+            bool may_be_equal = order != SMALLER;
+            bool may_be_larger = order == BEFORE || order == ALL_BEFORE;
+            close = close && (m < n || (may_be_equal && m == n) || may_be_larger);
+            if (close && exact) {
+                answer.overlap = common;
+            } else if (close) {
+                int needed = least_overlap(predicate, n, m);
+                const u32* xs = tokens_of(probes, answer.probe);
+                answer.overlap = merge(xs, n, tokens_of(builds, answer.build), m, needed).overlap;
+            }
+            found = answer.overlap > 0 && accepts(predicate, n, m, answer.overlap);
         }
-        bool close = 32 * (int)common + probe_rooms[answer.probe] + build_rooms[answer.build] >= 0;
-        // In a join of two, a set meets no larger one, or only smaller ones.
-        bool may_be_equal = order != SMALLER, may_be_larger = order == BEFORE || order == ALL_BEFORE;
-        close = close && (m < n || (may_be_equal && m == n) || may_be_larger);
-        if (close && exact) {
-            answer.overlap = common;
-        } else if (close) {
-            int needed = least_overlap(predicate, n, m);
-            const u32* xs = tokens_of(probes, answer.probe);
-            answer.overlap = merge(xs, n, tokens_of(builds, answer.build), m, needed).overlap;
-        }
-        found = answer.overlap > 0 && accepts(predicate, n, m, answer.overlap);
+        answer_by_warp(found, answer, probes, builds, answers, state);
     }
-    answer_by_warp(found, answer, probes, builds, answers, state);
 }

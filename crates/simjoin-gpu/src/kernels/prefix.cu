@@ -9,10 +9,15 @@
 // * of the tokens from i and j on, at most n + m - 2 needed - (i + j) have no partner, so the two
 //   signatures differ in no more bits.
 //
-// An entry for which both hold survives. Entries lie in no particular order within a list, and lists
-// in none among themselves.
+// An entry for which both hold survives.
+//
+// A list is cut by the size of its sets, or their number, which rises with it: a section holds the entries
+// of an equal part of the block. The sections of a list lie one after the other, so that what a probe may meet
+// of it is a range of entries. They lie in no particular order within a section, and lists in none among
+// themselves.
 
 #define DONE 0xffffffffu
+#define ITEM 256
 
 struct Entry {
     u32 set;
@@ -27,17 +32,17 @@ struct Survivor {
     u32 i;
 };
 
-// What the probes of a size meet.
-struct Reach {
+// The probes of a size. An item is a probe and a part of its prefix, ITEM tokens of it, which a warp looks
+// at; items are numbered probe by probe.
+struct ProbeClass {
+    // Its first item, its first probe, and how many items each probe has.
+    u64 item;
+    u32 probe;
+    u32 each;
+    u32 prefix;
+    // The build sets that it meets.
     u32 begin;
     u32 end;
-};
-
-// A probe and the part of its prefix that a warp looks at.
-struct Item {
-    u32 probe;
-    u32 from;
-    u32 to;
 };
 
 struct Lists {
@@ -45,10 +50,22 @@ struct Lists {
     u32 lonely;
     // The most frequent token.
     u32 top;
+    // The block: sets from, to.
+    u32 from;
+    u32 to;
+    // Sections of a list, a power of two up to 32, and sets of each.
+    u32 sections;
+    u32 section_sets;
+    // Where each section begins and ends, list by list.
     u32* begins;
     u32* ends;
     Entry* entries;
 };
+
+// The section that holds the entry of a token and a set.
+__device__ __forceinline__ u32 section_of(const Lists& lists, u32 token, u32 set) {
+    return (token - lists.lonely) * lists.sections + (set - lists.from) / lists.section_sets;
+}
 
 __device__ __forceinline__ u64 bit_of(u32 token, u32 top) {
     return 1ull << ((top - token) % 64);
@@ -76,21 +93,22 @@ __device__ __forceinline__ u64 xor_before(u64 value) {
     return sum ^ value;
 }
 
-// How long will the list of each token be? A warp a build set.
+// How long will each section be? A warp a build set.
 extern "C" __global__ void count_entries(
-    Sets builds, const u32* classes, const u32* prefixes, u32 from, u32 to, Lists lists
+    Sets builds, const u32* classes, const u32* prefixes, Lists lists
 ) {
-    u32 set = from + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (set >= to) return;
+    u32 set = lists.from + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (set >= lists.to) return;
     const u32* tokens = tokens_of(builds, set);
     u32 prefix = prefixes[classes[set]];
     for (u32 at = threadIdx.x % 32; at < prefix; at += 32) {
         u32 token = tokens[at];
-        if (token >= lists.lonely) atomicAdd(&lists.ends[token - lists.lonely], 1);
+        if (token >= lists.lonely) atomicAdd(&lists.ends[section_of(lists, token, set)], 1);
     }
 }
 
-// Where does each list lie? A thread a token; lists are put wherever the next one may begin.
+// Where does each section lie? A thread a section. Those of a warp lie one after the other, and with them
+// all of a list.
 extern "C" __global__ void place_lists(Lists lists, u32 count, u32* taken) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     u32 lane = threadIdx.x % 32;
@@ -105,16 +123,16 @@ extern "C" __global__ void place_lists(Lists lists, u32 count, u32* taken) {
     base = __shfl_sync(~0u, base, 31) + sum - length;
     if (at < count) {
         lists.begins[at] = base;
-        // Rises while the list is filled.
+        // Rises while the section is filled.
         lists.ends[at] = base;
     }
 }
 
 extern "C" __global__ void fill_lists(
-    Sets builds, const u32* classes, const u32* prefixes, u32 from, u32 to, Lists lists
+    Sets builds, const u32* classes, const u32* prefixes, Lists lists
 ) {
-    u32 set = from + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (set >= to) return;
+    u32 set = lists.from + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (set >= lists.to) return;
     const u32* tokens = tokens_of(builds, set);
     u32 prefix = prefixes[classes[set]];
     if (prefix == 0) return;
@@ -125,50 +143,65 @@ extern "C" __global__ void fill_lists(
         u64 bit = at < prefix ? bit_of(token, lists.top) : 0;
         u64 before = xor_before(bit);
         if (at < prefix && token >= lists.lonely) {
-            u32 place = atomicAdd(&lists.ends[token - lists.lonely], 1);
+            u32 place = atomicAdd(&lists.ends[section_of(lists, token, set)], 1);
             lists.entries[place] = {set, at, rest ^ before};
         }
         rest ^= xor_of_warp(bit);
     }
 }
 
+// The class that an item belongs to.
+__device__ __forceinline__ ProbeClass class_of(const ProbeClass* classes, u32 count, u64 item) {
+    u32 low = 0, high = count;
+    while (high - low > 1) {
+        u32 middle = (low + high) / 2;
+        if (classes[middle].item <= item) low = middle;
+        else high = middle;
+    }
+    return classes[low];
+}
+
+// Which entries survive? A warp an item, from the first one on.
 extern "C" __global__ void probe_lists(
-    Sets probes, const u32* probe_classes, const Reach* reaches, Sets builds, Lists lists,
-    const Item* items, u32 count, uint2* progress, u32 block_from, u32 block_to,
-    Predicate predicate, u32 order, Survivor* survivors, u32 capacity, State* state
+    Sets probes, const ProbeClass* classes, u32 class_count, Sets builds, Lists lists,
+    u64 first_item, u32 count, uint2* progress, Predicate predicate, u32 order, Survivor* survivors,
+    u32 capacity, State* state
 ) {
     u32 which = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     u32 lane = threadIdx.x % 32;
     if (which >= count) return;
     uint2 resume = progress[which];
     if (resume.x == DONE) return;
-    Item item = items[which];
-    Reach reach = reaches[probe_classes[item.probe]];
-    u32 from = max(reach.begin, block_from), to = min(reach.end, block_to);
-    if (order == BEFORE) to = min(to, item.probe);
+    ProbeClass mine = class_of(classes, class_count, first_item + which);
+    u32 place = (u32)(first_item + which - mine.item);
+    u32 probe = mine.probe + place / mine.each;
+    u32 item_from = place % mine.each * ITEM;
+    u32 item_to = min(mine.prefix, item_from + ITEM);
+    u32 from = max(mine.begin, lists.from), to = min(mine.end, lists.to);
+    if (order == BEFORE) to = min(to, probe);
     if (from >= to) {
         if (lane == 0) progress[which].x = DONE;
         return;
     }
-    const u32* xs = tokens_of(probes, item.probe);
-    u32 n = size_of(probes, item.probe);
+    const u32* xs = tokens_of(probes, probe);
+    u32 n = size_of(probes, probe);
     // The signature of what follows: all, less the tokens before.
     u64 rest = signature_of(xs, n, lists.top);
     u64 skipped = 0;
-    u32 begin = max(item.from, resume.x);
+    u32 begin = max(item_from, resume.x);
     for (u32 at = lane; at < begin; at += 32) skipped ^= bit_of(xs[at], lists.top);
     rest ^= xor_of_warp(skipped);
     u64 walked = 0;
-    for (u32 first = begin; first < item.to; first += 32) {
+    for (u32 first = begin; first < item_to; first += 32) {
         u32 i = first + lane;
-        u32 token = i < item.to ? xs[i] : 0;
-        u64 bit = i < item.to ? bit_of(token, lists.top) : 0;
+        u32 token = i < item_to ? xs[i] : 0;
+        u64 bit = i < item_to ? bit_of(token, lists.top) : 0;
         u64 signature = rest ^ xor_before(bit);
         rest ^= xor_of_warp(bit);
         u32 list = 0, length = 0;
-        if (i < item.to && token >= lists.lonely) {
-            list = lists.begins[token - lists.lonely];
-            length = lists.ends[token - lists.lonely] - list;
+        if (i < item_to && token >= lists.lonely) {
+            list = lists.begins[section_of(lists, token, from)];
+            length = lists.ends[section_of(lists, token, to - 1)] - list;
         }
         // The lists one after the other: where each ends.
         u32 end = length;
@@ -190,7 +223,7 @@ extern "C" __global__ void probe_lists(
             u32 owner_list = __shfl_sync(~0u, list, owner);
             u64 own = __shfl_sync(~0u, signature, owner);
             bool survives = false;
-            Survivor survivor = {item.probe, 0, first + owner};
+            Survivor survivor = {probe, 0, first + owner};
             if (at < all) {
                 Entry entry = lists.entries[owner_list + (at - (owner_end - owner_length))];
                 survivor.build = entry.set;
@@ -228,26 +261,29 @@ extern "C" __global__ void probe_lists(
     }
 }
 
-// Which survivors are in the answer? One thread a pair. A pair survives once for each token that its
-// prefixes share; it is answered where the first one stands.
+// Which survivors are in the answer? Warps take 32 of them at a time; one thread a pair. A pair survives
+// once for each token that its prefixes share; it is answered where the first one stands.
 extern "C" __global__ void verify(
-    Sets probes, Sets builds, const Survivor* survivors, u32 count, Predicate predicate,
-    Answer* answers, State* state
+    Sets probes, Sets builds, const Survivor* survivors, Predicate predicate, Answer* answers,
+    State* state
 ) {
-    u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    bool found = false;
-    Answer answer = {0, 0, 0};
-    if (at < count) {
-        Survivor survivor = survivors[at];
-        answer.probe = survivor.probe;
-        answer.build = survivor.build;
-        u32 n = size_of(probes, answer.probe), m = size_of(builds, answer.build);
-        const u32* xs = tokens_of(probes, answer.probe);
-        const u32* ys = tokens_of(builds, answer.build);
-        Merged merged = merge(xs, n, ys, m, least_overlap(predicate, n, m));
-        answer.overlap = merged.overlap;
-        found = merged.overlap > 0 && merged.first == survivor.i &&
-            accepts(predicate, n, m, merged.overlap);
+    u32 count = survivors_of(state);
+    for (u32 from; (from = take_survivors(state)) != ~0u;) {
+        u32 at = from + threadIdx.x % 32;
+        bool found = false;
+        Answer answer = {0, 0, 0};
+        if (at < count) {
+            Survivor survivor = survivors[at];
+            answer.probe = survivor.probe;
+            answer.build = survivor.build;
+            u32 n = size_of(probes, answer.probe), m = size_of(builds, answer.build);
+            const u32* xs = tokens_of(probes, answer.probe);
+            const u32* ys = tokens_of(builds, answer.build);
+            Merged merged = merge(xs, n, ys, m, least_overlap(predicate, n, m));
+            answer.overlap = merged.overlap;
+            found = merged.overlap > 0 && merged.first == survivor.i &&
+                accepts(predicate, n, m, merged.overlap);
+        }
+        answer_by_warp(found, answer, probes, builds, answers, state);
     }
-    answer_by_warp(found, answer, probes, builds, answers, state);
 }

@@ -7,12 +7,11 @@
 #define ALL_BEFORE 3
 
 struct Sets {
-    // Where each set begins and ends, less base, in tokens.
+    // Where each set begins and ends, in tokens.
     const u64* offsets;
     const u32* tokens;
     // The rows that each set stands for; null where every set stands for one.
     const u32* weights;
-    u64 base;
 };
 
 __device__ __forceinline__ u32 size_of(const Sets& sets, u32 set) {
@@ -20,7 +19,7 @@ __device__ __forceinline__ u32 size_of(const Sets& sets, u32 set) {
 }
 
 __device__ __forceinline__ const u32* tokens_of(const Sets& sets, u32 set) {
-    return sets.tokens + (sets.offsets[set] - sets.base);
+    return sets.tokens + sets.offsets[set];
 }
 
 __device__ __forceinline__ u64 weight_of(const Sets& sets, u32 set) {
@@ -33,7 +32,8 @@ struct State {
     u32 reserved;
     u32 refused;
     u32 answered;
-    u32 unused;
+    // Survivors that were taken to be verified.
+    u32 taken;
     // Pairs of rows, where only their number is wanted.
     u64 rows;
     // Entries of lists that were looked at.
@@ -55,6 +55,20 @@ __device__ __forceinline__ u32 reserve(State* state, u32 count, u32 capacity) {
         return ~0u;
     }
     return base;
+}
+
+// How many survivors there are: all that asked for room before the first that found none.
+__device__ __forceinline__ u32 survivors_of(const State* state) {
+    return min(state->reserved, state->refused);
+}
+
+// The next 32 survivors for a warp to verify: where they begin, or ~0 if all have been taken. Nothing may
+// be filtered any more.
+__device__ __forceinline__ u32 take_survivors(State* state) {
+    u32 from = 0;
+    if (threadIdx.x % 32 == 0) from = atomicAdd(&state->taken, 32);
+    from = __shfl_sync(~0u, from, 0);
+    return from < survivors_of(state) ? from : ~0u;
 }
 
 // Gives the answers of a warp, all of whose threads come here, one reservation. Without `answers`,

@@ -112,7 +112,7 @@ impl<'w> Buffers<'w> {
     fn new(technique: &GpuVectors, loaded: &'w Loaded) -> Result<Self> {
         let at = failed("making the buffers of a worker");
         let device = &loaded.device;
-        let stream = device.context.new_stream().map_err(&at)?;
+        let stream = device.stream()?;
         let work = Work { device, stream: stream.clone(), wide: loaded.wide };
         let tiles = loaded.most_tiles().max(1) as usize;
         let candidates = technique.candidates();
