@@ -22,7 +22,7 @@
 //!
 //! # Memory
 //!
-//! On the device 4 bytes a token, `28 + BITS / 8` a set, and 20 for each survivor that a worker has room
+//! On the device 4 bytes a token, `28 + BITS / 8` a set, and 24 for each survivor that a worker has room
 //! for; on the host the answers of a worker at a time.
 //!
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
@@ -30,8 +30,8 @@
 use crate::device::{Device, failed};
 use crate::send::Sender;
 use crate::sets::{
-    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, order, sides, source,
-    verifiers,
+    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_large, order,
+    sides, source, verifiers,
 };
 use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr, LaunchConfig, PushKernelArg, sys};
 use simjoin_core::{Bounds, PairSink, Result, SetCollection, SetId, SizeClass};
@@ -62,7 +62,7 @@ const SURVIVORS: u64 = 4 << 20;
 const LEAST_SURVIVORS: u64 = 1 << 16;
 
 /// Bytes on the device for each of them.
-const SURVIVOR_BYTES: u64 = size_of::<u64>() as u64 + Answers::DEVICE_BYTES;
+const SURVIVOR_BYTES: u64 = size_of::<u64>() as u64 + 4 + Answers::DEVICE_BYTES;
 
 /// Pieces of a join, unless they become too small or too large, in pairs.
 const PIECES: u64 = 8;
@@ -325,6 +325,7 @@ struct Here {
     device: Arc<Device>,
     filter: CudaFunction,
     verify: CudaFunction,
+    verify_large: CudaFunction,
     sides: Sides<Side>,
 }
 
@@ -348,7 +349,8 @@ impl Here {
             )
             .map_err(failed("asking for shared memory"))?;
         let verify = technique.function(device, "verify")?;
-        Ok(Here { device: device.clone(), filter, verify, sides })
+        let verify_large = technique.function(device, "verify_large")?;
+        Ok(Here { device: device.clone(), filter, verify, verify_large, sides })
     }
 }
 
@@ -364,6 +366,8 @@ struct Signed {
     items: Vec<Item>,
     pieces: Vec<Range<usize>>,
     survivors: usize,
+    /// Whether there may be pairs that are verified by a warp.
+    large: bool,
     room: Room,
 }
 
@@ -404,6 +408,7 @@ impl Signed {
             items,
             pieces,
             survivors: survivors as usize,
+            large: any_large(join, tile),
             room: *room,
         })
     }
@@ -456,8 +461,11 @@ impl Prepared for Signed {
         let channel = Channel::new(&here.device, self.survivors, &self.room)?;
         let at = failed("making the buffers of a worker");
         // SAFETY: nothing is read before it was written.
-        let survivors = unsafe { channel.stream.alloc(self.survivors) }.map_err(at)?;
-        Ok(Box::new(SignedWorker { signed: self, here, channel, survivors, verified: 0 }))
+        let (survivors, later) = unsafe {
+            let stream = &channel.stream;
+            (stream.alloc(self.survivors).map_err(&at)?, stream.alloc(self.survivors).map_err(&at)?)
+        };
+        Ok(Box::new(SignedWorker { signed: self, here, channel, survivors, later, verified: 0 }))
     }
 
     fn spans(&mut self) -> Vec<Span> {
@@ -470,6 +478,8 @@ struct SignedWorker<'a> {
     here: &'a Here,
     channel: Channel,
     survivors: CudaSlice<u64>,
+    /// Those that are verified by a warp.
+    later: CudaSlice<u32>,
     verified: u64,
 }
 
@@ -543,13 +553,27 @@ impl Stages for SignedWorker<'_> {
                 .arg(&builds.signatures)
                 .arg(&builds.build_rooms)
                 .arg(&self.survivors)
+                .arg(&mut self.later)
                 .arg(predicate)
                 .arg(order)
                 .arg(exact)
                 .arg(&answers)
-                .arg(state)
+                .arg(&mut *state)
                 .launch(verifiers(&here.device))
                 .map_err(failed("verifying"))?;
+            if self.signed.large {
+                stream
+                    .launch_builder(&here.verify_large)
+                    .arg(&probes.sets.argument(stream))
+                    .arg(&builds.sets.argument(stream))
+                    .arg(&self.survivors)
+                    .arg(&self.later)
+                    .arg(predicate)
+                    .arg(&answers)
+                    .arg(state)
+                    .launch(verifiers(&here.device))
+                    .map_err(failed("verifying"))?;
+            }
         }
         Ok(())
     }

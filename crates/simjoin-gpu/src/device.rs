@@ -2,6 +2,7 @@
 
 use crate::nvrtc::Nvrtc;
 use crate::pinned::PinnedPool;
+use crate::send::THREADS;
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DriverError};
 use cudarc::driver::{result, sys};
 use cudarc::nvrtc::Ptx;
@@ -65,6 +66,8 @@ pub struct Device {
     pub(crate) pinned: PinnedPool,
     /// Streams, each lent to one at a time.
     streams: Mutex<Vec<Arc<CudaStream>>>,
+    /// Threads that fill buffers for it, beside the one that sends; made when first needed.
+    senders: OnceLock<Option<rayon::ThreadPool>>,
     modules: Mutex<HashMap<ModuleKey, Arc<CudaModule>>>,
 }
 
@@ -131,8 +134,19 @@ impl Device {
             context,
             pinned: PinnedPool::default(),
             streams: Mutex::default(),
+            senders: OnceLock::new(),
             modules: Mutex::default(),
         })
+    }
+
+    /// The threads that fill buffers; `None` where there can be none.
+    pub(crate) fn senders(&self) -> Option<&rayon::ThreadPool> {
+        let make = || {
+            let named = |at| format!("sender {at}");
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(THREADS - 1).thread_name(named);
+            pool.build().ok()
+        };
+        self.senders.get_or_init(make).as_ref()
     }
 
     /// A stream that nobody else has. Making one takes long, so they are kept.

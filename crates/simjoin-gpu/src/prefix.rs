@@ -28,14 +28,14 @@
 //!
 //! On the device 4 bytes a token, 16 a set, 8 for each section of a list, of which there is at least one
 //! for each token of the universe that stands in several rows, 16 for each prefix token of a block, and for
-//! each worker 8 MiB and 24 bytes for each survivor that it has room for. Blocks become smaller and sections
+//! each worker 8 MiB and 28 bytes for each survivor that it has room for. Blocks become smaller and sections
 //! fewer where memory is short.
 
 use crate::device::{Device, failed};
 use crate::send::Sender;
 use crate::sets::{
-    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, order, sides, source,
-    verifiers,
+    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_large, order,
+    sides, source, verifiers,
 };
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys,
@@ -72,15 +72,16 @@ const SECTION_BYTES: u64 = 8;
 /// Prefix tokens that a warp looks at, as in the kernels.
 const ITEM: u32 = 256;
 
-/// Items of a piece.
+/// Items of a piece at most; and at least, where there are several.
 const PIECE: usize = 1 << 20;
+const SMALL_PIECE: u64 = 1 << 17;
 
 /// Survivors that a worker has room for, if there is enough memory; and at least.
 const SURVIVORS: u64 = 4 << 20;
 const LEAST_SURVIVORS: u64 = 1 << 16;
 
 const ENTRY_BYTES: u64 = size_of::<Entry>() as u64;
-const SURVIVOR_BYTES: u64 = size_of::<Survivor>() as u64 + Answers::DEVICE_BYTES;
+const SURVIVOR_BYTES: u64 = size_of::<Survivor>() as u64 + 4 + Answers::DEVICE_BYTES;
 
 /// A prefix index on devices.
 #[derive(Debug)]
@@ -271,6 +272,7 @@ struct Kernels {
     fill: CudaFunction,
     probe: CudaFunction,
     verify: CudaFunction,
+    verify_large: CudaFunction,
 }
 
 struct Listed<'a> {
@@ -287,6 +289,8 @@ struct Listed<'a> {
     block: Range<SetId>,
     pieces: Vec<Range<u64>>,
     survivors: usize,
+    /// Whether there may be pairs that are verified by a warp.
+    large: bool,
     room: Room,
 }
 
@@ -339,6 +343,7 @@ impl<'a> Listed<'a> {
             block: 0..0,
             pieces: Vec::new(),
             survivors: survivors as usize,
+            large: any_large(join, tile),
             room: *room,
         })
     }
@@ -433,6 +438,7 @@ impl Here {
                 fill: kernel("fill_lists")?,
                 probe: kernel("probe_lists")?,
                 verify: kernel("verify")?,
+                verify_large: kernel("verify_large")?,
             },
             sides,
             classes: stream.clone_htod(&classes).map_err(&at)?,
@@ -523,8 +529,10 @@ impl Prepared for Listed<'_> {
         self.pieces.clear();
         if let (Some(first), Some(last)) = (first, last) {
             let items = self.class_items[first]..self.class_items[last + 1];
-            let starts = items.clone().step_by(PIECE);
-            self.pieces.extend(starts.map(|start| start..items.end.min(start + PIECE as u64)));
+            // Several, so that the survivors of one are verified while another one is filtered.
+            let piece = ((items.end - items.start) / 4).clamp(SMALL_PIECE, PIECE as u64);
+            let starts = items.clone().step_by(piece as usize);
+            self.pieces.extend(starts.map(|start| start..items.end.min(start + piece)));
         }
         self.block = block;
         Ok(())
@@ -543,11 +551,23 @@ impl Prepared for Listed<'_> {
         let at = failed("making the buffers of a worker");
         let channel = Channel::new(&here.device, self.survivors, &self.room)?;
         // SAFETY: nothing is read before it was written.
-        let (survivors, progress) = unsafe {
+        let (survivors, later, progress) = unsafe {
             let stream = &channel.stream;
-            (stream.alloc(self.survivors).map_err(&at)?, stream.alloc(PIECE).map_err(&at)?)
+            (
+                stream.alloc(self.survivors).map_err(&at)?,
+                stream.alloc(self.survivors).map_err(&at)?,
+                stream.alloc(PIECE).map_err(&at)?,
+            )
         };
-        Ok(Box::new(ListWorker { listed: self, here, channel, survivors, progress, verified: 0 }))
+        Ok(Box::new(ListWorker {
+            listed: self,
+            here,
+            channel,
+            survivors,
+            later,
+            progress,
+            verified: 0,
+        }))
     }
 
     fn spans(&mut self) -> Vec<Span> {
@@ -560,6 +580,8 @@ struct ListWorker<'a> {
     here: &'a Here,
     channel: Channel,
     survivors: CudaSlice<Survivor>,
+    /// Those that are verified by a warp.
+    later: CudaSlice<u32>,
     /// Where each item of the piece is to go on: a token and an entry.
     progress: CudaSlice<u64>,
     verified: u64,
@@ -621,11 +643,25 @@ impl Stages for ListWorker<'_> {
                 .arg(&here.sides.probes().argument(stream))
                 .arg(&here.sides.builds().argument(stream))
                 .arg(&self.survivors)
+                .arg(&mut self.later)
                 .arg(&self.listed.predicate)
                 .arg(&answers)
-                .arg(state)
+                .arg(&mut *state)
                 .launch(verifiers(&here.device))
                 .map_err(failed("verifying"))?;
+            if self.listed.large {
+                stream
+                    .launch_builder(&here.kernels.verify_large)
+                    .arg(&here.sides.probes().argument(stream))
+                    .arg(&here.sides.builds().argument(stream))
+                    .arg(&self.survivors)
+                    .arg(&self.later)
+                    .arg(&self.listed.predicate)
+                    .arg(&answers)
+                    .arg(state)
+                    .launch(verifiers(&here.device))
+                    .map_err(failed("verifying"))?;
+            }
         }
         Ok(())
     }

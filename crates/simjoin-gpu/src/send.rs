@@ -1,11 +1,11 @@
 //! How do large arrays come to a device?
 //!
 //! A copy from ordinary memory goes through a pinned buffer of the driver, filled by one thread, at a
-//! tenth of what the bus carries. Here several threads fill pinned buffers of their own, each with a
-//! stream and two buffers, so that one is filled while the other is on its way. What is computed from the
+//! tenth of what the bus carries. Here several threads, which are kept with the device, fill pinned buffers
+//! of their own, each with a stream and two buffers, so that one is filled while the other is on its way. What is computed from the
 //! sets, rather than copied, is written into these buffers at once.
 //!
-//! They take up to 24 MB of the host, which are kept for the next array; where its memory is limited, or
+//! They take up to 32 MB of the host, which are kept for the next array; where its memory is limited, or
 //! cannot be pinned, arrays go the ordinary way.
 
 use crate::device::{Device, failed};
@@ -13,11 +13,11 @@ use crate::pinned::Pinned;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, result};
 use simjoin_core::Result;
 use simjoin_plan::Room;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Threads that fill buffers, and bytes of a buffer.
-const THREADS: usize = 6;
+pub(crate) const THREADS: usize = 8;
 pub(crate) const BUFFER: usize = 2 << 20;
 
 /// Bytes that are worth a thread's turn.
@@ -156,17 +156,25 @@ impl Sender {
             stream.0.synchronize().map_err(&at)
         };
         let work = &work;
-        std::thread::scope(|scope| {
-            let mut busy = buffers.into_iter();
-            let mine = busy.next();
-            let threads: Vec<_> = busy.map(|two| scope.spawn(move || work(two))).collect();
-            let mine = mine.map_or(Ok(()), work);
-            let ended = threads.into_iter().map(|thread| match thread.join() {
-                Ok(ended) => ended,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            ended.chain([mine]).collect::<Result<Vec<()>>>()
-        })?;
+        let mut buffers = buffers.into_iter();
+        let mine = buffers.next();
+        let failure = Mutex::new(Ok(()));
+        let keep = |ended: Result<()>| {
+            if ended.is_err() {
+                *failure.lock().unwrap_or_else(PoisonError::into_inner) = ended;
+            }
+        };
+        let keep = &keep;
+        match self.device.senders() {
+            Some(threads) => threads.in_place_scope(|scope| {
+                for two in buffers {
+                    scope.spawn(move |_| keep(work(two)));
+                }
+                keep(mine.map_or(Ok(()), work));
+            }),
+            None => keep(mine.map_or(Ok(()), work)),
+        }
+        failure.into_inner().unwrap_or_else(PoisonError::into_inner)?;
         drop(_guard);
         Ok(array)
     }

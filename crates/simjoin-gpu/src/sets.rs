@@ -224,6 +224,8 @@ pub(crate) struct State {
     taken: u32,
     rows: u64,
     pub(crate) walked: u64,
+    deferred: u32,
+    deferred_taken: u32,
 }
 
 // SAFETY: numbers, laid out as in the kernels.
@@ -232,8 +234,16 @@ unsafe impl DeviceRepr for State {}
 unsafe impl ValidAsZeroBits for State {}
 
 impl State {
-    const BEGIN: State =
-        State { reserved: 0, refused: u32::MAX, answered: 0, taken: 0, rows: 0, walked: 0 };
+    const BEGIN: State = State {
+        reserved: 0,
+        refused: u32::MAX,
+        answered: 0,
+        taken: 0,
+        rows: 0,
+        walked: 0,
+        deferred: 0,
+        deferred_taken: 0,
+    };
 
     /// How many survivors there were.
     pub(crate) fn survivors(&self) -> u32 {
@@ -488,6 +498,17 @@ pub(crate) trait Stages {
             }
         }
     }
+}
+
+/// Pairs of more tokens are verified by a warp, as in the kernels.
+const LARGE_PAIR: u64 = 512;
+
+/// Whether there may be such pairs.
+pub(crate) fn any_large(join: &Join<'_>, tile: &Tile) -> bool {
+    let largest = |sets: &SetCollection, range: &Range<SetId>| {
+        if range.is_empty() { 0 } else { u64::from(sets.size(range.end - 1)) }
+    };
+    largest(join.probe, &tile.probes) + largest(join.build, &tile.builds) > LARGE_PAIR
 }
 
 /// As many warps as a device runs at once, to verify survivors, however many there are.

@@ -82,17 +82,22 @@ pub fn choose_for(
     means: &Means<'_>,
 ) -> Result<Vec<Choice>> {
     let coarse = Survey::new(join, whole);
-    let known = |technique: usize, survey: &Survey<'_>| Choice {
-        tile: whole.clone(),
-        technique,
-        considered: vec![None; offered.len()],
-        pairs: survey.pairs,
+    let known = |technique: usize| -> Vec<Choice> {
+        let considered = vec![None; offered.len()];
+        let choice = |tile: Tile| Choice {
+            tile,
+            technique,
+            considered: considered.clone(),
+            pairs: coarse.pairs,
+        };
+        // Sets that meet none are left out.
+        ranges(&coarse, 1).into_iter().map(choice).collect()
     };
     if coarse.pairs == 0 {
         return Ok(Vec::new());
     }
     if offered.len() == 1 && !means.explain {
-        return in_passes(join, vec![known(0, &coarse)], offered, means);
+        return in_passes(join, known(0), offered, means);
     }
     let units = means.units;
     let mut least = coarse.least_seconds(units);
@@ -106,7 +111,7 @@ pub fn choose_for(
     if least < SMALL && !means.explain {
         // Signatures in lists, or of all pairs where these are few.
         if let Some((at, _)) = cheapest(&guess(&coarse), offered, means) {
-            return in_passes(join, vec![known(at, &coarse)], offered, means);
+            return in_passes(join, known(at), offered, means);
         }
     }
     // Let samples cost a fiftieth of the join, or what it takes to explain it well.

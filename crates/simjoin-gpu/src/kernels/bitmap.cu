@@ -386,16 +386,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
 
 // Which survivors are in the answer? Warps take 32 of them at a time. One thread a pair compares the
 // signatures in full precision, merges the two sets, and decides in whole numbers. Where every token has a
-// bit of its own (exact), the common bits are the overlap and nothing is merged.
+// bit of its own (exact), the common bits are the overlap and nothing is merged. Large pairs are left for
+// later.
 extern "C" __global__ void verify(
     Sets probes, Sets builds, const u32* probe_signatures, const int* probe_rooms,
-    const u32* build_signatures, const int* build_rooms, const u64* survivors, Predicate predicate,
-    u32 order, u32 exact, Answer* answers, State* state
+    const u32* build_signatures, const int* build_rooms, const u64* survivors, u32* later,
+    Predicate predicate, u32 order, u32 exact, Answer* answers, State* state
 ) {
     u32 count = survivors_of(state);
     for (u32 from; (from = take_survivors(state)) != ~0u;) {
         u32 at = from + threadIdx.x % 32;
-        bool found = false;
+        bool found = false, large = false;
         Answer answer = {0, 0, 0};
         if (at < count) {
             u64 pair = survivors[at];
@@ -418,6 +419,8 @@ extern "C" __global__ void verify(
             close = close && (m < n || (may_be_equal && m == n) || may_be_larger);
             if (close && exact) {
                 answer.overlap = common;
+            } else if (close && n + m > LARGE_PAIR) {
+                large = true;
             } else if (close) {
                 int needed = least_overlap(predicate, n, m);
                 const u32* xs = tokens_of(probes, answer.probe);
@@ -425,6 +428,23 @@ extern "C" __global__ void verify(
             }
             found = answer.overlap > 0 && accepts(predicate, n, m, answer.overlap);
         }
+        defer_by_warp(large, at, later, state);
         answer_by_warp(found, answer, probes, builds, answers, state);
+    }
+}
+
+// Which of the large ones? A warp a pair.
+extern "C" __global__ void verify_large(
+    Sets probes, Sets builds, const u64* survivors, const u32* later, Predicate predicate,
+    Answer* answers, State* state
+) {
+    for (u32 at; (at = take_deferred(later, state)) != ~0u;) {
+        u64 pair = survivors[at];
+        Answer answer = {(u32)(pair >> 32), (u32)pair, 0};
+        u32 n = size_of(probes, answer.probe), m = size_of(builds, answer.build);
+        const u32* xs = tokens_of(probes, answer.probe);
+        answer.overlap = merge_by_warp(xs, n, tokens_of(builds, answer.build), m).overlap;
+        bool found = answer.overlap > 0 && accepts(predicate, n, m, answer.overlap);
+        answer_by_warp(found && threadIdx.x % 32 == 0, answer, probes, builds, answers, state);
     }
 }

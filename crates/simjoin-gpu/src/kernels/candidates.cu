@@ -84,17 +84,6 @@ extern "C" __global__ void block_per_probe(
     finish(out, rows);
 }
 
-// Where the path of a merge crosses the diagonal i + j = at: the number of xs before it. Of equal
-// tokens the x comes first.
-__device__ __forceinline__ u32 crossing(const u32* xs, u32 n, const u32* ys, u32 m, u32 at) {
-    u32 low = at > m ? at - m : 0, high = min(at, n);
-    while (low < high) {
-        u32 i = (low + high) / 2;
-        if (xs[i] <= ys[at - 1 - i]) low = i + 1; else high = i;
-    }
-    return low;
-}
-
 extern "C" __global__ void block_per_candidate(
     Chunk chunk, Sets probes, Sets builds, Predicate predicate, Output out
 ) {
@@ -112,18 +101,7 @@ extern "C" __global__ void block_per_candidate(
         const u32* ys = hold(tokens_of(builds, build), m, held_candidate);
         u32 share = (n + m + blockDim.x - 1) / blockDim.x;
         u32 from = min(threadIdx.x * share, n + m), to = min(from + share, n + m);
-        u32 i = crossing(xs, n, ys, m, from), i_end = crossing(xs, n, ys, m, to);
-        u32 j = from - i, j_end = to - i_end;
-        u32 common = 0;
-        // A pair of equal tokens is counted where the path takes its y: the x came just before.
-        while (i < i_end || j < j_end) {
-            if (j == j_end || (i < i_end && xs[i] <= ys[j])) {
-                i++;
-            } else {
-                common += i > 0 && xs[i - 1] == ys[j];
-                j++;
-            }
-        }
+        u32 common = merge_between(xs, n, ys, m, from, to).overlap;
         for (int step = 16; step > 0; step /= 2) common += __shfl_xor_sync(~0u, common, step);
         if (threadIdx.x % 32 == 0) sums[threadIdx.x / 32] = common;
         __syncthreads();

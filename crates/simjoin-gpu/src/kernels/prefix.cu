@@ -261,29 +261,55 @@ extern "C" __global__ void probe_lists(
     }
 }
 
-// Which survivors are in the answer? Warps take 32 of them at a time; one thread a pair. A pair survives
-// once for each token that its prefixes share; it is answered where the first one stands.
+// A survivor as an answer, and what the merge of its sets says of it. A pair survives once for each token
+// that its prefixes share; it is answered where the first one stands.
+__device__ __forceinline__ bool decide(
+    const Survivor& survivor, const Merged& merged, u32 n, u32 m, const Predicate& predicate,
+    Answer& answer
+) {
+    answer = {survivor.probe, survivor.build, merged.overlap};
+    return merged.overlap > 0 && merged.first == survivor.i && accepts(predicate, n, m, merged.overlap);
+}
+
+// Which survivors are in the answer? Warps take 32 of them at a time, and each thread merges a pair. Large
+// ones are left for later.
 extern "C" __global__ void verify(
-    Sets probes, Sets builds, const Survivor* survivors, Predicate predicate, Answer* answers,
-    State* state
+    Sets probes, Sets builds, const Survivor* survivors, u32* later, Predicate predicate,
+    Answer* answers, State* state
 ) {
     u32 count = survivors_of(state);
     for (u32 from; (from = take_survivors(state)) != ~0u;) {
         u32 at = from + threadIdx.x % 32;
-        bool found = false;
+        bool found = false, large = false;
         Answer answer = {0, 0, 0};
         if (at < count) {
             Survivor survivor = survivors[at];
-            answer.probe = survivor.probe;
-            answer.build = survivor.build;
-            u32 n = size_of(probes, answer.probe), m = size_of(builds, answer.build);
-            const u32* xs = tokens_of(probes, answer.probe);
-            const u32* ys = tokens_of(builds, answer.build);
-            Merged merged = merge(xs, n, ys, m, least_overlap(predicate, n, m));
-            answer.overlap = merged.overlap;
-            found = merged.overlap > 0 && merged.first == survivor.i &&
-                accepts(predicate, n, m, merged.overlap);
+            u32 n = size_of(probes, survivor.probe), m = size_of(builds, survivor.build);
+            large = n + m > LARGE_PAIR;
+            if (!large) {
+                const u32* xs = tokens_of(probes, survivor.probe);
+                const u32* ys = tokens_of(builds, survivor.build);
+                Merged merged = merge(xs, n, ys, m, least_overlap(predicate, n, m));
+                found = decide(survivor, merged, n, m, predicate, answer);
+            }
         }
+        defer_by_warp(large, at, later, state);
         answer_by_warp(found, answer, probes, builds, answers, state);
+    }
+}
+
+// Which of the large ones? A warp a pair.
+extern "C" __global__ void verify_large(
+    Sets probes, Sets builds, const Survivor* survivors, const u32* later, Predicate predicate,
+    Answer* answers, State* state
+) {
+    for (u32 at; (at = take_deferred(later, state)) != ~0u;) {
+        Survivor survivor = survivors[at];
+        u32 n = size_of(probes, survivor.probe), m = size_of(builds, survivor.build);
+        const u32* xs = tokens_of(probes, survivor.probe);
+        const u32* ys = tokens_of(builds, survivor.build);
+        Answer answer;
+        bool found = decide(survivor, merge_by_warp(xs, n, ys, m), n, m, predicate, answer);
+        answer_by_warp(found && threadIdx.x % 32 == 0, answer, probes, builds, answers, state);
     }
 }

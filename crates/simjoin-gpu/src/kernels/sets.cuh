@@ -38,7 +38,13 @@ struct State {
     u64 rows;
     // Entries of lists that were looked at.
     u64 walked;
+    // Survivors of large sets that were left for later, and those of them that were taken.
+    u32 deferred;
+    u32 deferred_taken;
 };
+
+// Pairs of more tokens are merged by a warp, after the others.
+#define LARGE_PAIR 512
 
 struct Answer {
     u32 probe;
@@ -69,6 +75,25 @@ __device__ __forceinline__ u32 take_survivors(State* state) {
     if (threadIdx.x % 32 == 0) from = atomicAdd(&state->taken, 32);
     from = __shfl_sync(~0u, from, 0);
     return from < survivors_of(state) ? from : ~0u;
+}
+
+// Notes the survivors of a warp, all of whose threads come here, that are left for later.
+__device__ __forceinline__ void defer_by_warp(bool large, u32 survivor, u32* later, State* state) {
+    u32 lane = threadIdx.x % 32;
+    u32 mask = __ballot_sync(~0u, large);
+    if (mask == 0) return;
+    u32 base = 0;
+    if (lane == 0) base = atomicAdd(&state->deferred, __popc(mask));
+    base = __shfl_sync(~0u, base, 0);
+    if (large) later[base + __popc(mask & ((1u << lane) - 1))] = survivor;
+}
+
+// The next of them for a warp, or ~0 if all have been taken. Nothing may be left for later any more.
+__device__ __forceinline__ u32 take_deferred(const u32* later, State* state) {
+    u32 at = 0;
+    if (threadIdx.x % 32 == 0) at = atomicAdd(&state->deferred_taken, 1);
+    at = __shfl_sync(~0u, at, 0);
+    return at < state->deferred ? later[at] : ~0u;
 }
 
 // Gives the answers of a warp, all of whose threads come here, one reservation. Without `answers`,
@@ -126,4 +151,51 @@ __device__ __forceinline__ Merged merge(const u32* xs, u32 n, const u32* ys, u32
             y = ys[j];
         }
     }
+}
+
+// Where the path of a merge crosses the diagonal i + j = at: the number of xs before it. Of equal
+// tokens the x comes first.
+__device__ __forceinline__ u32 crossing(const u32* xs, u32 n, const u32* ys, u32 m, u32 at) {
+    u32 low = at > m ? at - m : 0, high = min(at, n);
+    while (low < high) {
+        u32 i = (low + high) / 2;
+        if (xs[i] <= ys[at - 1 - i]) low = i + 1; else high = i;
+    }
+    return low;
+}
+
+// What a merge finds between two diagonals.
+__device__ __forceinline__ Merged merge_between(
+    const u32* xs, u32 n, const u32* ys, u32 m, u32 from, u32 to
+) {
+    Merged merged = {0, 0};
+    u32 i = crossing(xs, n, ys, m, from), i_end = crossing(xs, n, ys, m, to);
+    u32 j = from - i, j_end = to - i_end;
+    // A pair of equal tokens is counted where the path takes its y: the x came just before.
+    while (i < i_end || j < j_end) {
+        if (j == j_end || (i < i_end && xs[i] <= ys[j])) {
+            i++;
+        } else {
+            if (i > 0 && xs[i - 1] == ys[j]) {
+                if (merged.overlap == 0) merged.first = i - 1;
+                merged.overlap++;
+            }
+            j++;
+        }
+    }
+    return merged;
+}
+
+// The overlap of two ascending lists, by a warp: an equal part of the path for each thread.
+__device__ __forceinline__ Merged merge_by_warp(const u32* xs, u32 n, const u32* ys, u32 m) {
+    u32 share = (n + m + 31) / 32;
+    u32 from = min(threadIdx.x % 32 * share, n + m), to = min(from + share, n + m);
+    Merged merged = merge_between(xs, n, ys, m, from, to);
+    u32 first = merged.overlap > 0 ? merged.first : ~0u;
+    for (int step = 16; step > 0; step /= 2) {
+        merged.overlap += __shfl_xor_sync(~0u, merged.overlap, step);
+        first = min(first, __shfl_xor_sync(~0u, first, step));
+    }
+    merged.first = first;
+    return merged;
 }
