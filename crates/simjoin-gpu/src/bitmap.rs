@@ -30,8 +30,8 @@
 use crate::device::{Device, failed};
 use crate::send::Sender;
 use crate::sets::{
-    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_large, order,
-    sides, source, verifiers,
+    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_long, order, sides,
+    source, verifiers,
 };
 use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr, LaunchConfig, PushKernelArg, sys};
 use simjoin_core::{Bounds, PairSink, Result, SetCollection, SetId, SizeClass};
@@ -46,6 +46,13 @@ pub(crate) const SOURCE: &str = source!("kernels/bitmap.cu");
 
 /// Ranges that a block goes through at most, in sets.
 const REACH: u32 = 8192;
+
+/// Blocks for each that a device runs at once, unless they would go through fewer ranges than these.
+const TURNS: u32 = 4;
+const FEW_RANGES: u32 = 2;
+
+/// More blocks than devices run at once so many times.
+const MANY_TURNS: u64 = 1 << 13;
 
 /// Ranges in flight.
 const STAGES: u32 = 2;
@@ -190,11 +197,11 @@ impl Technique for GpuBitmap {
         let [.., narrow, wide] = survey.survival.map(|part| (part - survey.similar).max(0.0));
         let survival = survey.similar + [narrow, wide, wide / 3.0, wide / 9.0][place];
         let pairs = survey.pairs as f64;
-        let verified = pairs * survival * (0.2e-9 + 0.012e-9 * survey.mean_size);
+        let verified = pairs * survival * (0.25e-9 + 0.012e-9 * survey.mean_size);
         Some(Cost {
-            serial: 0.7e-3
-                + devices * survey.tokens as f64 * 0.15e-9
-                + devices * survey.sets as f64 * 4e-9
+            serial: 0.5e-3
+                + devices * survey.tokens as f64 * 0.17e-9
+                + devices * survey.sets as f64 * 2.5e-9
                 + (pairs / rate[place] + verified) / power,
             shared: 0.0,
         })
@@ -224,7 +231,7 @@ impl GpuBitmap {
     fn host_bytes(&self, tile: &Tile) -> u64 {
         let (probes, builds) = (tile.probes.len() as u64, tile.builds.len() as u64);
         let blocks = probes / u64::from(self.shape().rows) + 1;
-        let items = blocks * (builds / u64::from(REACH) + 2);
+        let items = blocks * (builds / u64::from(REACH) + 2) + MANY_TURNS;
         DeviceSets::SENDING * (probes + builds) + size_of::<Item>() as u64 * items
     }
 
@@ -325,7 +332,7 @@ struct Here {
     device: Arc<Device>,
     filter: CudaFunction,
     verify: CudaFunction,
-    verify_large: CudaFunction,
+    verify_deferred: CudaFunction,
     sides: Sides<Side>,
 }
 
@@ -349,8 +356,8 @@ impl Here {
             )
             .map_err(failed("asking for shared memory"))?;
         let verify = technique.function(device, "verify")?;
-        let verify_large = technique.function(device, "verify_large")?;
-        Ok(Here { device: device.clone(), filter, verify, verify_large, sides })
+        let verify_deferred = technique.function(device, "verify_deferred")?;
+        Ok(Here { device: device.clone(), filter, verify, verify_deferred, sides })
     }
 }
 
@@ -367,7 +374,7 @@ struct Signed {
     pieces: Vec<Range<usize>>,
     survivors: usize,
     /// Whether there may be pairs that are verified by a warp.
-    large: bool,
+    long: bool,
     room: Room,
 }
 
@@ -408,7 +415,7 @@ impl Signed {
             items,
             pieces,
             survivors: survivors as usize,
-            large: any_large(join, tile),
+            long: any_long(join, tile),
             room: *room,
         })
     }
@@ -420,7 +427,7 @@ fn items(join: &Join<'_>, tile: &Tile, here: &Here, shape: Shape) -> Vec<Item> {
         (here.sides.probes().sets.first, here.sides.builds().sets.first);
     let Shape { rows, columns, .. } = shape;
     let reaches = reaches(join, tile);
-    let mut items = Vec::new();
+    let mut blocks: Vec<Item> = Vec::new();
     let mut row = tile.probes.start;
     while row < tile.probes.end {
         let end = tile.probes.end.min(row + rows);
@@ -434,17 +441,21 @@ fn items(join: &Join<'_>, tile: &Tile, here: &Here, shape: Shape) -> Vec<Item> {
             if join.order == Order::Before {
                 met.end = met.end.min(end).max(met.start);
             }
-            let last = met.end.saturating_sub(columns_from).div_ceil(columns);
-            let mut from = (met.start - columns_from) / columns;
-            while from < last {
-                let to = last.min(from + REACH / columns);
-                items.push(Item { row: row - rows_from, from, to });
-                from = to;
-            }
+            let from = (met.start - columns_from) / columns;
+            let to = met.end.saturating_sub(columns_from).div_ceil(columns);
+            blocks.push(Item { row: row - rows_from, from, to });
         }
         row = end;
     }
-    items
+    // Where there are few, they are cut smaller, so that the whole device has something to do.
+    let ranges: u64 = blocks.iter().map(|item| u64::from(item.to.saturating_sub(item.from))).sum();
+    let at_once = u64::from(TURNS * shape.blocks * here.device.info.multiprocessors);
+    let most = (ranges / at_once).clamp(FEW_RANGES.into(), (REACH / columns).into()) as u32;
+    let cut = |Item { row, from, to }: Item| {
+        let starts = (from..to).step_by(most as usize);
+        starts.map(move |from| Item { row, from, to: to.min(from + most) })
+    };
+    blocks.into_iter().flat_map(cut).collect()
 }
 
 impl Prepared for Signed {
@@ -561,9 +572,9 @@ impl Stages for SignedWorker<'_> {
                 .arg(&mut *state)
                 .launch(verifiers(&here.device))
                 .map_err(failed("verifying"))?;
-            if self.signed.large {
+            if self.signed.long {
                 stream
-                    .launch_builder(&here.verify_large)
+                    .launch_builder(&here.verify_deferred)
                     .arg(&probes.sets.argument(stream))
                     .arg(&builds.sets.argument(stream))
                     .arg(&self.survivors)

@@ -34,8 +34,8 @@
 use crate::device::{Device, failed};
 use crate::send::Sender;
 use crate::sets::{
-    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_large, order,
-    sides, source, verifiers,
+    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_long, order, sides,
+    source, verifiers,
 };
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys,
@@ -153,11 +153,11 @@ impl Technique for GpuPrefix {
         let entries = (survey.probe_entries + survey.build_entries) as f64 * survey.live;
         let verified = survey.list_pairs * survey.list_survival[0];
         Some(Cost {
-            serial: 5e-3
-                + devices * survey.tokens as f64 * 0.15e-9
-                + devices * survey.sets as f64 * 5e-9
-                + entries * 0.3e-9
-                + (survey.list_pairs * 0.01e-9 + verified * (0.15e-9 + 0.01e-9 * survey.mean_size))
+            serial: 0.4e-3
+                + devices * survey.tokens as f64 * 0.12e-9
+                + devices * survey.sets as f64 * 1.7e-9
+                + entries * 0.06e-9
+                + (survey.list_pairs * 9e-12 + verified * (0.14e-9 + 1e-12 * survey.mean_size))
                     / power,
             shared: 0.0,
         })
@@ -272,7 +272,7 @@ struct Kernels {
     fill: CudaFunction,
     probe: CudaFunction,
     verify: CudaFunction,
-    verify_large: CudaFunction,
+    verify_deferred: CudaFunction,
 }
 
 struct Listed<'a> {
@@ -290,7 +290,7 @@ struct Listed<'a> {
     pieces: Vec<Range<u64>>,
     survivors: usize,
     /// Whether there may be pairs that are verified by a warp.
-    large: bool,
+    long: bool,
     room: Room,
 }
 
@@ -343,7 +343,7 @@ impl<'a> Listed<'a> {
             block: 0..0,
             pieces: Vec::new(),
             survivors: survivors as usize,
-            large: any_large(join, tile),
+            long: any_long(join, tile),
             room: *room,
         })
     }
@@ -438,7 +438,7 @@ impl Here {
                 fill: kernel("fill_lists")?,
                 probe: kernel("probe_lists")?,
                 verify: kernel("verify")?,
-                verify_large: kernel("verify_large")?,
+                verify_deferred: kernel("verify_deferred")?,
             },
             sides,
             classes: stream.clone_htod(&classes).map_err(&at)?,
@@ -649,9 +649,9 @@ impl Stages for ListWorker<'_> {
                 .arg(&mut *state)
                 .launch(verifiers(&here.device))
                 .map_err(failed("verifying"))?;
-            if self.listed.large {
+            if self.listed.long {
                 stream
-                    .launch_builder(&here.kernels.verify_large)
+                    .launch_builder(&here.kernels.verify_deferred)
                     .arg(&here.sides.probes().argument(stream))
                     .arg(&here.sides.builds().argument(stream))
                     .arg(&self.survivors)

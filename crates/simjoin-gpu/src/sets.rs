@@ -500,15 +500,15 @@ pub(crate) trait Stages {
     }
 }
 
-/// Pairs of more tokens are verified by a warp, as in the kernels.
-const LARGE_PAIR: u64 = 512;
+/// Merges that take more steps are done by a warp, as in the kernels.
+const STEPS: u64 = 1024;
 
-/// Whether there may be such pairs.
-pub(crate) fn any_large(join: &Join<'_>, tile: &Tile) -> bool {
+/// Whether there may be such merges.
+pub(crate) fn any_long(join: &Join<'_>, tile: &Tile) -> bool {
     let largest = |sets: &SetCollection, range: &Range<SetId>| {
         if range.is_empty() { 0 } else { u64::from(sets.size(range.end - 1)) }
     };
-    largest(join.probe, &tile.probes) + largest(join.build, &tile.builds) > LARGE_PAIR
+    largest(join.probe, &tile.probes) + largest(join.build, &tile.builds) > STEPS
 }
 
 /// As many warps as a device runs at once, to verify survivors, however many there are.

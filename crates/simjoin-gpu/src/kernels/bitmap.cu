@@ -386,7 +386,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
 
 // Which survivors are in the answer? Warps take 32 of them at a time. One thread a pair compares the
 // signatures in full precision, merges the two sets, and decides in whole numbers. Where every token has a
-// bit of its own (exact), the common bits are the overlap and nothing is merged. Large pairs are left for
+// bit of its own (exact), the common bits are the overlap and nothing is merged. What takes long is left for
 // later.
 extern "C" __global__ void verify(
     Sets probes, Sets builds, const u32* probe_signatures, const int* probe_rooms,
@@ -396,7 +396,7 @@ extern "C" __global__ void verify(
     u32 count = survivors_of(state);
     for (u32 from; (from = take_survivors(state)) != ~0u;) {
         u32 at = from + threadIdx.x % 32;
-        bool found = false, large = false;
+        bool found = false, deferred = false;
         Answer answer = {0, 0, 0};
         if (at < count) {
             u64 pair = survivors[at];
@@ -419,22 +419,23 @@ extern "C" __global__ void verify(
             close = close && (m < n || (may_be_equal && m == n) || may_be_larger);
             if (close && exact) {
                 answer.overlap = common;
-            } else if (close && n + m > LARGE_PAIR) {
-                large = true;
             } else if (close) {
                 int needed = least_overlap(predicate, n, m);
                 const u32* xs = tokens_of(probes, answer.probe);
-                answer.overlap = merge(xs, n, tokens_of(builds, answer.build), m, needed).overlap;
+                const u32* ys = tokens_of(builds, answer.build);
+                Merged merged = merge(xs, n, ys, m, needed, ANYWHERE, STEPS);
+                answer.overlap = merged.overlap;
+                deferred = merged.unfinished;
             }
-            found = answer.overlap > 0 && accepts(predicate, n, m, answer.overlap);
+            found = !deferred && answer.overlap > 0 && accepts(predicate, n, m, answer.overlap);
         }
-        defer_by_warp(large, at, later, state);
+        defer_by_warp(deferred, at, later, state);
         answer_by_warp(found, answer, probes, builds, answers, state);
     }
 }
 
-// Which of the large ones? A warp a pair.
-extern "C" __global__ void verify_large(
+// Which of those that were left? A warp a pair.
+extern "C" __global__ void verify_deferred(
     Sets probes, Sets builds, const u64* survivors, const u32* later, Predicate predicate,
     Answer* answers, State* state
 ) {

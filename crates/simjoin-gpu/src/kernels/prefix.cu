@@ -271,8 +271,8 @@ __device__ __forceinline__ bool decide(
     return merged.overlap > 0 && merged.first == survivor.i && accepts(predicate, n, m, merged.overlap);
 }
 
-// Which survivors are in the answer? Warps take 32 of them at a time, and each thread merges a pair. Large
-// ones are left for later.
+// Which survivors are in the answer? Warps take 32 of them at a time, and each thread merges a pair. What
+// takes long is left for later.
 extern "C" __global__ void verify(
     Sets probes, Sets builds, const Survivor* survivors, u32* later, Predicate predicate,
     Answer* answers, State* state
@@ -280,26 +280,25 @@ extern "C" __global__ void verify(
     u32 count = survivors_of(state);
     for (u32 from; (from = take_survivors(state)) != ~0u;) {
         u32 at = from + threadIdx.x % 32;
-        bool found = false, large = false;
+        bool found = false, deferred = false;
         Answer answer = {0, 0, 0};
         if (at < count) {
             Survivor survivor = survivors[at];
             u32 n = size_of(probes, survivor.probe), m = size_of(builds, survivor.build);
-            large = n + m > LARGE_PAIR;
-            if (!large) {
-                const u32* xs = tokens_of(probes, survivor.probe);
-                const u32* ys = tokens_of(builds, survivor.build);
-                Merged merged = merge(xs, n, ys, m, least_overlap(predicate, n, m));
-                found = decide(survivor, merged, n, m, predicate, answer);
-            }
+            const u32* xs = tokens_of(probes, survivor.probe);
+            const u32* ys = tokens_of(builds, survivor.build);
+            int needed = least_overlap(predicate, n, m);
+            Merged merged = merge(xs, n, ys, m, needed, survivor.i, STEPS);
+            deferred = merged.unfinished;
+            found = !deferred && decide(survivor, merged, n, m, predicate, answer);
         }
-        defer_by_warp(large, at, later, state);
+        defer_by_warp(deferred, at, later, state);
         answer_by_warp(found, answer, probes, builds, answers, state);
     }
 }
 
-// Which of the large ones? A warp a pair.
-extern "C" __global__ void verify_large(
+// Which of those that were left? A warp a pair.
+extern "C" __global__ void verify_deferred(
     Sets probes, Sets builds, const Survivor* survivors, const u32* later, Predicate predicate,
     Answer* answers, State* state
 ) {

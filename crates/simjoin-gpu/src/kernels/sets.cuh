@@ -38,13 +38,13 @@ struct State {
     u64 rows;
     // Entries of lists that were looked at.
     u64 walked;
-    // Survivors of large sets that were left for later, and those of them that were taken.
+    // Survivors whose merge takes long and was left for later, and those of them that were taken.
     u32 deferred;
     u32 deferred_taken;
 };
 
-// Pairs of more tokens are merged by a warp, after the others.
-#define LARGE_PAIR 512
+// Merges that are not at their end after so many steps are begun again by a warp, after the others.
+#define STEPS 1024
 
 struct Answer {
     u32 probe;
@@ -78,14 +78,14 @@ __device__ __forceinline__ u32 take_survivors(State* state) {
 }
 
 // Notes the survivors of a warp, all of whose threads come here, that are left for later.
-__device__ __forceinline__ void defer_by_warp(bool large, u32 survivor, u32* later, State* state) {
+__device__ __forceinline__ void defer_by_warp(bool deferred, u32 survivor, u32* later, State* state) {
     u32 lane = threadIdx.x % 32;
-    u32 mask = __ballot_sync(~0u, large);
+    u32 mask = __ballot_sync(~0u, deferred);
     if (mask == 0) return;
     u32 base = 0;
     if (lane == 0) base = atomicAdd(&state->deferred, __popc(mask));
     base = __shfl_sync(~0u, base, 0);
-    if (large) later[base + __popc(mask & ((1u << lane) - 1))] = survivor;
+    if (deferred) later[base + __popc(mask & ((1u << lane) - 1))] = survivor;
 }
 
 // The next of them for a warp, or ~0 if all have been taken. Nothing may be left for later any more.
@@ -120,25 +120,36 @@ struct Merged {
     u32 overlap;
     // Where the first common token stands in xs.
     u32 first;
+    // Whether there was more to do.
+    bool unfinished;
 };
 
-// The overlap of two ascending lists, or 0 as soon as it cannot reach what is needed.
-__device__ __forceinline__ Merged merge(const u32* xs, u32 n, const u32* ys, u32 m, int needed) {
-    Merged merged = {0, 0};
+#define ANYWHERE (~0u)
+
+// The overlap of two ascending lists, or 0 as soon as it cannot reach what is needed, or the first common
+// token stands elsewhere than asked for. Ends after so many steps.
+__device__ __forceinline__ Merged merge(
+    const u32* xs, u32 n, const u32* ys, u32 m, int needed, u32 where = ANYWHERE, u32 steps = ~0u
+) {
+    Merged merged = {0, 0, false};
     // How many tokens of each may still go without a partner.
     int slack_n = (int)n - needed, slack_m = (int)m - needed;
     if ((slack_n | slack_m) < 0) return merged;
     u32 i = 0, j = 0;
     u32 x = xs[0], y = ys[0];
-    while (true) {
+    for (u32 step = 0; step < steps; step++) {
         bool x_on = x <= y, y_on = y <= x;
+        bool elsewhere = false;
         if (x_on && y_on) {
-            if (merged.overlap == 0) merged.first = i;
+            if (merged.overlap == 0) {
+                merged.first = i;
+                elsewhere = where != ANYWHERE && where != i;
+            }
             merged.overlap++;
         }
         slack_n -= x_on && !y_on;
         slack_m -= y_on && !x_on;
-        if ((slack_n | slack_m) < 0) {
+        if ((slack_n | slack_m) < 0 || elsewhere) {
             merged.overlap = 0;
             return merged;
         }
@@ -151,6 +162,8 @@ __device__ __forceinline__ Merged merge(const u32* xs, u32 n, const u32* ys, u32
             y = ys[j];
         }
     }
+    merged.unfinished = true;
+    return merged;
 }
 
 // Where the path of a merge crosses the diagonal i + j = at: the number of xs before it. Of equal
@@ -168,7 +181,7 @@ __device__ __forceinline__ u32 crossing(const u32* xs, u32 n, const u32* ys, u32
 __device__ __forceinline__ Merged merge_between(
     const u32* xs, u32 n, const u32* ys, u32 m, u32 from, u32 to
 ) {
-    Merged merged = {0, 0};
+    Merged merged = {0, 0, false};
     u32 i = crossing(xs, n, ys, m, from), i_end = crossing(xs, n, ys, m, to);
     u32 j = from - i, j_end = to - i_end;
     // A pair of equal tokens is counted where the path takes its y: the x came just before.
