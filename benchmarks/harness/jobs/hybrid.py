@@ -48,7 +48,7 @@ WITHIN = 5.0
 
 @dataclass
 class Row:
-    """A cell: seconds of every way."""
+    """A cell: seconds of every way. both: the best of those in which CPU and GPU worked at once."""
 
     dataset: str
     threshold: str
@@ -56,6 +56,7 @@ class Row:
     gpu: float | None = None
     queue: tuple[float, str] | None = None
     share: tuple[float, str] | None = None
+    both: float | None = None
     estimate: float | None = None
     auto: Timing | None = None
     first: Timing | None = None
@@ -75,21 +76,20 @@ class Row:
             self.auto = timing
         elif timing.split == "auto":
             self.estimate = timing.join
+            if 0.0 < (timing.share or 0.0) < 1.0:
+                self.both = min(filter(None, (self.both, timing.join)))
         elif timing.split and timing.split.startswith("queue"):
             self.queue = min(filter(None, (self.queue, (timing.join, timing.split))))
+            self.both = min(filter(None, (self.both, timing.join)))
         elif timing.split:
             self.share = min(filter(None, (self.share, (timing.join, timing.split))))
+            if 0.0 < float(timing.split) < 1.0:
+                self.both = min(filter(None, (self.both, timing.join)))
 
     @property
     def fixed(self) -> float | None:
         """The best of the ways that are set by hand."""
         times = [self.cpu, self.gpu, self.queue and self.queue[0], self.share and self.share[0]]
-        return min((one for one in times if one is not None), default=None)
-
-    @property
-    def hybrid(self) -> float | None:
-        """The best of those in which both may work."""
-        times = [self.estimate, self.queue and self.queue[0], self.share and self.share[0]]
         return min((one for one in times if one is not None), default=None)
 
     @property
@@ -255,8 +255,8 @@ def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
         )
     close = [row for row in rows if row.slower is not None and row.slower <= WITHIN]
     if close:
-        wins = [row for row in close if row.hybrid is not None
-                and row.hybrid < min(row.cpu or 0.0, row.gpu or 0.0)]
+        wins = [row for row in close if row.both is not None
+                and row.both < min(row.cpu or 0.0, row.gpu or 0.0)]
         result.summary.append(
             f"both at once beat each side alone in {len(wins)} of {len(close)} cells where the slower "
             f"side is within {WITHIN:g} times the faster, "

@@ -34,19 +34,20 @@
 use crate::device::{Device, failed};
 use crate::send::Sender;
 use crate::sets::{
-    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_long, order, sides,
-    source, verifiers,
+    Answers, CLASS_SECONDS, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State,
+    any_long, order, sides, source, verifiers,
 };
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys,
 };
 use simjoin_core::{PairSink, Result, SetCollection, SetId, SizeClass};
 use simjoin_plan::{
-    Cost, Join, Prepared, Reach, Room, Span, Survey, Technique, Tile, Trace, Units, Worker,
+    Cost, Join, Prepared, Reach, Room, Span, Survey, Technique, Tile, Trace, Unit, Units, Worker,
     build_prefixes, reaches,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
+use std::time::Instant;
 
 pub(crate) const SOURCE: &str = source!("kernels/prefix.cu");
 
@@ -98,11 +99,10 @@ impl GpuPrefix {
     /// Bytes on each device beside entries and survivors.
     fn fixed_bytes(join: &Join<'_>, tile: &Tile, reaches: &[Reach]) -> u64 {
         let bytes = |(sets, range): (&SetCollection, Range<SetId>)| DeviceSets::bytes(sets, &range);
-        let classes = size_of::<ProbeClass>() * reaches.len();
+        let classes = join.build.classes().len() + reaches.len();
         sides(join, tile).map(bytes).sum::<u64>()
             + SECTION_BYTES * u64::from(listed_tokens(join).max(1))
-            + 4 * join.build.classes().len() as u64
-            + classes as u64
+            + (size_of::<ItemClass>() * classes) as u64
     }
 
     /// Bytes on the host beside the answers: sets on their way.
@@ -154,9 +154,10 @@ impl Technique for GpuPrefix {
         let verified = survey.list_pairs * survey.list_survival[0];
         Some(Cost {
             serial: 0.4e-3
+                + survey.reaches.len() as f64 * CLASS_SECONDS
                 + devices * survey.tokens as f64 * 0.12e-9
                 + devices * survey.sets as f64 * 1.7e-9
-                + entries * 0.06e-9
+                + entries * 0.07e-9
                 + (survey.list_pairs * 9e-12 + verified * (0.14e-9 + 1e-12 * survey.mean_size))
                     / power,
             shared: 0.0,
@@ -215,24 +216,97 @@ struct Survivor {
 // SAFETY: numbers, laid out as in the kernels.
 unsafe impl DeviceRepr for Survivor {}
 
-/// The probes of a size, as the device reads them. An item is a probe and a part of its prefix.
+/// The sets of a size, as the device reads them. An item is a set and a part of its prefix.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct ProbeClass {
+struct ItemClass {
     /// Its first item.
     item: u64,
-    /// Its first probe.
-    probe: u32,
-    /// Items of each probe.
+    /// Its first set.
+    set: u32,
+    /// Items of each set.
     each: u32,
     prefix: u32,
-    /// The build sets that it meets.
+    /// The build sets that it meets, if it is one of probes.
     begin: u32,
     end: u32,
 }
 
 // SAFETY: numbers, laid out as in the kernels.
-unsafe impl DeviceRepr for ProbeClass {}
+unsafe impl DeviceRepr for ItemClass {}
+
+/// The classes of probes or build sets that have items, and what items there are.
+struct Items {
+    /// By their first items.
+    classes: Vec<ItemClass>,
+    count: u64,
+}
+
+impl Items {
+    /// Of sets, their prefix, and what they meet, class by class.
+    fn new(of: impl Iterator<Item = (Range<SetId>, u32, Range<SetId>)>) -> Self {
+        let mut items = Items { classes: Vec::new(), count: 0 };
+        for (sets, prefix, met) in of {
+            if sets.is_empty() || prefix == 0 {
+                continue;
+            }
+            let each = prefix.div_ceil(ITEM);
+            items.classes.push(ItemClass {
+                item: items.count,
+                set: sets.start,
+                each,
+                prefix,
+                begin: met.start,
+                end: met.end,
+            });
+            items.count += sets.len() as u64 * u64::from(each);
+        }
+        items
+    }
+
+    /// The first item of a set, or of the first one after it that has some.
+    fn first_of(&self, set: SetId) -> u64 {
+        let after = self.classes.partition_point(|class| class.set <= set);
+        let end = self.classes.get(after).map_or(self.count, |class| class.item);
+        let Some(class) = after.checked_sub(1).map(|at| &self.classes[at]) else { return end };
+        end.min(class.item + u64::from(set - class.set) * u64::from(class.each))
+    }
+
+    /// With sets numbered as on a device, whose first set, and first build set, are these.
+    fn on_device(&self, first: SetId, first_build: SetId) -> Items {
+        let class = |class: &ItemClass| ItemClass {
+            set: class.set - first,
+            begin: class.begin.saturating_sub(first_build),
+            end: class.end.saturating_sub(first_build),
+            ..*class
+        };
+        Items { classes: self.classes.iter().map(class).collect(), count: self.count }
+    }
+
+    fn send(&self, stream: &Arc<CudaStream>) -> Result<CudaSlice<ItemClass>> {
+        // An array on the device has at least one element.
+        let none = [ItemClass { item: 0, set: 0, each: 1, prefix: 0, begin: 0, end: 0 }];
+        let classes = if self.classes.is_empty() { &none } else { &self.classes[..] };
+        stream.clone_htod(classes).map_err(failed("sending sets to the device"))
+    }
+}
+
+/// Classes as a kernel takes them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ClassesArgument {
+    all: sys::CUdeviceptr,
+    count: u32,
+}
+
+// SAFETY: a number and an address, laid out as in the kernels.
+unsafe impl DeviceRepr for ClassesArgument {}
+
+impl ClassesArgument {
+    fn new(classes: &CudaSlice<ItemClass>, stream: &CudaStream) -> Self {
+        ClassesArgument { all: classes.device_ptr(stream).0, count: classes.len() as u32 }
+    }
+}
 
 /// The lists as a kernel takes them.
 #[repr(C)]
@@ -258,8 +332,8 @@ struct Here {
     stream: Arc<CudaStream>,
     kernels: Kernels,
     sides: Sides<DeviceSets>,
-    classes: CudaSlice<ProbeClass>,
-    prefixes: CudaSlice<u32>,
+    probe_classes: CudaSlice<ItemClass>,
+    build_classes: CudaSlice<ItemClass>,
     sections: u32,
     begins: CudaSlice<u32>,
     ends: CudaSlice<u32>,
@@ -283,8 +357,8 @@ struct Listed<'a> {
     reaches: Vec<Reach>,
     /// Blocks of build sets, one a round.
     blocks: Vec<Range<SetId>>,
-    /// Where the items of each probe class begin.
-    class_items: Vec<u64>,
+    probe_items: Items,
+    build_items: Items,
     /// This round's block, and its pieces, in items.
     block: Range<SetId>,
     pieces: Vec<Range<u64>>,
@@ -316,17 +390,17 @@ impl<'a> Listed<'a> {
         let on_host = room.bytes.saturating_sub(GpuPrefix::host_bytes(tile))
             / (workers * Answers::HOST_BYTES);
         let survivors = on_device.min(on_host).clamp(LEAST_SURVIVORS, SURVIVORS);
-        // Where the items of each class begin.
-        let mut class_items = vec![0];
-        for reach in &reaches {
-            let items = reach.probes.len() as u64 * u64::from(reach.prefix.div_ceil(ITEM));
-            class_items.push(class_items[class_items.len() - 1] + items);
-        }
+        let of_reach = |reach: &Reach| (reach.probes.clone(), reach.prefix, reach.builds.clone());
+        let probe_items = Items::new(reaches.iter().map(of_reach));
+        let of_class = |(class, &prefix): (&SizeClass, &u32)| {
+            let sets = class.start.max(tile.builds.start)..class.end.min(tile.builds.end);
+            (sets, prefix, 0..0)
+        };
+        let build_items = Items::new(join.build.classes().iter().zip(&prefixes).map(of_class));
         let here = |device: &Arc<Device>| {
             let needs = Needs {
-                reaches: &reaches,
-                prefixes: &prefixes,
-                class_items: &class_items,
+                probe_items: &probe_items,
+                build_items: &build_items,
                 entries: longest,
                 sections,
             };
@@ -339,7 +413,8 @@ impl<'a> Listed<'a> {
             order: order(join, tile),
             reaches,
             blocks: blocks.into_iter().map(|(block, _)| block).collect(),
-            class_items,
+            probe_items,
+            build_items,
             block: 0..0,
             pieces: Vec::new(),
             survivors: survivors as usize,
@@ -360,9 +435,8 @@ fn blocks(join: &Join<'_>, tile: &Tile, prefixes: &[u32], most: u64) -> Vec<(Ran
         }
         while start < end {
             let room = |entries: u64| most.saturating_sub(entries) / prefix;
-            let last = blocks
-                .last_mut()
-                .filter(|(block, entries)| block.end == start && room(*entries) > 0);
+            // Sets that no probe reaches may lie in between; they have no entries.
+            let last = blocks.last_mut().filter(|(_, entries)| room(*entries) > 0);
             let (block, entries) = match last {
                 Some(last) => last,
                 None => {
@@ -372,7 +446,7 @@ fn blocks(join: &Join<'_>, tile: &Tile, prefixes: &[u32], most: u64) -> Vec<(Ran
             };
             // At least one set: there is memory for the largest.
             let taken = room(*entries).clamp(1, u64::from(end - start)) as u32;
-            block.end += taken;
+            block.end = start + taken;
             *entries += u64::from(taken) * prefix;
             start = block.end;
         }
@@ -382,10 +456,8 @@ fn blocks(join: &Join<'_>, tile: &Tile, prefixes: &[u32], most: u64) -> Vec<(Ran
 
 /// What a device needs beside the sets.
 struct Needs<'a> {
-    reaches: &'a [Reach],
-    prefixes: &'a [u32],
-    /// Where the items of each probe class begin.
-    class_items: &'a [u64],
+    probe_items: &'a Items,
+    build_items: &'a Items,
     /// Entries of the largest block.
     entries: u64,
     /// Sections of a list.
@@ -400,25 +472,11 @@ impl Here {
         room: &Room,
         needs: &Needs<'_>,
     ) -> Result<Self> {
-        let Needs { reaches, prefixes, class_items, entries, sections } = *needs;
+        let Needs { probe_items, build_items, entries, sections } = *needs;
         let at = failed("sending sets to the device");
         let sender = Sender::new(device, room)?;
         let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
-        let (first_probe, first_build) = (sides.probes().first, sides.builds().first);
-        let class = |(reach, &item): (&Reach, &u64)| ProbeClass {
-            item,
-            probe: reach.probes.start.saturating_sub(first_probe),
-            each: reach.prefix.div_ceil(ITEM),
-            prefix: reach.prefix,
-            begin: reach.builds.start.saturating_sub(first_build),
-            end: reach.builds.end.saturating_sub(first_build),
-        };
-        // Classes without an item are left out, so that the last one that begins no later than an item holds it.
-        let with_items = reaches.iter().zip(class_items).filter(|(reach, _)| reach.prefix > 0);
-        let mut classes: Vec<ProbeClass> = with_items.map(class).collect();
-        if classes.is_empty() {
-            classes.push(class((&Reach::default(), &0)));
-        }
+        let firsts = (sides.probes().first, sides.builds().first);
         let heads = listed_tokens(join).max(1) as usize * sections as usize;
         let stream = sender.stream;
         let kernel = |name| device.function(SOURCE, &[], name);
@@ -441,8 +499,8 @@ impl Here {
                 verify_deferred: kernel("verify_deferred")?,
             },
             sides,
-            classes: stream.clone_htod(&classes).map_err(&at)?,
-            prefixes: stream.clone_htod(prefixes).map_err(&at)?,
+            probe_classes: probe_items.on_device(firsts.0, firsts.1).send(&stream)?,
+            build_classes: build_items.on_device(firsts.1, firsts.1).send(&stream)?,
             sections,
             begins,
             ends,
@@ -467,34 +525,36 @@ impl Here {
     }
 
     /// Makes the lists of a block.
-    fn list(&mut self, join: &Join<'_>, block: &Range<SetId>) -> Result<()> {
+    fn list(&mut self, join: &Join<'_>, block: &Range<SetId>, items: Range<u64>) -> Result<()> {
         let at = failed("making lists");
         let stream = self.stream.clone();
         stream.memset_zeros(&mut self.ends).map_err(&at)?;
         let mut taken = stream.clone_htod(&[0u32]).map_err(&at)?;
         let lists = self.lists(join, block, &stream);
         let heads = self.ends.len() as u32;
-        let sets = self.sides.builds();
-        let builds = sets.argument(&stream);
+        let builds = self.sides.builds().argument(&stream);
+        let classes = ClassesArgument::new(&self.build_classes, &stream);
+        let count = (items.end - items.start) as u32;
         let grid = |threads: u64| LaunchConfig {
             grid_dim: (threads.div_ceil(u64::from(THREADS)).max(1) as u32, 1, 1),
             block_dim: (THREADS, 1, 1),
             shared_mem_bytes: 0,
         };
-        let by_sets = |kernel: &CudaFunction| {
+        let by_items = |kernel: &CudaFunction| {
             // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
             unsafe {
                 stream
                     .launch_builder(kernel)
                     .arg(&builds)
-                    .arg(&sets.classes)
-                    .arg(&self.prefixes)
+                    .arg(&classes)
+                    .arg(&items.start)
+                    .arg(&count)
                     .arg(&lists)
-                    .launch(grid(32 * block.len() as u64))
+                    .launch(grid(32 * u64::from(count)))
                     .map_err(&at)
             }
         };
-        by_sets(&self.kernels.count)?;
+        by_items(&self.kernels.count)?;
         // SAFETY: as above.
         unsafe {
             stream
@@ -505,7 +565,7 @@ impl Here {
                 .launch(grid(u64::from(heads)))
                 .map_err(&at)?;
         }
-        by_sets(&self.kernels.fill)?;
+        by_items(&self.kernels.fill)?;
         stream.synchronize().map_err(&at)
     }
 }
@@ -517,9 +577,12 @@ impl Prepared for Listed<'_> {
 
     fn begin(&mut self, round: usize) -> Result<()> {
         let block = self.blocks[round].clone();
+        let listed = self.build_items.first_of(block.start)..self.build_items.first_of(block.end);
+        let begin = Instant::now();
         for here in self.devices.iter_mut() {
-            here.list(&self.join, &block)?;
+            here.list(&self.join, &block, listed.clone())?;
         }
+        self.devices.note(Unit::Stream, "make lists", begin);
         // What probes reach rises with their size, so those that reach the block are neighbours.
         let reaches = |reach: &Reach| {
             reach.pairs > 0 && reach.builds.start < block.end && reach.builds.end > block.start
@@ -528,7 +591,8 @@ impl Prepared for Listed<'_> {
         let last = self.reaches.iter().rposition(reaches);
         self.pieces.clear();
         if let (Some(first), Some(last)) = (first, last) {
-            let items = self.class_items[first]..self.class_items[last + 1];
+            let (first, last) = (self.reaches[first].probes.start, self.reaches[last].probes.end);
+            let items = self.probe_items.first_of(first)..self.probe_items.first_of(last);
             // Several, so that the survivors of one are verified while another one is filtered.
             let piece = ((items.end - items.start) / 4).clamp(SMALL_PIECE, PIECE as u64);
             let starts = items.clone().step_by(piece as usize);
@@ -602,7 +666,6 @@ impl Stages for ListWorker<'_> {
     fn filter(&mut self, items: &mut Range<u64>) -> Result<()> {
         let (listed, here) = (self.listed, self.here);
         let count = (items.end - items.start) as u32;
-        let classes = here.classes.len() as u32;
         let capacity = self.survivors.len() as u32;
         let Channel { stream, state, .. } = &mut self.channel;
         // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
@@ -610,8 +673,7 @@ impl Stages for ListWorker<'_> {
             stream
                 .launch_builder(&here.kernels.probe)
                 .arg(&here.sides.probes().argument(stream))
-                .arg(&here.classes)
-                .arg(&classes)
+                .arg(&ClassesArgument::new(&here.probe_classes, stream))
                 .arg(&here.sides.builds().argument(stream))
                 .arg(&here.lists(&listed.join, &listed.block, stream))
                 .arg(&items.start)
@@ -690,5 +752,27 @@ impl Worker for ListWorker<'_> {
 
     fn spans(&mut self) -> Vec<Span> {
         self.channel.log.take()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_item_belongs_to_the_set_that_its_number_says() {
+        // Sets and prefixes of classes, some without items.
+        let classes = [(0..3, 1), (3..3, 9), (3..5, 0), (5..9, 256), (9..11, 257), (11..12, 700)];
+        let items = Items::new(classes.iter().map(|(sets, prefix)| (sets.clone(), *prefix, 0..0)));
+        assert_eq!(items.count, 3 + 4 + 2 * 2 + 3);
+        let mut next = 0;
+        for (sets, prefix) in classes {
+            for set in sets {
+                assert_eq!(items.first_of(set), next, "set {set}");
+                next += u64::from(prefix.div_ceil(ITEM));
+            }
+        }
+        assert_eq!(items.first_of(12), items.count);
+        assert_eq!(Items::new(std::iter::empty()).first_of(7), 0);
     }
 }

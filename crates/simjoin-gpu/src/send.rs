@@ -1,9 +1,9 @@
 //! How do large arrays come to a device?
 //!
 //! A copy from ordinary memory goes through a pinned buffer of the driver, filled by one thread, at a
-//! tenth of what the bus carries. Here several threads, which are kept with the device, fill pinned buffers
-//! of their own, each with a stream and two buffers, so that one is filled while the other is on its way. What is computed from the
-//! sets, rather than copied, is written into these buffers at once.
+//! tenth of what the bus carries. Here several threads, which are kept with the device, fill pinned
+//! buffers, each with a stream and two buffers of its own, so that one is filled while the other is on its
+//! way. What is computed from the sets, rather than copied, is written into these buffers at once.
 //!
 //! They take up to 32 MB of the host, which are kept for the next array; where its memory is limited, or
 //! cannot be pinned, arrays go the ordinary way.

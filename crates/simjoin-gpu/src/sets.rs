@@ -363,6 +363,9 @@ impl Log {
     }
 }
 
+/// Seconds that the host needs for each size that sets have.
+pub(crate) const CLASS_SECONDS: f64 = 0.4e-6;
+
 /// How long to look whether a device is done before sleeping, and how long to sleep before looking again.
 const LOOK: Duration = Duration::from_micros(50);
 const NAP: Duration = Duration::from_micros(20);
@@ -545,7 +548,12 @@ impl<T> Devices<T> {
         Ok(Devices { all, dealt: AtomicUsize::new(0), log })
     }
 
-    /// When sets were sent, if that is wanted.
+    /// Something that began then has just ended.
+    pub(crate) fn note(&mut self, by: Unit, what: &'static str, begin: Instant) {
+        self.log.span(by, what, Instant::now(), begin.elapsed().as_secs_f64());
+    }
+
+    /// When sets were sent and what else was made ready, if that is wanted.
     pub(crate) fn spans(&mut self) -> Vec<Span> {
         self.log.take()
     }

@@ -274,7 +274,7 @@ fn large_arrays(device: &Arc<Device>) -> Result<(), Failed> {
 
 fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
     // Of each pair of neighbours one has up to two tokens more.
-    // Enough that offsets, weights, classes and items take several buffers, unless brief: then tokens do.
+    // Enough that weights take several buffers, unless brief: then tokens do.
     let count = if brief() { 30_000 } else { 900_000 };
     let row = |row: u32| -> BTreeSet<u32> {
         let token = |at: u32| {

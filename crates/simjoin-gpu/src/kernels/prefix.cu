@@ -32,18 +32,47 @@ struct Survivor {
     u32 i;
 };
 
-// The probes of a size. An item is a probe and a part of its prefix, ITEM tokens of it, which a warp looks
-// at; items are numbered probe by probe.
-struct ProbeClass {
-    // Its first item, its first probe, and how many items each probe has.
+// The sets of a size. An item is a set and a part of its prefix, ITEM tokens of it, which a warp looks at;
+// items are numbered set by set.
+struct Class {
+    // Its first item, its first set, and how many items each set has.
     u64 item;
-    u32 probe;
+    u32 set;
     u32 each;
     u32 prefix;
-    // The build sets that it meets.
+    // The build sets that it meets, if it is one of probes.
     u32 begin;
     u32 end;
 };
+
+struct Classes {
+    const Class* all;
+    u32 count;
+};
+
+struct Item {
+    u32 set;
+    // Of its prefix.
+    u32 from;
+    u32 to;
+};
+
+// The class that an item belongs to: the last that begins no later.
+__device__ __forceinline__ Class class_of(const Classes& classes, u64 item) {
+    u32 low = 0, high = classes.count;
+    while (high - low > 1) {
+        u32 middle = (low + high) / 2;
+        if (classes.all[middle].item <= item) low = middle;
+        else high = middle;
+    }
+    return classes.all[low];
+}
+
+__device__ __forceinline__ Item item_of(const Class& of, u64 number) {
+    u32 place = (u32)(number - of.item);
+    u32 from = place % of.each * ITEM;
+    return {of.set + place / of.each, from, min(of.prefix, from + ITEM)};
+}
 
 struct Lists {
     // Tokens below this stand in a single row, and have no list.
@@ -76,10 +105,10 @@ __device__ __forceinline__ u64 xor_of_warp(u64 value) {
     return value;
 }
 
-// The parity signature of a set, by a warp.
-__device__ __forceinline__ u64 signature_of(const u32* tokens, u32 size, u32 top) {
+// The parity signature of the tokens from, to of a set, by a warp.
+__device__ __forceinline__ u64 signature_of(const u32* tokens, u32 from, u32 to, u32 top) {
     u64 mine = 0;
-    for (u32 at = threadIdx.x % 32; at < size; at += 32) mine ^= bit_of(tokens[at], top);
+    for (u32 at = from + threadIdx.x % 32; at < to; at += 32) mine ^= bit_of(tokens[at], top);
     return xor_of_warp(mine);
 }
 
@@ -93,17 +122,18 @@ __device__ __forceinline__ u64 xor_before(u64 value) {
     return sum ^ value;
 }
 
-// How long will each section be? A warp a build set.
+// How long will each section be? A warp an item of the build sets, from the first one on.
 extern "C" __global__ void count_entries(
-    Sets builds, const u32* classes, const u32* prefixes, Lists lists
+    Sets builds, Classes classes, u64 first_item, u32 count, Lists lists
 ) {
-    u32 set = lists.from + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (set >= lists.to) return;
-    const u32* tokens = tokens_of(builds, set);
-    u32 prefix = prefixes[classes[set]];
-    for (u32 at = threadIdx.x % 32; at < prefix; at += 32) {
+    u32 which = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (which >= count) return;
+    u64 number = first_item + which;
+    Item item = item_of(class_of(classes, number), number);
+    const u32* tokens = tokens_of(builds, item.set);
+    for (u32 at = item.from + threadIdx.x % 32; at < item.to; at += 32) {
         u32 token = tokens[at];
-        if (token >= lists.lonely) atomicAdd(&lists.ends[section_of(lists, token, set)], 1);
+        if (token >= lists.lonely) atomicAdd(&lists.ends[section_of(lists, token, item.set)], 1);
     }
 }
 
@@ -129,54 +159,40 @@ extern "C" __global__ void place_lists(Lists lists, u32 count, u32* taken) {
 }
 
 extern "C" __global__ void fill_lists(
-    Sets builds, const u32* classes, const u32* prefixes, Lists lists
+    Sets builds, Classes classes, u64 first_item, u32 count, Lists lists
 ) {
-    u32 set = lists.from + (blockIdx.x * blockDim.x + threadIdx.x) / 32;
-    if (set >= lists.to) return;
-    const u32* tokens = tokens_of(builds, set);
-    u32 prefix = prefixes[classes[set]];
-    if (prefix == 0) return;
-    u64 rest = signature_of(tokens, size_of(builds, set), lists.top);
-    for (u32 first = 0; first < prefix; first += 32) {
+    u32 which = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    if (which >= count) return;
+    u64 number = first_item + which;
+    Item item = item_of(class_of(classes, number), number);
+    const u32* tokens = tokens_of(builds, item.set);
+    u64 rest = signature_of(tokens, item.from, size_of(builds, item.set), lists.top);
+    for (u32 first = item.from; first < item.to; first += 32) {
         u32 at = first + threadIdx.x % 32;
-        u32 token = at < prefix ? tokens[at] : 0;
-        u64 bit = at < prefix ? bit_of(token, lists.top) : 0;
+        u32 token = at < item.to ? tokens[at] : 0;
+        u64 bit = at < item.to ? bit_of(token, lists.top) : 0;
         u64 before = xor_before(bit);
-        if (at < prefix && token >= lists.lonely) {
-            u32 place = atomicAdd(&lists.ends[section_of(lists, token, set)], 1);
-            lists.entries[place] = {set, at, rest ^ before};
+        if (at < item.to && token >= lists.lonely) {
+            u32 place = atomicAdd(&lists.ends[section_of(lists, token, item.set)], 1);
+            lists.entries[place] = {item.set, at, rest ^ before};
         }
         rest ^= xor_of_warp(bit);
     }
 }
 
-// The class that an item belongs to.
-__device__ __forceinline__ ProbeClass class_of(const ProbeClass* classes, u32 count, u64 item) {
-    u32 low = 0, high = count;
-    while (high - low > 1) {
-        u32 middle = (low + high) / 2;
-        if (classes[middle].item <= item) low = middle;
-        else high = middle;
-    }
-    return classes[low];
-}
-
-// Which entries survive? A warp an item, from the first one on.
+// Which entries survive? A warp an item of the probes, from the first one on.
 extern "C" __global__ void probe_lists(
-    Sets probes, const ProbeClass* classes, u32 class_count, Sets builds, Lists lists,
-    u64 first_item, u32 count, uint2* progress, Predicate predicate, u32 order, Survivor* survivors,
-    u32 capacity, State* state
+    Sets probes, Classes classes, Sets builds, Lists lists, u64 first_item, u32 count,
+    uint2* progress, Predicate predicate, u32 order, Survivor* survivors, u32 capacity, State* state
 ) {
     u32 which = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
     u32 lane = threadIdx.x % 32;
     if (which >= count) return;
     uint2 resume = progress[which];
     if (resume.x == DONE) return;
-    ProbeClass mine = class_of(classes, class_count, first_item + which);
-    u32 place = (u32)(first_item + which - mine.item);
-    u32 probe = mine.probe + place / mine.each;
-    u32 item_from = place % mine.each * ITEM;
-    u32 item_to = min(mine.prefix, item_from + ITEM);
+    Class mine = class_of(classes, first_item + which);
+    Item item = item_of(mine, first_item + which);
+    u32 probe = item.set;
     u32 from = max(mine.begin, lists.from), to = min(mine.end, lists.to);
     if (order == BEFORE) to = min(to, probe);
     if (from >= to) {
@@ -185,21 +201,18 @@ extern "C" __global__ void probe_lists(
     }
     const u32* xs = tokens_of(probes, probe);
     u32 n = size_of(probes, probe);
-    // The signature of what follows: all, less the tokens before.
-    u64 rest = signature_of(xs, n, lists.top);
-    u64 skipped = 0;
-    u32 begin = max(item_from, resume.x);
-    for (u32 at = lane; at < begin; at += 32) skipped ^= bit_of(xs[at], lists.top);
-    rest ^= xor_of_warp(skipped);
+    u32 begin = max(item.from, resume.x);
+    // The signature of what follows.
+    u64 rest = signature_of(xs, begin, n, lists.top);
     u64 walked = 0;
-    for (u32 first = begin; first < item_to; first += 32) {
+    for (u32 first = begin; first < item.to; first += 32) {
         u32 i = first + lane;
-        u32 token = i < item_to ? xs[i] : 0;
-        u64 bit = i < item_to ? bit_of(token, lists.top) : 0;
+        u32 token = i < item.to ? xs[i] : 0;
+        u64 bit = i < item.to ? bit_of(token, lists.top) : 0;
         u64 signature = rest ^ xor_before(bit);
         rest ^= xor_of_warp(bit);
         u32 list = 0, length = 0;
-        if (i < item_to && token >= lists.lonely) {
+        if (i < item.to && token >= lists.lonely) {
             list = lists.begins[section_of(lists, token, from)];
             length = lists.ends[section_of(lists, token, to - 1)] - list;
         }
