@@ -7,6 +7,7 @@
 //! Planning must cost little beside joining: how many ranges and samples there are follows a first
 //! estimate from exact counts alone, and where that is under a millisecond nothing is sampled.
 
+use crate::split::FAR_LONGER;
 use crate::{Cost, Effort, Join, Survey, Technique, Tile, Units, WIDTHS, passes, reaches};
 use simjoin_core::{Error, Result};
 
@@ -58,6 +59,9 @@ const JUDGED_ON: usize = 4;
 
 /// Seconds below which nothing is sampled.
 const SMALL: f64 = 0.5e-3;
+
+/// The part of the time that a look at samples may take.
+const PLANNING: f64 = 0.02;
 
 /// Seconds per range, at least.
 const RANGE: f64 = 20e-3;
@@ -115,19 +119,31 @@ pub fn choose_for(
         }
     }
     // Let samples cost a fiftieth of the join, or what it takes to explain it well.
-    let effort = Effort::of(&coarse, least / 50.0, 48);
-    let effort = Effort::pairs(effort.pairs.max(if means.explain { 256 } else { 0 }));
+    let effort_for = |seconds: f64| {
+        let effort = Effort::of(&coarse, seconds * PLANNING, 48);
+        Effort::pairs(effort.pairs.max(if means.explain { 256 } else { 0 }))
+    };
+    let effort = effort_for(least);
     let count = if on_device { 1 } else { ranges_for(least) };
     let mut choices: Vec<Choice> = Vec::new();
     for tile in ranges(&coarse, count) {
         let effort = Effort { sets: effort.sets / count + 1, pairs: effort.pairs / count + 1 };
-        let survey = if count == 1 { coarse.of_tile(&tile) } else { Survey::new(join, &tile) };
-        let survey = survey.sample(effort);
-        if survey.pairs == 0 {
+        let unseen = if count == 1 { coarse.of_tile(&tile) } else { Survey::new(join, &tile) };
+        if unseen.pairs == 0 {
             continue;
         }
-        let cost = |technique: &&dyn Technique| technique.cost(&survey, units);
-        let costs: Vec<Option<Cost>> = offered.iter().map(cost).collect();
+        let costs_of = |survey: &Survey<'_>| -> Vec<Option<Cost>> {
+            offered.iter().map(|technique| technique.cost(survey, units)).collect()
+        };
+        let mut survey = unseen.clone().sample(effort);
+        let mut costs = costs_of(&survey);
+        // What a device does was guessed at; where it takes far longer, it is worth a closer look.
+        let seconds = costs.iter().flatten().map(|cost| cost.seconds(JUDGED_ON));
+        let seconds = seconds.fold(f64::INFINITY, f64::min);
+        if on_device && seconds > FAR_LONGER * least {
+            survey = unseen.sample(effort_for(seconds.min(1.0)));
+            costs = costs_of(&survey);
+        }
         let mut by_cost: Vec<(f64, usize)> =
             (0..offered.len()).filter_map(|at| Some((costs[at]?.seconds(JUDGED_ON), at))).collect();
         by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));

@@ -228,6 +228,9 @@ const PLANNING: f64 = 0.03;
 const FEW: usize = 12;
 const MANY: usize = 4_000;
 
+/// A join that turns out to be so many times as long as was assumed is looked at once more, more closely.
+pub(crate) const FAR_LONGER: f64 = 3.0;
+
 /// Tokens of a prefix that is not long.
 const SHORT_PREFIX: f64 = 8.0;
 
@@ -267,8 +270,14 @@ pub fn divide<'a>(
     // What may be assumed says how closely to look.
     let assumed: Vec<_> = line.surveys.iter().map(|(_, survey)| guess(survey)).collect();
     let shortest = of(&assumed, cpu).0.min(of(&assumed, device).0);
-    let profile = Profile::new(line, if shortest.is_finite() { shortest * PLANNING } else { 0.0 });
-    let all = profile.all();
+    let mut profile =
+        Profile::new(line, if shortest.is_finite() { shortest * PLANNING } else { 0.0 });
+    let mut all = profile.all();
+    let found = of(&all, cpu).0.min(of(&all, device).0);
+    if found > FAR_LONGER * shortest && found.is_finite() {
+        profile = Profile::new(line, found * PLANNING);
+        all = profile.all();
+    }
     let ((cpu_alone, least), (device_alone, _)) = (of(&all, cpu), of(&all, device));
     // The seconds of CPU and device, working at once, for what lies between two points each.
     let at_once = |parts: [Range<f64>; 2]| {

@@ -435,13 +435,15 @@ impl Plan {
     ) -> Result<Trace> {
         let Step { join, part, choice, .. } = step;
         let tile = &choice.tile;
+        let bytes = self.memory(progress.both);
         let room = Room {
             piece_tokens: self.limits.tile_tokens,
-            bytes: self.memory(progress.both),
+            bytes,
             device_bytes: self.limits.device_memory,
             threads: match crew {
-                Crew::Pool => self.threads(),
-                Crew::Own(threads) => threads,
+                Crew::Own(threads) if bytes != u64::MAX => threads,
+                // Sets are sent by as many: a device waits for them, beside the CPU too.
+                _ => self.threads(),
             },
             patient: crew != Crew::Pool,
             spans: self.timeline,
