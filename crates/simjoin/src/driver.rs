@@ -8,6 +8,7 @@ use crate::join::{Moment, StepReport};
 use crate::plan::{ATTENDANTS, Plan, Step, Work, sizes};
 use crate::queue::{End, Queue, Queued};
 use crate::stage::{Stage, StagedSink};
+use crate::threads::Attendants;
 use rayon::BroadcastContext;
 use simjoin_core::{Error, PairSink, Result, SetPair};
 use simjoin_plan::{Join, Part, Room, Span, Technique, Trace, Unit};
@@ -96,12 +97,12 @@ impl<S: PairSink> PairSink for Watched<'_, S> {
 }
 
 /// Who works on a step.
-#[derive(Clone, Copy, PartialEq)]
-enum Crew {
+#[derive(Clone, Copy)]
+enum Crew<'t> {
     /// The threads of the pool.
     Pool,
-    /// So many threads of its own, which mostly wait for a device.
-    Own(usize),
+    /// Threads of its own, which mostly wait for a device.
+    Own(&'t Attendants),
 }
 
 /// What running a plan has shown.
@@ -209,7 +210,7 @@ pub(crate) fn thread_row(worker: usize) -> String {
 }
 
 /// The row of a timeline for a thread of the host.
-fn host_row(crew: Crew, worker: usize) -> String {
+fn host_row(crew: Crew<'_>, worker: usize) -> String {
     match crew {
         Crew::Pool => thread_row(worker),
         Crew::Own(_) => format!("GPU attendant {worker}"),
@@ -218,19 +219,16 @@ fn host_row(crew: Crew, worker: usize) -> String {
 
 impl Plan {
     /// Runs `work` on every thread of a crew at once.
-    fn broadcast(&self, crew: Crew, work: impl Fn() + Sync) {
-        if let Crew::Own(threads) = crew {
-            std::thread::scope(|scope| {
-                for _ in 0..threads {
-                    scope.spawn(&work);
-                }
-            });
-            return;
+    fn broadcast(&self, crew: Crew<'_>, work: impl Fn() + Sync) {
+        let alone = self.threads() == 1;
+        let all = |_: BroadcastContext<'_>| work();
+        if let Crew::Own(attendants) = crew {
+            return drop(attendants.broadcast(all));
         }
-        if self.threads() == 1 {
+        if alone {
             return work();
         }
-        let work = |_: BroadcastContext<'_>| work();
+        let work = all;
         match &self.pool {
             Some(pool) => drop(pool.broadcast(work)),
             None => drop(rayon::broadcast(work)),
@@ -238,7 +236,7 @@ impl Plan {
     }
 
     /// Runs `work` where a crew does.
-    fn install_for<T: Send>(&self, crew: Crew, work: impl FnOnce() -> T + Send) -> T {
+    fn install_for<T: Send>(&self, crew: Crew<'_>, work: impl FnOnce() -> T + Send) -> T {
         if matches!(crew, Crew::Own(_)) { work() } else { self.install(work) }
     }
 
@@ -273,21 +271,20 @@ impl Plan {
             // Where one side fails, the other need not go on.
             let end_both = |_: &Error| enough.store(true, Ordering::Relaxed);
             let rest = rest.as_ref();
-            let (device, cpu) = std::thread::scope(|scope| {
-                let beside = &mut beside;
-                let device = scope.spawn(move || {
-                    let crew = Crew::Own(ATTENDANTS);
+            let attendants = Attendants::take(ATTENDANTS)?;
+            let mut on_device = Ok(Lane::default());
+            let on_cpu = attendants.in_place_scope(|scope| {
+                let (beside, on_device, attendants) = (&mut beside, &mut on_device, &attendants);
+                scope.spawn(move |_| {
+                    let crew = Crew::Own(attendants);
                     let ran = self.run_side(device, rest, End::Back, crew, beside, sink);
-                    ran.inspect_err(end_both)
+                    *on_device = ran.inspect_err(end_both);
                 });
-                let cpu = self.run_side(cpu, rest, End::Front, Crew::Pool, &mut progress, sink);
-                (device.join(), cpu.inspect_err(end_both))
+                let ran = self.run_side(cpu, rest, End::Front, Crew::Pool, &mut progress, sink);
+                ran.inspect_err(end_both)
             });
-            let device = match device {
-                Ok(device) => device?,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            lane.add(cpu?);
+            let device = on_device?;
+            lane.add(on_cpu?);
             lane.add(device);
             // What a device that failed did not take any more.
             if let Some(rest) = rest {
@@ -332,7 +329,7 @@ impl Plan {
         steps: Vec<Step<'a>>,
         rest: Option<&Queue<'a>>,
         end: End,
-        crew: Crew,
+        crew: Crew<'_>,
         progress: &mut Progress<'_>,
         sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
     ) -> Result<Lane<'a>> {
@@ -381,7 +378,7 @@ impl Plan {
     fn run_lane<'a, S: TileSink>(
         &self,
         steps: Vec<Step<'a>>,
-        crew: Crew,
+        crew: Crew<'_>,
         progress: &mut Progress<'_>,
         sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
     ) -> Result<Lane<'a>> {
@@ -428,7 +425,7 @@ impl Plan {
         &self,
         step: &Step<'a>,
         technique: &dyn Technique,
-        crew: Crew,
+        crew: Crew<'_>,
         stage: Option<&Stage>,
         progress: &mut Progress<'_>,
         sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
@@ -441,11 +438,11 @@ impl Plan {
             bytes,
             device_bytes: self.limits.device_memory,
             threads: match crew {
-                Crew::Own(threads) if bytes != u64::MAX => threads,
+                Crew::Own(threads) if bytes != u64::MAX => threads.current_num_threads(),
                 // Sets are sent by as many: a device waits for them, beside the CPU too.
                 _ => self.threads(),
             },
-            patient: crew != Crew::Pool,
+            patient: matches!(crew, Crew::Own(_)),
             spans: self.timeline,
         };
         // Of many threads, leave some to those that attend to devices.
@@ -526,7 +523,7 @@ impl Plan {
         &self,
         step: &Step<'a>,
         stage: Stage,
-        crew: Crew,
+        crew: Crew<'_>,
         progress: &mut Progress<'_>,
         sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
     ) {

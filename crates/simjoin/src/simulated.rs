@@ -13,6 +13,7 @@
 //! * `rest`: the part of a divided join that is kept back for the side that is done first, however long the
 //!   join takes.
 
+use crate::threads::Attendants;
 use simjoin_core::{Error, PairSink, Result};
 use simjoin_cpu::{Bitmap, PrefixBitmap};
 use simjoin_plan::{
@@ -232,6 +233,26 @@ impl Worker for SlowedWorker<'_> {
     }
 }
 
+impl Simulated {
+    /// Sleeps for what a device that is slower than a core takes longer; the seconds that it takes.
+    fn sleep_after(&self, busy: Duration) -> f64 {
+        let simulated = busy.as_secs_f64() / self.speed;
+        std::thread::sleep(Duration::from_secs_f64((simulated - busy.as_secs_f64()).max(0.0)));
+        simulated
+    }
+
+    /// Prepares something as slowly as the device does, by one thread, however many could help.
+    fn timed<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let begin = Instant::now();
+        let done = match Attendants::take(1) {
+            Ok(one) => one.install(work),
+            Err(_) => work(),
+        };
+        self.sleep_after(begin.elapsed());
+        done
+    }
+}
+
 impl fmt::Display for Simulated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Simulated { speed, memory, latency, fail, .. } = self;
@@ -292,7 +313,7 @@ impl Technique for OnSimulated {
             )));
         }
         let room = Room { bytes: room.device_bytes.min(self.device.memory), threads: 1, ..*room };
-        let inner = self.inner.prepare(join, tile, &room)?;
+        let inner = self.device.timed(|| self.inner.prepare(join, tile, &room))?;
         let failures = Arc::new(AtomicU64::new(u64::from(tile.probes.start) << 20));
         let stretch = self.stretch.clone();
         Ok(Box::new(PreparedOnSimulated {
@@ -320,7 +341,8 @@ impl Prepared for PreparedOnSimulated<'_> {
     }
 
     fn begin(&mut self, round: usize) -> Result<()> {
-        self.inner.begin(round)
+        let inner = &mut self.inner;
+        self.device.timed(|| inner.begin(round))
     }
 
     fn pieces(&self) -> usize {
@@ -357,9 +379,7 @@ impl Worker for SimulatedWorker<'_> {
         std::thread::sleep(self.device.latency);
         let begin = Instant::now();
         let flow = self.inner.run(piece, sink)?;
-        let busy = begin.elapsed().as_secs_f64();
-        let simulated = busy / self.device.speed;
-        std::thread::sleep(Duration::from_secs_f64((simulated - busy).max(0.0)));
+        let simulated = self.device.sleep_after(begin.elapsed());
         if let Some(spans) = &mut self.spans {
             let (by, what) = (Unit::Stream, "filter and verify");
             spans.push(Span { by, what, begin, end: Instant::now() });

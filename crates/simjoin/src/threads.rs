@@ -1,6 +1,9 @@
 //! On how many threads?
 
+use rayon::ThreadPool;
 use simjoin_core::{Error, Result};
+use std::ops::Deref;
+use std::sync::{Mutex, PoisonError};
 
 /// The most threads that can be asked for.
 const MOST: usize = 1024;
@@ -19,12 +22,46 @@ pub fn threads_expected(given: &str) -> String {
     format!("--threads {given} does not fit; expected a number from 1 to {MOST}")
 }
 
-/// Threads to prepare and join on: what is called within [`rayon::ThreadPool::install`] runs on them.
-pub fn pool(threads: usize) -> Result<rayon::ThreadPool> {
+/// Threads to prepare and join on: what is called within [`ThreadPool::install`] runs on them.
+pub fn pool(threads: usize) -> Result<ThreadPool> {
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
         .build()
         .map_err(|error| Error::Unavailable(format!("cannot start threads: {error}")))
+}
+
+/// Threads that nobody has now.
+static SPARE: Mutex<Vec<ThreadPool>> = Mutex::new(Vec::new());
+
+/// Threads that attend to devices while those of the CPU work. A join has its own; starting some takes
+/// longer than many a join, so they are kept for the next one.
+pub(crate) struct Attendants(Option<ThreadPool>);
+
+impl Attendants {
+    pub(crate) fn take(threads: usize) -> Result<Self> {
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = spare.iter().position(|pool| pool.current_num_threads() == threads);
+        let kept = kept.map(|at| spare.swap_remove(at));
+        drop(spare);
+        Ok(Attendants(Some(match kept {
+            Some(kept) => kept,
+            None => pool(threads)?,
+        })))
+    }
+}
+
+impl Deref for Attendants {
+    type Target = ThreadPool;
+
+    fn deref(&self) -> &ThreadPool {
+        self.0.as_ref().expect("there until dropped")
+    }
+}
+
+impl Drop for Attendants {
+    fn drop(&mut self) {
+        SPARE.lock().unwrap_or_else(PoisonError::into_inner).extend(self.0.take());
+    }
 }
 
 #[cfg(test)]
