@@ -186,14 +186,14 @@ pub struct Division {
     pub cpu: f64,
     /// Seconds of the device for its part.
     pub device: f64,
-    /// Those of it that a start takes, however little there is to do.
-    pub start: f64,
     /// What is kept back for the side that is done first: from one point to another.
     pub kept: [f64; 2],
     /// Seconds of the CPU and of the device for what lies before and after it.
     pub outside: [f64; 2],
-    /// Seconds of each for all that is kept back.
+    /// Seconds of each for all that is kept back, beside those of a start.
     pub inside: [f64; 2],
+    /// Seconds of each that taking some of what is kept back costs, however little.
+    pub starts: [f64; 2],
     /// Seconds of the CPU for everything.
     pub cpu_alone: f64,
     /// Seconds of the device for everything.
@@ -289,10 +289,10 @@ pub fn divide<'a>(
         share,
         cpu: if share == 0.0 { cpu_alone } else { 0.0 },
         device: if share == 1.0 { device_alone } else { 0.0 },
-        start: 0.0,
         kept: [1.0 - share; 2],
         outside: [0.0; 2],
         inside: [0.0; 2],
+        starts: [0.0; 2],
         cpu_alone,
         device_alone,
         techniques: match &all[..] {
@@ -331,7 +331,7 @@ pub fn divide<'a>(
         let together = front.max(back) + TOGETHER;
         if together < best.seconds().min(worthwhile) {
             let (cpu, device) = (front + TOGETHER, back + TOGETHER);
-            best = Division { share, cpu, device, start, ..best };
+            best = Division { share, cpu, device, ..best };
         }
         if (front - back).abs() < 0.02 * together {
             break;
@@ -341,21 +341,19 @@ pub fn divide<'a>(
     }
     if best.share > 0.0 && best.share < 1.0 {
         let keep_back = keep_back(best.seconds());
+        // The samples of all show more than those that a look at a part would take. The CPU, which has many
+        // techniques to choose from, needs them most.
+        let known = |from: f64, to: f64, offered: &[&dyn Technique]| {
+            let surveys = profile.between(from, to);
+            let [survey] = &surveys[..] else { return None };
+            let mut costs = costs(survey, offered);
+            costs.retain(|&(at, _)| fits(&survey.join, &survey.tile, offered[at], means));
+            cheapest(costs)
+        };
         if keep_back == 0.0 {
             let at = 1.0 - best.share;
-            let tiles = [(0.0, at, cpu), (at, 1.0, device)];
             best.kept = [at; 2];
-            best.techniques =
-                tiles.map(|(from, to, offered)| match &profile.between(from, to)[..] {
-                    [survey] => {
-                        let mut costs = costs(survey, offered);
-                        costs.retain(|&(at, _)| {
-                            fits(&survey.join, &survey.tile, offered[at], means)
-                        });
-                        cheapest(costs)
-                    }
-                    _ => None,
-                });
+            best.techniques = [known(0.0, at, cpu), known(at, 1.0, device)];
             return best;
         }
         // A side with a small part is slow: what it has begun would keep the other one waiting.
@@ -364,9 +362,17 @@ pub fn divide<'a>(
         let [from, to] = [now(1.0 - best.share), 1.0 - now(best.share)];
         best.kept = [from, to];
         best.outside = at_once([0.0..from, to..1.0]);
-        let [by_cpu, by_device] = at_once([from..to, from..to]);
-        best.inside = [by_cpu, (by_device - start).max(0.0)];
-        best.techniques = [None; 2];
+        // A little at either end, and everything, tell what a start takes.
+        let little = LEAST.min(to - from);
+        let part = little / (to - from);
+        let all = at_once([from..to, from..to]);
+        let few = at_once([from..from + little, to - little..to]);
+        for side in 0..2 {
+            let start = (few[side] - part * all[side]) / (1.0 - part).max(f64::EPSILON);
+            best.starts[side] = start.clamp(0.0, all[side]);
+            best.inside[side] = all[side] - best.starts[side];
+        }
+        best.techniques = [known(0.0, from, cpu), None];
     }
     best
 }

@@ -391,7 +391,7 @@ impl Plan {
             None => KEPT_BACK,
         };
         let division = self.install(|| divide(&line, &cpu, &device, &means, &rates, keep_back));
-        let Division { share, start, kept, outside, inside, .. } = division;
+        let Division { share, kept, outside, inside, starts, .. } = division;
         // What is to be explained is looked at more closely.
         let techniques = if self.explain { [None; 2] } else { division.techniques };
         let alone = |on_cpu: bool| match techniques[usize::from(!on_cpu)] {
@@ -408,7 +408,7 @@ impl Plan {
         } else {
             let [from, to] = kept;
             self.split(&line, kept, techniques).map(|work| {
-                let rule = Rule::Balance { outside, inside, start: [0.0, start] };
+                let rule = Rule::Balance { outside, inside, starts };
                 let rest = (from < to).then(|| Queue::new(line, from, to, REST_UNITS, rule));
                 Work { rest, ..work }
             })

@@ -40,7 +40,7 @@ pub(crate) enum Rule {
     Halves,
     /// As much as lets both end together. For each end: the seconds expected of it for what lies outside the
     /// queue, for everything in it, and for each take beside.
-    Balance { outside: [f64; 2], inside: [f64; 2], start: [f64; 2] },
+    Balance { outside: [f64; 2], inside: [f64; 2], starts: [f64; 2] },
 }
 
 /// Something that is to be done.
@@ -151,7 +151,11 @@ impl<'a> Queue<'a> {
             unit => self.from + (self.to - self.from) * f64::from(unit) / f64::from(self.units),
         };
         let tiles = self.line.between(point(taken.start), point(taken.end));
-        Some((tiles, self.inside(end, taken.len() as u32)))
+        let start = match self.rule {
+            Rule::Balance { starts, .. } => starts[end as usize],
+            Rule::Halves => 0.0,
+        };
+        Some((tiles, start + self.inside(end, taken.len() as u32)))
     }
 
     fn take_units(&self, end: End, amount: impl Fn(u32) -> u32) -> Option<Range<u32>> {
@@ -187,7 +191,7 @@ impl<'a> Queue<'a> {
             let (done, busy) = (load(&side.done), load(&side.busy));
             (done > 0.0 && busy > 0.0).then(|| done / busy)
         };
-        let start = match self.rule {
+        let starts = match self.rule {
             Rule::Halves => {
                 let share = match (measured(own), measured(other)) {
                     (Some(own), Some(other)) => own / (own + other),
@@ -195,7 +199,7 @@ impl<'a> Queue<'a> {
                 };
                 return ((f64::from(left) * share / 2.0) as u32).clamp(1, left);
             }
-            Rule::Balance { start, .. } => start,
+            Rule::Balance { starts, .. } => starts,
         };
         // Seconds of work that are done in a second; one, unless something else was seen.
         let own_speed = measured(own).unwrap_or(1.0);
@@ -215,7 +219,9 @@ impl<'a> Queue<'a> {
         let all = f64::from(left);
         let own_unit = self.inside(end, 1) / own_speed;
         let other_unit = self.inside(end.other(), 1) / other_speed;
-        let together = wait + start[end.other() as usize] - start[end as usize] + all * other_unit;
+        let own_start = starts[end as usize] / own_speed;
+        let other_start = starts[end.other() as usize] / other_speed;
+        let together = wait + other_start - own_start + all * other_unit;
         let amount = together / (own_unit + other_unit);
         // A little that is left over is not worth another start.
         if amount > 0.85 * all {
@@ -263,7 +269,7 @@ mod tests {
         let balance = |cpu, device| Rule::Balance {
             outside: [0.0; 2],
             inside: [cpu, device],
-            start: [0.0, 1e-4],
+            starts: [0.0, 1e-4],
         };
         for rule in [Rule::Halves, balance(1.0, 1.0), balance(1e-3, 1e3), balance(1e3, 1e-3)] {
             for (units, pauses) in [(64, [0, 0]), (1, [0, 0]), (1000, [300, 10]), (1000, [10, 300])]
@@ -305,7 +311,7 @@ mod tests {
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.3").unwrap());
         let line = Line::new(&Join::parts(&left, None, false, bounds));
         let queue = |inside, start| {
-            let rule = Rule::Balance { outside: [0.8; 2], inside, start };
+            let rule = Rule::Balance { outside: [0.8; 2], inside, starts: start };
             Queue::new(line.clone(), 0.4, 0.6, 1000, rule)
         };
         let amount = |inside, start, cpu_at: f64| {
