@@ -9,10 +9,12 @@ from harness.jobs import hybrid, split
 CELL = Cell("retail", "jaccard", "0.5")
 
 
-def timing(engine: str, join: float | None, way: str | None = None, pairs: int = 7) -> Timing:
-    """A timing of one way."""
+def timing(
+    engine: str, join: float | None, way: str | None = None, pairs: int = 7, share: float | None = None
+) -> Timing:
+    """A timing of one way, in which the GPU did a share of the work."""
     return Timing(CELL, "auto", 4, join=join, pairs=None if join is None else pairs,
-                  engine=engine, split=way, ran_on="gpu")
+                  engine=engine, split=way, ran_on="gpu", share=share)
 
 
 def row(*timings: Timing) -> hybrid.Row:
@@ -30,22 +32,29 @@ class Cells(unittest.TestCase):
         cell = row(
             timing("cpu", 0.4), timing("gpu", 0.1), timing("hybrid", 0.2, "queue:8"),
             timing("hybrid", 0.12, "queue:32"), timing("hybrid", 0.09, "0.7"),
-            timing("hybrid", None, "0.1"), timing("hybrid", 0.08, "auto"), timing("auto", 0.099),
+            timing("hybrid", None, "0.1"), timing("hybrid", 0.08, "auto", share=0.6), timing("auto", 0.099),
         )
         self.assertEqual((cell.queue, cell.share), ((0.12, "queue:32"), (0.09, "0.7")))
-        self.assertEqual((cell.fixed, cell.hybrid), (0.09, 0.08))
+        self.assertEqual((cell.fixed, cell.both), (0.09, 0.08))
         self.assertAlmostEqual(cell.ratio or 0, 1.1)
         self.assertAlmostEqual(cell.slower or 0, 4.0)
         self.assertEqual(cell.counts, {7})
+
+    def test_both_means_that_both_worked(self) -> None:
+        cell = row(
+            timing("cpu", 0.4), timing("gpu", 0.1), timing("hybrid", 0.05, "0"), timing("hybrid", 0.06, "1"),
+            timing("hybrid", 0.07, "auto", share=1.0), timing("hybrid", 0.3, "0.5"),
+        )
+        self.assertEqual((cell.fixed, cell.both), (0.05, 0.3))
 
     def test_what_is_missing_is_not_compared(self) -> None:
         cell = row(timing("cpu", None), timing("gpu", 0.1))
         self.assertEqual((cell.ratio, cell.slower, cell.fixed), (None, None, 0.1))
 
     def test_goals_follow_the_cells(self) -> None:
-        good = row(timing("cpu", 0.4), timing("gpu", 0.1), timing("hybrid", 0.08, "auto"),
+        good = row(timing("cpu", 0.4), timing("gpu", 0.1), timing("hybrid", 0.08, "auto", share=0.7),
                    timing("auto", 0.1))
-        bad = row(timing("cpu", 0.2), timing("gpu", 0.1), timing("hybrid", 0.15, "auto"),
+        bad = row(timing("cpu", 0.2), timing("gpu", 0.1), timing("hybrid", 0.15, "auto", share=0.7),
                   timing("auto", 0.2))
         far = row(timing("cpu", 9.0), timing("gpu", 0.1), timing("auto", 0.1))
         met = hybrid.cells_table("a GPU", 4, [good, far]).summary

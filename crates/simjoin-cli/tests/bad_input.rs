@@ -349,6 +349,11 @@ fn engines_that_are_not_there_and_memory_that_is_too_small() {
     folder
         .run("sets a.txt --jaccard 0.5 --engine cpu --technique gpu-bitmap")
         .fails(2, &["gpu-bitmap", "--engine gpu"]);
+    for engine in ["gpu", "hybrid"] {
+        folder
+            .run(&format!("sets a.txt --jaccard 0.5 --engine {engine} --technique ppjoin"))
+            .fails(2, &["ppjoin", "on a GPU", "gpu-prefix"]);
+    }
     folder
         .run("overlaps a.txt --engine cpu --technique combined")
         .fails(2, &["combined", "--engine gpu"]);

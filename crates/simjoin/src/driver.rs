@@ -220,15 +220,13 @@ fn host_row(crew: Crew<'_>, worker: usize) -> String {
 impl Plan {
     /// Runs `work` on every thread of a crew at once.
     fn broadcast(&self, crew: Crew<'_>, work: impl Fn() + Sync) {
-        let alone = self.threads() == 1;
-        let all = |_: BroadcastContext<'_>| work();
-        if let Crew::Own(attendants) = crew {
-            return drop(attendants.broadcast(all));
-        }
-        if alone {
+        if self.threads() == 1 && matches!(crew, Crew::Pool) {
             return work();
         }
-        let work = all;
+        let work = |_: BroadcastContext<'_>| work();
+        if let Crew::Own(attendants) = crew {
+            return drop(attendants.broadcast(work));
+        }
         match &self.pool {
             Some(pool) => drop(pool.broadcast(work)),
             None => drop(rayon::broadcast(work)),

@@ -540,7 +540,13 @@ impl Join {
     fn offered(&self) -> Result<(Mode, Techniques, Techniques)> {
         let name = self.technique.split(':').next().unwrap_or_default();
         let on_gpu = GPU_TECHNIQUES.contains(&name);
+        let short = |one: &&str| one.strip_prefix("gpu-") == Some(name);
+        let known = self.technique == "auto" || on_gpu || GPU_TECHNIQUES.iter().any(short);
         match self.engine {
+            // Told before a device is looked for, which may not be there.
+            Engine::Gpu | Engine::Hybrid if !known => {
+                Err(self.engine.lacks(name, &TECHNIQUES, &GPU_TECHNIQUES))
+            }
             Engine::Cpu if on_gpu => Err(self.engine.lacks(name, &TECHNIQUES, &GPU_TECHNIQUES)),
             Engine::Auto if self.technique == "auto" => {
                 Ok((Mode::Auto, cpu_techniques(), Vec::new()))
