@@ -407,10 +407,11 @@ impl Join {
     /// Says what is wrong with the choice of engine and technique, before any work is done.
     pub fn check(&self) -> Result<()> {
         Tier::asked_for().map_err(Error::Config)?;
+        self.offered()?;
         if self.engine == Engine::Hybrid {
             self.named(device_side()?.0)?;
         }
-        self.offered().map(drop)
+        Ok(())
     }
 
     /// Counts the pairs of rows.
