@@ -76,22 +76,24 @@ impl Bounds {
         }
     }
 
+    /// `p · size / divisor`, rounded up.
+    fn part(&self, size: u64, divisor: u64) -> u64 {
+        if self.q <= SMALL {
+            (self.p * size).div_ceil(divisor)
+        } else {
+            (u128::from(self.p) * u128::from(size)).div_ceil(u128::from(divisor)) as u64
+        }
+    }
+
     /// The smallest overlap, at least 1, with which sets of these sizes are in the result. It may
     /// exceed the smaller size; then no such pair exists.
     pub fn required_overlap(&self, a: u32, b: u32) -> u32 {
-        let linear = |factor: u64, size: u64, divisor: u64| -> u64 {
-            if self.q <= SMALL {
-                (factor * size).div_ceil(divisor)
-            } else {
-                (u128::from(factor) * u128::from(size)).div_ceil(u128::from(divisor)) as u64
-            }
-        };
         let (a64, b64) = (u64::from(a), u64::from(b));
         let required = match self.measure {
-            Measure::Jaccard => linear(self.p, a64 + b64, self.p + self.q),
-            Measure::Dice => linear(self.p, a64 + b64, 2 * self.q),
+            Measure::Jaccard => self.part(a64 + b64, self.p + self.q),
+            Measure::Dice => self.part(a64 + b64, 2 * self.q),
             Measure::Overlap => self.p.div_ceil(self.q),
-            Measure::Containment => linear(self.p, a64.min(b64), self.q),
+            Measure::Containment => self.part(a64.min(b64), self.q),
             Measure::Cosine => {
                 // A floating-point guess, then whole steps until the integer predicate agrees.
                 let ratio = self.p as f64 / self.q as f64;
@@ -116,13 +118,15 @@ impl Bounds {
         if !self.accepts(n, n, n) {
             return n.saturating_add(1);
         }
-        let (p, q, n128) = (u128::from(self.p), u128::from(self.q), u128::from(n));
         let smallest = match self.measure {
-            Measure::Jaccard => (p * n128).div_ceil(q),
-            Measure::Dice => (p * n128).div_ceil(2 * q - p),
-            Measure::Overlap => p.div_ceil(q),
+            Measure::Jaccard => self.part(n.into(), self.q),
+            Measure::Dice => self.part(n.into(), 2 * self.q - self.p),
+            Measure::Overlap => self.p.div_ceil(self.q),
             Measure::Containment => 1,
-            Measure::Cosine if self.q <= SMALL => (p * p * n128).div_ceil(q * q),
+            Measure::Cosine if self.q <= SMALL => {
+                let (p, q) = (u128::from(self.p), u128::from(self.q));
+                (p * p * u128::from(n)).div_ceil(q * q) as u64
+            }
             Measure::Cosine => {
                 return bisect(1, n.max(1), |m| self.accepts(n, m, m));
             }

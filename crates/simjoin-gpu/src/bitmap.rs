@@ -33,7 +33,9 @@ use crate::sets::{
     Answers, CLASS_SECONDS, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State,
     any_long, order, sides, source, verifiers,
 };
-use cudarc::driver::{CudaFunction, CudaSlice, DeviceRepr, LaunchConfig, PushKernelArg, sys};
+use cudarc::driver::{
+    CudaFunction, CudaSlice, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, sys,
+};
 use simjoin_core::{Bounds, PairSink, Result, SetCollection, SetId, SizeClass};
 use simjoin_plan::{
     Cost, Join, Order, Prepared, Reach, Room, Span, Survey, Technique, Tile, Trace, Units, Worker,
@@ -42,7 +44,7 @@ use simjoin_plan::{
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-pub(crate) const SOURCE: &str = source!("kernels/bitmap.cu");
+pub(crate) static SOURCE: &str = source!("kernels/shared.cuh", "kernels/bitmap.cu");
 
 /// Ranges that a block goes through at most, in sets.
 const REACH: u32 = 8192;
@@ -323,7 +325,6 @@ impl Side {
                 })
                 .map_err(failed("making signatures"))?;
         }
-        stream.synchronize().map_err(failed("making signatures"))?;
         Ok(Side { sets: on_device, signatures, probe_rooms, build_rooms, rough_rooms })
     }
 }
@@ -331,6 +332,8 @@ impl Side {
 /// A device with all that it needs.
 struct Here {
     device: Arc<Device>,
+    /// Makes the signatures. Workers begin after it.
+    stream: Arc<CudaStream>,
     filter: CudaFunction,
     verify: CudaFunction,
     verify_deferred: CudaFunction,
@@ -358,7 +361,11 @@ impl Here {
             .map_err(failed("asking for shared memory"))?;
         let verify = technique.function(device, "verify")?;
         let verify_deferred = technique.function(device, "verify_deferred")?;
-        Ok(Here { device: device.clone(), filter, verify, verify_deferred, sides })
+        if room.spans {
+            sender.stream.synchronize().map_err(failed("making signatures"))?;
+        }
+        let (device, stream) = (device.clone(), sender.stream);
+        Ok(Here { device, stream, filter, verify, verify_deferred, sides })
     }
 }
 
@@ -470,7 +477,7 @@ impl Prepared for Signed {
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
         let here = self.devices.deal();
-        let channel = Channel::new(&here.device, self.survivors, &self.room)?;
+        let channel = Channel::new(&here.device, &here.stream, self.survivors, &self.room)?;
         let at = failed("making the buffers of a worker");
         // SAFETY: nothing is read before it was written.
         let (survivors, later) = unsafe {

@@ -71,7 +71,8 @@ pub struct Device {
     modules: Mutex<HashMap<ModuleKey, Arc<CudaModule>>>,
 }
 
-type ModuleKey = (&'static str, Vec<(&'static str, u32)>);
+/// Where a source lies, and its definitions. Sources are static: each lies in one place.
+type ModuleKey = (usize, Vec<(&'static str, u32)>);
 
 static FOUND: OnceLock<std::result::Result<Vec<Arc<Device>>, String>> = OnceLock::new();
 
@@ -187,7 +188,7 @@ impl Device {
         name: &str,
     ) -> Result<CudaFunction> {
         let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = (source, defines.to_vec());
+        let key = (source.as_ptr().addr(), defines.to_vec());
         let module = match modules.get(&key) {
             Some(module) => module.clone(),
             None => {

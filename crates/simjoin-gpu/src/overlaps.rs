@@ -51,7 +51,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::Instant;
 
-pub(crate) const SOURCE: &str = source!("kernels/overlaps.cu");
+pub(crate) static SOURCE: &str = source!("kernels/shared.cuh", "kernels/overlaps.cu");
 
 /// Threads of a block; rows and columns of a block of the product; bits that it takes in a step: as in
 /// the kernels.

@@ -49,7 +49,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::Instant;
 
-pub(crate) const SOURCE: &str = source!("kernels/prefix.cu");
+pub(crate) static SOURCE: &str = source!("kernels/prefix.cu");
 
 /// Streams of work for each device.
 const WORKERS: usize = 2;
@@ -524,7 +524,7 @@ impl Here {
         }
     }
 
-    /// Makes the lists of a block.
+    /// Lets the device make the lists of a block. Workers begin after it.
     fn list(&mut self, join: &Join<'_>, block: &Range<SetId>, items: Range<u64>) -> Result<()> {
         let at = failed("making lists");
         let stream = self.stream.clone();
@@ -566,7 +566,7 @@ impl Here {
                 .map_err(&at)?;
         }
         by_items(&self.kernels.fill)?;
-        stream.synchronize().map_err(&at)
+        Ok(())
     }
 }
 
@@ -581,6 +581,9 @@ impl Prepared for Listed<'_> {
         let begin = Instant::now();
         for here in self.devices.iter_mut() {
             here.list(&self.join, &block, listed.clone())?;
+            if self.room.spans {
+                here.stream.synchronize().map_err(failed("making lists"))?;
+            }
         }
         self.devices.note(Unit::Stream, "make lists", begin);
         // What probes reach rises with their size, so those that reach the block are neighbours.
@@ -613,7 +616,7 @@ impl Prepared for Listed<'_> {
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
         let here = self.devices.deal();
         let at = failed("making the buffers of a worker");
-        let channel = Channel::new(&here.device, self.survivors, &self.room)?;
+        let channel = Channel::new(&here.device, &here.stream, self.survivors, &self.room)?;
         // SAFETY: nothing is read before it was written.
         let (survivors, later, progress) = unsafe {
             let stream = &channel.stream;

@@ -15,11 +15,11 @@ use std::time::{Duration, Instant};
 
 /// What every kernel source begins with.
 macro_rules! source {
-    ($file:literal) => {
+    ($($file:literal),+) => {
         concat!(
             include_str!("kernels/accept.cuh"),
             include_str!("kernels/sets.cuh"),
-            include_str!($file)
+            $(include_str!($file)),+
         )
     };
 }
@@ -69,15 +69,17 @@ fn apart(tile: &Tile) -> bool {
 }
 
 /// How sets are laid out, made of their classes.
-pub(crate) const SOURCE: &str = source!("kernels/sets.cu");
+pub(crate) static SOURCE: &str = source!("kernels/sets.cu");
 
 /// A range of sets on a device. There they are numbered from 0.
 pub(crate) struct DeviceSets {
     /// The number of the first.
     pub(crate) first: SetId,
     offsets: CudaSlice<u64>,
+    /// Those of all sets, and then the weight of each set, where any is repeated.
     tokens: CudaSlice<u32>,
-    weights: Option<CudaSlice<u32>>,
+    /// Where the weights begin.
+    weights: Option<usize>,
     /// The size class of each.
     pub(crate) classes: CudaSlice<u32>,
 }
@@ -132,13 +134,7 @@ impl DeviceSets {
         let at = failed("sending sets to the device");
         let offsets = &sets.offsets()[range.start as usize..=range.end as usize];
         let tokens = &sets.tokens()[offsets[0]..offsets[offsets.len() - 1]];
-        let weights = sets.has_repeats().then(|| {
-            sender.send_with(range.len(), |start, out: &mut [u32]| {
-                for (set, weight) in (range.start + start as SetId..).zip(out) {
-                    *weight = sets.weight(set);
-                }
-            })
-        });
+        let weights = if sets.has_repeats() { range.len() } else { 0 };
         let stream = &sender.stream;
         let count = range.len() as u32;
         let numbers = Self::classes_of(sets, range);
@@ -183,18 +179,22 @@ impl DeviceSets {
         Ok(DeviceSets {
             first: range.start,
             offsets,
-            tokens: sender.send(tokens)?,
-            weights: weights.transpose()?,
+            tokens: sender.send_followed(tokens, weights, |start, out: &mut [u32]| {
+                for (set, weight) in (range.start + start as SetId..).zip(out) {
+                    *weight = sets.weight(set);
+                }
+            })?,
+            weights: (weights > 0).then_some(tokens.len()),
             classes: class_of,
         })
     }
 
     pub(crate) fn argument(&self, stream: &CudaStream) -> SetsArgument {
-        let weights = self.weights.as_ref();
+        let tokens = self.tokens.device_ptr(stream).0;
         SetsArgument {
             offsets: self.offsets.device_ptr(stream).0,
-            tokens: self.tokens.device_ptr(stream).0,
-            weights: weights.map_or(0, |weights| weights.device_ptr(stream).0),
+            tokens,
+            weights: self.weights.map_or(0, |begin| tokens + (size_of::<u32>() * begin) as u64),
         }
     }
 }
@@ -394,11 +394,19 @@ pub(crate) struct Channel {
 }
 
 impl Channel {
-    pub(crate) fn new(device: &Device, capacity: usize, room: &Room) -> Result<Self> {
+    /// To a device, for work that comes after what another stream was given so far.
+    pub(crate) fn new(
+        device: &Device,
+        after: &CudaStream,
+        capacity: usize,
+        room: &Room,
+    ) -> Result<Self> {
         let at = failed("making the buffers of a worker");
         let stream = device.stream()?;
         let answers = Answers::new(&stream, capacity)?;
-        let state = stream.clone_htod(&[State::BEGIN]).map_err(&at)?;
+        // SAFETY: it is written before anything else is done.
+        let state = unsafe { stream.alloc(1) }.map_err(&at)?;
+        stream.join(after).map_err(&at)?;
         let clock = [timer(device)?, timer(device)?, timer(device)?];
         let (log, patient) = (Log::new(room), room.patient);
         Ok(Channel { stream, answers, state, log, clock, patient })

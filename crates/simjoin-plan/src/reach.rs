@@ -56,7 +56,7 @@ impl Reach {
 /// the tile and for those that no build set can satisfy.
 pub fn reaches(join: &Join<'_>, tile: &Tile) -> Vec<Reach> {
     let Join { probe, build, bounds, order } = *join;
-    let mut smaller = 0;
+    let (mut smaller, mut first) = (0, 0);
     let of_class = |class: &simjoin_core::SizeClass| {
         let n = class.size;
         let below = std::mem::replace(&mut smaller, n);
@@ -72,7 +72,13 @@ pub fn reaches(join: &Join<'_>, tile: &Tile) -> Vec<Reach> {
         {
             return Reach::default();
         }
-        let start = build.first_of_size(bounds.min_size(n)).max(tile.builds.start);
+        // The smallest size that a probe may meet rises with its own.
+        let least = bounds.min_size(n);
+        while build.classes().get(first).is_some_and(|class| class.size < least) {
+            first += 1;
+        }
+        let start = build.classes().get(first).map_or(build.len() as SetId, |class| class.start);
+        let start = start.max(tile.builds.start);
         let end = match order {
             Order::Before if bounds.required_overlap(n, n) >= n => class.start,
             Order::Before => probes.end,

@@ -439,13 +439,13 @@ impl Plan {
             }
             None => self.steps(line.between(from, to), on_cpu, true),
         };
-        Ok(Work {
-            cpu: side(0.0, before, true)?,
-            device: side(after, 1.0, false)?,
-            both: true,
-            rest: None,
-            share: Some(1.0 - after),
-        })
+        let (cpu, device) = (|| side(0.0, before, true), || side(after, 1.0, false));
+        // Where both sides have to be looked at, that is done at once.
+        let (cpu, device) = match known {
+            [None, None] => self.install(|| rayon::join(cpu, device)),
+            _ => (cpu(), device()),
+        };
+        Ok(Work { cpu: cpu?, device: device?, both: true, rest: None, share: Some(1.0 - after) })
     }
 
     /// What would be done, and what else was considered.

@@ -25,37 +25,6 @@ struct Tile {
     u32 column;
 };
 
-__device__ __forceinline__ u32 shared_address(const void* pointer) {
-    return (u32)__cvta_generic_to_shared(pointer);
-}
-
-// Copies to shared memory that go on by themselves, where there are such.
-#if __CUDA_ARCH__ >= 800
-__device__ __forceinline__ void copy_16(u32 to, const void* from) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
-}
-
-__device__ __forceinline__ void end_group() {
-    asm volatile("cp.async.commit_group;" ::: "memory");
-}
-
-template <int LEFT>
-__device__ __forceinline__ void await_groups() {
-    asm volatile("cp.async.wait_group %0;" ::"n"(LEFT) : "memory");
-}
-#else
-__device__ __forceinline__ void copy_16(u32 to, const void* from) {
-    uint4 value = *(const uint4*)from;
-    asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(to), "r"(value.x), "r"(value.y),
-                 "r"(value.z), "r"(value.w) : "memory");
-}
-
-__device__ __forceinline__ void end_group() {}
-
-template <int LEFT>
-__device__ __forceinline__ void await_groups() {}
-#endif
-
 // Places for so many candidates; ~0 where there is no room. Whoever finds none notes where, so that all
 // before it is known to be filled: later ones find none either.
 __device__ __forceinline__ u32 reserve(State* state, u32 count, u32 capacity) {

@@ -90,12 +90,6 @@ __device__ __forceinline__ void await_products() {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(LEFT) : "memory");
 }
 #else
-__device__ __forceinline__ void load_matrices(u32 at, u32 (&into)[4]) {
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3])
-                 : "r"(at));
-}
-
 // Adds the products of 32 bytes of 16 rows and 8 columns.
 __device__ __forceinline__ void multiply(Sum (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     asm volatile(

@@ -58,15 +58,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use worker::Worker;
 
+/// What every kernel source for vectors begins with.
+macro_rules! source {
+    ($file:literal) => {
+        concat!(
+            include_str!("../kernels/vectors.cuh"),
+            include_str!("../kernels/shared.cuh"),
+            include_str!($file)
+        )
+    };
+}
+
 /// Images, order, bounds, the predicate.
-pub(crate) const SOURCE: &str =
-    concat!(include_str!("../kernels/vectors.cuh"), include_str!("../kernels/vectors.cu"));
+pub(crate) static SOURCE: &str = source!("../kernels/vectors.cu");
 /// Tiles by differences.
-pub(crate) const DIRECT: &str =
-    concat!(include_str!("../kernels/vectors.cuh"), include_str!("../kernels/vectors_direct.cu"));
+pub(crate) static DIRECT: &str = source!("../kernels/vectors_direct.cu");
 /// Tiles on tensor cores.
-pub(crate) const TENSOR: &str =
-    concat!(include_str!("../kernels/vectors.cuh"), include_str!("../kernels/vectors_tensor.cu"));
+pub(crate) static TENSOR: &str = source!("../kernels/vectors_tensor.cu");
 
 /// What the kernels of the first source are compiled with.
 pub(crate) fn defines(wide: bool) -> [(&'static str, u32); 1] {

@@ -5,7 +5,7 @@ use libtest_mimic::Failed;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{
-    Elements, VectorCollection, VectorMeasure, VectorPair, VectorPredicate, VectorSink,
+    Elements, VectorCollection, VectorCount, VectorMeasure, VectorPair, VectorPredicate, VectorSink,
 };
 use simjoin_cpu::VectorTechniques;
 use simjoin_gpu::{Device, GpuVectors, VectorWay};
@@ -24,27 +24,6 @@ impl VectorSink for Collect {
 
     fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
         self.0.extend_from_slice(pairs);
-        ControlFlow::Continue(())
-    }
-}
-
-struct Count(u64);
-
-impl VectorSink for Count {
-    fn wants_distance(&self) -> bool {
-        false
-    }
-
-    fn only_counts(&self) -> bool {
-        true
-    }
-
-    fn count(&mut self, pairs: u64) {
-        self.0 += pairs;
-    }
-
-    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
-        self.0 += pairs.len() as u64;
         ControlFlow::Continue(())
     }
 }
@@ -210,7 +189,7 @@ fn check_one(
             expected.len()
         ));
     }
-    let mut count = Count(0);
+    let mut count = VectorCount(0);
     run(technique, join, &mut count).map_err(fail)?;
     if count.0 != expected.len() as u64 {
         return Err(format!("{shape}: counts {} of {}", count.0, expected.len()));
@@ -541,7 +520,7 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
                 [(&few, true, 0), (&few, false, count * count), (&plain, false, 400 * count)]
             {
                 let join = VectorJoin { probe: &few, build, itself, predicate };
-                let mut sink = Count(0);
+                let mut sink = VectorCount(0);
                 run(&technique, &join, &mut sink)?;
                 if sink.0 != expected as u64 {
                     return Err(format!("{}: {} of {expected}", way.name(), sink.0).into());
