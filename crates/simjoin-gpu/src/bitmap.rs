@@ -30,8 +30,8 @@
 use crate::device::{Device, failed};
 use crate::send::Sender;
 use crate::sets::{
-    Answers, CLASS_SECONDS, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State,
-    any_long, order, sides, source, verifiers,
+    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_long, host_seconds,
+    order, sides, source, verifiers,
 };
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, sys,
@@ -201,8 +201,8 @@ impl Technique for GpuBitmap {
         let pairs = survey.pairs as f64;
         let verified = pairs * survival * (0.25e-9 + 0.012e-9 * survey.mean_size);
         Some(Cost {
-            serial: 0.45e-3
-                + survey.reaches.len() as f64 * CLASS_SECONDS
+            serial: 0.27e-3
+                + host_seconds(survey)
                 + devices * survey.tokens as f64 * 0.17e-9
                 + devices * survey.sets as f64 * 2.5e-9
                 + (pairs / rate[place] + verified) / power,

@@ -9,6 +9,7 @@ use cudarc::nvrtc::Ptx;
 use simjoin_core::{Error, Result};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 /// What is known of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,9 @@ pub struct DeviceInfo {
     /// The driver's CUDA version, such as (13, 0).
     pub driver: (i32, i32),
 }
+
+/// How long what others left is known. Asking takes as long as planning a small join does.
+const LATELY: Duration = Duration::from_millis(100);
 
 /// Multiprocessors, and bytes a second of memory, of the device that costs were measured on, an H200.
 const MEASURED_ON: (u32, u64) = (132, 4_800_000_000_000);
@@ -69,6 +73,8 @@ pub struct Device {
     /// Threads that fill buffers for it, beside the one that sends; made when first needed.
     senders: OnceLock<Option<rayon::ThreadPool>>,
     modules: Mutex<HashMap<ModuleKey, Arc<CudaModule>>>,
+    /// Bytes of its memory that nobody else had, and when that was asked.
+    left_by_others: Mutex<Option<(Instant, u64)>>,
 }
 
 /// Where a source lies, and its definitions. Sources are static: each lies in one place.
@@ -137,6 +143,7 @@ impl Device {
             streams: Mutex::default(),
             senders: OnceLock::new(),
             modules: Mutex::default(),
+            left_by_others: Mutex::default(),
         })
     }
 
@@ -170,14 +177,25 @@ impl Device {
         self.context.attribute(which).unwrap_or(0).max(0) as u32
     }
 
-    /// Bytes of memory that are free now.
+    /// Bytes of memory that are free now, as far as others have taken or given back none lately.
     pub fn free_memory(&self) -> Result<u64> {
         let at = failed("asking for free memory");
-        let (free, _) = self.context.mem_get_info().map_err(&at)?;
         let held = |attribute| pool_attribute(&self.context, attribute).map_err(&at);
-        let reserved = held(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
+        let mut known = self.left_by_others.lock().unwrap_or_else(PoisonError::into_inner);
+        let lately = known.filter(|(asked, _)| asked.elapsed() < LATELY);
+        let left = match lately {
+            Some((_, bytes)) if self.context.has_async_alloc() => bytes,
+            _ => {
+                let (free, _) = self.context.mem_get_info().map_err(&at)?;
+                let reserved =
+                    held(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
+                let bytes = free as u64 + reserved;
+                *known = Some((Instant::now(), bytes));
+                bytes
+            }
+        };
         let used = held(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_USED_MEM_CURRENT)?;
-        Ok(free as u64 + reserved.saturating_sub(used))
+        Ok(left.saturating_sub(used))
     }
 
     /// A function of a kernel source, compiled for this device with these definitions.

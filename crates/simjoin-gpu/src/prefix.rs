@@ -34,8 +34,8 @@
 use crate::device::{Device, failed};
 use crate::send::Sender;
 use crate::sets::{
-    Answers, CLASS_SECONDS, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State,
-    any_long, order, sides, source, verifiers,
+    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_long, host_seconds,
+    order, sides, source, verifiers,
 };
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys,
@@ -153,8 +153,8 @@ impl Technique for GpuPrefix {
         let entries = (survey.probe_entries + survey.build_entries) as f64 * survey.live;
         let verified = survey.list_pairs * survey.list_survival[0];
         Some(Cost {
-            serial: 0.4e-3
-                + survey.reaches.len() as f64 * CLASS_SECONDS
+            serial: 0.22e-3
+                + host_seconds(survey)
                 + devices * survey.tokens as f64 * 0.12e-9
                 + devices * survey.sets as f64 * 1.7e-9
                 + entries * 0.07e-9

@@ -24,7 +24,7 @@ pub(crate) const BUFFER: usize = 2 << 20;
 const SMALL_PART: usize = 256 << 10;
 
 /// Arrays of fewer bytes go the ordinary way. Tests set another limit, so that small ones do not.
-const LARGE: usize = 1 << 20;
+pub(crate) const LARGE: usize = 1 << 20;
 pub(crate) static LARGE_FROM: AtomicUsize = AtomicUsize::new(LARGE);
 
 /// Lets arrays of so many bytes and more be sent by several threads.

@@ -1,13 +1,15 @@
 //! How do sets come to a device, and answers back?
 
 use crate::device::{Device, failed};
-use crate::send::Sender;
+use crate::send::{LARGE, Sender};
 use cudarc::driver::{
     CudaEvent, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg,
     ValidAsZeroBits, sys,
 };
-use simjoin_core::{Bounds, Measure, PairSink, Result, SetCollection, SetId, SetPair, SizeClass};
-use simjoin_plan::{Join, Order, Room, Span, Tile, Trace, Unit};
+use simjoin_core::{
+    Bounds, Measure, PairSink, Result, SetCollection, SetId, SetPair, SizeClass, TokenId,
+};
+use simjoin_plan::{Join, Order, Room, Span, Survey, Tile, Trace, Unit};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -363,8 +365,13 @@ impl Log {
     }
 }
 
-/// Seconds that the host needs for each size that sets have.
-pub(crate) const CLASS_SECONDS: f64 = 0.4e-6;
+/// Seconds that the host needs to begin: for each size that sets have, and for threads that send, where these
+/// are many.
+pub(crate) fn host_seconds(survey: &Survey<'_>) -> f64 {
+    let sizes = survey.reaches.len() as f64 * 0.4e-6;
+    let many = survey.tokens * size_of::<TokenId>() as u64 >= LARGE as u64;
+    if many { sizes + 0.18e-3 } else { sizes }
+}
 
 /// How long to look whether a device is done before sleeping, and how long to sleep before looking again.
 const LOOK: Duration = Duration::from_micros(50);
