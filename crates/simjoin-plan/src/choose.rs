@@ -63,6 +63,9 @@ const SMALL: f64 = 0.5e-3;
 /// The part of the time that a look at samples may take.
 const PLANNING: f64 = 0.02;
 
+/// List pairs of small sets to look at, at least.
+const FEW: f64 = 48.0;
+
 /// Seconds per range, at least.
 const RANGE: f64 = 20e-3;
 
@@ -120,8 +123,10 @@ pub fn choose_for(
     }
     // Let samples cost a fiftieth of the join, or what it takes to explain it well.
     let effort_for = |seconds: f64| {
-        let effort = Effort::of(&coarse, seconds * PLANNING, 48);
-        Effort::pairs(effort.pairs.max(if means.explain { 256 } else { 0 }))
+        // Of large sets fewer.
+        let few = (FEW / (coarse.mean_size / 25.0).max(1.0)).max(8.0) as usize;
+        let effort = Effort::of(&coarse, seconds * PLANNING, few);
+        if means.explain { Effort::pairs(effort.pairs.max(256)) } else { effort }
     };
     let effort = effort_for(least);
     let count = if on_device { 1 } else { ranges_for(least) };

@@ -147,13 +147,7 @@ impl<'l, 'a> Profile<'l, 'a> {
     /// Takes about so many seconds.
     fn new(line: &'l Line<'a>, seconds: f64) -> Self {
         let sampled = |(part, survey): &(Part, Survey<'a>)| {
-            // Of sets with long prefixes a few have as many tokens.
-            let prefix = (survey.probe_entries as f64 / survey.sets.max(1) as f64).max(1.0);
-            let long = (prefix / SHORT_PREFIX).max(1.0);
-            let each = SAMPLE + prefix / long * SAMPLE_TOKEN + survey.mean_size * SAMPLE_BIT;
-            let pairs = ((seconds / each) as usize).clamp(FEW, MANY);
-            let sets = (8.0 * pairs as f64 / long) as usize + 1;
-            (*part, Samples::new(survey, Effort { sets, pairs }))
+            (*part, Samples::new(survey, Effort::of(survey, seconds, FEW)))
         };
         Profile { line, samples: line.surveys.iter().map(sampled).collect() }
     }
@@ -226,19 +220,9 @@ const LONG: f64 = 20e-3;
 /// The part of the time that a look at samples may take, and list pairs to look at in any case.
 const PLANNING: f64 = 0.03;
 const FEW: usize = 12;
-const MANY: usize = 4_000;
 
 /// A join that turns out to be so many times as long as was assumed is looked at once more, more closely.
 pub(crate) const FAR_LONGER: f64 = 3.0;
-
-/// Tokens of a prefix that is not long.
-const SHORT_PREFIX: f64 = 8.0;
-
-/// Seconds that a list pair takes with all that belongs to it; for each token of the prefixes that are
-/// looked through for it, and each one of a set that is signed. A 2-core EPYC, 2026-11-15.
-const SAMPLE: f64 = 1e-6;
-const SAMPLE_TOKEN: f64 = 0.2e-6;
-const SAMPLE_BIT: f64 = 0.02e-6;
 
 /// Divides a join between the CPU and a device. `rates` say how far off estimates have been; `keep_back`
 /// says, by the seconds of the join, which part of each side's work whoever comes first is to do.

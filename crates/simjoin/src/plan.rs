@@ -27,7 +27,8 @@ const CALIBRATE: f64 = 0.6;
 /// long again as it takes to wake one up.
 const WAKE_UP: f64 = 0.6;
 
-/// Joins that take less than this many seconds on each thread, as far as exact counts tell, are the CPU's.
+/// Joins that may take one core less than this many seconds, as far as exact counts tell, are the CPU's:
+/// planning them would take as long, and a device that is awake several times as long to begin.
 const SOON: f64 = 0.05e-3;
 
 /// Joins that are divided and estimated to take longer than this many seconds keep some of the work for
@@ -321,7 +322,7 @@ impl Plan {
                 let awake = simjoin_gpu::opened() || self.is_simulated();
                 let line = Line::new(parts);
                 let (units, _) = units::units();
-                if line.least_seconds(&units) < SOON * self.threads() as f64 {
+                if line.least_seconds(&units) < SOON {
                     return Ok(Work::alone(self.all_steps(parts, true)?));
                 }
                 if !awake {

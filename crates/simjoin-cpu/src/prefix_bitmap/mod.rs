@@ -50,6 +50,7 @@ use self::check::{Check, NONE, Required};
 use self::lists::{PROBE, Side, Slot, Stretch, class_of, open_lists};
 use crate::mmjoin::estimated_meetings;
 use crate::verify::Emitter;
+use rayon::prelude::*;
 use simjoin_core::{Measure, PairSink, Result, SetCollection, SetId, SizeClass, TokenId};
 use simjoin_kernels::bitmap::{Kernels, Probes, SLACK, Survivors, WEIGHT_UNIT};
 use simjoin_kernels::overlap::Verify;
@@ -78,6 +79,9 @@ const PIECE_WORK: u64 = 50_000;
 
 /// Pieces per thread, if there is enough work.
 const PIECES: u64 = 8;
+
+/// Lists that one thread cuts into pieces.
+const BLOCK: usize = 1 << 13;
 
 impl Technique for PrefixBitmap {
     fn name(&self) -> &'static str {
@@ -198,8 +202,14 @@ struct Piece {
 impl<'a, const W: usize> Lists<'a, W> {
     fn new(join: &Join<'a>, tile: &Tile, room: &Room) -> Self {
         let mut lists = Self::counted(join, tile, room.threads);
-        let left = room.bytes.saturating_sub(lists.fixed_bytes(room.threads));
-        lists.rounds = lists.rounds(left / Slot::<W>::BYTES);
+        lists.rounds = if room.bytes == u64::MAX {
+            // Whatever there is fits.
+            let all = 0..lists.tokens.len();
+            if all.is_empty() { Vec::new() } else { vec![all] }
+        } else {
+            let left = room.bytes.saturating_sub(lists.fixed_bytes(room.threads));
+            lists.rounds(left / Slot::<W>::BYTES)
+        };
         lists
     }
 
@@ -313,11 +323,25 @@ impl<'a, const W: usize> Lists<'a, W> {
     /// Pieces are ranges of rising tokens, and of a single token ranges of rising probes, so the
     /// order of all pairs does not depend on where the cuts are.
     fn cut(&self, round: &Range<usize>) -> Vec<Piece> {
-        let all: u64 = round.clone().map(|list| self.work(list)).sum();
-        let goal = (all / (self.threads * PIECES)).max(PIECE_WORK);
+        let starts: Vec<usize> = round.clone().step_by(BLOCK).collect();
+        let block = |start: usize| start..round.end.min(start + BLOCK);
+        let work = |start: usize| block(start).map(|list| self.work(list)).sum::<u64>();
+        let goal = |all: u64| (all / (self.threads * PIECES)).max(PIECE_WORK);
+        match starts[..] {
+            [start] => self.cut_block(block(start), goal(work(start))),
+            _ => {
+                let goal = goal(starts.par_iter().map(|&start| work(start)).sum());
+                let pieces = |&start: &usize| self.cut_block(block(start), goal);
+                starts.par_iter().flat_map_iter(pieces).collect()
+            }
+        }
+    }
+
+    /// Cuts some lists into pieces with about so much work.
+    fn cut_block(&self, block: Range<usize>, goal: u64) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
-        let (mut start, mut done) = (round.start, 0);
-        for list in round.clone() {
+        let (mut start, mut done) = (block.start, 0);
+        for list in block.clone() {
             let work = self.work(list);
             if work > goal + goal / 2 {
                 // More work than a piece should have becomes pieces of its own.
@@ -336,8 +360,8 @@ impl<'a, const W: usize> Lists<'a, W> {
                 }
             }
         }
-        if start < round.end {
-            pieces.push(Piece { lists: start..round.end, part: 0, parts: 1 });
+        if start < block.end {
+            pieces.push(Piece { lists: start..block.end, part: 0, parts: 1 });
         }
         pieces
     }
