@@ -109,6 +109,36 @@ fn both_at_once_give_the_answer_of_the_cpu_wherever_the_work_is_split() {
 }
 
 #[test]
+fn a_device_that_fails_late_loses_nothing_however_many_pairs_it_has_found() {
+    let folder = Folder::new();
+    // Nearly all of them are alike.
+    let set = |row: u32| (0..20).map(move |at| if at == row % 20 { row + 100 } else { at });
+    let line = |row: u32| set(row).map(|token| token.to_string()).collect::<Vec<_>>().join(" ");
+    folder.file("alike.txt", (0..700).map(|row| line(row) + "\n").collect::<String>());
+    let mut failed = 0;
+    for how in ["", "--groups", "--count", "--report r.html"] {
+        let join = format!("sets alike.txt --jaccard 0.6 --memory 4M --threads 2 {how}");
+        let cpu = folder.run(&format!("{join} --engine cpu")).ok();
+        for device in ["speed=5", "speed=5,fail=0.02", "speed=5,fail=0.1", "speed=5,fail=0.3"] {
+            for technique in ["gpu-bitmap", "gpu-prefix"] {
+                let more = format!("{join} --technique {technique} --trace t.json");
+                let run = on(&folder, device, &more);
+                assert_eq!(run.status, 0, "{device} {more}: {run:?}");
+                assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
+                failed += usize::from(run.err.contains("failed; the CPU did its work"));
+                // More than may be held: in parts.
+                let trace = json(&folder, "t.json");
+                let events = trace["traceEvents"].as_array().unwrap().iter();
+                let begun = events.filter(|event| event["name"] == "prepare").count();
+                let once = how == "--count" && !run.err.contains("failed");
+                assert_eq!(begun == 1, once, "{device} {more}: {begun}");
+            }
+        }
+    }
+    assert!(failed > 8, "{failed}");
+}
+
+#[test]
 fn what_exceeds_the_memory_is_done_in_passes_or_refused() {
     let folder = folder();
     let join = "sets a.txt --jaccard 0.6 --count --technique bitmap";

@@ -47,7 +47,11 @@ impl PairSink for CountSink<'_> {
     }
 }
 
-impl TileSink for CountSink<'_> {}
+impl TileSink for CountSink<'_> {
+    fn rows(&self, pairs: &[SetPair]) -> Option<u64> {
+        Some(self.weights.rows(pairs))
+    }
+}
 
 /// Turns pairs of sets into numbers of pairs of rows.
 pub(crate) struct Weights<'a> {

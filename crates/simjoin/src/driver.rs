@@ -10,12 +10,16 @@ use crate::queue::{End, Queue, Queued};
 use crate::stage::{Stage, StagedSink};
 use crate::threads::Attendants;
 use rayon::BroadcastContext;
-use simjoin_core::{Error, PairSink, Result, SetPair};
-use simjoin_plan::{Join, Part, Room, Span, Technique, Trace, Unit};
+use simjoin_core::{Error, PairSink, Result, SetId, SetPair};
+use simjoin_plan::{Choice, Join, Part, Room, Span, Technique, Tile, Trace, Unit, cut};
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
+
+/// Parts of a step of which more pairs were found than can be held.
+const PARTS: usize = 8;
 
 /// Pairs of a device that are handed on at once.
 const BATCH: usize = 1 << 16;
@@ -61,6 +65,10 @@ impl Control {
 /// A sink for one thread that is told where tiles begin and end. Tiles are numbered from 0 over
 /// the whole join.
 pub(crate) trait TileSink: PairSink {
+    /// The number of pairs of rows that these stand for, where nothing else is wanted of them.
+    fn rows(&self, _pairs: &[SetPair]) -> Option<u64> {
+        None
+    }
     fn begin(&mut self, _tile: usize) {}
     fn end(&mut self) -> ControlFlow<()> {
         ControlFlow::Continue(())
@@ -381,16 +389,24 @@ impl Plan {
         sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
     ) -> Result<Lane<'a>> {
         let mut lane = Lane::default();
-        for step in steps {
+        let mut waiting = VecDeque::from(steps);
+        while let Some(step) = waiting.pop_front() {
             if progress.stopped() {
                 break;
             }
             let technique = &*self.techniques(step.on_cpu)[step.choice.technique];
-            let stage = technique.on_device().then(|| Stage::within(self.limits.memory));
+            let alone = step.choice.tile.probes.len() <= 1;
+            let stage = technique.on_device().then(|| Stage::within(self.limits.memory, alone));
             let begin = Instant::now();
             let ran = self.run_step(&step, technique, crew, stage.as_ref(), progress, sink);
             let trace = match ran {
                 Ok(trace) => trace,
+                Err(_) if stage.as_ref().is_some_and(Stage::is_full) => {
+                    for part in parts_of(step).into_iter().rev() {
+                        waiting.push_front(part);
+                    }
+                    continue;
+                }
                 // Whatever is wrong with the device, nothing of the tile has gone on, so the CPU can do it.
                 Err(why) if stage.as_ref().is_some_and(|s| !s.is_open()) => {
                     lane.warnings.push(format!("{why}; the CPU did its work"));
@@ -490,8 +506,11 @@ impl Plan {
                     match ran {
                         Err(error) => failure.set(error),
                         Ok(flow) if flow.is_break() || ended.is_break() => {
-                            // A worker that stops because another one failed has not had enough.
-                            if !failure.is_there() {
+                            // A worker that stops because another one failed has not had enough, nor one
+                            // whose stage is full.
+                            if stage.is_some_and(Stage::is_full) {
+                                failure.set(Error::Unavailable("too many pairs to hold".into()));
+                            } else if !failure.is_there() {
                                 shared.enough.store(true, Ordering::Relaxed);
                             }
                         }
@@ -550,6 +569,26 @@ impl Plan {
         });
         progress.pieces += batches.len().min(next.into_inner());
     }
+}
+
+/// Cuts a step of which more pairs were found than can be held. There are at least two probes.
+fn parts_of(step: Step<'_>) -> Vec<Step<'_>> {
+    let Step { join, part, choice, on_cpu } = step;
+    let Tile { probes, builds } = choice.tile;
+    let each = probes.len().div_ceil(PARTS);
+    let tiles = probes.clone().step_by(each).flat_map(|start| {
+        let probes = start..probes.end.min(start.saturating_add(each as SetId));
+        // At once, with the build sets that they may meet.
+        cut(&join, &Tile { probes, builds: builds.clone() }, usize::MAX)
+    });
+    let of_tile = |tile: Tile| {
+        // What a part takes was not estimated.
+        let considered = vec![None; choice.considered.len()];
+        let pairs = choice.pairs / PARTS as u64;
+        let choice = Choice { tile, technique: choice.technique, considered, pairs };
+        Step { join, part, choice, on_cpu }
+    };
+    tiles.map(of_tile).collect()
 }
 
 /// The first thing that went wrong in any thread.

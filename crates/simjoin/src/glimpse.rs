@@ -436,6 +436,10 @@ impl<S: PairSink> PairSink for Seen<'_, S> {
 }
 
 impl<S: TileSink> TileSink for Seen<'_, S> {
+    fn rows(&self, pairs: &[SetPair]) -> Option<u64> {
+        if self.look.is_none() { self.sink.rows(pairs) } else { None }
+    }
+
     fn begin(&mut self, tile: usize) {
         self.sink.begin(tile);
     }

@@ -1,8 +1,9 @@
 //! What becomes of the pairs of a device that fails in the middle?
 //!
 //! Pairs of a device's tile are held until the tile is complete, and handed on then. A device that fails
-//! leaves nothing behind, so the CPU can do the tile as if nothing had happened. Where there are more
-//! pairs than may be held, they go straight on, and a failure after that ends the join.
+//! leaves nothing behind, so the CPU can do the tile as if nothing had happened. A tile with more pairs than
+//! may be held is begun again in parts, each of which is complete sooner; only those of a single probe may
+//! go straight on, and a failure after that ends the join. Where pairs are only counted, none is held.
 
 use crate::driver::TileSink;
 use simjoin_core::{PairSink, SetPair};
@@ -19,7 +20,10 @@ const PAIR: u64 = size_of::<SetPair>() as u64;
 pub(crate) struct Stage {
     most: usize,
     count: AtomicUsize,
+    /// More may go straight on.
+    opens: bool,
     open: AtomicBool,
+    full: AtomicBool,
     rows: AtomicU64,
     held: Mutex<Vec<Vec<SetPair>>>,
 }
@@ -31,13 +35,15 @@ impl Stage {
         (memory / 16).min(2 * HELD * PAIR)
     }
 
-    /// Room for as many pairs as are of use within the memory.
-    pub(crate) fn within(memory: u64) -> Self {
+    /// Room for as many pairs as are of use within the memory. Whether more go straight on.
+    pub(crate) fn within(memory: u64, opens: bool) -> Self {
         let most = (Self::bytes(memory) / (2 * PAIR)) as usize;
         Stage {
             most,
             count: AtomicUsize::new(0),
+            opens,
             open: AtomicBool::new(false),
+            full: AtomicBool::new(false),
             rows: AtomicU64::new(0),
             held: Mutex::default(),
         }
@@ -46,6 +52,11 @@ impl Stage {
     /// Whether some pairs have gone on already.
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
+    }
+
+    /// Whether there were more pairs than may be held.
+    pub(crate) fn is_full(&self) -> bool {
+        self.full.load(Ordering::Relaxed)
     }
 
     /// The pairs that are held, of each worker, and the rows that were counted.
@@ -68,7 +79,7 @@ impl<'s, S> StagedSink<'s, S> {
     }
 }
 
-impl<S: PairSink> PairSink for StagedSink<'_, S> {
+impl<S: TileSink> PairSink for StagedSink<'_, S> {
     fn wants_overlap(&self) -> bool {
         self.sink.wants_overlap()
     }
@@ -90,8 +101,16 @@ impl<S: PairSink> PairSink for StagedSink<'_, S> {
 
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
         let Some(stage) = self.stage else { return self.sink.push(pairs) };
+        if let Some(rows) = self.sink.rows(pairs) {
+            stage.rows.fetch_add(rows, Ordering::Relaxed);
+            return ControlFlow::Continue(());
+        }
         let before = stage.count.fetch_add(pairs.len(), Ordering::Relaxed);
         if before + pairs.len() > stage.most {
+            if !stage.opens {
+                stage.full.store(true, Ordering::Relaxed);
+                return ControlFlow::Break(());
+            }
             stage.open.store(true, Ordering::Relaxed);
             return self.sink.push(pairs);
         }
