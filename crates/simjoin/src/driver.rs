@@ -11,15 +11,16 @@ use crate::stage::{Stage, StagedSink};
 use crate::threads::Attendants;
 use rayon::BroadcastContext;
 use simjoin_core::{Error, PairSink, Result, SetId, SetPair};
-use simjoin_plan::{Choice, Join, Part, Room, Span, Technique, Tile, Trace, Unit, cut};
+use simjoin_plan::{Choice, Join, Part, Room, Span, Technique, Tile, Trace, Unit, cut, reaches};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-/// Parts of a step of which more pairs were found than can be held.
-const PARTS: usize = 8;
+/// Parts of a step of which more pairs were found than can be held, where nothing was done by then; and at most.
+const SOME_PARTS: usize = 8;
+const MANY_PARTS: usize = 256;
 
 /// Pairs of a device that are handed on at once.
 const BATCH: usize = 1 << 16;
@@ -399,17 +400,26 @@ impl Plan {
             let stage = technique.on_device().then(|| Stage::within(self.limits.memory, alone));
             let begin = Instant::now();
             let ran = self.run_step(&step, technique, crew, stage.as_ref(), progress, sink);
+            // What a device began and did not end is done again.
+            let again = match &stage {
+                Some(stage) if ran.is_err() => stage.done.load(Ordering::Relaxed),
+                _ => 0,
+            };
+            progress.control.done.fetch_sub(again, Ordering::Relaxed);
             let trace = match ran {
                 Ok(trace) => trace,
                 Err(_) if stage.as_ref().is_some_and(Stage::is_full) => {
-                    for part in parts_of(step).into_iter().rev() {
+                    for part in parts_of(step, again).into_iter().rev() {
                         waiting.push_front(part);
                     }
                     continue;
                 }
                 // Whatever is wrong with the device, nothing of the tile has gone on, so the CPU can do it.
                 Err(why) if stage.as_ref().is_some_and(|s| !s.is_open()) => {
-                    lane.warnings.push(format!("{why}; the CPU did its work"));
+                    let warning = format!("{why}; the CPU did its work");
+                    if !lane.warnings.contains(&warning) {
+                        lane.warnings.push(warning);
+                    }
                     lane.left.push((step.join, step.part, step.choice.tile));
                     continue;
                 }
@@ -523,6 +533,9 @@ impl Plan {
                     };
                     let more = mark(done + 1) - mark(done);
                     shared.control.done.fetch_add(more, Ordering::Relaxed);
+                    if let Some(stage) = stage {
+                        stage.done.fetch_add(more, Ordering::Relaxed);
+                    }
                 }
                 shared.candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
                 timeline.add_all(number, worker.spans());
@@ -571,11 +584,17 @@ impl Plan {
     }
 }
 
-/// Cuts a step of which more pairs were found than can be held. There are at least two probes.
-fn parts_of(step: Step<'_>) -> Vec<Step<'_>> {
+/// Cuts a step of which more pairs were found than can be held, when about so many of its probes were done.
+/// There are at least two probes.
+fn parts_of(step: Step<'_>, done: u64) -> Vec<Step<'_>> {
     let Step { join, part, choice, on_cpu } = step;
     let Tile { probes, builds } = choice.tile;
-    let each = probes.len().div_ceil(PARTS);
+    // Half of what can be held, if the rest is like that.
+    let parts = match done {
+        0 => SOME_PARTS,
+        done => (2 * probes.len()).div_ceil(done as usize).clamp(2, MANY_PARTS),
+    };
+    let each = probes.len().div_ceil(parts);
     let tiles = probes.clone().step_by(each).flat_map(|start| {
         let probes = start..probes.end.min(start.saturating_add(each as SetId));
         // At once, with the build sets that they may meet.
@@ -584,7 +603,7 @@ fn parts_of(step: Step<'_>) -> Vec<Step<'_>> {
     let of_tile = |tile: Tile| {
         // What a part takes was not estimated.
         let considered = vec![None; choice.considered.len()];
-        let pairs = choice.pairs / PARTS as u64;
+        let pairs = reaches(&join, &tile).iter().map(|reach| reach.pairs).sum();
         let choice = Choice { tile, technique: choice.technique, considered, pairs };
         Step { join, part, choice, on_cpu }
     };

@@ -24,6 +24,8 @@ pub(crate) struct Stage {
     opens: bool,
     open: AtomicBool,
     full: AtomicBool,
+    /// Probes that are done, as far as progress was told.
+    pub(crate) done: AtomicU64,
     rows: AtomicU64,
     held: Mutex<Vec<Vec<SetPair>>>,
 }
@@ -44,6 +46,7 @@ impl Stage {
             opens,
             open: AtomicBool::new(false),
             full: AtomicBool::new(false),
+            done: AtomicU64::new(0),
             rows: AtomicU64::new(0),
             held: Mutex::default(),
         }
