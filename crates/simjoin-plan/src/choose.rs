@@ -7,6 +7,7 @@
 //! Planning must cost little beside joining: how many ranges and samples there are follows a first
 //! estimate from exact counts alone, and where that is under a millisecond nothing is sampled.
 
+use crate::samples::MANY;
 use crate::split::FAR_LONGER;
 use crate::{Cost, Effort, Join, Survey, Technique, Tile, Units, WIDTHS, passes, reaches};
 use simjoin_core::{Error, Result};
@@ -124,9 +125,18 @@ pub fn choose_for(
     // Let samples cost a fiftieth of the join, or what it takes to explain it well.
     let effort_for = |seconds: f64| {
         // Of large sets fewer.
-        let few = (FEW / (coarse.mean_size / 25.0).max(1.0)).max(8.0) as usize;
+        let large = (coarse.mean_size / 25.0).max(1.0);
+        let few = (FEW / large).max(8.0) as usize;
         let effort = Effort::of(&coarse, seconds * PLANNING, few);
-        if means.explain { Effort::pairs(effort.pairs.max(256)) } else { effort }
+        if means.explain {
+            Effort::pairs(effort.pairs.max(256))
+        } else if on_device {
+            // Two techniques that differ much: a poor choice costs more than a closer look.
+            let pairs = (seconds * PLANNING / (2e-6 * large)) as usize;
+            Effort::pairs(pairs.clamp(few, MANY))
+        } else {
+            effort
+        }
     };
     let effort = effort_for(least);
     let count = if on_device { 1 } else { ranges_for(least) };

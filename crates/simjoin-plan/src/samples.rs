@@ -22,7 +22,7 @@ use simjoin_kernels::bitmap::toggle;
 use std::ops::Range;
 
 /// List pairs to look at, at most.
-const MANY: usize = 4_000;
+pub(crate) const MANY: usize = 4_000;
 
 /// Tokens of a prefix that is not long.
 const SHORT_PREFIX: f64 = 8.0;
