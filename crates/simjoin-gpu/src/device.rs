@@ -130,10 +130,10 @@ impl Device {
             multiprocessors: multiprocessors as u32,
             driver: (version / 1000, version % 1000 / 10),
         };
-        // Buffers are used by the stream of the worker that owns them, or are complete before any
-        // worker begins; arrays that several streams fill are waited for on the host. So nothing needs to be
-        // tracked.
-        // SAFETY: as said.
+        // SAFETY: nothing needs to be tracked. Buffers are used by the stream of the worker that owns them;
+        // what a worker reads of others (sets, lists, signatures) its stream waits for before anything else
+        // (`Channel::new`); arrays that several streams fill are waited for on the host; and a worker that
+        // goes waits for what the device was given, so that nothing is freed while it is read.
         unsafe { context.disable_event_tracking() };
         keep_memory(&context).map_err(&at)?;
         Ok(Device {

@@ -397,6 +397,8 @@ pub(crate) struct Channel {
     pub(crate) log: Log,
     /// When the filter began, when it ended, and when its survivors were verified.
     clock: [CudaEvent; 3],
+    /// The device was given work that has not been waited for.
+    busy: bool,
     patient: bool,
 }
 
@@ -416,11 +418,12 @@ impl Channel {
         stream.join(after).map_err(&at)?;
         let clock = [timer(device)?, timer(device)?, timer(device)?];
         let (log, patient) = (Log::new(room), room.patient);
-        Ok(Channel { stream, answers, state, log, clock, patient })
+        Ok(Channel { stream, answers, state, log, clock, busy: false, patient })
     }
 
     fn begin(&mut self) -> Result<()> {
         let at = failed("starting a kernel");
+        self.busy = true;
         self.stream.memcpy_htod(&[State::BEGIN], &mut self.state).map_err(&at)?;
         self.clock[0].record(&self.stream).map_err(at)
     }
@@ -440,6 +443,7 @@ impl Channel {
         }
         self.stream.memcpy_dtoh(&self.state, &mut state).map_err(&at)?;
         self.stream.synchronize().map_err(&at)?;
+        self.busy = false;
         let end = Instant::now();
         self.log.trace.waited += (end - waiting).as_secs_f64();
         let [began, filtered, verified] = &self.clock;
@@ -469,6 +473,16 @@ impl Channel {
         let waited = self.log.trace.waited - waited;
         self.log.trace.host += begin.elapsed().as_secs_f64() - waited;
         Ok(flow)
+    }
+}
+
+impl Drop for Channel {
+    /// Where work was begun and then something failed, the device may still read what is freed next.
+    fn drop(&mut self) {
+        if self.busy {
+            // What fails here has failed before.
+            let _ = self.stream.synchronize();
+        }
     }
 }
 

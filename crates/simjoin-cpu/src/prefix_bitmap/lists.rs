@@ -133,6 +133,8 @@ impl<const W: usize> Slot<W> {
 pub(super) struct Stretch {
     pub(super) class: u32,
     pub(super) sets: Range<SetId>,
+    /// How many tokens they have.
+    pub(super) size: u32,
     /// How many tokens as a probe.
     pub(super) probe: u32,
     /// How many tokens as a build set.
@@ -143,7 +145,15 @@ impl Stretch {
     fn prefix(&self) -> usize {
         self.probe.max(self.build) as usize
     }
+
+    /// What one of its sets takes to be put into lists, in entries: all of its tokens are signed.
+    fn work(&self) -> usize {
+        self.prefix() + self.size as usize / SIGNED
+    }
 }
+
+/// Tokens that are signed in the time of an entry.
+const SIGNED: usize = 16;
 
 /// Sets that one thread puts into lists.
 struct Part {
@@ -168,14 +178,14 @@ pub(super) struct Side<'a, const W: usize> {
 
 impl<'a, const W: usize> Side<'a, W> {
     /// Counts the prefix tokens of some sets, in one part for each thread; but counts never take
-    /// more room than tokens do.
+    /// more room than what they count.
     pub(super) fn counted(
         sets: &'a SetCollection,
         stretches: Vec<Stretch>,
         threads: usize,
     ) -> Self {
         let universe = (sets.universe() - sets.lonely_tokens()) as usize;
-        let total: usize = stretches.iter().map(|part| part.sets.len() * part.prefix()).sum();
+        let total: usize = stretches.iter().map(|part| part.sets.len() * part.work()).sum();
         let count = threads.min(total / (universe / 4).max(2_000)).max(1);
         let stretches = cut(stretches, total / count + 1);
         let part = |stretches| Part { stretches, cursors: vec![0; universe] };
@@ -359,23 +369,23 @@ impl Chunk<'_> {
     }
 }
 
-/// Cuts stretches into parts with about so many tokens each; one part at least.
+/// Cuts stretches into parts with about so much work each; one part at least.
 fn cut(stretches: Vec<Stretch>, goal: usize) -> Vec<Vec<Stretch>> {
     let mut parts = vec![Vec::new()];
     let mut room = goal;
     for stretch in stretches {
-        let prefix = stretch.prefix();
+        let work = stretch.work();
         let mut start = stretch.sets.start;
         while start < stretch.sets.end {
             if room == 0 {
                 parts.push(Vec::new());
                 room = goal;
             }
-            let end = stretch.sets.end.min(start + room.div_ceil(prefix) as SetId);
+            let end = stretch.sets.end.min(start + room.div_ceil(work) as SetId);
             if let Some(part) = parts.last_mut() {
                 part.push(Stretch { sets: start..end, ..stretch.clone() });
             }
-            room = room.saturating_sub((end - start) as usize * prefix);
+            room = room.saturating_sub((end - start) as usize * work);
             start = end;
         }
     }

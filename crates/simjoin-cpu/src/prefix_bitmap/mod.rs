@@ -382,7 +382,8 @@ fn stretches(
             let next = ends.into_iter().filter(|&cut| start < cut).fold(bounds.end, SetId::min);
             let (probe, build) = prefixes(class as usize, &(start..next));
             if probe.max(build) > 0 {
-                stretches.push(Stretch { class, sets: start..next, probe, build });
+                let (sets, size) = (start..next, bounds.size);
+                stretches.push(Stretch { class, sets, size, probe, build });
             }
             start = next;
         }

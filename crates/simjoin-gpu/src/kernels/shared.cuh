@@ -37,4 +37,3 @@ __device__ __forceinline__ void load_matrices(u32 at, u32 (&into)[4]) {
                  : "=r"(into[0]), "=r"(into[1]), "=r"(into[2]), "=r"(into[3])
                  : "r"(at));
 }
-
