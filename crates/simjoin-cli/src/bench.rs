@@ -41,7 +41,7 @@ pub struct Pace {
 
 /// A run below this is as short as the noise: it is repeated until the shortest is stable.
 const SHORT: Duration = Duration::from_millis(5);
-const SHORT_RUNS: usize = 50;
+const SHORT_RUNS: usize = 200;
 const SHORT_BUDGET: Duration = Duration::from_millis(200);
 
 impl Pace {
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(runs(pace(5, 2000), 9_000_000), 1);
         assert_eq!(runs(pace(5, 2000), 100), SHORT_RUNS);
         assert_eq!(runs(pace(5, 2000), 4_500), 45);
-        assert_eq!(runs(pace(99, 2000), 100), 99);
+        assert_eq!(runs(pace(999, 2000), 100), 999);
         assert_eq!(runs(pace(5, 0), 100), 1);
     }
 

@@ -108,7 +108,7 @@ impl Technique for Bitmap {
             serial: if survey.sets > 2_000 { 4.0 * units.start } else { units.start },
             shared: survey.tokens as f64 * 2.0 * units.sign_token
                 + survey.sets as f64 * units.pass * (2 + self.words) as f64
-                + calls(survey) as f64 * units.call
+                + survey.runs(|| calls(survey)) as f64 * units.call
                 + pairs * units.scan[place]
                 + seconds,
         })

@@ -217,6 +217,12 @@ const SMALL: f64 = 0.25;
 const SHORT: f64 = 1.5e-3;
 const LONG: f64 = 20e-3;
 
+/// Seconds of a device below which a look at samples would take a good part of them, and how many times as
+/// long the CPU must be assumed to take for none to be needed. So short a join is not divided, and a device
+/// is in its start most of the time, of which samples tell nothing.
+const NO_LOOK: f64 = 0.75e-3;
+const SURELY: f64 = 1.1;
+
 /// The part of the time that a look at samples may take, and list pairs to look at in any case.
 const PLANNING: f64 = 0.03;
 const FEW: usize = 12;
@@ -251,9 +257,30 @@ pub fn divide<'a>(
             (seconds + corrected, friction.max(rates.friction(name)))
         })
     };
+    let everything =
+        |share: f64, all: &[Survey<'_>], [cpu_alone, device_alone]: [f64; 2]| Division {
+            share,
+            cpu: if share == 0.0 { cpu_alone } else { 0.0 },
+            device: if share == 1.0 { device_alone } else { 0.0 },
+            kept: [1.0 - share; 2],
+            outside: [0.0; 2],
+            inside: [0.0; 2],
+            starts: [0.0; 2],
+            cpu_alone,
+            device_alone,
+            techniques: match all {
+                [survey] if share == 0.0 => [single(survey, cpu, means), None],
+                [survey] => [None, cheapest(costs(survey, device))],
+                _ => [None; 2],
+            },
+        };
     // What may be assumed says how closely to look.
     let assumed: Vec<_> = line.surveys.iter().map(|(_, survey)| guess(survey)).collect();
-    let shortest = of(&assumed, cpu).0.min(of(&assumed, device).0);
+    let alone = [of(&assumed, cpu).0, of(&assumed, device).0];
+    if alone[1] < NO_LOOK && alone[0] > SURELY * alone[1] {
+        return everything(1.0, &assumed, alone);
+    }
+    let shortest = alone[0].min(alone[1]);
     let mut profile =
         Profile::new(line, if shortest.is_finite() { shortest * PLANNING } else { 0.0 });
     let mut all = profile.all();
@@ -269,23 +296,8 @@ pub fn divide<'a>(
         let ((front, one), (back, other)) = (of(&front, cpu), of(&back, device));
         [front, back].map(|seconds| seconds * one.max(other))
     };
-    let everything = |share: f64| Division {
-        share,
-        cpu: if share == 0.0 { cpu_alone } else { 0.0 },
-        device: if share == 1.0 { device_alone } else { 0.0 },
-        kept: [1.0 - share; 2],
-        outside: [0.0; 2],
-        inside: [0.0; 2],
-        starts: [0.0; 2],
-        cpu_alone,
-        device_alone,
-        techniques: match &all[..] {
-            [survey] if share == 0.0 => [single(survey, cpu, means), None],
-            [survey] => [None, cheapest(costs(survey, device))],
-            _ => [None; 2],
-        },
-    };
-    let mut best = if cpu_alone <= device_alone { everything(0.0) } else { everything(1.0) };
+    let share = if cpu_alone <= device_alone { 0.0 } else { 1.0 };
+    let mut best = everything(share, &all, [cpu_alone, device_alone]);
     if !(cpu_alone + device_alone).is_finite() {
         return best;
     }
@@ -367,6 +379,7 @@ mod tests {
     use crate::tile::tests::{collection, collections};
     use crate::{Cost, Prepared, Room, Units};
     use simjoin_core::{Bounds, Measure, Predicate, Result};
+    use std::sync::atomic::{AtomicBool, Ordering};
 
     /// Takes so long to start, and so long for a pair; for each token of it, if asked to.
     struct Rate {
@@ -433,6 +446,57 @@ mod tests {
             }
         }
         assert!(divided > 20, "{divided}");
+    }
+
+    /// Takes so many seconds, and remembers whether it was asked about more than can be assumed.
+    struct Fixed(f64, AtomicBool);
+
+    impl Technique for Fixed {
+        fn name(&self) -> &'static str {
+            "fixed"
+        }
+
+        fn cost(&self, survey: &Survey<'_>, _: &Units) -> Option<Cost> {
+            let seen = survey.survival != guess(survey).survival;
+            self.1.fetch_or(seen, Ordering::Relaxed);
+            Some(Cost { serial: self.0, shared: 0.0 })
+        }
+
+        fn memory_bytes(&self, _: &Join<'_>, _: &Tile, _: usize) -> u64 {
+            0
+        }
+
+        fn prepare<'a>(&self, _: &Join<'a>, _: &Tile, _: &Room) -> Result<Box<dyn Prepared + 'a>> {
+            unreachable!("only planned")
+        }
+    }
+
+    #[test]
+    fn sets_are_looked_at_unless_a_device_surely_does_a_short_join_sooner() {
+        let sets = collection(&[5; 300]);
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
+        let line = Line::new(&Join::parts(&sets, None, false, bounds));
+        let (units, rates) = (Units::default(), Rates::default());
+        let means = Means {
+            units: &units,
+            threads: 1,
+            memory: u64::MAX,
+            device_memory: u64::MAX,
+            explain: false,
+        };
+        // Seconds of the CPU and of the device, who gets it, and whether samples were taken.
+        for (cpu, device, share, looked) in [
+            (0.6e-3, 0.4e-3, 1.0, false),
+            (0.41e-3, 0.4e-3, 1.0, true),
+            (0.2e-3, 0.4e-3, 0.0, true),
+            (6e-3, 0.9e-3, 1.0, true),
+        ] {
+            let [cpu, device] = [cpu, device].map(|seconds| Fixed(seconds, AtomicBool::default()));
+            let found = divide(&line, &[&cpu], &[&device], &means, &rates, |_| 0.0);
+            assert_eq!((found.share, device.1.into_inner()), (share, looked), "{found:?}");
+            assert_eq!([found.cpu_alone, found.device_alone], [cpu.0, device.0]);
+            assert_eq!(found.techniques[share as usize].map(|(at, _)| at), Some(0));
+        }
     }
 
     #[test]

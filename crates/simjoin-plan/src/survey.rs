@@ -53,6 +53,8 @@ pub struct Survey<'a> {
     pub mean_size: f64,
     /// See [`meetings`](Self::meetings).
     meetings: OnceLock<f64>,
+    /// See [`runs`](Self::runs).
+    runs: OnceLock<u64>,
 }
 
 impl<'a> Survey<'a> {
@@ -84,6 +86,7 @@ impl<'a> Survey<'a> {
             list_position: 1.0,
             mean_size: 0.0,
             meetings: OnceLock::new(),
+            runs: OnceLock::new(),
         };
         let mut size_pairs = 0.0;
         for (class, reach) in join.probe.classes().iter().zip(&survey.reaches) {
@@ -114,9 +117,19 @@ impl<'a> Survey<'a> {
         *self.meetings.get_or_init(count)
     }
 
+    /// How often probes are compared with a run of build sets, counted once as well.
+    pub fn runs(&self, count: impl FnOnce() -> u64) -> u64 {
+        *self.runs.get_or_init(count)
+    }
+
     /// The same sets and pairs seen from another tile.
     pub(crate) fn of_tile(&self, tile: &Tile) -> Self {
-        Survey { tile: tile.clone(), meetings: OnceLock::new(), ..self.clone() }
+        Survey {
+            tile: tile.clone(),
+            meetings: OnceLock::new(),
+            runs: OnceLock::new(),
+            ..self.clone()
+        }
     }
 
     /// What the tile takes one core at least, as far as exact counts tell: making lists, or comparing
