@@ -16,9 +16,9 @@ from .cells import Cell
 @dataclass(frozen=True)
 class Timing:
     """One technique on one cell and number of threads. ``join`` is the shortest
-    join; it and what was found are None where the run did not finish. The two
-    estimates are there only where simjoin makes any, and what a device did only
-    where one was used."""
+    join; it and what was found are None where the run did not finish; ``joins``
+    are all of them, one for each turn. The two estimates are there only where
+    simjoin makes any, and what a device did only where one was used."""
 
     cell: Cell
     technique: str
@@ -38,6 +38,7 @@ class Timing:
     share: float | None = None
     planned_share: float | None = None
     overlap: float | None = None
+    joins: tuple[float, ...] = ()
 
 
 Take = Callable[[Timing], None]
@@ -63,6 +64,7 @@ def parse_line(dataset: str, line: str) -> Timing:
             row.get("candidates"),
             *(row.get(name) for name in
               ("engine", "split", "ran_on", "share", "planned_share", "overlap")),
+            tuple(map(float, row.get("joins", ()))),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"no line of simjoin bench: {line[:80]!r} ({error})") from None

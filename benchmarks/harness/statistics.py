@@ -36,6 +36,12 @@ def ratio(numerator: float | None, denominator: float | None) -> float | None:
     return numerator / denominator
 
 
+def turns_ratio(numerators: Sequence[float], denominators: Sequence[float]) -> float | None:
+    """The median over the turns of two that were measured by turns; None when there are none. A machine that
+    is slower for a while is so for both."""
+    return median([one / other for one, other in zip(numerators, denominators, strict=False) if other])
+
+
 def repeat(
     once: Callable[[], Result],
     seconds: Callable[[Result], float | None],

@@ -21,6 +21,11 @@ class Statistics(unittest.TestCase):
         self.assertIsNone(statistics.ratio(3, 0))
         self.assertIsNone(statistics.ratio(None, 2))
 
+    def test_ratio_by_turns(self) -> None:
+        # The machine is three times as slow in the second turn, and one of the two runs once more.
+        self.assertEqual(statistics.turns_ratio([1.5, 6.0, 2.2], [1.0, 3.0, 1.0, 9.0]), 2.0)
+        self.assertIsNone(statistics.turns_ratio([], [1.0]))
+
 
 class Repetition(unittest.TestCase):
     def times(self, took: list[float | None]) -> int:

@@ -53,7 +53,8 @@ def run(context: Context, options: argparse.Namespace) -> Report:
             "gets from a quarter to three times what its speed would give it, nothing, or all. auto: "
             "--engine hybrid.",
             "The shortest of eleven is shorter by chance too. So, once it is known which split is the best, it and "
-            f"auto are timed again, by turns and {AGAIN} times as often; these are the times shown.",
+            f"auto are timed again, by turns and {AGAIN} times as often: medians of these are shown, and the median "
+            "of auto over the best split, turn by turn.",
         ],
     )
     problems: list[str] = []
@@ -73,15 +74,15 @@ def run(context: Context, options: argparse.Namespace) -> Report:
             if found is None:
                 continue
             best, auto = found
-            ratio = statistics.ratio(auto.join, best.join)
+            ratio = statistics.turns_ratio(auto.joins, best.joins)
             assert ratio is not None
             ratios.append(ratio)
             say(f"{dataset} {threshold}, speed {speed:g}: auto {ratio:.2f} times the best")
             result.add(
                 dataset, threshold, f"{speed:g}", best.split or "–", best.ran or "–",
-                table.milliseconds(best.join),
+                table.milliseconds(statistics.median(best.joins)),
                 "–" if auto.share is None else f"{auto.share:.3f}", auto.ran or "–",
-                table.milliseconds(auto.join), table.factor(ratio),
+                table.milliseconds(statistics.median(auto.joins)), table.factor(ratio),
             )
     if ratios:
         near = sum(ratio <= NEAR for ratio in ratios)

@@ -330,6 +330,7 @@ impl<'a> Rows<'a> {
                 "prepare": loaded.prepare.as_secs_f64(),
                 "join_min": trial.shortest(),
                 "join_median": trial.median(),
+                "joins": trial.times.iter().map(Duration::as_secs_f64).collect::<Vec<_>>(),
                 "runs": trial.runs(),
                 "finished": report.is_some(),
                 "device": report.map(crate::stats::device),

@@ -44,6 +44,7 @@ fn every_cell_is_a_json_object_with_the_promised_fields() {
         assert_eq!(row["runs"], 1);
         assert!(row["candidates"].is_u64());
         assert_eq!(row["join_min"], row["join_median"]);
+        assert_eq!(row["joins"], serde_json::json!([row["join_min"]]));
         for seconds in ["read", "prepare", "join_min", "join_median"] {
             assert!(row[seconds].is_f64(), "{seconds}");
         }

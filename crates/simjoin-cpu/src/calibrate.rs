@@ -1,18 +1,19 @@
 //! How fast is this machine?
 //!
-//! Three short loops, a few milliseconds in all, that stand for what techniques spend their time
-//! on: comparing signatures, merging sets, and writing to scattered places. Their times over those
-//! of the machine that the units were measured on are the machine's [`Ratios`].
+//! Four short loops, a few milliseconds each, that stand for what techniques spend their time on:
+//! comparing signatures in runs and in lists, merging sets, and writing to scattered places. Their times
+//! over those of the machine that the units were measured on are the machine's [`Ratios`].
 
-use simjoin_kernels::bitmap::{Kernels, PROBES, SLACK};
+use simjoin_kernels::bitmap::{Kernels, PROBES, Probes, SLACK, Survivors, WEIGHT_UNIT};
 use simjoin_kernels::overlap::overlap;
 use simjoin_plan::{Random, Ratios};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Seconds per pair of 256-bit signatures, per merged token and per scattered write on the machine
-/// of `Units::default` (2-core AMD EPYC, 2026-11-15).
+/// Seconds per pair of 256-bit signatures in a run, per pair of 64-bit signatures in a list, per merged token
+/// and per scattered write on the machine of `Units::default` (2-core AMD EPYC, 2026-11-15).
 const SCAN: f64 = 0.21e-9;
+const LIST: f64 = 0.1e-9;
 const MERGE: f64 = 2.21e-9;
 const SCATTER: f64 = 0.9e-9;
 
@@ -29,6 +30,29 @@ pub fn calibrate() -> Ratios {
     let scan = seconds(|| {
         kernels.scan_run(black_box(&planes), black_box(&probes), &[16; PROBES], &mut out) as u64
     }) / (PROBES * 2048) as f64;
+
+    // A list in which every set meets those before it.
+    const LISTED: usize = 1024;
+    let plane = [&planes[0][..LISTED + SLACK]];
+    let ranges: Vec<_> = (0..LISTED as u32).map(|end| 0..end).collect();
+    let limits = [16 * WEIGHT_UNIT; LISTED];
+    let listed = Probes { planes: [&plane[0][..LISTED]], ranges: &ranges, limits: &limits };
+    let mut survivors = Survivors::default();
+    survivors.reserve(LISTED);
+    let kernels = Kernels::<1>::best();
+    let list = seconds(|| {
+        let mut next = 0;
+        while next < LISTED {
+            next = kernels.scan_lists(
+                black_box(&plane),
+                &[0; LISTED + SLACK],
+                &listed,
+                next,
+                &mut survivors,
+            );
+        }
+        next as u64
+    }) / (LISTED * (LISTED - 1) / 2) as f64;
 
     let sets: [Vec<u32>; 2] = std::array::from_fn(|_| {
         let mut set: Vec<u32> = (0..1000).map(|_| words() as u32 % 100_000).collect();
@@ -53,6 +77,7 @@ pub fn calibrate() -> Ratios {
     let ratio = |measured: f64, known: f64| (measured / known).clamp(0.1, 100.0);
     Ratios {
         vector: ratio(scan, SCAN),
+        lists: ratio(list, LIST),
         scalar: ratio(merge, MERGE),
         memory: ratio(scatter, SCATTER),
     }
@@ -78,8 +103,8 @@ mod tests {
 
     #[test]
     fn a_machine_has_some_speed() {
-        let Ratios { vector, scalar, memory } = calibrate();
-        for ratio in [vector, scalar, memory] {
+        let Ratios { vector, lists, scalar, memory } = calibrate();
+        for ratio in [vector, lists, scalar, memory] {
             assert!((0.1..=100.0).contains(&ratio), "{ratio}");
         }
     }

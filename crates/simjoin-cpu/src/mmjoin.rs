@@ -141,14 +141,6 @@ fn same(one: &(TokenId, u32), other: &(TokenId, u32)) -> bool {
     one.0 == other.0
 }
 
-/// How often sets of a tile meet in the lists of all their tokens, about.
-pub(crate) fn estimated_meetings(join: &Join<'_>, tile: &Tile) -> f64 {
-    let sample = Sample::new(join, tile);
-    let probes = sample.tokens(join.probe, &sample.probes);
-    let builds = sample.tokens(join.build, &sample.builds);
-    half(join) * sample.meetings(&probes, &builds).iter().sum::<f64>()
-}
-
 /// A probe of a join with itself meets half of the sets.
 fn half(join: &Join<'_>) -> f64 {
     if join.order == Order::Before { 0.5 } else { 1.0 }

@@ -9,7 +9,7 @@
 
 use crate::samples::MANY;
 use crate::split::FAR_LONGER;
-use crate::{Cost, Effort, Join, Survey, Technique, Tile, Units, WIDTHS, passes, reaches};
+use crate::{Cost, Effort, Join, Order, Survey, Technique, Tile, Units, WIDTHS, passes, reaches};
 use simjoin_core::{Error, Result};
 
 /// What plans are made with.
@@ -225,6 +225,9 @@ fn cheapest(
 pub(crate) fn guess<'a>(coarse: &Survey<'a>) -> Survey<'a> {
     let mut survey = coarse.clone();
     survey.list_pairs = 4.0 * coarse.probe_entries as f64;
+    if coarse.join.order == Order::Before {
+        survey.list_idle = survey.list_pairs;
+    }
     survey.list_survival = [0.05, 0.04, 0.03];
     survey.list_open = 0.01;
     survey.survival = [0.02, 0.01, 0.005, 0.002];

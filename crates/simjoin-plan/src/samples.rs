@@ -4,7 +4,8 @@
 //!
 //! * some build sets, by which the lengths of the prefix lists are estimated; each token remembers
 //!   a few sets that have it;
-//! * some prefix tokens of probes, each meeting one of the sets that its token remembers: list pairs;
+//! * some prefix tokens of probes, each meeting one of the sets that its token remembers: list pairs, and
+//!   in a self-join those that meet only as probes;
 //! * some pairs that the length filter leaves.
 //!
 //! They depend on the sets alone, so the same join is planned the same way every time. Each pair is kept
@@ -14,7 +15,7 @@
 //! Sets far apart are seldom at hand, so most of the time is spent waiting for memory. What to look at is
 //! drawn first; then all threads look, where there is much.
 
-use crate::{Join, Survey, WIDTHS};
+use crate::{Join, Order, Survey, WIDTHS};
 use foldhash::HashMap;
 use rayon::prelude::*;
 use simjoin_core::{Bounds, SetCollection, SetId, TokenId};
@@ -88,13 +89,19 @@ struct ListPair {
     similar: bool,
 }
 
+/// A probe, a build set, and where a token that they share stands in the two.
+type Met = (SetId, u32, SetId, u32);
+
 /// What was seen of a tile.
 #[derive(Debug, Default)]
 pub struct Samples {
     pairs: Vec<Pair>,
     list_pairs: Vec<ListPair>,
-    /// Pairs, and list pairs, that each of those stands for.
-    each: [f64; 2],
+    /// Pairs of a self-join under a token that is in the prefixes of both as probes, but not in that of the
+    /// second as a build set.
+    idle: Vec<Met>,
+    /// Pairs, list pairs, and pairs that meet as probes, that each of those stands for.
+    each: [f64; 3],
     /// The part of the prefix tokens that stand in more than one row.
     live: f64,
 }
@@ -141,40 +148,55 @@ impl Samples {
         let top = build.universe().saturating_sub(1);
         let mut random = Random::default();
         // The sampled build sets: how many have each token in their prefix, and some that do.
-        let mut lists = Lists::new((build.universe() - lonely) as usize);
+        let universe = (build.universe() - lonely) as usize;
+        let (mut lists, mut idle) = (Lists::new(universe), Lists::new(universe));
         let builds: Vec<SetId> = every(&of.tile.builds, effort.sets, &mut random).collect();
-        for (set, position, token) in entries(build, &builds, |class| of.prefixes[class as usize]) {
-            lists.add(token - lonely, (set, position), &mut random);
+        let as_probe = |class: u32| of.reaches[class as usize].prefix;
+        let as_build = |class: u32| of.prefixes[class as usize];
+        if order == Order::Before {
+            let longer = |class| as_build(class).max(as_probe(class));
+            for (set, position, token) in entries(build, &builds, longer) {
+                let listed = position < as_build(build.class_of(set));
+                let lists = if listed { &mut lists } else { &mut idle };
+                lists.add(token - lonely, (set, position), &mut random);
+            }
+        } else {
+            for (set, position, token) in entries(build, &builds, as_build) {
+                lists.add(token - lonely, (set, position), &mut random);
+            }
         }
         // The prefix tokens of sampled probes, each with all the sampled sets that it meets.
         let probes: Vec<SetId> = every(&of.tile.probes, effort.sets, &mut random).collect();
-        let prefix = |class: u32| of.reaches[class as usize].prefix;
-        let mut meeting = entries(probe, &probes, prefix);
+        let meeting = entries(probe, &probes, as_probe);
         let prefix_tokens: u64 =
-            probes.iter().map(|&set| u64::from(prefix(probe.class_of(set)))).sum();
+            probes.iter().map(|&set| u64::from(as_probe(probe.class_of(set)))).sum();
         self.live = meeting.len() as f64 / prefix_tokens.max(1) as f64;
-        meeting.retain(|&(_, _, token)| lists.get(token - lonely).count > 0);
-        let met = meeting.iter().map(|&(_, _, token)| u64::from(lists.get(token - lonely).count));
-        let met: Vec<u64> = met.collect();
-        let total: u64 = met.iter().sum();
-        if total == 0 {
-            return;
-        }
         let scale =
             |range: &Range<SetId>, taken: &[SetId]| range.len() as f64 / taken.len().max(1) as f64;
-        let all = total as f64 * scale(&of.tile.builds, &builds) * scale(&of.tile.probes, &probes);
-        self.each[1] = all / effort.pairs as f64;
-        let pick = Pick::new(met.into_iter());
-        let mut drawn = Vec::with_capacity(effort.pairs);
-        for _ in 0..effort.pairs {
-            let (r, i, token) = meeting[pick.one(&mut random)];
-            let (s, j) = lists.one(token - lonely, &mut random);
-            let reach = &of.reaches[probe.class_of(r) as usize];
-            // Otherwise out of reach; and a set does not meet itself.
-            if reach.of(order, r).contains(&s) {
-                drawn.push((r, i, s, j));
+        let scale = scale(&of.tile.builds, &builds) * scale(&of.tile.probes, &probes);
+        // Some of the pairs in those lists that are in reach, and how many each stands for.
+        let mut draw = |lists: &Lists| -> (Vec<Met>, f64) {
+            let count = |token: TokenId| u64::from(lists.get(token - lonely).count);
+            let pick = Pick::new(meeting.iter().map(|&(_, _, token)| count(token)));
+            let total = pick.total();
+            if total == 0 {
+                return (Vec::new(), 0.0);
             }
-        }
+            let mut drawn = Vec::with_capacity(effort.pairs);
+            for _ in 0..effort.pairs {
+                let (r, i, token) = meeting[pick.one(&mut random)];
+                let (s, j) = lists.one(token - lonely, &mut random);
+                let reach = &of.reaches[probe.class_of(r) as usize];
+                // Otherwise out of reach; and a set does not meet itself.
+                if reach.of(order, r).contains(&s) {
+                    drawn.push((r, i, s, j));
+                }
+            }
+            (drawn, total as f64 * scale / effort.pairs as f64)
+        };
+        let drawn;
+        (drawn, self.each[1]) = draw(&lists);
+        (self.idle, self.each[2]) = draw(&idle);
         self.list_pairs = look(&drawn, |&(r, i, s, j)| {
             let (probe, build) = (probe.set(r), build.set(s));
             let positions = [i, j];
@@ -230,6 +252,11 @@ impl Samples {
                 before += u64::from(i + j);
             }
         }
+        let idle = self.idle.iter().filter(|&&(r, i, s, j)| {
+            let as_probe = |set: SetId| reach_of(set).map_or(0, |reach| reach.prefix);
+            meets(r, s) && i < as_probe(r) && j < as_probe(s)
+        });
+        of.list_idle = self.each[2] * idle.count() as f64;
         let part = |count: u32| f64::from(count) / f64::from(met.max(1));
         of.live = self.live;
         of.survival = survival;
@@ -433,9 +460,12 @@ impl Pick {
         )
     }
 
+    fn total(&self) -> u64 {
+        self.0.last().copied().unwrap_or(0)
+    }
+
     fn one(&self, random: &mut Random) -> usize {
-        let total = self.0.last().copied().unwrap_or(0);
-        let ticket = random.below(total.max(1));
+        let ticket = random.below(self.total().max(1));
         self.0.partition_point(|&sum| sum <= ticket)
     }
 }
@@ -462,18 +492,23 @@ mod tests {
     use simjoin_core::{Bounds, Measure, Predicate, RawSets, prepare};
     use std::collections::BTreeSet;
 
-    /// Pairs of a tile under each common prefix token, one by one.
-    fn list_pairs(join: &Join<'_>, tile: &Tile) -> u64 {
+    /// Pairs of a tile under each common prefix token, one by one; and those that meet only as probes.
+    fn list_pairs(join: &Join<'_>, tile: &Tile) -> [u64; 2] {
         let reaches = reaches(join, tile);
         let prefixes = build_prefixes(join, tile, &reaches);
-        let mut met = 0;
+        let mut met = [0; 2];
         for r in tile.probes.clone() {
             let reach = &reaches[join.probe.class_of(r) as usize];
             for s in reach.of(join.order, r) {
-                let prefix = prefixes[join.build.class_of(s) as usize] as usize;
-                let build = &join.build.set(s)[..prefix];
-                let probe = &join.probe.set(r)[..reach.prefix as usize];
-                met += probe.iter().filter(|token| build.contains(token)).count() as u64;
+                let class = join.build.class_of(s) as usize;
+                let prefix = prefixes[class] as usize;
+                let both = join.order == Order::Before && tile.probes.contains(&s);
+                let longer = if both { prefix.max(reaches[class].prefix as usize) } else { prefix };
+                let build = join.build.set(s);
+                for token in &join.probe.set(r)[..reach.prefix as usize] {
+                    met[0] += u64::from(build[..prefix].contains(token));
+                    met[1] += u64::from(build[prefix..longer].contains(token));
+                }
             }
         }
         met
@@ -495,7 +530,9 @@ mod tests {
         };
         let (left, right) = prepare(rows(900), Some(rows(700)), 1000).unwrap();
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
-        for (join, _) in Join::parts(&left, right.as_ref(), true, bounds) {
+        let mut parts = Join::parts(&left, right.as_ref(), true, bounds);
+        parts.extend(Join::parts(&left, None, true, bounds));
+        for (join, _) in parts {
             let whole = Tile::whole(&join);
             let samples = Samples::new(&Survey::new(&join, &whole), Effort::pairs(20_000));
             let (probes, builds) = (join.probe.len() as SetId, join.build.len() as SetId);
@@ -503,10 +540,12 @@ mod tests {
             let back = Tile { probes: probes / 2..probes, builds: builds / 4..builds };
             for tile in [whole, front, back] {
                 let survey = Survey::new(&join, &tile).seen_in(&samples);
-                let expected = list_pairs(&join, &tile) as f64;
-                assert!(expected > 1000.0);
-                let ratio = survey.list_pairs / expected;
+                let [listed, idle] = list_pairs(&join, &tile).map(|count| count as f64);
+                assert!(listed > 1000.0 && (idle > 1000.0) == (join.order == Order::Before));
+                let ratio = survey.list_pairs / listed;
                 assert!((0.9..1.1).contains(&ratio), "{tile:?}: {ratio}");
+                let more = survey.list_idle - idle;
+                assert!(more.abs() <= 0.1 * idle, "{tile:?}: {} {idle}", survey.list_idle);
                 assert!(survey.survival.is_sorted_by(|wide, narrow| wide >= narrow));
             }
         }

@@ -5,6 +5,8 @@
 //! many pairs survive a comparison of signatures, is found from [`Samples`].
 
 use crate::{Effort, Join, Order, Reach, Samples, Tile, Units, build_prefixes, reaches};
+use simjoin_core::SetId;
+use std::ops::Range;
 use std::sync::OnceLock;
 
 /// Signature widths, in words, for which survival is estimated.
@@ -31,10 +33,15 @@ pub struct Survey<'a> {
     pub probe_entries: u64,
     /// Tokens in the prefixes of build sets.
     pub build_entries: u64,
+    /// The two together, where a set that has both roles stands in a list once.
+    pub entries: u64,
     /// The part of the prefix tokens that stand in more than one row.
     pub live: f64,
     /// Pairs of sets under a common prefix token; a pair counts once for each.
     pub list_pairs: f64,
+    /// Pairs of a self-join under a token that is in the prefixes of both as probes, but not in that of the
+    /// smaller one as a build set. A technique that has one list for both roles meets them too.
+    pub list_idle: f64,
     /// The part of the pairs whose signatures of [`WIDTHS`] words are close enough.
     pub survival: [f64; 4],
     /// The part of the pairs that are in the answer, as far as samples show.
@@ -51,8 +58,6 @@ pub struct Survey<'a> {
     pub list_position: f64,
     /// The mean size of the sets of a pair.
     pub mean_size: f64,
-    /// See [`meetings`](Self::meetings).
-    meetings: OnceLock<f64>,
     /// See [`runs`](Self::runs).
     runs: OnceLock<u64>,
 }
@@ -76,8 +81,10 @@ impl<'a> Survey<'a> {
             tokens: 0,
             probe_entries: 0,
             build_entries: 0,
+            entries: 0,
             live: 1.0,
             list_pairs: 0.0,
+            list_idle: 0.0,
             survival: [1.0; 4],
             similar: 0.0,
             list_survival: [1.0; 3],
@@ -85,7 +92,6 @@ impl<'a> Survey<'a> {
             list_before: 0.0,
             list_position: 1.0,
             mean_size: 0.0,
-            meetings: OnceLock::new(),
             runs: OnceLock::new(),
         };
         let mut size_pairs = 0.0;
@@ -98,38 +104,42 @@ impl<'a> Survey<'a> {
                 size_pairs += reach.pairs as f64 * f64::from(class.size);
             }
         }
-        for (class, &prefix) in join.build.classes().iter().zip(&survey.prefixes) {
-            let start = class.start.max(tile.builds.start);
-            let builds = u64::from(class.end.min(tile.builds.end).saturating_sub(start));
+        survey.entries = survey.probe_entries;
+        for (at, (class, &prefix)) in join.build.classes().iter().zip(&survey.prefixes).enumerate()
+        {
+            let among = |sets: &Range<SetId>| {
+                class.end.min(sets.end).saturating_sub(class.start.max(sets.start))
+            };
+            let builds = u64::from(among(&tile.builds));
             survey.build_entries += builds * u64::from(prefix);
-            if prefix > 0 && join.order != Order::Before {
-                survey.sets += builds;
-                survey.tokens += builds * u64::from(class.size);
+            // Those that are among the probes of a self-join have been counted.
+            let (mut more, mut longer) = (builds, 0);
+            if join.order == Order::Before && survey.reaches[at].pairs > 0 {
+                let both =
+                    tile.probes.start.max(tile.builds.start)..tile.probes.end.min(tile.builds.end);
+                more -= u64::from(among(&both));
+                longer = u64::from(among(&both))
+                    * u64::from(prefix.saturating_sub(survey.reaches[at].prefix));
+            }
+            survey.entries += more * u64::from(prefix) + longer;
+            if prefix > 0 {
+                survey.sets += more;
+                survey.tokens += more * u64::from(class.size);
             }
         }
         survey.mean_size = size_pairs / (survey.pairs.max(1)) as f64;
         survey
     }
 
-    /// How often sets of the tile meet in the lists of all their tokens. The first technique that asks
-    /// counts; the others are told.
-    pub fn meetings(&self, count: impl FnOnce() -> f64) -> f64 {
-        *self.meetings.get_or_init(count)
-    }
-
-    /// How often probes are compared with a run of build sets, counted once as well.
+    /// How often probes are compared with a run of build sets. The first technique that asks counts; the others
+    /// are told.
     pub fn runs(&self, count: impl FnOnce() -> u64) -> u64 {
         *self.runs.get_or_init(count)
     }
 
     /// The same sets and pairs seen from another tile.
     pub(crate) fn of_tile(&self, tile: &Tile) -> Self {
-        Survey {
-            tile: tile.clone(),
-            meetings: OnceLock::new(),
-            runs: OnceLock::new(),
-            ..self.clone()
-        }
+        Survey { tile: tile.clone(), runs: OnceLock::new(), ..self.clone() }
     }
 
     /// What the tile takes one core at least, as far as exact counts tell: making lists, or comparing
@@ -151,5 +161,57 @@ impl<'a> Survey<'a> {
             samples.show(&mut self);
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tile::tests::collections;
+    use simjoin_core::{Bounds, Measure, Predicate};
+
+    #[test]
+    fn a_set_with_both_roles_is_counted_once() {
+        let sizes: Vec<u32> = (0..60).map(|at| 1 + at * at % 23).collect();
+        let (left, right) = collections(&sizes, Some(&sizes[..40]));
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
+        let mut parts = Join::parts(&left, None, false, bounds);
+        parts.extend(Join::parts(&left, right.as_ref(), false, bounds));
+        for (join, _) in parts {
+            let (probes, builds) = (join.probe.len() as SetId, join.build.len() as SetId);
+            for probes in [0..probes, 0..probes / 2, probes / 3..probes, 7..9] {
+                for builds in [0..builds, 0..builds / 2, builds / 2..builds] {
+                    let tile = Tile { probes: probes.clone(), builds };
+                    let survey = Survey::new(&join, &tile);
+                    let as_probe = |set: SetId| {
+                        let inside = tile.probes.contains(&set);
+                        if inside {
+                            survey.reaches[join.probe.class_of(set) as usize].prefix
+                        } else {
+                            0
+                        }
+                    };
+                    let as_build = |set: SetId| {
+                        let inside = tile.builds.contains(&set);
+                        if inside { survey.prefixes[join.build.class_of(set) as usize] } else { 0 }
+                    };
+                    // A set's tokens in lists, and its size.
+                    let listed: Vec<(u32, u32)> = if join.order == Order::Before {
+                        let one = |set| (as_probe(set).max(as_build(set)), join.probe.size(set));
+                        (0..join.probe.len() as SetId).map(one).collect()
+                    } else {
+                        let probe = |set| (as_probe(set), join.probe.size(set));
+                        let build = |set| (as_build(set), join.build.size(set));
+                        let probes = (0..join.probe.len() as SetId).map(probe);
+                        probes.chain((0..join.build.len() as SetId).map(build)).collect()
+                    };
+                    let found: Vec<_> = listed.iter().filter(|(tokens, _)| *tokens > 0).collect();
+                    let entries: u64 = found.iter().map(|(tokens, _)| u64::from(*tokens)).sum();
+                    let tokens: u64 = found.iter().map(|(_, size)| u64::from(*size)).sum();
+                    let expected = (entries, found.len() as u64, tokens);
+                    assert_eq!((survey.entries, survey.sets, survey.tokens), expected, "{tile:?}");
+                }
+            }
+        }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Costs are seconds on one core. The numbers below were measured on a 2-core AMD EPYC (Zen 4,
 //! AVX-512) on 2026-11-15 with `benchmarks/run.py techniques`; [`Units::scaled`] fits them to
-//! another machine by three ratios, measured by a short calibration: vector arithmetic, scalar
-//! steps, and jumps through memory.
+//! another machine by four ratios, measured by a short calibration: comparing signatures in runs and in
+//! lists, scalar steps, and jumps through memory.
 
 /// Seconds per elementary step on one core.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,11 +44,11 @@ impl Default for Units {
     fn default() -> Self {
         Units {
             scan: [0.077e-9, 0.112e-9, 0.21e-9, 0.43e-9, 1.2e-9, 2.8e-9],
-            list: [0.33e-9, 0.43e-9, 0.6e-9],
+            list: [0.135e-9, 0.175e-9, 0.245e-9],
             entry: 20e-9,
             pass: 1.5e-9,
             call: 90e-9,
-            survivor: 3e-9,
+            survivor: 5e-9,
             second: 3e-9,
             verify: 12e-9,
             verify_token: 0.35e-9,
@@ -65,8 +65,10 @@ impl Default for Units {
 /// How much slower than the machine of [`Units::default`] this one is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratios {
-    /// At comparing signatures with vector instructions.
+    /// At comparing signatures with vector instructions, in runs.
     pub vector: f64,
+    /// The same, in lists.
+    pub lists: f64,
     /// At merging sets.
     pub scalar: f64,
     /// At writing to scattered places.
@@ -76,17 +78,17 @@ pub struct Ratios {
 impl Units {
     /// The units of another machine.
     pub fn scaled(&self, ratios: Ratios) -> Self {
-        let Ratios { vector, scalar, memory } = ratios;
+        let Ratios { vector, lists, scalar, memory } = ratios;
         Units {
             scan: self.scan.map(|unit| unit * vector),
-            list: self.list.map(|unit| unit * vector),
+            list: self.list.map(|unit| unit * lists),
             entry: self.entry * (memory + scalar) / 2.0,
             pass: self.pass * scalar,
             call: self.call * scalar,
-            survivor: self.survivor * (memory + scalar) / 2.0,
+            survivor: self.survivor * scalar,
             second: self.second * (memory + vector) / 2.0,
             verify: self.verify * memory,
-            verify_token: self.verify_token * vector,
+            verify_token: self.verify_token * scalar,
             sign_token: self.sign_token * vector,
             index: self.index * memory,
             lookup: self.lookup * memory,

@@ -56,6 +56,7 @@ pub(crate) fn calibrated() -> Units {
 fn better(a: Ratios, b: Ratios) -> Ratios {
     Ratios {
         vector: a.vector.min(b.vector),
+        lists: a.lists.min(b.lists),
         scalar: a.scalar.min(b.scalar),
         memory: a.memory.min(b.memory),
     }
@@ -102,8 +103,10 @@ fn header() -> String {
 }
 
 fn format(ratios: Ratios) -> String {
-    let Ratios { vector, scalar, memory } = ratios;
-    format!("{}\nvector {vector:.4}\nscalar {scalar:.4}\nmemory {memory:.4}\n", header())
+    let Ratios { vector, lists, scalar, memory } = ratios;
+    let ratios =
+        format!("vector {vector:.4}\nlists {lists:.4}\nscalar {scalar:.4}\nmemory {memory:.4}");
+    format!("{}\n{ratios}\n", header())
 }
 
 fn parse(text: &str) -> Option<Ratios> {
@@ -115,7 +118,12 @@ fn parse(text: &str) -> Option<Ratios> {
         let value: f64 = lines.next()?.strip_prefix(name)?.trim().parse().ok()?;
         (0.01..=1000.0).contains(&value).then_some(value)
     };
-    Some(Ratios { vector: ratio("vector ")?, scalar: ratio("scalar ")?, memory: ratio("memory ")? })
+    Some(Ratios {
+        vector: ratio("vector ")?,
+        lists: ratio("lists ")?,
+        scalar: ratio("scalar ")?,
+        memory: ratio("memory ")?,
+    })
 }
 
 #[cfg(test)]
@@ -124,22 +132,22 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let ratios = Ratios { vector: 1.25, scalar: 0.5, memory: 3.0 };
+        let ratios = Ratios { vector: 1.25, lists: 2.5, scalar: 0.5, memory: 3.0 };
         assert_eq!(parse(&format(ratios)), Some(ratios));
     }
 
     #[test]
     fn of_two_measurements_the_faster_counts() {
-        let busy = Ratios { vector: 2.0, scalar: 1.9, memory: 1.0 };
-        let quiet = Ratios { vector: 1.0, scalar: 1.0, memory: 1.1 };
-        let both = Ratios { vector: 1.0, scalar: 1.0, memory: 1.0 };
+        let busy = Ratios { vector: 2.0, lists: 1.0, scalar: 1.9, memory: 1.0 };
+        let quiet = Ratios { vector: 1.0, lists: 1.2, scalar: 1.0, memory: 1.1 };
+        let both = Ratios { vector: 1.0, lists: 1.0, scalar: 1.0, memory: 1.0 };
         assert_eq!(better(busy, quiet), both);
         assert_eq!(better(quiet, busy), both);
     }
 
     #[test]
     fn anything_else_is_not_a_calibration() {
-        let good = format(Ratios { vector: 1.0, scalar: 1.0, memory: 1.0 });
+        let good = format(Ratios { vector: 1.0, lists: 1.0, scalar: 1.0, memory: 1.0 });
         for bad in [
             String::new(),
             good.replace("simjoin", "other"),

@@ -39,7 +39,7 @@
 //!
 //! For each part 4 bytes a token that is in more than one row, and 8 a token more until lists are
 //! opened; `24 + 8·W` bytes per set and prefix token of a round, with signatures of `W` words; and for
-//! each worker `32 + 16·W` bytes per entry of the longest list.
+//! each worker `44 + 16·W` bytes per entry of the longest list.
 //!
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
@@ -48,10 +48,9 @@ mod lists;
 
 use self::check::{Check, NONE, Required};
 use self::lists::{PROBE, Side, Slot, Stretch, class_of, open_lists};
-use crate::mmjoin::estimated_meetings;
 use crate::verify::Emitter;
 use rayon::prelude::*;
-use simjoin_core::{Measure, PairSink, Result, SetCollection, SetId, SizeClass, TokenId};
+use simjoin_core::{PairSink, Result, SetCollection, SetId, SizeClass, TokenId};
 use simjoin_kernels::bitmap::{Kernels, Probes, SLACK, Survivors, WEIGHT_UNIT};
 use simjoin_kernels::overlap::Verify;
 use simjoin_plan::{
@@ -74,9 +73,11 @@ impl PrefixBitmap {
 /// What an entry costs to be compared at all, in signature comparisons.
 const ENTRY_WORK: u64 = 32;
 
-/// What a token that meets no other costs to be counted, in entries. Fitted to `debian_files` on one core of a
-/// 2-core EPYC, 2026-11-16.
-const COUNTED: f64 = 0.3;
+/// What a token that meets no other costs to be counted, in entries; and what a token of the universe costs, in
+/// passes over a set. Fitted to 45 joins of nine files on one core of a 2-core EPYC without AVX-512 and one of a
+/// Xeon with it, 2026-11-16; so were `Units::list` and `Units::survivor`.
+const COUNTED: f64 = 0.2;
+const COUNTER: f64 = 3.0;
 
 /// The work of a piece, in signature comparisons, that is worth taking it up.
 const PIECE_WORK: u64 = 50_000;
@@ -98,39 +99,29 @@ impl Technique for PrefixBitmap {
 
     fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
         let place = self.words.ilog2() as usize;
-        let entries = match survey.join.order {
-            Order::Before => survey.probe_entries,
-            _ => survey.probe_entries + survey.build_entries,
-        };
         // Tokens that meet no other are counted, and that is all.
-        let live = entries as f64 * survey.live;
+        let entries = survey.entries as f64;
+        let live = entries * survey.live;
         let build = survey.join.build;
         let tokens = f64::from(build.universe() - build.lonely_tokens());
         let wider = 1.0 + 0.15 * place as f64;
         let survival = survey.list_survival[place];
-        // Some of them are looked at more closely: merged, and half of what comes before.
+        // Some of them are looked at more closely: both sets, which are seldom at hand, are merged, and half of
+        // what comes before.
         let closely = survey.list_open
-            * (units.verify + 2.0 * survey.mean_size * units.verify_token)
+            * (2.0 * units.verify + 2.0 * survey.mean_size * units.verify_token)
             + 0.5 * survey.list_before * units.merge_token;
         let narrow = survey.list_survival[0].max(f64::MIN_POSITIVE);
         let pair = units.list[place] + survival * units.survivor + closely * survival / narrow;
-        // A set stands in the lists of a self-join once, with the longer prefix. Where a small set may be
-        // contained in any larger one that is all of it, and all sets with a token are compared.
-        let (measure, ..) = survey.join.bounds.parts();
-        let compared = if measure == Measure::Containment && survey.join.order == Order::Before {
-            (survey.meetings(|| estimated_meetings(&survey.join, &survey.tile)) - survey.list_pairs)
-                .max(0.0)
-        } else {
-            0.0
-        };
         Some(Cost {
             serial: if survey.sets > 2_000 { 2.0 * units.start } else { units.start }
-                + tokens * units.pass,
+                + COUNTER * tokens * units.pass,
             shared: survey.sets as f64 * units.pass
                 + live * units.entry * wider
-                + (entries as f64 - live) * units.entry * COUNTED
+                + (entries - live) * units.entry * COUNTED
                 + survey.list_pairs * pair
-                + compared * units.list[place],
+                // A set stands in the lists of a self-join once, with the longer prefix.
+                + survey.list_idle * units.list[place],
         })
     }
 
@@ -222,7 +213,7 @@ impl<'a, const W: usize> Lists<'a, W> {
     /// Bytes beside the entries: counts and starts; for each worker its window and survivors.
     fn fixed_bytes(&self, threads: usize) -> u64 {
         let classes = self.reaches.len() + self.builds.len();
-        let window = (self.longest() + WINDOW as u64) * (32 + 16 * W as u64) + Survivors::BYTES;
+        let window = (self.longest() + WINDOW as u64) * (44 + 16 * W as u64) + Survivors::BYTES;
         self.sides.iter().map(Side::bytes).sum::<u64>()
             + 4 * self.tokens.len() as u64
             + 100 * classes as u64

@@ -76,7 +76,8 @@ mod neon;
 use crate::tier::Tier;
 use std::ops::Range;
 
-/// How many probes [`Kernels::scan_run`] takes at a time.
+/// How many probes [`Kernels::scan_run`] takes at a time, and [`Kernels::scan_lists`] where they meet the same
+/// sets.
 pub const PROBES: usize = 4;
 
 /// Weights and limits of [`Kernels::scan_lists`] are in units of `1 / WEIGHT_UNIT` bits.
@@ -125,10 +126,9 @@ impl Survivors {
     /// Bytes that they take at least.
     pub const BYTES: u64 = 4 * Self::ROOM as u64;
 
-    /// Makes room for the survivors of one probe with so many sets, and for those of several probes
-    /// if they are few.
+    /// Makes room for the survivors of probes with so many sets each, as many as are compared at a time.
     pub fn reserve(&mut self, sets: usize) {
-        let room = (sets + SLACK).max(Self::ROOM);
+        let room = (PROBES * (sets + SLACK)).max(Self::ROOM);
         if self.places.len() < room {
             self.places.resize(room, 0);
         }
@@ -431,6 +431,114 @@ unsafe fn run<V: Lanes, const W: usize>(
     }
 }
 
+/// A probe in the lanes of vectors.
+#[derive(Clone, Copy)]
+struct Broadcast<V, const W: usize> {
+    words: [V; W],
+    limit: V,
+}
+
+#[inline(always)]
+unsafe fn broadcast<V: Lanes, const W: usize>(
+    probes: &Probes<'_, W>,
+    at: usize,
+) -> Broadcast<V, W> {
+    // SAFETY: the caller's; there is such a probe.
+    unsafe {
+        let mut words = [V::splat(0); W];
+        for (word, plane) in words.iter_mut().zip(&probes.planes) {
+            *word = V::splat(*plane.get_unchecked(at));
+        }
+        let limit = i64::from(*probes.limits.get_unchecked(at));
+        Broadcast { words, limit: V::splat(limit as u64) }
+    }
+}
+
+/// Which lanes of the sets from `at` on a probe is close to.
+#[inline(always)]
+unsafe fn near<V: Lanes, const W: usize>(
+    words: &[V; W],
+    weights: V,
+    probe: &Broadcast<V, W>,
+) -> u32 {
+    // SAFETY: the caller's.
+    unsafe {
+        let distance = distances::<V, W>(words, &probe.words);
+        distance.times_unit().add(weights).at_most(probe.limit)
+    }
+}
+
+/// Compares one probe with a range of sets, writes survivors to `places` and tells how many there are.
+#[inline(always)]
+unsafe fn one<V: Lanes, const W: usize>(
+    (planes, weights): (&[&[u64]; W], &[i32]),
+    probe: &Broadcast<V, W>,
+    range: Range<usize>,
+    places: *mut u32,
+) -> usize {
+    let (mut at, mut found) = (range.start, 0);
+    // SAFETY: the caller's; loads and stores go beyond their ends by less than `LANES ≤ SLACK`.
+    unsafe {
+        while at < range.end {
+            let words = load::<V, W>(planes, at, V::LANES);
+            let weights = V::load_weights(weights.as_ptr().add(at));
+            let rest = range.end - at;
+            let valid = if rest >= V::LANES { u32::MAX } else { (1 << rest) - 1 };
+            let mask = near(&words, weights, probe) & valid;
+            if mask != 0 {
+                V::store_places(mask, at as u32, places.add(found));
+                found += mask.count_ones() as usize;
+            }
+            at += V::LANES;
+        }
+    }
+    found
+}
+
+/// Compares several probes with the sets that all of them meet, a vector of sets at a time: what is loaded
+/// once serves them all. What only some of them meet, on either side, is left to [`one`]. Survivors of each
+/// probe are written to a place of its own.
+#[inline(always)]
+unsafe fn several<V: Lanes, const W: usize>(
+    sets: (&[&[u64]; W], &[i32]),
+    probes: &[Broadcast<V, W>; PROBES],
+    ranges: &[Range<usize>; PROBES],
+    common: Range<usize>,
+    places: &[*mut u32; PROBES],
+) -> [usize; PROBES] {
+    let (planes, weights) = sets;
+    let mut found = [0; PROBES];
+    // SAFETY: the caller's.
+    unsafe {
+        for p in 0..PROBES {
+            found[p] = one(sets, &probes[p], ranges[p].start..common.start, places[p]);
+        }
+        let mut at = common.start;
+        while at + V::LANES <= common.end {
+            let words = load::<V, W>(planes, at, V::LANES);
+            let weights = V::load_weights(weights.as_ptr().add(at));
+            let mut masks = [0u32; PROBES];
+            for p in 0..PROBES {
+                masks[p] = near(&words, weights, &probes[p]);
+            }
+            if masks[0] | masks[1] | masks[2] | masks[3] != 0 {
+                for p in 0..PROBES {
+                    V::store_places(masks[p], at as u32, places[p].add(found[p]));
+                    found[p] += masks[p].count_ones() as usize;
+                }
+            }
+            at += V::LANES;
+        }
+        for p in 0..PROBES {
+            found[p] += one(sets, &probes[p], at..ranges[p].end, places[p].add(found[p]));
+        }
+    }
+    found
+}
+
+/// Vectors of sets that several probes have in common for them to be taken together.
+const COMMON: usize = 4;
+
 /// See [`Kernels::scan_lists`].
 #[inline(always)]
 unsafe fn lists<V: Lanes, const W: usize>(
@@ -442,49 +550,74 @@ unsafe fn lists<V: Lanes, const W: usize>(
 ) -> usize {
     let count = probes.limits.len();
     let room = out.places.len();
+    let sets = (planes, weights);
     let mut found = 0;
     let mut at_hit = 0;
     let mut at_probe = first;
     while at_probe < count {
         let Range { start, end } = probes.ranges[at_probe];
+        let (start, end) = (start as usize, end as usize);
         if start >= end {
             at_probe += 1;
             continue;
         }
-        let (mut at, end) = (start as usize, end as usize);
-        if found + (end - at) + SLACK > room {
+        if found + (end - start) + SLACK > room {
             assert!(found > 0, "no room for the survivors of one probe");
             break;
         }
         assert!(end + SLACK <= weights.len());
-        let before = found;
-        // SAFETY: the arrays have one length each; what is loaded beyond a range is within the slack
-        // of the arrays, and what is written beyond the survivors within that of the output.
-        unsafe {
-            let mut probe = [V::splat(0); W];
-            for (word, plane) in probe.iter_mut().zip(&probes.planes) {
-                *word = V::splat(*plane.get_unchecked(at_probe));
+        let mut taken = 1;
+        if end - start >= COMMON * V::LANES && at_probe + PROBES <= count {
+            let mut ranges = [const { 0..0 }; PROBES];
+            let (mut common, mut needed) = (start..end, found);
+            let mut begins = [0; PROBES];
+            for p in 0..PROBES {
+                let Range { start, end } = probes.ranges[at_probe + p];
+                ranges[p] = start as usize..end as usize;
+                common = common.start.max(ranges[p].start)..common.end.min(ranges[p].end);
+                begins[p] = needed;
+                needed += ranges[p].len() + SLACK;
             }
-            let limit = V::splat(i64::from(*probes.limits.get_unchecked(at_probe)) as u64);
-            while at < end {
-                let words = load::<V, W>(planes, at, V::LANES);
-                let weights = V::load_weights(weights.as_ptr().add(at));
-                let distance = distances::<V, W>(&words, &probe);
-                let rest = end - at;
-                let valid = if rest >= V::LANES { u32::MAX } else { (1 << rest) - 1 };
-                let mask = distance.times_unit().add(weights).at_most(limit) & valid;
-                if mask != 0 {
-                    V::store_places(mask, at as u32, out.places.as_mut_ptr().add(found));
-                    found += mask.count_ones() as usize;
+            if common.len() >= COMMON * V::LANES && needed <= room {
+                taken = PROBES;
+                // SAFETY: the arrays have one length each; what is loaded beyond a range is within the
+                // slack of the arrays, and what is written beyond the survivors of a probe within that of
+                // its part of the output, for which there is room.
+                unsafe {
+                    let mut all = [broadcast::<V, W>(probes, at_probe); PROBES];
+                    let places = out.places.as_mut_ptr();
+                    let mut parts = [places; PROBES];
+                    for p in 0..PROBES {
+                        assert!(ranges[p].end + SLACK <= weights.len());
+                        all[p] = broadcast(probes, at_probe + p);
+                        parts[p] = places.add(begins[p]);
+                    }
+                    let counts = several(sets, &all, &ranges, common, &parts);
+                    for p in 0..PROBES {
+                        if counts[p] > 0 {
+                            parts[p].copy_to(places.add(found), counts[p]);
+                            found += counts[p];
+                            *out.hits.get_unchecked_mut(at_hit) =
+                                ((at_probe + p) as u32, found as u32);
+                            at_hit += 1;
+                        }
+                    }
                 }
-                at += V::LANES;
-            }
-            if found > before {
-                *out.hits.get_unchecked_mut(at_hit) = (at_probe as u32, found as u32);
-                at_hit += 1;
             }
         }
-        at_probe += 1;
+        if taken == 1 {
+            // SAFETY: as above.
+            unsafe {
+                let probe = broadcast::<V, W>(probes, at_probe);
+                let more = one(sets, &probe, start..end, out.places.as_mut_ptr().add(found));
+                if more > 0 {
+                    found += more;
+                    *out.hits.get_unchecked_mut(at_hit) = (at_probe as u32, found as u32);
+                    at_hit += 1;
+                }
+            }
+        }
+        at_probe += taken;
     }
     out.found = at_hit;
     at_probe
@@ -585,7 +718,7 @@ mod tests {
 
         #[test]
         fn every_tier_finds_what_the_definition_says(
-            sets in prop::collection::vec((any::<[u64; 8]>(), any::<bool>(), -400..400i32), 1..40),
+            sets in prop::collection::vec((any::<[u64; 8]>(), any::<bool>(), -400..400i32), 1..150),
             near in any::<[u64; 8]>(),
             limit in 0..300u64,
         ) {
@@ -609,6 +742,9 @@ mod tests {
         let words = vec![[0u64; 8]; 23];
         check::<1>(&words, &[0; 23], 0);
         check::<4>(&words, &[i32::MAX / 2; 23], 0);
+        let many = vec![[7u64; 8]; 200];
+        check::<1>(&many, &[0; 200], 20);
+        check::<2>(&many, &[i32::MAX / 2; 200], 0);
         check::<8>(&vec![[u64::MAX; 8]; 16], &[-5; 16], 512);
     }
 }
