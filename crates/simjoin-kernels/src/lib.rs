@@ -7,6 +7,7 @@ pub mod bitmap;
 pub mod distance;
 pub mod intersect;
 pub mod overlap;
+pub mod pages;
 pub mod prefetch;
 pub mod product;
 pub mod tier;

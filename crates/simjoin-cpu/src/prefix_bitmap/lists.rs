@@ -9,6 +9,7 @@ use super::{BuildClass, NONE, weigh};
 use rayon::prelude::*;
 use simjoin_core::{SetCollection, SetId, TokenId};
 use simjoin_kernels::bitmap::{Kernels, toggle};
+use simjoin_kernels::pages::ask_for_large;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -222,6 +223,8 @@ impl<'a, const W: usize> Side<'a, W> {
         let (first, entries) = (self.starts[lists.start], self.entries(lists));
         if self.slots.len() < entries {
             self.slots.clear();
+            self.slots.reserve_exact(entries);
+            ask_for_large(self.slots.spare_capacity_mut());
             if self.parts.len() == 1 {
                 self.slots.resize_with(entries, Slot::blank);
             } else {
