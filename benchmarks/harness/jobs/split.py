@@ -18,10 +18,11 @@ CELLS = (
 )
 # auto is to be so near to the best split.
 NEAR = 1.1
-# The best split and auto are timed again, so many times as often.
-AGAIN = 6
+# The best split and auto are timed again, in up to so many turns and so many times as long.
+TURNS = 60
+LONGER = 6
 # A case has two threads that work. With four cases at once on 16 cores, the same work took up to a quarter longer.
-CORES = 8
+CORES = 5
 
 
 def shares(speed: float) -> list[str]:
@@ -53,8 +54,8 @@ def run(context: Context, options: argparse.Namespace) -> Report:
             "gets from a quarter to three times what its speed would give it, nothing, or all. auto: "
             "--engine hybrid.",
             "The shortest of eleven is shorter by chance too. So, once it is known which split is the best, it and "
-            f"auto are timed again, by turns and {AGAIN} times as often: medians of these are shown, and the median "
-            "of auto over the best split, turn by turn.",
+            f"auto are timed again, in up to {TURNS} turns: medians of these are shown, and the median of auto over "
+            "the best split, turn by turn.",
         ],
     )
     problems: list[str] = []
@@ -102,7 +103,7 @@ def times(
     if path is None:
         return None, "not in the data folder"
 
-    def timed(splits: list[str], often: int) -> tuple[dict[str, Timing], str | None]:
+    def timed(splits: list[str], runs: int, seconds: float) -> tuple[dict[str, Timing], str | None]:
         found: dict[str, Timing] = {}
 
         def take(timing: Timing) -> None:
@@ -110,18 +111,18 @@ def times(
                 found[timing.split or ""] = timing
 
         words = [
-            *bench.arguments(path, [threshold], 1, often * context.runs, context.limit),
-            "--budget", f"{often * budget:g}", "--technique", "auto", "--engine", "hybrid",
+            *bench.arguments(path, [threshold], 1, runs, context.limit),
+            "--budget", f"{seconds:g}", "--technique", "auto", "--engine", "hybrid",
             "--split", ",".join(splits),
         ]
         wrong = bench.run(context.binary, words, dataset, take, {VARIABLE: f"speed={speed:g}"})
         return found, wrong
 
-    found, wrong = timed(shares(speed), 1)
+    found, wrong = timed(shares(speed), context.runs, budget)
     if wrong or not found:
         return None, wrong
     best = min(found, key=lambda split: found[split].join or 0.0)
-    found, wrong = timed(["auto", best], AGAIN)
+    found, wrong = timed(["auto", best], TURNS, LONGER * budget)
     if wrong or len(found) < 2:
         return None, wrong
     return (found[best], found["auto"]), None

@@ -230,6 +230,7 @@ pub(crate) fn guess<'a>(coarse: &Survey<'a>) -> Survey<'a> {
     }
     survey.list_survival = [0.05, 0.04, 0.03];
     survey.list_open = 0.01;
+    survey.list_merged = 0.02 * coarse.mean_size;
     survey.survival = [0.02, 0.01, 0.005, 0.002];
     survey.list_position = 0.5;
     const { assert!(WIDTHS.len() == 4) };

@@ -22,8 +22,11 @@ use simjoin_core::{Bounds, SetCollection, SetId, TokenId};
 use simjoin_kernels::bitmap::toggle;
 use std::ops::Range;
 
+/// Tokens that are merged at least before a pair is given up.
+const LEAST_MERGED: u32 = 8;
+
 /// List pairs to look at, at most.
-pub(crate) const MANY: usize = 4_000;
+pub(crate) const MANY: usize = 10_000;
 
 /// Tokens of a prefix that is not long.
 const SHORT_PREFIX: f64 = 8.0;
@@ -85,6 +88,9 @@ struct ListPair {
     /// Whether it must be looked at more closely: signatures of 64 bits are close but do not tell the
     /// overlap, and the tokens just before differ.
     open: bool,
+    /// How many tokens are then merged: all that follow, if it is in the answer, and else about as many as
+    /// may lack a partner.
+    merged: u32,
     /// Whether it is in the answer, and the token is the first that the two share.
     similar: bool,
 }
@@ -213,7 +219,9 @@ impl Samples {
                 && first
                 && first_if_similar(&bounds, probe, build) == Some((i, j));
             let close = [close[0], close[1], close[2]];
-            ListPair { probe: r, build: s, positions, close, placed, open, similar }
+            let rest = (probe.len() - i + build.len() - j) as u32;
+            let merged = if similar { rest } else { rest.min(budget.max(0) as u32 + LEAST_MERGED) };
+            ListPair { probe: r, build: s, positions, close, placed, open, merged, similar }
         });
     }
 
@@ -236,7 +244,8 @@ impl Samples {
         // Of all the pairs that were looked at, a tenth of one more: what was not seen may still be there.
         let unseen = 0.1 / (self.pairs.len() + 1) as f64;
         let survival = close.map(|count| f64::from(count) / f64::from(taken + 1) + unseen);
-        let (mut met, mut close, mut placed, mut open, mut before) = (0u32, [0u32; 3], 0, 0, 0u64);
+        let (mut met, mut close, mut placed, mut open) = (0u32, [0u32; 3], 0, 0);
+        let (mut before, mut merged) = (0u64, 0u64);
         for pair in &self.list_pairs {
             let &ListPair { probe: r, build: s, positions: [i, j], .. } = pair;
             let listed = |prefix: u32| i < prefix && j < of.prefixes[build.class_of(s) as usize];
@@ -250,6 +259,7 @@ impl Samples {
             if pair.open {
                 open += 1;
                 before += u64::from(i + j);
+                merged += u64::from(pair.merged);
             }
         }
         let idle = self.idle.iter().filter(|&&(r, i, s, j)| {
@@ -269,6 +279,7 @@ impl Samples {
         of.list_position = part(placed);
         of.list_open = part(open);
         of.list_before = before as f64 / f64::from(met.max(1));
+        of.list_merged = merged as f64 / f64::from(met.max(1));
     }
 }
 

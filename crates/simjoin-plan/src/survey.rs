@@ -54,6 +54,8 @@ pub struct Survey<'a> {
     /// Tokens that come before the common one in those, over all list pairs: what must be looked at to know
     /// whether a pair has met before.
     pub list_before: f64,
+    /// Tokens that are merged in those, over all list pairs.
+    pub list_merged: f64,
     /// The part of the list pairs that the position filter leaves.
     pub list_position: f64,
     /// The mean size of the sets of a pair.
@@ -90,6 +92,7 @@ impl<'a> Survey<'a> {
             list_survival: [1.0; 3],
             list_open: 1.0,
             list_before: 0.0,
+            list_merged: 0.0,
             list_position: 1.0,
             mean_size: 0.0,
             runs: OnceLock::new(),

@@ -7,8 +7,8 @@
 //! * [`Rule::Halves`]: half of what is left, in proportion to how fast the taker has been. Takes become
 //!   smaller towards the end, so neither side waits long for the other.
 //! * [`Rule::Balance`]: what makes both sides end at the same time, by what each has shown so far and by
-//!   what was expected of it before; half of that while nothing has been seen of the other side. This
-//!   corrects a split that was planned: the plan leaves some of the work to whoever comes first.
+//!   what was expected of it before; half of that while nothing has been seen of the other side, as long
+//!   as that is worth coming back. This corrects a split that was planned: the plan leaves some of the work to whoever comes first.
 
 use simjoin_plan::{Join, Line, Part, Tile};
 use std::ops::Range;
@@ -42,6 +42,9 @@ pub(crate) enum Rule {
     /// queue, for everything in it, and for each take beside.
     Balance { outside: [f64; 2], inside: [f64; 2], starts: [f64; 2] },
 }
+
+/// How many starts half of a take must be worth for the other half to wait.
+const WORTH_STARTS: f64 = 4.0;
 
 /// Something that is to be done.
 pub(crate) type Queued<'a> = (Join<'a>, Part, Tile);
@@ -224,10 +227,11 @@ impl<'a> Queue<'a> {
         let other_start = starts[end.other() as usize] / other_speed;
         let together = wait + other_start - own_start + all * other_unit;
         let mut amount = together / (own_unit + other_unit);
-        if seen.is_none() {
+        let half = amount.min(all) / 2.0;
+        if seen.is_none() && half * own_unit > WORTH_STARTS * own_start {
             // The other side may be faster than expected too: what this one takes too much of would make it
-            // the last to end. It comes back when half is done.
-            amount = amount.min(all) / 2.0;
+            // the last to end. It comes back when half is done, unless that is soon.
+            amount = half;
         }
         // A little that is left over is not worth another start.
         if amount > 0.85 * all {
@@ -334,6 +338,9 @@ mod tests {
         // The other one is busy for as long as this one would take for everything, or a start costs more.
         assert_eq!(amount([0.2, 0.2], [0.0; 2], 0.3), 500);
         assert_eq!(amount([0.2, 0.2], [0.0, 1.0], 0.0), 0);
+        // Coming back would cost a good part of what is taken: all of its due at once.
+        assert!((240..=260).contains(&amount([0.2, 0.2], [0.0, 0.01], 0.01)));
+        assert!((465..=480).contains(&amount([0.2, 0.2], [0.0, 0.02], 0.01)));
         // Once both have shown what they can do, all of it; here both are as fast as expected.
         let seen = |cpu_at: f64| {
             let queue = queue([0.2, 0.2], [0.0; 2]);

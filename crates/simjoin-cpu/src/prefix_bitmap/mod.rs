@@ -108,8 +108,8 @@ impl Technique for PrefixBitmap {
         let survival = survey.list_survival[place];
         // Some of them are looked at more closely: both sets, which are seldom at hand, are merged, and half of
         // what comes before.
-        let closely = survey.list_open
-            * (2.0 * units.verify + 2.0 * survey.mean_size * units.verify_token)
+        let closely = 1.6 * survey.list_open * units.verify
+            + survey.list_merged * units.verify_token
             + 0.5 * survey.list_before * units.merge_token;
         let narrow = survey.list_survival[0].max(f64::MIN_POSITIVE);
         let pair = units.list[place] + survival * units.survivor + closely * survival / narrow;
