@@ -44,7 +44,7 @@ pub(crate) enum Rule {
 }
 
 /// How many starts half of a take must be worth for the other half to wait.
-const WORTH_STARTS: f64 = 4.0;
+const WORTH_STARTS: f64 = 1.5;
 
 /// Something that is to be done.
 pub(crate) type Queued<'a> = (Join<'a>, Part, Tile);
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(amount([0.2, 0.2], [0.0, 1.0], 0.0), 0);
         // Coming back would cost a good part of what is taken: all of its due at once.
         assert!((240..=260).contains(&amount([0.2, 0.2], [0.0, 0.01], 0.01)));
-        assert!((465..=480).contains(&amount([0.2, 0.2], [0.0, 0.02], 0.01)));
+        assert!((415..=430).contains(&amount([0.2, 0.2], [0.0, 0.04], 0.01)));
         // Once both have shown what they can do, all of it; here both are as fast as expected.
         let seen = |cpu_at: f64| {
             let queue = queue([0.2, 0.2], [0.0; 2]);

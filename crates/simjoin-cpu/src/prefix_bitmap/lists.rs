@@ -2,7 +2,8 @@
 //!
 //! Two passes over the prefixes, each shared by all threads. The first counts how often each token
 //! stands in a prefix, a part of the sets at a time, which says, a part of the tokens at a time, where in
-//! its list each part begins to write; the second writes. Tokens under which no pair meets get no list.
+//! its list each part begins to write; the second writes. Tokens under which no pair meets get no list; in a
+//! part of a self-join, most of whose sets may be no probes, those are all that no probe has.
 //! Whatever the parts, a list has its sets in rising order.
 
 use super::{BuildClass, NONE, weigh};
@@ -189,9 +190,10 @@ impl<'a, const W: usize> Side<'a, W> {
         let total: usize = stretches.iter().map(|part| part.sets.len() * part.work()).sum();
         let count = threads.min(total / (universe / 4).max(2_000)).max(1);
         let stretches = cut(stretches, total / count + 1);
+        let probed = Probed::new(sets, &stretches, universe, threads);
         let part = |stretches| Part { stretches, cursors: vec![0; universe] };
         let mut parts: Vec<Part> = stretches.into_iter().map(part).collect();
-        in_parallel(&mut parts, |part| part.count(sets));
+        in_parallel(&mut parts, |part| part.count(sets, probed.as_ref()));
         Side { sets, parts, starts: Vec::new(), slots: Vec::new() }
     }
 
@@ -235,6 +237,51 @@ impl<'a, const W: usize> Side<'a, W> {
         }
         let (sets, slots) = (self.sets, &self.slots);
         in_parallel(&mut self.parts, |part| part.gather(sets, slots, first, tokens, builds));
+    }
+}
+
+/// Prefix tokens that are looked at in the time of putting one into a list.
+const PER_ENTRY: usize = 8;
+
+/// A bit for each token from the first that is not lonely: whether a probe has it in its prefix.
+struct Probed(Vec<u64>);
+
+impl Probed {
+    /// Only where some of the sets are probes and so many others are not that it pays.
+    fn new(
+        sets: &SetCollection,
+        parts: &[Vec<Stretch>],
+        universe: usize,
+        threads: usize,
+    ) -> Option<Self> {
+        let stretches = || parts.iter().flatten();
+        let entries = |probes: bool| -> usize {
+            let those = stretches().filter(|part| (part.probe > 0) == probes);
+            those.map(|part| part.sets.len() * part.prefix()).sum()
+        };
+        // One thread looks at the probes; all would put the others into lists.
+        let (probes, others) = (entries(true), entries(false));
+        if probes == 0 || others * PER_ENTRY < probes * threads {
+            return None;
+        }
+        let lonely = sets.lonely_tokens();
+        let mut bits = vec![0; universe.div_ceil(64)];
+        for stretch in stretches() {
+            for set in stretch.sets.clone() {
+                for &token in &sets.set(set)[..stretch.probe as usize] {
+                    if token >= lonely {
+                        let at = (token - lonely) as usize;
+                        bits[at / 64] |= 1 << (at % 64);
+                    }
+                }
+            }
+        }
+        Some(Probed(bits))
+    }
+
+    #[inline(always)]
+    fn contains(&self, at: usize) -> bool {
+        self.0[at / 64] >> (at % 64) & 1 == 1
     }
 }
 
@@ -404,14 +451,19 @@ fn in_parallel<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync + Send) {
 }
 
 impl Part {
-    fn count(&mut self, sets: &SetCollection) {
+    fn count(&mut self, sets: &SetCollection, probed: Option<&Probed>) {
         let lonely = sets.lonely_tokens();
         for stretch in &self.stretches {
             let prefix = stretch.prefix();
+            let probed = probed.filter(|_| stretch.probe == 0);
             for set in stretch.sets.clone() {
                 for &token in &sets.set(set)[..prefix] {
-                    if token >= lonely {
-                        self.cursors[(token - lonely) as usize] += 1;
+                    if token < lonely {
+                        continue;
+                    }
+                    let at = (token - lonely) as usize;
+                    if probed.is_none_or(|probed| probed.contains(at)) {
+                        self.cursors[at] += 1;
                     }
                 }
             }
@@ -435,7 +487,12 @@ impl Part {
             let share = if build > 0 { builds[class as usize].share } else { 0 };
             for set in stretch.sets.clone() {
                 let tokens = sets.set(set);
-                let first = first_from(&tokens[..prefix], wanted.start);
+                let mut first = first_from(&tokens[..prefix], wanted.start);
+                if probe == 0 {
+                    // Few of the lists may have probes; signing it for none takes longer than to look.
+                    let live = |&t: &TokenId| self.cursors[(t - lonely) as usize] != DEAD;
+                    first += tokens[first..prefix].iter().position(live).unwrap_or(prefix - first);
+                }
                 if first == prefix || tokens[first] >= wanted.end {
                     continue;
                 }

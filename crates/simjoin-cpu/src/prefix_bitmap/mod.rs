@@ -99,9 +99,14 @@ impl Technique for PrefixBitmap {
 
     fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
         let place = self.words.ilog2() as usize;
-        // Tokens that meet no other are counted, and that is all.
+        // Tokens that meet no other are counted, and that is all. Sets that are no probes of a self-join meet
+        // the fewer probes the fewer there are.
         let entries = survey.entries as f64;
-        let live = entries * survey.live;
+        let mut live = entries * survey.live;
+        if survey.join.order == Order::Before && survey.entries > 0 {
+            let probes = survey.probe_entries.min(survey.entries) as f64 / entries;
+            live *= probes + (1.0 - probes) * probes;
+        }
         let build = survey.join.build;
         let tokens = f64::from(build.universe() - build.lonely_tokens());
         let wider = 1.0 + 0.15 * place as f64;
