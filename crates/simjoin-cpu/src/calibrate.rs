@@ -38,7 +38,7 @@ pub fn calibrate() -> Ratios {
     let limits = [16 * WEIGHT_UNIT; LISTED];
     let listed = Probes { planes: [&plane[0][..LISTED]], ranges: &ranges, limits: &limits };
     let mut survivors = Survivors::default();
-    survivors.reserve(LISTED);
+    survivors.reserve(PROBES, LISTED);
     let kernels = Kernels::<1>::best();
     let list = seconds(|| {
         let mut next = 0;

@@ -47,7 +47,7 @@ fn measure<const W: usize>(tier: Tier) {
     });
     let weights = vec![0; SETS];
     let mut survivors = Survivors::default();
-    survivors.reserve(SETS);
+    survivors.reserve(PROBES, SETS);
     let probes = PROBES * SETS / 8;
     let mut lists = |ranges: Vec<Range<u32>>| {
         let pairs = ranges.iter().map(ExactSizeIterator::len).sum();

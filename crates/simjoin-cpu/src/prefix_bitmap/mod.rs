@@ -39,7 +39,7 @@
 //!
 //! For each part 4 bytes a token that is in more than one row, and 8 a token more until lists are
 //! opened; `24 + 8·W` bytes per set and prefix token of a round, with signatures of `W` words; and for
-//! each worker `44 + 16·W` bytes per entry of the longest list.
+//! each worker `32 + 16·W` bytes per entry of the longest list, and 12 more where there is plenty.
 //!
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
@@ -51,7 +51,7 @@ use self::lists::{PROBE, Side, Slot, Stretch, class_of, open_lists};
 use crate::verify::Emitter;
 use rayon::prelude::*;
 use simjoin_core::{PairSink, Result, SetCollection, SetId, SizeClass, TokenId};
-use simjoin_kernels::bitmap::{Kernels, Probes, SLACK, Survivors, WEIGHT_UNIT};
+use simjoin_kernels::bitmap::{Kernels, PROBES, Probes, SLACK, Survivors, WEIGHT_UNIT};
 use simjoin_kernels::overlap::Verify;
 use simjoin_plan::{
     Cost, Join, Order, Prepared, Reach, Room, Survey, Technique, Tile, Units, Worker,
@@ -191,6 +191,8 @@ struct Lists<'a, const W: usize> {
     round: Range<usize>,
     pieces: Vec<Piece>,
     threads: u64,
+    /// How many probes there is room for the survivors of.
+    at_once: usize,
 }
 
 /// Lists, and of a single list possibly only a part of the probes.
@@ -209,7 +211,14 @@ impl<'a, const W: usize> Lists<'a, W> {
             let all = 0..lists.tokens.len();
             if all.is_empty() { Vec::new() } else { vec![all] }
         } else {
-            let left = room.bytes.saturating_sub(lists.fixed_bytes(room.threads));
+            let mut left = room.bytes.saturating_sub(lists.fixed_bytes(room.threads));
+            let more =
+                room.threads as u64 * 4 * (PROBES as u64 - 1) * (lists.longest() + SLACK as u64);
+            if more < left / 8 {
+                left -= more;
+            } else {
+                lists.at_once = 1;
+            }
             lists.rounds(left / Slot::<W>::BYTES)
         };
         lists
@@ -218,7 +227,7 @@ impl<'a, const W: usize> Lists<'a, W> {
     /// Bytes beside the entries: counts and starts; for each worker its window and survivors.
     fn fixed_bytes(&self, threads: usize) -> u64 {
         let classes = self.reaches.len() + self.builds.len();
-        let window = (self.longest() + WINDOW as u64) * (44 + 16 * W as u64) + Survivors::BYTES;
+        let window = (self.longest() + WINDOW as u64) * (32 + 16 * W as u64) + Survivors::BYTES;
         self.sides.iter().map(Side::bytes).sum::<u64>()
             + 4 * self.tokens.len() as u64
             + 100 * classes as u64
@@ -279,6 +288,7 @@ impl<'a, const W: usize> Lists<'a, W> {
             round: 0..0,
             pieces: Vec::new(),
             threads: threads as u64,
+            at_once: PROBES,
         }
     }
 
@@ -543,7 +553,7 @@ impl<const W: usize> ListWorker<'_, W> {
             return;
         }
         let ListWorker { kernels, builds, probes, ranges, limits, survivors, .. } = self;
-        survivors.reserve(widest);
+        survivors.reserve(lists.at_once, widest);
         let planes = builds.planes(0..builds.weights.len());
         let probes = Probes {
             planes: if last == 0 {

@@ -126,9 +126,10 @@ impl Survivors {
     /// Bytes that they take at least.
     pub const BYTES: u64 = 4 * Self::ROOM as u64;
 
-    /// Makes room for the survivors of probes with so many sets each, as many as are compared at a time.
-    pub fn reserve(&mut self, sets: usize) {
-        let room = (PROBES * (sets + SLACK)).max(Self::ROOM);
+    /// Makes room for the survivors of so many probes, each with so many sets. Room for one will do; with room for
+    /// [`PROBES`], those are compared at a time.
+    pub fn reserve(&mut self, probes: usize, sets: usize) {
+        let room = (probes * (sets + SLACK)).max(Self::ROOM);
         if self.places.len() < room {
             self.places.resize(room, 0);
         }
