@@ -159,17 +159,14 @@ impl Samples {
         let builds: Vec<SetId> = every(&of.tile.builds, effort.sets, &mut random).collect();
         let as_probe = |class: u32| of.reaches[class as usize].prefix;
         let as_build = |class: u32| of.prefixes[class as usize];
-        if order == Order::Before {
-            let longer = |class| as_build(class).max(as_probe(class));
-            for (set, position, token) in entries(build, &builds, longer) {
-                let listed = position < as_build(build.class_of(set));
-                let lists = if listed { &mut lists } else { &mut idle };
-                lists.add(token - lonely, (set, position), &mut random);
-            }
-        } else {
-            for (set, position, token) in entries(build, &builds, as_build) {
-                lists.add(token - lonely, (set, position), &mut random);
-            }
+        let longer = |class: u32| match order {
+            Order::Before => as_build(class).max(as_probe(class)),
+            _ => as_build(class),
+        };
+        for (set, position, token) in entries(build, &builds, longer) {
+            let listed = position < as_build(build.class_of(set));
+            let lists = if listed { &mut lists } else { &mut idle };
+            lists.add(token - lonely, (set, position), &mut random);
         }
         // The prefix tokens of sampled probes, each with all the sampled sets that it meets.
         let probes: Vec<SetId> = every(&of.tile.probes, effort.sets, &mut random).collect();

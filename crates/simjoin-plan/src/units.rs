@@ -1,7 +1,9 @@
 //! What do the elementary steps of a join cost on this machine?
 //!
 //! Costs are seconds on one core. The numbers below were measured on a 2-core AMD EPYC (Zen 4,
-//! AVX-512) on 2026-11-15 with `benchmarks/run.py techniques`; [`Units::scaled`] fits them to
+//! AVX-512) on 2026-11-15 with `benchmarks/run.py techniques`, but for `list`, `survivor`, `second` and
+//! `verify`: these were fitted on 2026-11-16 to joins on a 2-core AMD EPYC without AVX-512 and on a Xeon
+//! with it, so that with the ratios of each they give what it took. [`Units::scaled`] fits all of them to
 //! another machine by four ratios, measured by a short calibration: comparing signatures in runs and in
 //! lists, scalar steps, and jumps through memory.
 

@@ -20,7 +20,7 @@ use simjoin_plan::{
 use std::ops::Range;
 
 /// Joins estimated to take longer than this many seconds are worth measuring the machine for, which
-/// takes a fiftieth of that.
+/// takes a thirtieth of that.
 const CALIBRATE: f64 = 0.6;
 
 /// Joins estimated to take longer than this many seconds on the CPU are worth looking for a device: as

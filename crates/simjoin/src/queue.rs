@@ -8,7 +8,8 @@
 //!   smaller towards the end, so neither side waits long for the other.
 //! * [`Rule::Balance`]: what makes both sides end at the same time, by what each has shown so far and by
 //!   what was expected of it before; half of that while nothing has been seen of the other side, as long
-//!   as that is worth coming back. This corrects a split that was planned: the plan leaves some of the work to whoever comes first.
+//!   as that is worth coming back. This corrects a split that was planned: the plan leaves some of the work
+//!   to whoever comes first.
 
 use simjoin_plan::{Join, Line, Part, Tile};
 use std::ops::Range;

@@ -104,9 +104,10 @@ fn header() -> String {
 
 fn format(ratios: Ratios) -> String {
     let Ratios { vector, lists, scalar, memory } = ratios;
-    let ratios =
-        format!("vector {vector:.4}\nlists {lists:.4}\nscalar {scalar:.4}\nmemory {memory:.4}");
-    format!("{}\n{ratios}\n", header())
+    format!(
+        "{}\nvector {vector:.4}\nlists {lists:.4}\nscalar {scalar:.4}\nmemory {memory:.4}\n",
+        header()
+    )
 }
 
 fn parse(text: &str) -> Option<Ratios> {

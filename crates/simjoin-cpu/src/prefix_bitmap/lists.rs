@@ -2,8 +2,9 @@
 //!
 //! Two passes over the prefixes, each shared by all threads. The first counts how often each token
 //! stands in a prefix, a part of the sets at a time, which says, a part of the tokens at a time, where in
-//! its list each part begins to write; the second writes. Tokens under which no pair meets get no list; in a
-//! part of a self-join, most of whose sets may be no probes, those are all that no probe has.
+//! its list each part begins to write; the second writes. Tokens under which no pair meets get no list. One of
+//! a pair is a probe: in a part of a self-join, most of whose sets may be none, a token that no probe has in
+//! its prefix is such a token.
 //! Whatever the parts, a list has its sets in rising order.
 
 use super::{BuildClass, NONE, weigh};

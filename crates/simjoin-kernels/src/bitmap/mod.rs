@@ -455,7 +455,7 @@ unsafe fn broadcast<V: Lanes, const W: usize>(
     }
 }
 
-/// Which lanes of the sets from `at` on a probe is close to.
+/// Which of a vector of sets a probe is close to.
 #[inline(always)]
 unsafe fn near<V: Lanes, const W: usize>(
     words: &[V; W],
