@@ -16,9 +16,10 @@
 use crate::run::Interrupt;
 use crate::settings::{BenchSettings, Contestant};
 use rayon::ThreadPool;
-use serde_json::json;
+use serde_json::{Value, json};
 use simjoin::{
-    Control, Error, Join, Predicate, Report, Result, RowPair, SetCollection, pool, prepare,
+    Control, Error, Join, Predicate, Report, Result, RowPair, SetCollection, StepReport, pool,
+    prepare,
 };
 use simjoin_io::read_sets;
 use std::hint::black_box;
@@ -76,9 +77,10 @@ pub fn run(settings: &BenchSettings) -> Result<()> {
                     if !trial.wants_run(settings.pace) {
                         continue;
                     }
-                    trial.run(&loaded, settings)?;
-                    if let Some(report) = &trial.report {
-                        agreement.check(predicate, &trial.label, report)?;
+                    let report = trial.run(&loaded, settings)?;
+                    if let Some(report) = report {
+                        agreement.check(predicate, &trial.label, &report)?;
+                        trial.keep(report);
                     }
                 }
             }
@@ -160,7 +162,7 @@ struct Trial<'a> {
     /// The first run was ended by the limit.
     ended: bool,
     times: Vec<Duration>,
-    /// Of the last run; `None` when none has come to its end.
+    /// Of the shortest run; `None` when none has come to its end.
     report: Option<Report>,
 }
 
@@ -184,7 +186,15 @@ impl<'a> Trial<'a> {
         !self.skipped && !self.ended && pace.again(&self.times)
     }
 
-    fn run(&mut self, loaded: &Loaded, settings: &BenchSettings) -> Result<()> {
+    /// What the run that was timed last has shown.
+    fn keep(&mut self, report: Report) {
+        if self.times.last() == self.times.iter().min() {
+            self.report = Some(report);
+        }
+    }
+
+    /// Times one run; `None` where the limit ended it.
+    fn run(&mut self, loaded: &Loaded, settings: &BenchSettings) -> Result<Option<Report>> {
         // A join that has come to its end in time once will do so again: later runs are not
         // watched, and so not disturbed by a watching thread.
         let limit = settings.pace.limit.filter(|_| self.times.is_empty());
@@ -207,11 +217,10 @@ impl<'a> Trial<'a> {
         let report = report?;
         if control.stopped() {
             self.ended = true;
-        } else {
-            self.times.push(took);
-            self.report = Some(report);
+            return Ok(None);
         }
-        Ok(())
+        self.times.push(took);
+        Ok(Some(report))
     }
 
     fn shortest(&self) -> Option<f64> {
@@ -334,6 +343,7 @@ impl<'a> Rows<'a> {
                 "runs": trial.runs(),
                 "finished": report.is_some(),
                 "device": report.map(crate::stats::device),
+                "steps": report.map(|report| report.steps.iter().map(step).collect::<Vec<_>>()),
                 "estimated_seconds": seconds,
                 "estimated_pairs": pairs,
             });
@@ -377,6 +387,18 @@ impl<'a> Rows<'a> {
     fn flush(&mut self) -> Result<()> {
         self.out.flush().map_err(output)
     }
+}
+
+/// What one side did at once.
+fn step(step: &StepReport) -> Value {
+    json!({
+        "technique": step.technique,
+        "on_device": step.on_device,
+        "pairs": step.pairs,
+        "begin": step.begin,
+        "seconds": step.seconds,
+        "estimated": step.estimated,
+    })
 }
 
 fn output(error: std::io::Error) -> Error {

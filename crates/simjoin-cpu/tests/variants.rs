@@ -49,6 +49,8 @@ proptest! {
                 for technique in techniques().into_iter().filter(|one| one.can(&join.bounds)) {
                     let label = format!("{} {}", technique.name(), technique.variant());
                     let least = technique.memory_bytes(&join, &tile, 3);
+                    let most = technique.memory_at_most(&join, &tile, 3);
+                    prop_assert!(least <= most, "{}: {} bytes of {}", label, least, most);
                     let tight = Room { bytes: least, ..Room::unlimited(50, 3) };
                     let first = run(&*technique, &join, &tile, &roomy);
                     let mut found = first.clone();

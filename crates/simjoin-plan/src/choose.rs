@@ -56,7 +56,7 @@ const MAX_PASSES: usize = 1000;
 
 /// Techniques are judged by their time on this many threads, whatever the number there is, so that
 /// the choice, and with it the order of the pairs, does not depend on it.
-const JUDGED_ON: usize = 4;
+pub(crate) const JUDGED_ON: usize = 4;
 
 /// Seconds below which nothing is sampled.
 const SMALL: f64 = 0.5e-3;
@@ -118,7 +118,7 @@ pub fn choose_for(
     }
     if least < SMALL && !means.explain {
         // Signatures in lists, or of all pairs where these are few.
-        if let Some((at, _)) = cheapest(&guess(&coarse), offered, means) {
+        if let Some((at, _)) = cheapest(&[guess(&coarse)], offered, means, JUDGED_ON) {
             return in_passes(join, known(at), offered, means);
         }
     }
@@ -192,33 +192,29 @@ pub fn choose_for(
 }
 
 /// In how many ranges of sizes a join is looked at that takes one core so many seconds at least.
-fn ranges_for(seconds: f64) -> usize {
+pub(crate) fn ranges_for(seconds: f64) -> usize {
     (seconds / RANGE).clamp(1.0, MAX_RANGES) as usize
 }
 
-/// What [`choose_for`] would choose for a tile, and the seconds that it takes, where one technique does all
-/// of it at once.
-pub(crate) fn single(
-    survey: &Survey<'_>,
+/// The technique that does all that was surveyed in the shortest time on so many threads and fits the memory,
+/// and the seconds that it takes.
+pub(crate) fn cheapest(
+    surveys: &[Survey<'_>],
     offered: &[&dyn Technique],
     means: &Means<'_>,
+    judged_on: usize,
 ) -> Option<(usize, f64)> {
-    let one_range = ranges_for(survey.least_seconds(means.units)) == 1;
-    if one_range { cheapest(survey, offered, means) } else { None }
-}
-
-/// The cheapest technique that fits the memory, and the seconds that it takes.
-fn cheapest(
-    survey: &Survey<'_>,
-    offered: &[&dyn Technique],
-    means: &Means<'_>,
-) -> Option<(usize, f64)> {
-    let costs = (0..offered.len()).filter_map(|at| {
-        let cost = offered[at].cost(survey, means.units)?;
-        fits(&survey.join, &survey.tile, offered[at], means).then_some((at, cost))
-    });
-    let least = costs.min_by(|a, b| a.1.seconds(JUDGED_ON).total_cmp(&b.1.seconds(JUDGED_ON)));
-    least.map(|(at, cost)| (at, cost.seconds(means.threads)))
+    let seconds = |at: usize, threads: usize| -> Option<f64> {
+        let of = |survey| Some(offered[at].cost(survey, means.units)?.seconds(threads));
+        surveys.iter().map(of).sum()
+    };
+    let judged = (0..offered.len()).filter_map(|at| Some((seconds(at, judged_on)?, at)));
+    let mut by_cost: Vec<(f64, usize)> = judged.collect();
+    by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let fit = |at: usize| surveys.iter().all(|one| fits(&one.join, &one.tile, offered[at], means));
+    // Whether it fits may take long to tell.
+    let (_, at) = by_cost.into_iter().find(|&(_, at)| !surveys.is_empty() && fit(at))?;
+    Some((at, seconds(at, means.threads)?))
 }
 
 /// What may be assumed of a join without looking at its sets.
@@ -247,12 +243,7 @@ fn merge(last: &mut Choice, next: Choice) {
     }
 }
 
-pub(crate) fn fits(
-    join: &Join<'_>,
-    tile: &Tile,
-    technique: &dyn Technique,
-    means: &Means<'_>,
-) -> bool {
+fn fits(join: &Join<'_>, tile: &Tile, technique: &dyn Technique, means: &Means<'_>) -> bool {
     excess(join, tile, technique, means).is_none()
 }
 
@@ -263,15 +254,16 @@ fn excess(
     technique: &dyn Technique,
     means: &Means<'_>,
 ) -> Option<(u64, bool)> {
-    if means.memory != u64::MAX {
-        let needed = technique.memory_bytes(join, tile, means.threads);
-        if needed > means.memory {
+    let Means { threads, memory, device_memory, .. } = *means;
+    if memory != u64::MAX && technique.memory_at_most(join, tile, threads) > memory {
+        let needed = technique.memory_bytes(join, tile, threads);
+        if needed > memory {
             return Some((needed, false));
         }
     }
-    if means.device_memory != u64::MAX {
-        let needed = technique.device_bytes(join, tile, means.threads);
-        if needed > means.device_memory {
+    if device_memory != u64::MAX && technique.device_at_most(join, tile, threads) > device_memory {
+        let needed = technique.device_bytes(join, tile, threads);
+        if needed > device_memory {
             return Some((needed, true));
         }
     }

@@ -32,7 +32,7 @@ pub struct Rates {
     seen: BTreeMap<String, BTreeMap<i32, Seen>>,
     /// How much longer both sides take while they work at once.
     friction: f64,
-    /// The same where the device joins by lists, which takes as much of the host's memory as the CPU does.
+    /// Seconds more where the device joins by lists: the CPU is in the way of the sets that it waits for.
     list_friction: f64,
     /// What dividing work must promise, over the better side alone.
     worthwhile: f64,
@@ -41,7 +41,7 @@ pub struct Rates {
 impl Default for Rates {
     /// Estimates are right, and the sides are not in each other's way.
     fn default() -> Self {
-        Rates { seen: BTreeMap::new(), friction: 1.0, list_friction: 1.0, worthwhile: 0.95 }
+        Rates { seen: BTreeMap::new(), friction: 1.0, list_friction: 0.0, worthwhile: 0.95 }
     }
 }
 
@@ -54,16 +54,20 @@ impl Rates {
     /// The largest ratio that is believed; its inverse is the smallest.
     pub const MOST: f64 = 20.0;
 
-    /// Of sides that share memory and cores. An H200 beside 16 cores, 27 joins of over 1.5 ms in which neither
-    /// side takes four times as long: the best division takes 0.9 to 2.4 times what it would if they did not,
-    /// the less the longer the join, and with lists on the device 1.6 to 2.2 times, however long it is.
+    /// Of sides that share memory and cores. An H200 beside 16 cores, 2026-11-17, nine joins of 1 to 63 ms with
+    /// lists on the device: the best division takes 1.02 to 1.7 times what it would if they did not, the less
+    /// the longer the join.
     pub fn of_neighbours() -> Self {
-        Rates { friction: 1.15, list_friction: 2.0, ..Rates::default() }
+        Rates { friction: 1.05, list_friction: 2e-3, ..Rates::default() }
     }
 
-    /// How much longer both sides take while they work at once, with that technique on one of them.
-    pub fn friction(&self, technique: &str) -> f64 {
-        if technique == "gpu-prefix" { self.list_friction } else { self.friction }
+    /// How much longer both sides take while they work at once, with that technique on one of them for so many
+    /// seconds.
+    pub fn friction(&self, technique: &str, seconds: f64) -> f64 {
+        if technique != "gpu-prefix" {
+            return self.friction;
+        }
+        self.friction + (self.list_friction / seconds).clamp(0.0, 1.0)
     }
 
     /// What dividing work must promise, over the better side alone.
@@ -136,8 +140,9 @@ mod tests {
     #[test]
     fn what_was_seen_is_averaged() {
         let mut rates = Rates::of_neighbours();
-        let friction = rates.friction("bitmap");
-        assert!(1.0 < friction && friction < rates.friction("gpu-prefix"));
+        let friction = rates.friction("bitmap", 0.1);
+        assert!(1.0 < friction && friction < rates.friction("gpu-prefix", 0.1));
+        assert!(rates.friction("gpu-prefix", 0.1) < rates.friction("gpu-prefix", 0.01));
         assert_eq!(rates.of("bitmap", 0.1), 1.0);
         assert!(rates.learn("bitmap", 1.0, 0.1, 0.05));
         assert!(near(rates.of("bitmap", 0.1), 0.5f64.sqrt()));

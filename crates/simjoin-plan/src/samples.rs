@@ -242,7 +242,7 @@ impl Samples {
         let unseen = 0.1 / (self.pairs.len() + 1) as f64;
         let survival = close.map(|count| f64::from(count) / f64::from(taken + 1) + unseen);
         let (mut met, mut close, mut placed, mut open) = (0u32, [0u32; 3], 0, 0);
-        let (mut before, mut merged) = (0u64, 0u64);
+        let (mut before, mut merged) = (Sum::default(), Sum::default());
         for pair in &self.list_pairs {
             let &ListPair { probe: r, build: s, positions: [i, j], .. } = pair;
             let listed = |prefix: u32| i < prefix && j < of.prefixes[build.class_of(s) as usize];
@@ -255,8 +255,8 @@ impl Samples {
             similar[1] += u32::from(pair.similar);
             if pair.open {
                 open += 1;
-                before += u64::from(i + j);
-                merged += u64::from(pair.merged);
+                before.add(i + j);
+                merged.add(pair.merged);
             }
         }
         let idle = self.idle.iter().filter(|&&(r, i, s, j)| {
@@ -275,8 +275,35 @@ impl Samples {
         of.list_survival = close.map(part);
         of.list_position = part(placed);
         of.list_open = part(open);
-        of.list_before = before as f64 / f64::from(met.max(1));
-        of.list_merged = merged as f64 / f64::from(met.max(1));
+        of.list_before = before.sober() / f64::from(met.max(1));
+        of.list_merged = merged.sober() / f64::from(met.max(1));
+    }
+}
+
+/// A sum of numbers, few of which may be far larger than the others.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    all: u64,
+    largest: u32,
+    count: u32,
+}
+
+impl Sum {
+    fn add(&mut self, value: u32) {
+        self.all += u64::from(value);
+        self.largest = self.largest.max(value);
+        self.count += 1;
+    }
+
+    /// The largest counts for no more than all others together: among a few hundred pairs, a single one of two
+    /// huge sets would be most of the sum, which it is not of all pairs.
+    fn sober(&self) -> f64 {
+        let others = self.all - u64::from(self.largest);
+        if self.count > 1 {
+            (others + others.min(u64::from(self.largest))) as f64
+        } else {
+            self.all as f64
+        }
     }
 }
 

@@ -11,13 +11,14 @@
 //! part, which moves the point, and so on, more often where more is at stake. All of it follows from one
 //! look at samples of the whole line. Either side may get everything.
 
-use crate::choose::{fits, guess, single};
+use crate::choose::{JUDGED_ON, cheapest, guess, ranges_for};
 use crate::{
     Effort, Join, Means, Order, Part, Rates, Reach, Samples, Survey, Technique, Tile, Units,
     reaches,
 };
 use simjoin_core::SetId;
 use std::ops::Range;
+use std::sync::OnceLock;
 
 /// A size class, by its place, and what its probes reach.
 type OfClass = (usize, Reach);
@@ -29,8 +30,8 @@ pub struct Line<'a> {
     parts: Vec<(Join<'a>, Part, Vec<OfClass>)>,
     /// Pairs before each part, and in all.
     before: Vec<f64>,
-    /// What is known of all of it without a look at its sets.
-    surveys: Vec<(Part, Survey<'a>)>,
+    /// What is known of all of it without a look at its sets, once that is asked for.
+    surveys: OnceLock<Vec<(Part, Survey<'a>)>>,
 }
 
 impl<'a> Line<'a> {
@@ -46,14 +47,24 @@ impl<'a> Line<'a> {
                 before.push(before[before.len() - 1] + pairs as f64);
             }
         }
-        let mut line = Line { parts: with_pairs, before, surveys: Vec::new() };
-        line.surveys = line.surveys(0.0, 1.0).collect();
-        line
+        Line { parts: with_pairs, before, surveys: OnceLock::new() }
+    }
+
+    /// What is known of all of it without a look at its sets.
+    fn whole(&self) -> &[(Part, Survey<'a>)] {
+        self.surveys.get_or_init(|| self.surveys(0.0, 1.0).collect())
+    }
+
+    /// Where each part but the first begins.
+    fn bounds(&self) -> impl Iterator<Item = f64> {
+        let all = self.before[self.before.len() - 1];
+        let inner = self.before.iter().take(self.before.len() - 1).skip(1);
+        inner.map(move |before| before / all)
     }
 
     /// What all of it takes one core at least, as far as exact counts tell.
     pub fn least_seconds(&self, units: &Units) -> f64 {
-        self.surveys.iter().map(|(_, survey)| survey.least_seconds(units)).sum()
+        self.whole().iter().map(|(_, survey)| survey.least_seconds(units)).sum()
     }
 
     /// What lies between two points: a tile of each part that has some of it, no larger than need be.
@@ -61,7 +72,7 @@ impl<'a> Line<'a> {
         self.tiles(from, to).map(|(join, part, tile, _)| (join, part, tile)).collect()
     }
 
-    /// What is known of that without a look at its sets.
+    /// What is known of what lies between two points without a look at its sets.
     fn surveys(&self, from: f64, to: f64) -> impl Iterator<Item = (Part, Survey<'a>)> {
         self.tiles(from, to).map(|(join, part, tile, reaches)| {
             let mut by_class = vec![Reach::default(); join.probe.classes().len()];
@@ -140,7 +151,8 @@ fn tile_of(order: Order, reaches: &[OfClass], within: &Range<SetId>) -> Option<T
 /// What samples of each part of the line show.
 struct Profile<'l, 'a> {
     line: &'l Line<'a>,
-    samples: Vec<(Part, Samples)>,
+    /// Where none were taken, what may be assumed serves.
+    samples: Option<Vec<(Part, Samples)>>,
 }
 
 impl<'l, 'a> Profile<'l, 'a> {
@@ -149,12 +161,17 @@ impl<'l, 'a> Profile<'l, 'a> {
         let sampled = |(part, survey): &(Part, Survey<'a>)| {
             (*part, Samples::new(survey, Effort::of(survey, seconds, FEW)))
         };
-        Profile { line, samples: line.surveys.iter().map(sampled).collect() }
+        Profile { line, samples: Some(line.whole().iter().map(sampled).collect()) }
+    }
+
+    /// Without a look at any set.
+    fn assumed(line: &'l Line<'a>) -> Self {
+        Profile { line, samples: None }
     }
 
     /// The whole line.
     fn all(&self) -> Vec<Survey<'a>> {
-        self.seen(self.line.surveys.iter().cloned())
+        self.seen(self.line.whole().iter().cloned())
     }
 
     /// What lies between two points.
@@ -163,16 +180,32 @@ impl<'l, 'a> Profile<'l, 'a> {
     }
 
     fn seen(&self, surveys: impl Iterator<Item = (Part, Survey<'a>)>) -> Vec<Survey<'a>> {
-        let seen = surveys.filter_map(|(part, survey)| {
-            let (_, samples) = self.samples.iter().find(|one| one.0 == part)?;
-            Some(survey.seen_in(samples))
+        let seen = surveys.filter_map(|(part, survey)| match &self.samples {
+            None => Some(guess(&survey)),
+            Some(samples) => {
+                let (_, samples) = samples.iter().find(|one| one.0 == part)?;
+                Some(survey.seen_in(samples))
+            }
         });
         seen.filter(|survey| survey.pairs > 0).collect()
     }
 }
 
-/// How the work is divided, and what is expected of it.
+/// What lies between two points, and the technique that is to do it.
 #[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Chosen {
+    /// The points.
+    pub from: f64,
+    /// The second one.
+    pub to: f64,
+    /// Its place among those offered.
+    pub technique: usize,
+    /// The seconds estimated for it.
+    pub seconds: f64,
+}
+
+/// How the work is divided, and what is expected of it.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Division {
     /// The device's part of the pairs.
     pub share: f64,
@@ -192,9 +225,11 @@ pub struct Division {
     pub cpu_alone: f64,
     /// Seconds of the device for everything.
     pub device_alone: f64,
-    /// The techniques of the CPU and of the device, where one does all of a side's part at once: its place
-    /// among those offered, and the seconds estimated for it.
-    pub techniques: [Option<(usize, f64)>; 2],
+    /// What the CPU and the device are to do their parts with: all of what lies before and after what is kept
+    /// back, in order; nothing where no technique can.
+    pub techniques: [Vec<Chosen>; 2],
+    /// What each had best do what is kept back with.
+    pub techniques_inside: [Vec<Chosen>; 2],
 }
 
 impl Division {
@@ -223,42 +258,147 @@ const LONG: f64 = 20e-3;
 const NO_LOOK: f64 = 0.75e-3;
 const SURELY: f64 = 1.1;
 
-/// The part of the time that a look at samples may take, and list pairs to look at in any case.
-const PLANNING: f64 = 0.03;
+/// The part of the time that a look at samples may take by what [`Effort`] expects of them, which is half of
+/// what they take; and list pairs to look at in any case.
+const PLANNING: f64 = 0.02;
 const FEW: usize = 12;
 
 /// A join that turns out to be so many times as long as was assumed is looked at once more, more closely.
 pub(crate) const FAR_LONGER: f64 = 3.0;
 
-/// Divides a join between the CPU and a device. `rates` say how far off estimates have been; `keep_back`
-/// says, by the seconds of the join, which part of each side's work whoever comes first is to do.
-pub fn divide<'a>(
-    line: &Line<'a>,
-    cpu: &[&dyn Technique],
-    device: &[&dyn Technique],
-    means: &Means<'_>,
-    rates: &Rates,
-    keep_back: impl Fn(f64) -> f64,
-) -> Division {
-    // What each technique says that it takes: its place among those offered, and seconds.
-    let costs = |survey: &Survey<'_>, offered: &[&dyn Technique]| -> Vec<(usize, f64)> {
-        let cost = |at: usize| Some(offered[at].cost(survey, means.units)?.seconds(means.threads));
-        (0..offered.len()).filter_map(|at| Some((at, cost(at)?))).collect()
-    };
-    let cheapest = |costs: Vec<(usize, f64)>| costs.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    // The seconds that the cheapest one takes, as far as is known here, and the friction beside the other side.
-    let of = |surveys: &[Survey<'_>], offered: &[&dyn Technique]| -> (f64, f64) {
+/// Twice a part, but not all.
+fn twice(part: f64) -> f64 {
+    if part < 0.5 { 2.0 * part } else { f64::midpoint(part, 1.0) }
+}
+
+/// Who works, and what is known of them.
+#[derive(Clone, Copy)]
+pub struct Sides<'s> {
+    /// Techniques of the CPU.
+    pub cpu: &'s [&'s dyn Technique],
+    /// Techniques of the device.
+    pub device: &'s [&'s dyn Technique],
+    /// What plans are made with.
+    pub means: &'s Means<'s>,
+    /// How far off estimates have been.
+    pub rates: &'s Rates,
+}
+
+impl Sides<'_> {
+    /// The cheapest technique for what was surveyed: its place among those offered, and seconds.
+    fn cheapest(&self, survey: &Survey<'_>, offered: &[&dyn Technique]) -> Option<(usize, f64)> {
+        let Means { units, threads, .. } = *self.means;
+        let cost = |at: usize| Some((at, offered[at].cost(survey, units)?.seconds(threads)));
+        (0..offered.len()).filter_map(cost).min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+
+    /// The seconds that the cheapest techniques take, as far as is known here, and the friction beside the other
+    /// side.
+    fn seconds(&self, surveys: &[Survey<'_>], offered: &[&dyn Technique]) -> (f64, f64) {
         surveys.iter().fold((0.0, 1.0), |(seconds, friction), survey| {
-            let Some((at, estimated)) = cheapest(costs(survey, offered)) else {
+            let Some((at, estimated)) = self.cheapest(survey, offered) else {
                 return (f64::INFINITY, friction);
             };
             let name = offered[at].name();
-            let corrected = estimated * rates.of(name, estimated);
-            (seconds + corrected, friction.max(rates.friction(name)))
+            let corrected = estimated * self.rates.of(name, estimated);
+            (seconds + corrected, friction.max(self.rates.friction(name, corrected)))
         })
-    };
-    let everything =
-        |share: f64, all: &[Survey<'_>], [cpu_alone, device_alone]: [f64; 2]| Division {
+    }
+
+    /// Looks at the sets of a line, more closely the longer it takes the faster side.
+    fn look<'l, 'a>(&self, line: &'l Line<'a>, assumed: f64) -> (Profile<'l, 'a>, Vec<Survey<'a>>) {
+        let shortest = |surveys: &[Survey<'_>]| {
+            self.seconds(surveys, self.cpu).0.min(self.seconds(surveys, self.device).0)
+        };
+        let some = if assumed.is_finite() { assumed * PLANNING } else { 0.0 };
+        let mut profile = Profile::new(line, some);
+        let mut all = profile.all();
+        let found = shortest(&all);
+        if found > FAR_LONGER * assumed && found.is_finite() {
+            profile = Profile::new(line, found * PLANNING);
+            all = profile.all();
+        }
+        (profile, all)
+    }
+
+    /// In how many ranges to look at it.
+    fn ranges(&self, surveys: &[Survey<'_>]) -> usize {
+        ranges_for(surveys.iter().map(|one| one.least_seconds(self.means.units)).sum())
+    }
+
+    /// What to do a part of the line with, of which these are the surveys: by one technique, or, where it is
+    /// long, by the one that is cheapest in each of some ranges of it, as [`choose_for`](crate::choose_for)
+    /// would. Judged by the time on so many threads.
+    fn choose(
+        &self,
+        profile: &Profile<'_, '_>,
+        surveys: &[Survey<'_>],
+        [from, to]: [f64; 2],
+        on_cpu: bool,
+        judged_on: usize,
+    ) -> Vec<Chosen> {
+        let offered = if on_cpu { self.cpu } else { self.device };
+        let by_one = |surveys: &[Survey<'_>], [from, to]: [f64; 2]| {
+            let (technique, seconds) = cheapest(surveys, offered, self.means, judged_on)?;
+            Some(Chosen { from, to, technique, seconds })
+        };
+        let whole = by_one(surveys, [from, to]);
+        let count = if on_cpu { self.ranges(surveys) } else { 1 };
+        if count == 1 && surveys.len() <= 1 {
+            return whole.into_iter().collect();
+        }
+        // Where another part of the join begins, another technique may be the best.
+        let inside = |point: &f64| from < *point && *point < to;
+        let equal = (1..count).map(|at| from + (to - from) * at as f64 / count as f64);
+        let mut points: Vec<f64> = equal.chain(profile.line.bounds()).filter(inside).collect();
+        points.extend([from, to]);
+        points.sort_unstable_by(f64::total_cmp);
+        points.dedup();
+        let mut chosen: Vec<Chosen> = Vec::new();
+        for two in points.windows(2) {
+            let next = by_one(&profile.between(two[0], two[1]), [two[0], two[1]]);
+            let Some(next) = next else { return whole.into_iter().collect() };
+            match chosen.last_mut().filter(|last| last.technique == next.technique) {
+                Some(last) => (last.to, last.seconds) = (next.to, last.seconds + next.seconds),
+                None => chosen.push(next),
+            }
+        }
+        let seconds: f64 = chosen.iter().map(|one| one.seconds).sum();
+        match whole {
+            // Beginning anew costs something.
+            Some(whole) if whole.seconds <= seconds => vec![whole],
+            _ => chosen,
+        }
+    }
+
+    /// Divides a join at a point given by hand: what each side is to do its part with.
+    pub fn choose_at(&self, line: &Line<'_>, point: f64) -> [Vec<Chosen>; 2] {
+        let assumed = Profile::assumed(line);
+        let all = assumed.all();
+        let seconds = |offered| self.seconds(&all, offered).0;
+        let shortest = seconds(self.cpu).min(seconds(self.device));
+        let profile = if shortest < NO_LOOK { assumed } else { self.look(line, shortest).0 };
+        self.choose_both(&profile, [[0.0, point], [point, 1.0]])
+    }
+
+    /// What the CPU and the device had best do a part each with.
+    fn choose_both(&self, profile: &Profile<'_, '_>, parts: [[f64; 2]; 2]) -> [Vec<Chosen>; 2] {
+        let [cpu, device] = parts.map(|[from, to]| profile.between(from, to));
+        let threads = self.means.threads;
+        [
+            self.choose(profile, &cpu, parts[0], true, threads),
+            self.choose(profile, &device, parts[1], false, threads),
+        ]
+    }
+
+    /// Divides a join between the CPU and the device. `keep_back` says, by the seconds of the join and those of
+    /// coming back for more, which part of each side's work whoever comes first is to do.
+    pub fn divide(&self, line: &Line<'_>, keep_back: impl Fn(f64, f64) -> f64) -> Division {
+        let Sides { cpu, device, means, rates } = *self;
+        let everything = |share: f64,
+                          profile: &Profile<'_, '_>,
+                          all: &[Survey<'_>],
+                          [cpu_alone, device_alone]: [f64; 2]| Division {
             share,
             cpu: if share == 0.0 { cpu_alone } else { 0.0 },
             device: if share == 1.0 { device_alone } else { 0.0 },
@@ -268,109 +408,135 @@ pub fn divide<'a>(
             starts: [0.0; 2],
             cpu_alone,
             device_alone,
-            techniques: match all {
-                [survey] if share == 0.0 => [single(survey, cpu, means), None],
-                [survey] => [None, cheapest(costs(survey, device))],
-                _ => [None; 2],
+            techniques: if share == 0.0 {
+                [self.choose(profile, all, [0.0, 1.0], true, JUDGED_ON), Vec::new()]
+            } else {
+                [Vec::new(), self.choose(profile, all, [0.0, 1.0], false, means.threads)]
             },
+            techniques_inside: Default::default(),
         };
-    // What may be assumed says how closely to look.
-    let assumed: Vec<_> = line.surveys.iter().map(|(_, survey)| guess(survey)).collect();
-    let alone = [of(&assumed, cpu).0, of(&assumed, device).0];
-    if alone[1] < NO_LOOK && alone[0] > SURELY * alone[1] {
-        return everything(1.0, &assumed, alone);
-    }
-    let shortest = alone[0].min(alone[1]);
-    let mut profile =
-        Profile::new(line, if shortest.is_finite() { shortest * PLANNING } else { 0.0 });
-    let mut all = profile.all();
-    let found = of(&all, cpu).0.min(of(&all, device).0);
-    if found > FAR_LONGER * shortest && found.is_finite() {
-        profile = Profile::new(line, found * PLANNING);
-        all = profile.all();
-    }
-    let ((cpu_alone, least), (device_alone, _)) = (of(&all, cpu), of(&all, device));
-    // The seconds of CPU and device, working at once, for what lies between two points each.
-    let at_once = |parts: [Range<f64>; 2]| {
-        let [front, back] = parts.map(|part| profile.between(part.start, part.end));
-        let ((front, one), (back, other)) = (of(&front, cpu), of(&back, device));
-        [front, back].map(|seconds| seconds * one.max(other))
-    };
-    let share = if cpu_alone <= device_alone { 0.0 } else { 1.0 };
-    let mut best = everything(share, &all, [cpu_alone, device_alone]);
-    if !(cpu_alone + device_alone).is_finite() {
-        return best;
-    }
-    let worthwhile = rates.worthwhile() * best.seconds();
-    // At best both would work all the time, in each other's way as little as the CPU alone is.
-    let [cpu_beside, device_beside] = [cpu_alone, device_alone].map(|seconds| seconds * least);
-    let together = cpu_beside * device_beside / (cpu_beside + device_beside) + TOGETHER;
-    if together > worthwhile || best.seconds() < SHORT {
-        return best;
-    }
-    let start = of(&profile.between(1.0 - LEAST, 1.0), device).0.min(device_alone) * least;
-    // What a start takes does not become less by taking less.
-    let together = cpu_beside * device_beside / (cpu_beside + device_beside - start) + TOGETHER;
-    if together > worthwhile {
-        return best;
-    }
-    // The more goes to the device, the longer it takes, and the CPU the less: first by what each takes for
-    // everything, then between the points of which one was too much and the other too little.
-    let (mut enough, mut too_much) = (0.0, 1.0);
-    let mut share = cpu_beside / (cpu_beside + device_beside);
-    let steps = if best.seconds() < LONG { 4 } else { 10 };
-    for _ in 0..steps {
-        if !(LEAST..=1.0 - LEAST).contains(&share) {
-            break;
+        // What may be assumed says how closely to look.
+        let assumed = Profile::assumed(line);
+        let surveys = assumed.all();
+        let alone = [self.seconds(&surveys, cpu).0, self.seconds(&surveys, device).0];
+        if alone[1] < NO_LOOK && alone[0] > SURELY * alone[1] {
+            return everything(1.0, &assumed, &surveys, alone);
         }
-        let [front, back] = at_once([0.0..1.0 - share, 1.0 - share..1.0]);
-        let together = front.max(back) + TOGETHER;
-        if together < best.seconds().min(worthwhile) {
-            let (cpu, device) = (front + TOGETHER, back + TOGETHER);
-            best = Division { share, cpu, device, ..best };
-        }
-        if (front - back).abs() < 0.02 * together {
-            break;
-        }
-        *(if front > back { &mut enough } else { &mut too_much }) = share;
-        share = f64::midpoint(enough, too_much);
-    }
-    if best.share > 0.0 && best.share < 1.0 {
-        let keep_back = keep_back(best.seconds());
-        // The samples of all show more than those that a look at a part would take. The CPU, which has many
-        // techniques to choose from, needs them most.
-        let known = |from: f64, to: f64, offered: &[&dyn Technique]| {
-            let surveys = profile.between(from, to);
-            let [survey] = &surveys[..] else { return None };
-            let mut costs = costs(survey, offered);
-            costs.retain(|&(at, _)| fits(&survey.join, &survey.tile, offered[at], means));
-            cheapest(costs)
+        let (profile, all) = self.look(line, alone[0].min(alone[1]));
+        let ((cpu_alone, least), (device_alone, _)) =
+            (self.seconds(&all, cpu), self.seconds(&all, device));
+        // Several techniques may do all of it sooner than one, and then parts of it too, about as much.
+        let mixed = if self.ranges(&all) > 1 {
+            let by_one = all.iter().filter_map(|one| Some(self.cheapest(one, cpu)?.1));
+            let by_one: f64 = by_one.sum();
+            let several = self.choose(&profile, &all, [0.0, 1.0], true, means.threads);
+            let several: f64 = several.iter().map(|one| one.seconds).sum();
+            if several > 0.0 { (several / by_one).min(1.0) } else { 1.0 }
+        } else {
+            1.0
         };
-        if keep_back == 0.0 {
-            let at = 1.0 - best.share;
-            best.kept = [at; 2];
-            best.techniques = [known(0.0, at, cpu), known(at, 1.0, device)];
-            return best;
+        let cpu_alone = cpu_alone * mixed;
+        // The seconds of CPU and device, working at once, for what lies between two points each.
+        let at_once = |parts: [Range<f64>; 2]| {
+            let [front, back] = parts.map(|part| profile.between(part.start, part.end));
+            let ((front, one), (back, other)) =
+                (self.seconds(&front, cpu), self.seconds(&back, device));
+            [front * mixed, back].map(|seconds| seconds * one.max(other))
+        };
+        let share = if cpu_alone <= device_alone { 0.0 } else { 1.0 };
+        let alone = || everything(share, &profile, &all, [cpu_alone, device_alone]);
+        if !(cpu_alone + device_alone).is_finite() {
+            return alone();
         }
-        // A side with a small part is slow: what it has begun would keep the other one waiting.
-        let later = |part: f64| if part < SMALL { (2.0 * keep_back).min(1.0) } else { keep_back };
-        let now = |part: f64| part * (1.0 - later(part));
-        let [from, to] = [now(1.0 - best.share), 1.0 - now(best.share)];
-        best.kept = [from, to];
-        best.outside = at_once([0.0..from, to..1.0]);
-        // A little at either end, and everything, tell what a start takes.
-        let little = LEAST.min(to - from);
-        let part = little / (to - from);
-        let all = at_once([from..to, from..to]);
-        let few = at_once([from..from + little, to - little..to]);
-        for side in 0..2 {
-            let start = (few[side] - part * all[side]) / (1.0 - part).max(f64::EPSILON);
-            best.starts[side] = start.clamp(0.0, all[side]);
-            best.inside[side] = all[side] - best.starts[side];
+        let shortest = cpu_alone.min(device_alone);
+        let worthwhile = rates.worthwhile() * shortest;
+        // At best both would work all the time, in each other's way as little as the CPU alone is.
+        let [cpu_beside, device_beside] = [cpu_alone, device_alone].map(|seconds| seconds * least);
+        let together = cpu_beside * device_beside / (cpu_beside + device_beside) + TOGETHER;
+        if together > worthwhile || shortest < SHORT {
+            return alone();
         }
-        best.techniques = [known(0.0, from, cpu), None];
+        let end = profile.between(1.0 - LEAST, 1.0);
+        let start = self.seconds(&end, device).0.min(device_alone) * least;
+        // What a start takes does not become less by taking less.
+        let together = cpu_beside * device_beside / (cpu_beside + device_beside - start) + TOGETHER;
+        if together > worthwhile {
+            return alone();
+        }
+        // The more goes to the device, the longer it takes, and the CPU the less: first by what each takes for
+        // everything, then between the points of which one was too much and the other too little.
+        let (mut enough, mut too_much) = (0.0, 1.0);
+        let mut share = cpu_beside / (cpu_beside + device_beside);
+        let steps = if shortest < LONG { 4 } else { 10 };
+        // The share, and the seconds of CPU and device.
+        let mut best: Option<(f64, [f64; 2])> = None;
+        for _ in 0..steps {
+            if !(LEAST..=1.0 - LEAST).contains(&share) {
+                break;
+            }
+            let [front, back] = at_once([0.0..1.0 - share, 1.0 - share..1.0]);
+            let together = front.max(back) + TOGETHER;
+            let before = best.map_or(worthwhile, |(_, [front, back])| front.max(back));
+            if together < before {
+                best = Some((share, [front + TOGETHER, back + TOGETHER]));
+            }
+            if (front - back).abs() < 0.02 * together {
+                break;
+            }
+            *(if front > back { &mut enough } else { &mut too_much }) = share;
+            share = f64::midpoint(enough, too_much);
+        }
+        let Some((share, [cpu, device])) = best else { return alone() };
+        // Seconds of each side for what lies between two points, beside those of a start, and those: a little at
+        // either end, and everything, tell.
+        let with_start = |[from, to]: [f64; 2]| {
+            let little = LEAST.min(to - from);
+            let part = little / (to - from);
+            let all = at_once([from..to, from..to]);
+            let few = at_once([from..from + little, to - little..to]);
+            let start = |side: usize| {
+                let start = (few[side] - part * all[side]) / (1.0 - part).max(f64::EPSILON);
+                start.clamp(0.0, all[side])
+            };
+            let starts = [start(0), start(1)];
+            ([all[0] - starts[0], all[1] - starts[1]], starts)
+        };
+        let kept_for = |keep_back: f64| {
+            // A side with a small part is slow: what it has begun would keep the other one waiting.
+            let later = |part: f64| if part < SMALL { twice(keep_back) } else { keep_back };
+            let now = |part: f64| part * (1.0 - later(part));
+            if keep_back == 0.0 { [1.0 - share; 2] } else { [now(1.0 - share), 1.0 - now(share)] }
+        };
+        let mut kept = kept_for(keep_back(cpu.max(device), f64::INFINITY));
+        let (mut inside, mut starts) = ([0.0; 2], [0.0; 2]);
+        if kept[0] < kept[1] {
+            (inside, starts) = with_start(kept);
+            // Where a start costs little, more may be left for later.
+            let more = kept_for(keep_back(cpu.max(device), starts[0].max(starts[1])));
+            if more != kept {
+                kept = more;
+                (inside, starts) = with_start(kept);
+            }
+        }
+        let [from, to] = kept;
+        Division {
+            share,
+            cpu,
+            device,
+            kept,
+            outside: if from < to { at_once([0.0..from, to..1.0]) } else { [0.0; 2] },
+            inside,
+            starts,
+            cpu_alone,
+            device_alone,
+            techniques: self.choose_both(&profile, [[0.0, from], [to, 1.0]]),
+            techniques_inside: if from < to {
+                self.choose_both(&profile, [kept; 2])
+            } else {
+                Default::default()
+            },
+        }
     }
-    best
 }
 
 #[cfg(test)]
@@ -436,7 +602,9 @@ mod tests {
                         let at = 1.0 - share;
                         seconds(0.0, at, &cpu).max(seconds(at, 1.0, &device))
                     };
-                    let found = divide(&line, &[&cpu], &[&device], &means, &rates, |_| 0.0);
+                    let sides =
+                        Sides { cpu: &[&cpu], device: &[&device], means: &means, rates: &rates };
+                    let found = sides.divide(&line, |_, _| 0.0);
                     let chosen = longer(found.share);
                     let points = (0..=1000).map(|point| longer(f64::from(point) / 1000.0));
                     let best = points.fold(f64::INFINITY, f64::min);
@@ -446,6 +614,80 @@ mod tests {
             }
         }
         assert!(divided > 20, "{divided}");
+    }
+
+    /// Takes so long for a pair of sets that are small, and of those that are not.
+    struct Suited {
+        small: f64,
+        large: f64,
+    }
+
+    impl Technique for Suited {
+        fn name(&self) -> &'static str {
+            "suited"
+        }
+
+        fn cost(&self, survey: &Survey<'_>, _: &Units) -> Option<Cost> {
+            let classes = survey.join.probe.classes().iter().zip(&survey.reaches);
+            let each = |size: u32| if size < 15 { self.small } else { self.large };
+            let pairs = classes.map(|(class, reach)| each(class.size) * reach.pairs as f64);
+            Some(Cost { serial: 1e-4 + pairs.sum::<f64>(), shared: 0.0 })
+        }
+
+        fn memory_bytes(&self, _: &Join<'_>, _: &Tile, _: usize) -> u64 {
+            0
+        }
+
+        fn prepare<'a>(&self, _: &Join<'a>, _: &Tile, _: &Room) -> Result<Box<dyn Prepared + 'a>> {
+            unreachable!("only planned")
+        }
+    }
+
+    #[test]
+    fn a_long_part_is_done_by_several_techniques_each_where_it_is_best() {
+        let sizes: Vec<u32> = (0..4000).map(|at| 5 + at / 200).collect();
+        let sets = collection(&sizes);
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
+        let line = Line::new(&Join::parts(&sets, None, false, bounds));
+        // Lists take so long to make that all of it is looked at in ranges.
+        let units = Units { entry: 1e-4, scan: [1e-6; 6], ..Units::default() };
+        let rates = Rates::default();
+        let means = Means {
+            units: &units,
+            threads: 1,
+            memory: u64::MAX,
+            device_memory: u64::MAX,
+            explain: false,
+        };
+        let (first, second) =
+            (Suited { small: 1e-7, large: 1e-6 }, Suited { small: 1e-6, large: 1e-7 });
+        let device = Suited { small: 2e-7, large: 2e-7 };
+        let sides =
+            Sides { cpu: &[&first, &second], device: &[&device], means: &means, rates: &rates };
+        let covers = |chosen: &[Chosen], from: f64, to: f64| {
+            assert_eq!((chosen[0].from, chosen[chosen.len() - 1].to), (from, to), "{chosen:?}");
+            assert!(chosen.windows(2).all(|two| two[0].to == two[1].from), "{chosen:?}");
+        };
+        let [cpu, of_device] = sides.choose_at(&line, 0.9);
+        covers(&cpu, 0.0, 0.9);
+        covers(&of_device, 0.9, 1.0);
+        let places = |chosen: &[Chosen]| chosen.iter().map(|one| one.technique).collect::<Vec<_>>();
+        assert_eq!(places(&cpu), [0, 1]);
+        // What both together take is known when the join is divided, and so is who does what is kept back.
+        for part in [0.0, 0.25, 0.5] {
+            let found = sides.divide(&line, |_, _| part);
+            assert!(found.share > 0.2 && found.share < 0.5, "{found:?}");
+            let [from, to] = found.kept;
+            assert_eq!(from < to, part > 0.0);
+            covers(&found.techniques[0], 0.0, from);
+            covers(&found.techniques[1], to, 1.0);
+            if part > 0.0 {
+                covers(&found.techniques_inside[0], from, to);
+                covers(&found.techniques_inside[1], from, to);
+            }
+            // One technique alone would take five times as long.
+            assert!(found.cpu_alone < 1.3e-7 * line.before[1], "{found:?}");
+        }
     }
 
     /// Takes so many seconds, and remembers whether it was asked about more than can be assumed.
@@ -492,10 +734,13 @@ mod tests {
             (6e-3, 0.9e-3, 1.0, true),
         ] {
             let [cpu, device] = [cpu, device].map(|seconds| Fixed(seconds, AtomicBool::default()));
-            let found = divide(&line, &[&cpu], &[&device], &means, &rates, |_| 0.0);
+            let sides = Sides { cpu: &[&cpu], device: &[&device], means: &means, rates: &rates };
+            let found = sides.divide(&line, |_, _| 0.0);
             assert_eq!((found.share, device.1.into_inner()), (share, looked), "{found:?}");
             assert_eq!([found.cpu_alone, found.device_alone], [cpu.0, device.0]);
-            assert_eq!(found.techniques[share as usize].map(|(at, _)| at), Some(0));
+            let places: Vec<_> =
+                found.techniques[share as usize].iter().map(|one| one.technique).collect();
+            assert_eq!(places, [0]);
         }
     }
 

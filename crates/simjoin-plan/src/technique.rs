@@ -46,6 +46,16 @@ pub trait Technique: Send + Sync {
         0
     }
 
+    /// No less than [`memory_bytes`](Self::memory_bytes), and known at once, which that may not be.
+    fn memory_at_most(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        self.memory_bytes(join, tile, threads)
+    }
+
+    /// No less than [`device_bytes`](Self::device_bytes), and known at once.
+    fn device_at_most(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        self.device_bytes(join, tile, threads)
+    }
+
     /// Prepares a tile for probing, in the room given. Runs on the current rayon pool. The order of
     /// the pairs of all pieces together does not depend on the number of threads, unless a device
     /// finds them.

@@ -2,8 +2,8 @@
 //!
 //! Costs are seconds on one core. The numbers below were measured on a 2-core AMD EPYC (Zen 4,
 //! AVX-512) on 2026-11-15 with `benchmarks/run.py techniques`, but for `list`, `survivor`, `second` and
-//! `verify`: these were fitted on 2026-11-16 to joins on a 2-core AMD EPYC without AVX-512 and on a Xeon
-//! with it, so that with the ratios of each they give what it took. [`Units::scaled`] fits all of them to
+//! `verify`: these were fitted on 2026-11-16 and 17 to joins on a 2-core AMD EPYC without AVX-512 and on a
+//! Xeon with it, so that with the ratios of each they give what it took. [`Units::scaled`] fits all of them to
 //! another machine by four ratios, measured by a short calibration: comparing signatures in runs and in
 //! lists, scalar steps, and jumps through memory.
 
@@ -50,9 +50,9 @@ impl Default for Units {
             entry: 20e-9,
             pass: 1.5e-9,
             call: 90e-9,
-            survivor: 5e-9,
+            survivor: 2.8e-9,
             second: 6e-9,
-            verify: 14e-9,
+            verify: 11e-9,
             verify_token: 0.35e-9,
             sign_token: 0.25e-9,
             index: 9e-9,
@@ -87,9 +87,9 @@ impl Units {
             entry: self.entry * (memory + scalar) / 2.0,
             pass: self.pass * scalar,
             call: self.call * scalar,
-            survivor: self.survivor * scalar,
+            survivor: self.survivor * memory,
             second: self.second * (memory + scalar) / 2.0,
-            verify: self.verify * (memory + scalar) / 2.0,
+            verify: self.verify * memory,
             verify_token: self.verify_token * scalar,
             sign_token: self.sign_token * vector,
             index: self.index * memory,

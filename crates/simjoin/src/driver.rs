@@ -6,7 +6,7 @@
 
 use crate::join::{Moment, StepReport};
 use crate::plan::{ATTENDANTS, Plan, Step, Work, sizes};
-use crate::queue::{End, Queue, Queued};
+use crate::queue::{End, Queue, Queued, Taken};
 use crate::stage::{Stage, StagedSink};
 use crate::threads::Attendants;
 use rayon::BroadcastContext;
@@ -354,9 +354,11 @@ impl Plan {
                     first
                 }
                 None => {
-                    let Some((tiles, work)) = rest.take(end) else { break };
+                    let Some(Taken { tiles, work, technique: best }) = rest.take(end) else {
+                        break;
+                    };
                     rest.begin(end, work);
-                    let steps = self.steps_beside(tiles.clone(), on_cpu, technique);
+                    let steps = self.steps_beside(tiles.clone(), on_cpu, best.or(technique));
                     // What does not fit beside the other side fits the CPU alone.
                     if let Err(Error::Memory { .. }) = steps {
                         lane.left.extend(tiles);

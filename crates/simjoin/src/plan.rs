@@ -15,7 +15,8 @@ use crate::{rates, units};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Error, Result, SetCollection, SetId};
 use simjoin_plan::{
-    Choice, Division, Join, Line, Means, Part, Rates, Technique, Tile, Units, choose_for, divide,
+    Choice, Chosen, Division, Join, Line, Means, Part, Rates, Sides, Technique, Tile, Units,
+    choose_for,
 };
 use std::ops::Range;
 
@@ -35,8 +36,11 @@ const SOON: f64 = 0.05e-3;
 /// the side that is done first.
 const LONG: f64 = 0.03;
 
-/// The part of such a join that is kept back.
+/// The part of such a join that is kept back; and more where coming back for it costs each side no more than
+/// this part of the time.
 const KEPT_BACK: f64 = 0.25;
+const MORE_KEPT_BACK: f64 = 0.5;
+const CHEAP: f64 = 0.02;
 
 /// In how many units the rest is given out.
 const REST_UNITS: u32 = 1 << 12;
@@ -307,7 +311,16 @@ impl Plan {
             Mode::Device => Ok(Work::alone(self.all_steps(parts, false)?)),
             Mode::Both(Split::Auto) => self.divided(parts, Line::new(parts), at_once),
             Mode::Both(Split::Share(share)) => {
-                self.split(&Line::new(parts), [1.0 - share; 2], [None; 2])
+                let (line, point) = (Line::new(parts), 1.0 - share);
+                // What is to be explained is looked at more closely.
+                let chosen = match self.explain {
+                    true => Default::default(),
+                    false => {
+                        let (units, _) = units::units();
+                        self.with_sides(&units, |sides| sides.choose_at(&line, point))
+                    }
+                };
+                self.split(&line, [point; 2], &chosen)
             }
             // What a queue comes to is known only afterwards.
             Mode::Both(Split::Queue(_)) if at_once => {
@@ -380,26 +393,21 @@ impl Plan {
         if !measured {
             units = units::calibrated();
         }
-        let rates =
-            if self.is_simulated() { Rates::default() } else { rates::rates(self.threads()) };
-        let means = self.means(&units, self.threads(), true);
         let asked_for = self.stretch.as_ref().and_then(Stretch::rest);
-        let (cpu, device) = (self.refs(true), self.refs(false));
-        let keep_back = |seconds: f64| match asked_for {
+        let keep_back = |seconds: f64, start: f64| match asked_for {
             _ if at_once => 0.0,
             Some(part) => part,
             None if seconds < LONG => 0.0,
+            None if start < CHEAP * seconds => MORE_KEPT_BACK,
             None => KEPT_BACK,
         };
-        let division = self.install(|| divide(&line, &cpu, &device, &means, &rates, keep_back));
-        let Division { share, kept, outside, inside, starts, .. } = division;
+        let division = self.with_sides(&units, |sides| sides.divide(&line, keep_back));
+        let Division { share, kept, outside, inside, starts, techniques_inside, .. } = division;
         // What is to be explained is looked at more closely.
-        let techniques = if self.explain { [None; 2] } else { division.techniques };
-        let alone = |on_cpu: bool| match techniques[usize::from(!on_cpu)] {
-            Some((technique, seconds)) => {
-                self.steps_by(line.between(0.0, 1.0), (technique, Some(seconds)), on_cpu, false)
-            }
-            None => self.all_steps(parts, on_cpu),
+        let chosen = if self.explain { Default::default() } else { division.techniques };
+        let alone = |on_cpu: bool| match &chosen[usize::from(!on_cpu)][..] {
+            [] => self.all_steps(parts, on_cpu),
+            chosen => self.steps_of(&line, chosen, on_cpu, false),
         };
         let work = if share == 0.0 {
             self.stretch.iter().for_each(Stretch::end);
@@ -408,10 +416,10 @@ impl Plan {
             alone(false).map(Work::alone)
         } else {
             let [from, to] = kept;
-            self.split(&line, kept, techniques).map(|work| {
+            self.split(&line, kept, &chosen).map(|work| {
                 let rule = Rule::Balance { outside, inside, starts };
-                let rest = (from < to).then(|| Queue::new(line, from, to, REST_UNITS, rule));
-                Work { rest, ..work }
+                let queue = || Queue::new(line, from, to, REST_UNITS, rule).by(techniques_inside);
+                Work { rest: (from < to).then(queue), ..work }
             })
         };
         let mut work = match work {
@@ -426,26 +434,45 @@ impl Plan {
         Ok(work)
     }
 
+    /// Asks what both sides had best do, on all threads.
+    fn with_sides<T: Send>(&self, units: &Units, ask: impl FnOnce(&Sides<'_>) -> T + Send) -> T {
+        let rates =
+            if self.is_simulated() { Rates::default() } else { rates::rates(self.threads()) };
+        let means = self.means(units, self.threads(), true);
+        let (cpu, device) = (self.refs(true), self.refs(false));
+        let sides = Sides { cpu: &cpu, device: &device, means: &means, rates: &rates };
+        self.install(|| ask(&sides))
+    }
+
+    /// What one side is to do with parts of a line.
+    fn steps_of<'a>(
+        &self,
+        line: &Line<'a>,
+        chosen: &[Chosen],
+        on_cpu: bool,
+        both: bool,
+    ) -> Result<Vec<Step<'a>>> {
+        let mut steps = Vec::new();
+        for &Chosen { from, to, technique, seconds } in chosen {
+            let how = (technique, Some(seconds));
+            steps.extend(self.steps_by(line.between(from, to), how, on_cpu, both)?);
+        }
+        Ok(steps)
+    }
+
     /// Gives the CPU what lies before a point, and the device what comes after one, by the techniques that
     /// are known already.
     fn split<'a>(
         &self,
         line: &Line<'a>,
         [before, after]: [f64; 2],
-        known: [Option<(usize, f64)>; 2],
+        known: &[Vec<Chosen>; 2],
     ) -> Result<Work<'a>> {
-        let side = |from, to, on_cpu: bool| match known[usize::from(!on_cpu)] {
-            Some((technique, seconds)) => {
-                self.steps_by(line.between(from, to), (technique, Some(seconds)), on_cpu, true)
-            }
-            None => self.steps(line.between(from, to), on_cpu, true),
+        let side = |from, to, on_cpu: bool| match &known[usize::from(!on_cpu)][..] {
+            [] => self.steps(line.between(from, to), on_cpu, true),
+            known => self.steps_of(line, known, on_cpu, true),
         };
-        let (cpu, device) = (|| side(0.0, before, true), || side(after, 1.0, false));
-        // Where both sides have to be looked at, that is done at once.
-        let (cpu, device) = match known {
-            [None, None] => self.install(|| rayon::join(cpu, device)),
-            _ => (cpu(), device()),
-        };
+        let (cpu, device) = (side(0.0, before, true), side(after, 1.0, false));
         Ok(Work { cpu: cpu?, device: device?, both: true, rest: None, share: Some(1.0 - after) })
     }
 

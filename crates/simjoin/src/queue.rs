@@ -11,7 +11,7 @@
 //!   as that is worth coming back. This corrects a split that was planned: the plan leaves some of the work
 //!   to whoever comes first.
 
-use simjoin_plan::{Join, Line, Part, Tile};
+use simjoin_plan::{Chosen, Join, Line, Part, Tile};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
@@ -50,6 +50,15 @@ const WORTH_STARTS: f64 = 1.5;
 /// Something that is to be done.
 pub(crate) type Queued<'a> = (Join<'a>, Part, Tile);
 
+/// What was taken.
+pub(crate) struct Taken<'a> {
+    pub(crate) tiles: Vec<Queued<'a>>,
+    /// How much it is.
+    pub(crate) work: f64,
+    /// What had best do it, as far as is known.
+    pub(crate) technique: Option<usize>,
+}
+
 /// Work that nobody has taken yet.
 pub(crate) struct Queue<'a> {
     line: Line<'a>,
@@ -58,6 +67,8 @@ pub(crate) struct Queue<'a> {
     to: f64,
     units: u32,
     rule: Rule,
+    /// What each side had best do parts of it with.
+    techniques: [Vec<Chosen>; 2],
     /// The first unit that is left, and above it the end of those that are.
     left: AtomicU64,
     sides: [Side; 2],
@@ -89,8 +100,13 @@ impl<'a> Queue<'a> {
     /// What lies between two points of a line.
     pub(crate) fn new(line: Line<'a>, from: f64, to: f64, units: u32, rule: Rule) -> Self {
         let left = AtomicU64::new(pack(&(0..units)));
-        let sides = Default::default();
-        Queue { line, from, to, units, rule, left, sides, clock: Instant::now() }
+        let (techniques, sides) = Default::default();
+        Queue { line, from, to, units, rule, techniques, left, sides, clock: Instant::now() }
+    }
+
+    /// It is known what each side had best do parts of it with.
+    pub(crate) fn by(self, techniques: [Vec<Chosen>; 2]) -> Self {
+        Queue { techniques, ..self }
     }
 
     fn side(&self, end: End) -> &Side {
@@ -136,9 +152,8 @@ impl<'a> Queue<'a> {
         store(&side.busy, load(&side.busy) + seconds);
     }
 
-    /// Takes some of the work at one end, and tells what it is and how much. A side that gets nothing has
-    /// ended.
-    pub(crate) fn take(&self, end: End) -> Option<(Vec<Queued<'a>>, f64)> {
+    /// Takes some of the work at one end. A side that gets nothing has ended.
+    pub(crate) fn take(&self, end: End) -> Option<Taken<'a>> {
         let mut taken = self.take_units(end, |left| self.amount(end, left));
         if taken.is_none() {
             self.side(end).ended.store(true, Ordering::SeqCst);
@@ -154,12 +169,19 @@ impl<'a> Queue<'a> {
             unit if unit == self.units => self.to,
             unit => self.from + (self.to - self.from) * f64::from(unit) / f64::from(self.units),
         };
-        let tiles = self.line.between(point(taken.start), point(taken.end));
+        let (from, to) = (point(taken.start), point(taken.end));
+        let middle = f64::midpoint(from, to);
+        let there = |chosen: &&Chosen| chosen.from <= middle && middle <= chosen.to;
+        let technique = self.techniques[end as usize].iter().find(there);
         let start = match self.rule {
             Rule::Balance { starts, .. } => starts[end as usize],
             Rule::Halves => 0.0,
         };
-        Some((tiles, start + self.inside(end, taken.len() as u32)))
+        Some(Taken {
+            tiles: self.line.between(from, to),
+            work: start + self.inside(end, taken.len() as u32),
+            technique: technique.map(|chosen| chosen.technique),
+        })
     }
 
     fn take_units(&self, end: End, amount: impl Fn(u32) -> u32) -> Option<Range<u32>> {
@@ -291,8 +313,8 @@ mod tests {
                     for (end, pause) in [End::Front, End::Back].into_iter().zip(pauses) {
                         let (queue, taken) = (&queue, &taken);
                         scope.spawn(move || {
-                            while let Some((tiles, amount)) = queue.take(end) {
-                                queue.begin(end, amount);
+                            while let Some(Taken { tiles, work, .. }) = queue.take(end) {
+                                queue.begin(end, work);
                                 std::thread::sleep(Duration::from_micros(pause));
                                 queue.done(end);
                                 taken.lock().unwrap().extend(tiles);
@@ -314,6 +336,25 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_is_taken_is_done_by_what_does_it_best_where_it_lies() {
+        let (left, _) = sets();
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.3").unwrap());
+        let line = Line::new(&Join::parts(&left, None, false, bounds));
+        let rule = Rule::Balance { outside: [0.0; 2], inside: [0.2; 2], starts: [0.0; 2] };
+        let chosen = |from, to, technique| Chosen { from, to, technique, seconds: 0.1 };
+        let queue = || Queue::new(line.clone(), 0.2, 0.8, 1000, rule);
+        let technique = |queue: &Queue<'_>, end| queue.take(end).and_then(|taken| taken.technique);
+        assert_eq!(technique(&queue(), End::Front), None);
+        // Each takes a quarter at first.
+        let cpu = vec![chosen(0.2, 0.4, 5), chosen(0.4, 0.8, 3)];
+        let queue = queue().by([cpu, vec![chosen(0.2, 0.8, 1)]]);
+        assert_eq!(technique(&queue, End::Back), Some(1));
+        assert_eq!(technique(&queue, End::Front), Some(5));
+        queue.end(End::Back);
+        assert_eq!(technique(&queue, End::Front), Some(3));
     }
 
     #[test]
@@ -365,6 +406,6 @@ mod tests {
         // Nobody else is there.
         let queue = queue([0.2, 0.2], [0.0, 1.0]);
         assert!(queue.take(End::Back).is_none());
-        assert!(queue.take(End::Front).is_some_and(|(_, work)| work == 0.2));
+        assert!(queue.take(End::Front).is_some_and(|taken| taken.work == 0.2));
     }
 }

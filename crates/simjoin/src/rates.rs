@@ -38,8 +38,10 @@ pub(crate) fn learn(threads: usize, at_once: bool, taken: &[(&str, f64, f64)]) {
     let mut known = known();
     let all = known.get_or_insert_default();
     let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
-    let frictions =
-        taken.iter().filter(|_| at_once).map(|(technique, ..)| rates.friction(technique));
+    let frictions = taken
+        .iter()
+        .filter(|_| at_once)
+        .map(|&(technique, estimated, _)| rates.friction(technique, estimated));
     let friction = frictions.fold(1.0, f64::max);
     let mut changed = false;
     for &(technique, estimated, seconds) in taken {

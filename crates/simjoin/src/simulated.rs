@@ -172,6 +172,10 @@ impl Technique for Slowed {
         self.inner.memory_bytes(join, tile, threads)
     }
 
+    fn memory_at_most(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        self.inner.memory_at_most(join, tile, threads)
+    }
+
     fn prepare<'a>(
         &self,
         join: &Join<'a>,
@@ -299,13 +303,18 @@ impl Technique for OnSimulated {
         self.inner.memory_bytes(join, tile, 1)
     }
 
+    fn device_at_most(&self, join: &Join<'_>, tile: &Tile, _: usize) -> u64 {
+        self.inner.memory_at_most(join, tile, 1)
+    }
+
     fn prepare<'a>(
         &self,
         join: &Join<'a>,
         tile: &Tile,
         room: &Room,
     ) -> Result<Box<dyn Prepared + 'a>> {
-        let needed = self.device_bytes(join, tile, 1);
+        let fits = self.device_at_most(join, tile, 1) <= self.device.memory;
+        let needed = if fits { 0 } else { self.device_bytes(join, tile, 1) };
         if needed > self.device.memory {
             self.stretch.iter().for_each(Stretch::end);
             return Err(Error::Unavailable(format!(

@@ -143,6 +143,23 @@ impl Technique for PrefixBitmap {
         }
     }
 
+    fn memory_at_most(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+        // A set stands in a list once for each of its roles, and a token has a count in each part and a start.
+        let longest = (tile.probes.len() + tile.builds.len()) as u64;
+        let of_side = |sets: &SetCollection| {
+            let tokens = u64::from(sets.universe() - sets.lonely_tokens());
+            4 * (tokens * (threads.max(1) as u64 + 2) + 1)
+        };
+        let classes = join.probe.classes().len() + join.build.classes().len();
+        fixed_bytes(
+            of_side(join.probe) + of_side(join.build),
+            classes,
+            longest,
+            self.words,
+            threads,
+        ) + longest * (24 + 8 * self.words as u64)
+    }
+
     fn prepare<'a>(
         &self,
         join: &Join<'a>,
@@ -195,6 +212,12 @@ struct Lists<'a, const W: usize> {
     at_once: usize,
 }
 
+/// Bytes beside the entries: counts and starts; for each worker its window, of the longest list, and survivors.
+fn fixed_bytes(counts: u64, classes: usize, longest: u64, words: usize, threads: usize) -> u64 {
+    let window = (longest + WINDOW as u64) * (32 + 16 * words as u64) + Survivors::BYTES;
+    counts + 100 * classes as u64 + threads as u64 * (window + Required::BYTES)
+}
+
 /// Lists, and of a single list possibly only a part of the probes.
 #[derive(Clone, Debug)]
 struct Piece {
@@ -224,14 +247,11 @@ impl<'a, const W: usize> Lists<'a, W> {
         lists
     }
 
-    /// Bytes beside the entries: counts and starts; for each worker its window and survivors.
+    /// Bytes beside the entries.
     fn fixed_bytes(&self, threads: usize) -> u64 {
+        let counts = self.sides.iter().map(Side::bytes).sum::<u64>() + 4 * self.tokens.len() as u64;
         let classes = self.reaches.len() + self.builds.len();
-        let window = (self.longest() + WINDOW as u64) * (32 + 16 * W as u64) + Survivors::BYTES;
-        self.sides.iter().map(Side::bytes).sum::<u64>()
-            + 4 * self.tokens.len() as u64
-            + 100 * classes as u64
-            + threads as u64 * (window + Required::BYTES)
+        fixed_bytes(counts, classes, self.longest(), W, threads)
     }
 
     /// Entries of the longest list.
