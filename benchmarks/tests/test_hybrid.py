@@ -73,6 +73,10 @@ class Shares(unittest.TestCase):
             self.assertTrue(any(abs(one - speed / (1 + speed)) < 1e-4 for one in shares))
             self.assertEqual((shares[0], shares[-1], shares), (0.0, 1.0, sorted(shares)))
 
+    def test_cases_at_once_have_cores_of_their_own(self) -> None:
+        self.assertEqual(split.groups([0, 1]), [[0, 1]])
+        self.assertEqual(split.groups(list(range(16))), [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11, 12, 13, 14]])
+
 
 if __name__ == "__main__":
     unittest.main()

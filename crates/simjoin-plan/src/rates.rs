@@ -56,9 +56,10 @@ impl Rates {
 
     /// Of sides that share memory and cores. An H200 beside 16 cores, 2026-11-17, nine joins of 1 to 63 ms with
     /// lists on the device: the best division takes 1.02 to 1.7 times what it would if they did not, the less
-    /// the longer the join.
+    /// the longer the join. Half of these seconds would tell as much; but then joins of 12 and 20 ms were
+    /// divided that had better not be.
     pub fn of_neighbours() -> Self {
-        Rates { friction: 1.05, list_friction: 2e-3, ..Rates::default() }
+        Rates { friction: 1.05, list_friction: 4e-3, ..Rates::default() }
     }
 
     /// How much longer both sides take while they work at once, with that technique on one of them for so many

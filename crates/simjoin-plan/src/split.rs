@@ -263,6 +263,10 @@ const SURELY: f64 = 1.1;
 const PLANNING: f64 = 0.02;
 const FEW: usize = 12;
 
+/// What several techniques must promise over one: of ranges there are few samples, so that each may look best
+/// with another technique by chance.
+const SEVERAL: f64 = 0.9;
+
 /// A join that turns out to be so many times as long as was assumed is looked at once more, more closely.
 pub(crate) const FAR_LONGER: f64 = 3.0;
 
@@ -365,8 +369,7 @@ impl Sides<'_> {
         }
         let seconds: f64 = chosen.iter().map(|one| one.seconds).sum();
         match whole {
-            // Beginning anew costs something.
-            Some(whole) if whole.seconds <= seconds => vec![whole],
+            Some(whole) if SEVERAL * whole.seconds < seconds => vec![whole],
             _ => chosen,
         }
     }
@@ -391,9 +394,13 @@ impl Sides<'_> {
         ]
     }
 
-    /// Divides a join between the CPU and the device. `keep_back` says, by the seconds of the join and those of
-    /// coming back for more, which part of each side's work whoever comes first is to do.
-    pub fn divide(&self, line: &Line<'_>, keep_back: impl Fn(f64, f64) -> f64) -> Division {
+    /// Divides a join between the CPU and the device. `keep_back` says, by the seconds of the join and those that
+    /// coming back for more costs each side, which part of the work of each whoever comes first is to do.
+    pub fn divide(
+        &self,
+        line: &Line<'_>,
+        keep_back: impl Fn(f64, Option<[f64; 2]>) -> [f64; 2],
+    ) -> Division {
         let Sides { cpu, device, means, rates } = *self;
         let everything = |share: f64,
                           profile: &Profile<'_, '_>,
@@ -501,20 +508,26 @@ impl Sides<'_> {
             let starts = [start(0), start(1)];
             ([all[0] - starts[0], all[1] - starts[1]], starts)
         };
-        let kept_for = |keep_back: f64| {
+        let kept_for = |[of_cpu, of_device]: [f64; 2]| {
             // A side with a small part is slow: what it has begun would keep the other one waiting.
-            let later = |part: f64| if part < SMALL { twice(keep_back) } else { keep_back };
-            let now = |part: f64| part * (1.0 - later(part));
-            if keep_back == 0.0 { [1.0 - share; 2] } else { [now(1.0 - share), 1.0 - now(share)] }
+            let later = |part: f64, kept: f64| if part < SMALL { twice(kept) } else { kept };
+            let now = |part: f64, kept: f64| part * (1.0 - later(part, kept));
+            // A slow device is not to be waited for either.
+            let of_device = if share < 0.5 { of_device.max(of_cpu) } else { of_device };
+            if of_cpu.max(of_device) == 0.0 {
+                [1.0 - share; 2]
+            } else {
+                [now(1.0 - share, of_cpu), 1.0 - now(share, of_device)]
+            }
         };
-        let mut kept = kept_for(keep_back(cpu.max(device), f64::INFINITY));
+        // How much follows from what it costs to come back for it, which hardly depends on how much it is.
+        let mut kept = kept_for(keep_back(cpu.max(device), None));
         let (mut inside, mut starts) = ([0.0; 2], [0.0; 2]);
         if kept[0] < kept[1] {
             (inside, starts) = with_start(kept);
-            // Where a start costs little, more may be left for later.
-            let more = kept_for(keep_back(cpu.max(device), starts[0].max(starts[1])));
-            if more != kept {
-                kept = more;
+            let known = kept_for(keep_back(cpu.max(device), Some(starts)));
+            if known != kept && known[0] < known[1] {
+                kept = known;
                 (inside, starts) = with_start(kept);
             }
         }
@@ -604,7 +617,7 @@ mod tests {
                     };
                     let sides =
                         Sides { cpu: &[&cpu], device: &[&device], means: &means, rates: &rates };
-                    let found = sides.divide(&line, |_, _| 0.0);
+                    let found = sides.divide(&line, |_, _| [0.0; 2]);
                     let chosen = longer(found.share);
                     let points = (0..=1000).map(|point| longer(f64::from(point) / 1000.0));
                     let best = points.fold(f64::INFINITY, f64::min);
@@ -675,7 +688,7 @@ mod tests {
         assert_eq!(places(&cpu), [0, 1]);
         // What both together take is known when the join is divided, and so is who does what is kept back.
         for part in [0.0, 0.25, 0.5] {
-            let found = sides.divide(&line, |_, _| part);
+            let found = sides.divide(&line, |_, _| [part; 2]);
             assert!(found.share > 0.2 && found.share < 0.5, "{found:?}");
             let [from, to] = found.kept;
             assert_eq!(from < to, part > 0.0);
@@ -735,7 +748,7 @@ mod tests {
         ] {
             let [cpu, device] = [cpu, device].map(|seconds| Fixed(seconds, AtomicBool::default()));
             let sides = Sides { cpu: &[&cpu], device: &[&device], means: &means, rates: &rates };
-            let found = sides.divide(&line, |_, _| 0.0);
+            let found = sides.divide(&line, |_, _| [0.0; 2]);
             assert_eq!((found.share, device.1.into_inner()), (share, looked), "{found:?}");
             assert_eq!([found.cpu_alone, found.device_alone], [cpu.0, device.0]);
             let places: Vec<_> =

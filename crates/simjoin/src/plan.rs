@@ -36,11 +36,14 @@ const SOON: f64 = 0.05e-3;
 /// the side that is done first.
 const LONG: f64 = 0.03;
 
-/// The part of such a join that is kept back; and more where coming back for it costs each side no more than
-/// this part of the time.
-const KEPT_BACK: f64 = 0.25;
-const MORE_KEPT_BACK: f64 = 0.5;
+/// Coming back for more is cheap if it costs no more than this part of the time.
 const CHEAP: f64 = 0.02;
+
+/// The part of each side's work that is kept back; more where coming back is cheap for both. A device for which
+/// it is not, since sets are sent anew, gets all of its due at once.
+const KEPT_BACK: [f64; 2] = [0.25; 2];
+const KEPT_IF_CHEAP: [f64; 2] = [0.5; 2];
+const KEPT_OF_CPU: [f64; 2] = [0.34, 0.0];
 
 /// In how many units the rest is given out.
 const REST_UNITS: u32 = 1 << 12;
@@ -394,12 +397,21 @@ impl Plan {
             units = units::calibrated();
         }
         let asked_for = self.stretch.as_ref().and_then(Stretch::rest);
-        let keep_back = |seconds: f64, start: f64| match asked_for {
-            _ if at_once => 0.0,
-            Some(part) => part,
-            None if seconds < LONG => 0.0,
-            None if start < CHEAP * seconds => MORE_KEPT_BACK,
-            None => KEPT_BACK,
+        let keep_back = |seconds: f64, starts: Option<[f64; 2]>| {
+            if at_once {
+                return [0.0; 2];
+            }
+            if let Some(part) = asked_for {
+                return [part; 2];
+            }
+            if seconds < LONG {
+                return [0.0; 2];
+            }
+            match starts.map(|starts| starts.map(|start| start < CHEAP * seconds)) {
+                Some([true, true]) => KEPT_IF_CHEAP,
+                Some([_, false]) => KEPT_OF_CPU,
+                _ => KEPT_BACK,
+            }
         };
         let division = self.with_sides(&units, |sides| sides.divide(&line, keep_back));
         let Division { share, kept, outside, inside, starts, techniques_inside, .. } = division;
