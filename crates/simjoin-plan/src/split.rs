@@ -264,8 +264,8 @@ const PLANNING: f64 = 0.02;
 const FEW: usize = 12;
 
 /// What several techniques must promise over one: of ranges there are few samples, so that each may look best
-/// with another technique by chance.
-const SEVERAL: f64 = 0.9;
+/// with another technique by chance. Variants of one are not worth beginning anew.
+const SEVERAL: f64 = 0.95;
 
 /// A join that turns out to be so many times as long as was assumed is looked at once more, more closely.
 pub(crate) const FAR_LONGER: f64 = 3.0;
@@ -368,8 +368,10 @@ impl Sides<'_> {
             }
         }
         let seconds: f64 = chosen.iter().map(|one| one.seconds).sum();
+        let name = |one: &Chosen| offered[one.technique].name();
+        let alike = chosen.windows(2).all(|two| name(&two[0]) == name(&two[1]));
         match whole {
-            Some(whole) if SEVERAL * whole.seconds < seconds => vec![whole],
+            Some(whole) if alike || SEVERAL * whole.seconds < seconds => vec![whole],
             _ => chosen,
         }
     }
@@ -631,13 +633,14 @@ mod tests {
 
     /// Takes so long for a pair of sets that are small, and of those that are not.
     struct Suited {
+        name: &'static str,
         small: f64,
         large: f64,
     }
 
     impl Technique for Suited {
         fn name(&self) -> &'static str {
-            "suited"
+            self.name
         }
 
         fn cost(&self, survey: &Survey<'_>, _: &Units) -> Option<Cost> {
@@ -672,9 +675,9 @@ mod tests {
             device_memory: u64::MAX,
             explain: false,
         };
-        let (first, second) =
-            (Suited { small: 1e-7, large: 1e-6 }, Suited { small: 1e-6, large: 1e-7 });
-        let device = Suited { small: 2e-7, large: 2e-7 };
+        let suited = |name, small, large| Suited { name, small, large };
+        let (first, second) = (suited("first", 1e-7, 1e-6), suited("second", 1e-6, 1e-7));
+        let device = suited("device", 2e-7, 2e-7);
         let sides =
             Sides { cpu: &[&first, &second], device: &[&device], means: &means, rates: &rates };
         let covers = |chosen: &[Chosen], from: f64, to: f64| {
@@ -686,6 +689,10 @@ mod tests {
         covers(&of_device, 0.9, 1.0);
         let places = |chosen: &[Chosen]| chosen.iter().map(|one| one.technique).collect::<Vec<_>>();
         assert_eq!(places(&cpu), [0, 1]);
+        // Two variants of one technique are not.
+        let variants = [suited("first", 1e-7, 1e-6), suited("first", 1e-6, 1e-7)];
+        let alike = Sides { cpu: &[&variants[0], &variants[1]], ..sides };
+        assert_eq!(alike.choose_at(&line, 0.9)[0].len(), 1);
         // What both together take is known when the join is divided, and so is who does what is kept back.
         for part in [0.0, 0.25, 0.5] {
             let found = sides.divide(&line, |_, _| [part; 2]);

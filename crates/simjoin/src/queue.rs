@@ -257,7 +257,9 @@ impl<'a> Queue<'a> {
             amount = half;
         }
         // A little that is left over is not worth another start.
-        if amount > 0.85 * all {
+        let others = (all - amount).max(0.0) * other_unit;
+        let little = amount > 0.85 * all && others < WORTH_STARTS * other_start;
+        if little || amount > 0.95 * all {
             left
         } else if amount < 0.05 * all {
             0
