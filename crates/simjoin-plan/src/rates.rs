@@ -30,9 +30,11 @@ struct Seen {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rates {
     seen: BTreeMap<String, BTreeMap<i32, Seen>>,
-    /// How much longer both sides take while they work at once.
+    /// How much longer both sides take while they work at once, at least.
     friction: f64,
-    /// Seconds more where the device joins by lists: the CPU is in the way of the sets that it waits for.
+    /// The same where the device compares signatures.
+    bitmap_friction: f64,
+    /// Seconds more where the device joins by lists, since the CPU is in the way of the sets that it waits for.
     list_friction: f64,
     /// What dividing work must promise, over the better side alone.
     worthwhile: f64,
@@ -41,7 +43,13 @@ pub struct Rates {
 impl Default for Rates {
     /// Estimates are right, and the sides are not in each other's way.
     fn default() -> Self {
-        Rates { seen: BTreeMap::new(), friction: 1.0, list_friction: 0.0, worthwhile: 0.95 }
+        Rates {
+            seen: BTreeMap::new(),
+            friction: 1.0,
+            bitmap_friction: 1.0,
+            list_friction: 0.0,
+            worthwhile: 0.95,
+        }
     }
 }
 
@@ -57,18 +65,20 @@ impl Rates {
     /// Of sides that share memory and cores. An H200 beside 16 cores, 2026-11-17, nine joins of 1 to 63 ms with
     /// lists on the device: the best division takes 1.02 to 1.7 times what it would if they did not, the less
     /// the longer the join. Half of these seconds would tell as much; but then joins of 12 and 20 ms were
-    /// divided that had better not be.
+    /// divided that had better not be. Signatures: 2026-11-16, 0.9 to 2.4 times.
     pub fn of_neighbours() -> Self {
-        Rates { friction: 1.05, list_friction: 4e-3, ..Rates::default() }
+        let (friction, bitmap_friction, list_friction) = (1.05, 1.15, 4e-3);
+        Rates { friction, bitmap_friction, list_friction, ..Rates::default() }
     }
 
     /// How much longer both sides take while they work at once, with that technique on one of them for so many
     /// seconds.
     pub fn friction(&self, technique: &str, seconds: f64) -> f64 {
-        if technique != "gpu-prefix" {
-            return self.friction;
+        match technique {
+            "gpu-prefix" => self.friction + (self.list_friction / seconds).clamp(0.0, 1.0),
+            device if device.starts_with("gpu-") => self.bitmap_friction,
+            _ => self.friction,
         }
-        self.friction + (self.list_friction / seconds).clamp(0.0, 1.0)
     }
 
     /// What dividing work must promise, over the better side alone.
@@ -142,8 +152,9 @@ mod tests {
     fn what_was_seen_is_averaged() {
         let mut rates = Rates::of_neighbours();
         let friction = rates.friction("bitmap", 0.1);
-        assert!(1.0 < friction && friction < rates.friction("gpu-prefix", 0.1));
+        assert!(1.0 < friction && friction < rates.friction("gpu-bitmap", 0.1));
         assert!(rates.friction("gpu-prefix", 0.1) < rates.friction("gpu-prefix", 0.01));
+        assert!(rates.friction("gpu-prefix", 0.0) < 3.0);
         assert_eq!(rates.of("bitmap", 0.1), 1.0);
         assert!(rates.learn("bitmap", 1.0, 0.1, 0.05));
         assert!(near(rates.of("bitmap", 0.1), 0.5f64.sqrt()));

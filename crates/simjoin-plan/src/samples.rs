@@ -123,6 +123,11 @@ impl Samples {
         samples
     }
 
+    /// How many pairs of those that the length filter leaves were looked at.
+    pub(crate) fn pairs(&self) -> usize {
+        self.pairs.len()
+    }
+
     fn take_pairs(&mut self, of: &Survey<'_>, count: usize) {
         let Join { probe, build, bounds, order } = of.join;
         let top = build.universe().saturating_sub(1);

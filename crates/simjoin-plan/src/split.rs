@@ -169,6 +169,11 @@ impl<'l, 'a> Profile<'l, 'a> {
         Profile { line, samples: None }
     }
 
+    /// How many pairs were looked at.
+    fn looked_at(&self) -> usize {
+        self.samples.iter().flatten().map(|(_, samples)| samples.pairs()).sum()
+    }
+
     /// The whole line.
     fn all(&self) -> Vec<Survey<'a>> {
         self.seen(self.line.whole().iter().cloned())
@@ -263,6 +268,9 @@ const SURELY: f64 = 1.1;
 const PLANNING: f64 = 0.02;
 const FEW: usize = 12;
 
+/// Pairs to have looked at for each range of sizes that is planned by itself.
+const OF_RANGE: usize = 400;
+
 /// What several techniques must promise over one: of ranges there are few samples, so that each may look best
 /// with another technique by chance. Variants of one are not worth beginning anew.
 const SEVERAL: f64 = 0.95;
@@ -270,9 +278,9 @@ const SEVERAL: f64 = 0.95;
 /// A join that turns out to be so many times as long as was assumed is looked at once more, more closely.
 pub(crate) const FAR_LONGER: f64 = 3.0;
 
-/// Twice a part, but not all.
-fn twice(part: f64) -> f64 {
-    if part < 0.5 { 2.0 * part } else { f64::midpoint(part, 1.0) }
+/// More than a part, but not all.
+fn more_than(part: f64) -> f64 {
+    1.0 - (1.0 - part).powi(3)
 }
 
 /// Who works, and what is known of them.
@@ -325,9 +333,10 @@ impl Sides<'_> {
         (profile, all)
     }
 
-    /// In how many ranges to look at it.
-    fn ranges(&self, surveys: &[Survey<'_>]) -> usize {
-        ranges_for(surveys.iter().map(|one| one.least_seconds(self.means.units)).sum())
+    /// In how many ranges to look at it: the more the longer it takes, if there are samples of each.
+    fn ranges(&self, profile: &Profile<'_, '_>, surveys: &[Survey<'_>]) -> usize {
+        let least = surveys.iter().map(|one| one.least_seconds(self.means.units)).sum();
+        ranges_for(least).min(profile.looked_at() / OF_RANGE).max(1)
     }
 
     /// What to do a part of the line with, of which these are the surveys: by one technique, or, where it is
@@ -347,7 +356,7 @@ impl Sides<'_> {
             Some(Chosen { from, to, technique, seconds })
         };
         let whole = by_one(surveys, [from, to]);
-        let count = if on_cpu { self.ranges(surveys) } else { 1 };
+        let count = if on_cpu { self.ranges(profile, surveys) } else { 1 };
         if count == 1 && surveys.len() <= 1 {
             return whole.into_iter().collect();
         }
@@ -435,7 +444,7 @@ impl Sides<'_> {
         let ((cpu_alone, least), (device_alone, _)) =
             (self.seconds(&all, cpu), self.seconds(&all, device));
         // Several techniques may do all of it sooner than one, and then parts of it too, about as much.
-        let mixed = if self.ranges(&all) > 1 {
+        let mixed = if self.ranges(&profile, &all) > 1 {
             let by_one = all.iter().filter_map(|one| Some(self.cheapest(one, cpu)?.1));
             let by_one: f64 = by_one.sum();
             let several = self.choose(&profile, &all, [0.0, 1.0], true, means.threads);
@@ -512,7 +521,7 @@ impl Sides<'_> {
         };
         let kept_for = |[of_cpu, of_device]: [f64; 2]| {
             // A side with a small part is slow: what it has begun would keep the other one waiting.
-            let later = |part: f64, kept: f64| if part < SMALL { twice(kept) } else { kept };
+            let later = |part: f64, kept: f64| if part < SMALL { more_than(kept) } else { kept };
             let now = |part: f64, kept: f64| part * (1.0 - later(part, kept));
             // A slow device is not to be waited for either.
             let of_device = if share < 0.5 { of_device.max(of_cpu) } else { of_device };
