@@ -1,6 +1,8 @@
 """The cells of the hybrid job and the shares of the split job."""
 
+import tempfile
 import unittest
+from pathlib import Path
 
 from harness.bench import Timing
 from harness.cells import Cell
@@ -62,6 +64,24 @@ class Cells(unittest.TestCase):
         self.assertIn("1 of 1 cells", met[2])
         missed = hybrid.cells_table("a GPU", 4, [good, bad, far]).summary
         self.assertTrue(all("NOT MET" in line for line in missed), missed)
+
+
+class Caches(unittest.TestCase):
+    """What is known before the clock starts."""
+
+    def test_kernels_are_shared_and_nothing_else(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            caches = [Path(name) / one for one in ("a", "b", "c")]
+            for cache, kernel in zip(caches, ("first", "second")):
+                folder = cache / "simjoin" / "kernels"
+                folder.mkdir(parents=True)
+                (folder / kernel).write_text(kernel)
+                (cache / "simjoin" / "rates").write_text("of its own")
+            hybrid.share_kernels(caches)
+            for cache in caches:
+                kernels = sorted(path.name for path in (cache / "simjoin" / "kernels").iterdir())
+                self.assertEqual(kernels, ["first", "second"])
+            self.assertFalse((caches[2] / "simjoin" / "rates").exists())
 
 
 class Shares(unittest.TestCase):

@@ -168,6 +168,18 @@ class Timer:
             self.problems.append(f"{workload.name}: {wrong}")
 
 
+def share_kernels(caches: Sequence[Path]) -> None:
+    """Gives each cache folder the kernels that were compiled into any: compiling one takes longer than all the
+    runs of a way may, and would be all that is seen of it."""
+    kernels = [path for cache in caches for path in (cache / "simjoin" / "kernels").glob("*")]
+    for cache in caches:
+        (cache / "simjoin" / "kernels").mkdir(parents=True, exist_ok=True)
+        for path in kernels:
+            copy = cache / "simjoin" / "kernels" / path.name
+            if not copy.exists():
+                shutil.copyfile(path, copy)
+
+
 def run(context: Context, options: argparse.Namespace) -> Report:
     """Times every way on every cell."""
     device = device_name(context)
@@ -182,6 +194,7 @@ def run(context: Context, options: argparse.Namespace) -> Report:
         for workload in workloads if chosen[1 - half] else []:
             say(f"{workload.name}: to learn from")
             timer.run(workload, "cpu,gpu,hybrid,auto", ["auto"], folder / str(half), lambda _: None, learn=True)
+    share_kernels([folder / name for name in ("0", "1", "none")])
     for half, workloads in enumerate(chosen):
         for workload in workloads:
             ways = ("auto", *QUEUES, *SHARES)
