@@ -574,6 +574,11 @@ mod tests {
     use simjoin_core::{Bounds, Measure, Predicate, Result};
     use std::sync::atomic::{AtomicBool, Ordering};
 
+    fn one_thread(units: &Units) -> Means<'_> {
+        let (memory, device_memory) = (u64::MAX, u64::MAX);
+        Means { units, threads: 1, memory, device_memory, explain: false }
+    }
+
     /// Takes so long to start, and so long for a pair; for each token of it, if asked to.
     struct Rate {
         start: f64,
@@ -607,13 +612,7 @@ mod tests {
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
         let line = Line::new(&Join::parts(&sets, None, false, bounds));
         let (units, rates) = (Units::default(), Rates::default());
-        let means = Means {
-            units: &units,
-            threads: 1,
-            memory: u64::MAX,
-            device_memory: u64::MAX,
-            explain: false,
-        };
+        let means = one_thread(&units);
         let mut divided = 0;
         for by_size in [false, true] {
             let cpu = Rate { start: 1e-6, pair: 1e-7, by_size };
@@ -641,6 +640,23 @@ mod tests {
             }
         }
         assert!(divided > 20, "{divided}");
+    }
+
+    #[test]
+    fn a_join_of_which_little_was_seen_is_not_divided() {
+        let sizes: Vec<u32> = (0..3000).map(|at| 5 + at / 150).collect();
+        let sets = collection(&sizes);
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
+        let line = Line::new(&Join::parts(&sets, None, false, bounds));
+        let (units, rates) = (Units::default(), Rates::default());
+        let means = one_thread(&units);
+        let pairs = line.before[1];
+        for (seconds, divided) in [(3e-3, false), (0.3, true)] {
+            let rate = Rate { start: 0.0, pair: seconds / pairs, by_size: false };
+            let sides = Sides { cpu: &[&rate], device: &[&rate], means: &means, rates: &rates };
+            let share = sides.divide(&line, |_, _| [0.0; 2]).share;
+            assert_eq!(share > 0.0 && share < 1.0, divided, "{seconds}: {share}");
+        }
     }
 
     /// Takes so long for a pair of sets that are small, and of those that are not.
@@ -680,13 +696,7 @@ mod tests {
         // Lists take so long to make that all of it is looked at in ranges.
         let units = Units { entry: 1e-4, scan: [1e-6; 6], ..Units::default() };
         let rates = Rates::default();
-        let means = Means {
-            units: &units,
-            threads: 1,
-            memory: u64::MAX,
-            device_memory: u64::MAX,
-            explain: false,
-        };
+        let means = one_thread(&units);
         let suited = |name, small, large| Suited { name, small, large };
         let (first, second) = (suited("first", 1e-7, 1e-6), suited("second", 1e-6, 1e-7));
         let device = suited("device", 2e-7, 2e-7);
@@ -751,13 +761,7 @@ mod tests {
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
         let line = Line::new(&Join::parts(&sets, None, false, bounds));
         let (units, rates) = (Units::default(), Rates::default());
-        let means = Means {
-            units: &units,
-            threads: 1,
-            memory: u64::MAX,
-            device_memory: u64::MAX,
-            explain: false,
-        };
+        let means = one_thread(&units);
         // Seconds of the CPU and of the device, who gets it, and whether samples were taken.
         for (cpu, device, share, looked) in [
             (0.6e-3, 0.4e-3, 1.0, false),
