@@ -55,9 +55,9 @@ pub(crate) fn prepare<'a, F: Filter>(
     PreparedSets { index, pieces, filter: PhantomData }
 }
 
-/// What walking lists takes over what it took where units were measured, outside containment joins. On a 2-core
-/// EPYC without AVX-512 joins took 0.8 to 1.6 times as long as without it, on a Xeon with AVX-512 0.5 to 1
-/// times (2026-11-17). In none of the 54 cells of `run.py techniques` is a published technique the fastest, so
+/// What walking lists takes over what it took where units were measured, outside containment joins. Without it,
+/// most joins took 0.8 to 1.6 times what was estimated on a 2-core EPYC without AVX-512, and 0.5 to 1 times on a
+/// Xeon with it (2026-11-17). In none of the 54 cells of `run.py techniques` is a published technique the fastest, so
 /// one that is a little cheaper by its estimate is so by mistake.
 const WALKED: f64 = 1.3;
 

@@ -9,7 +9,11 @@
 //! device; by the ratio of the two speeds follows a first point, as in the model of heterogeneous
 //! clusters, where it is the ratio of memory bandwidths. Then both say what they would take for their
 //! part, which moves the point, and so on, more often where more is at stake. All of it follows from one
-//! look at samples of the whole line. Either side may get everything.
+//! look at samples of the whole line: also what each side had best do its part with, and what is kept back
+//! for whoever is done first. Either side may get everything.
+//!
+//! No pair is lost, whatever the estimates: a probe lies between two neighbouring points and no others, and is
+//! given there all that it reaches.
 
 use crate::choose::{JUDGED_ON, cheapest, guess, ranges_for};
 use crate::{
@@ -571,8 +575,13 @@ mod tests {
     use super::*;
     use crate::tile::tests::{collection, collections};
     use crate::{Cost, Prepared, Room, Units};
-    use simjoin_core::{Bounds, Measure, Predicate, Result};
+    use simjoin_core::{Bounds, Measure, Predicate, Result, SetCollection};
     use std::sync::atomic::{AtomicBool, Ordering};
+
+    fn line_of(sets: &SetCollection) -> Line<'_> {
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
+        Line::new(&Join::parts(sets, None, false, bounds))
+    }
 
     fn one_thread(units: &Units) -> Means<'_> {
         let (memory, device_memory) = (u64::MAX, u64::MAX);
@@ -609,8 +618,7 @@ mod tests {
     fn both_sides_end_at_about_the_same_time_whatever_their_speeds() {
         let sizes: Vec<u32> = (0..3000).map(|at| 5 + at / 150).collect();
         let sets = collection(&sizes);
-        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
-        let line = Line::new(&Join::parts(&sets, None, false, bounds));
+        let line = line_of(&sets);
         let (units, rates) = (Units::default(), Rates::default());
         let means = one_thread(&units);
         let mut divided = 0;
@@ -646,8 +654,7 @@ mod tests {
     fn a_join_of_which_little_was_seen_is_not_divided() {
         let sizes: Vec<u32> = (0..3000).map(|at| 5 + at / 150).collect();
         let sets = collection(&sizes);
-        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
-        let line = Line::new(&Join::parts(&sets, None, false, bounds));
+        let line = line_of(&sets);
         let (units, rates) = (Units::default(), Rates::default());
         let means = one_thread(&units);
         let pairs = line.before[1];
@@ -691,8 +698,7 @@ mod tests {
     fn a_long_part_is_done_by_several_techniques_each_where_it_is_best() {
         let sizes: Vec<u32> = (0..4000).map(|at| 5 + at / 200).collect();
         let sets = collection(&sizes);
-        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
-        let line = Line::new(&Join::parts(&sets, None, false, bounds));
+        let line = line_of(&sets);
         // Lists take so long to make that all of it is looked at in ranges.
         let units = Units { entry: 1e-4, scan: [1e-6; 6], ..Units::default() };
         let rates = Rates::default();
@@ -758,8 +764,7 @@ mod tests {
     #[test]
     fn sets_are_looked_at_unless_a_device_surely_does_a_short_join_sooner() {
         let sets = collection(&[5; 300]);
-        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
-        let line = Line::new(&Join::parts(&sets, None, false, bounds));
+        let line = line_of(&sets);
         let (units, rates) = (Units::default(), Rates::default());
         let means = one_thread(&units);
         // Seconds of the CPU and of the device, who gets it, and whether samples were taken.
