@@ -37,7 +37,8 @@ class Cells(unittest.TestCase):
             timing("hybrid", None, "0.1"), timing("hybrid", 0.08, "auto", share=0.6), timing("auto", 0.099),
         )
         self.assertEqual((cell.queue, cell.share), ((0.12, "queue:32"), (0.09, "0.7")))
-        self.assertEqual((cell.fixed, cell.both), (0.09, 0.08))
+        self.assertEqual((cell.fixed, cell.both), (0.09, (0.08, "auto")))
+        self.assertEqual(cell.splits, {"0.7", "auto"})
         self.assertAlmostEqual(cell.ratio or 0, 1.1)
         self.assertAlmostEqual(cell.slower or 0, 4.0)
         self.assertEqual(cell.counts, {7})
@@ -47,7 +48,22 @@ class Cells(unittest.TestCase):
             timing("cpu", 0.4), timing("gpu", 0.1), timing("hybrid", 0.05, "0"), timing("hybrid", 0.06, "1"),
             timing("hybrid", 0.07, "auto", share=1.0), timing("hybrid", 0.3, "0.5"),
         )
-        self.assertEqual((cell.fixed, cell.both), (0.05, 0.3))
+        self.assertEqual((cell.fixed, cell.both), (0.05, (0.3, "0.5")))
+        self.assertFalse(cell.won)
+
+    def test_what_was_timed_again_is_compared(self) -> None:
+        cell = row(timing("cpu", 0.4), timing("gpu", 0.1), timing("hybrid", 0.06, "0.5"), timing("auto", 0.1))
+        self.assertTrue(cell.won)
+        self.assertAlmostEqual(cell.ratio or 0, 0.1 / 0.06)
+        cell.again = row(timing("cpu", 0.4), timing("gpu", 0.08), timing("hybrid", 0.1, "0.5"), timing("auto", 0.088))
+        self.assertFalse(cell.won)
+        self.assertAlmostEqual(cell.ratio or 0, 1.1)
+        self.assertAlmostEqual(cell.slower or 0, 5.0)
+
+    def test_a_side_alone_that_is_the_best_needs_no_split(self) -> None:
+        self.assertEqual(row(timing("cpu", 0.4), timing("gpu", 0.1), timing("hybrid", 0.2, "0")).splits, frozenset())
+        beside = row(timing("cpu", 0.4), timing("gpu", 0.1), timing("hybrid", 0.2, "0.5"))
+        self.assertEqual(beside.splits, {"0.5"})
 
     def test_what_is_missing_is_not_compared(self) -> None:
         cell = row(timing("cpu", None), timing("gpu", 0.1))
