@@ -96,7 +96,7 @@ impl Technique for Bitmap {
                 if self.words < WIDE { pairs * survival(place) * units.second } else { 0.0 };
             let verified = pairs * survival(place.max(3));
             // The sets are seldom at hand.
-            let each = |size: f64| 2.5 * units.verify + 2.0 * size * units.verify_token;
+            let each = |size: f64| 2.0 * units.verify + 2.0 * size * units.verify_token;
             second
                 + verified * each(survey.mean_size)
                 + crowded(survey, self.words.max(WIDE))

@@ -247,7 +247,7 @@ impl Samples {
         let unseen = 0.1 / (self.pairs.len() + 1) as f64;
         let survival = close.map(|count| f64::from(count) / f64::from(taken + 1) + unseen);
         let (mut met, mut close, mut placed, mut open) = (0u32, [0u32; 3], 0, 0);
-        let (mut before, mut merged) = (Sum::default(), Sum::default());
+        let mut merged = Sum::default();
         for pair in &self.list_pairs {
             let &ListPair { probe: r, build: s, positions: [i, j], .. } = pair;
             let listed = |prefix: u32| i < prefix && j < of.prefixes[build.class_of(s) as usize];
@@ -260,7 +260,6 @@ impl Samples {
             similar[1] += u32::from(pair.similar);
             if pair.open {
                 open += 1;
-                before.add(i + j);
                 merged.add(pair.merged);
             }
         }
@@ -280,7 +279,6 @@ impl Samples {
         of.list_survival = close.map(part);
         of.list_position = part(placed);
         of.list_open = part(open);
-        of.list_before = before.sober() / f64::from(met.max(1));
         of.list_merged = merged.sober() / f64::from(met.max(1));
     }
 }

@@ -51,10 +51,7 @@ pub struct Survey<'a> {
     /// The part of the list pairs that are looked at more closely: their signatures of 64 bits are close but
     /// do not tell the overlap, and the tokens just before the common one differ.
     pub list_open: f64,
-    /// Tokens that come before the common one in those, over all list pairs: what must be looked at to know
-    /// whether a pair has met before.
-    pub list_before: f64,
-    /// Tokens that are merged in those, over all list pairs.
+    /// Tokens that may have to be merged in those, over all list pairs.
     pub list_merged: f64,
     /// The part of the list pairs that the position filter leaves.
     pub list_position: f64,
@@ -91,7 +88,6 @@ impl<'a> Survey<'a> {
             similar: 0.0,
             list_survival: [1.0; 3],
             list_open: 1.0,
-            list_before: 0.0,
             list_merged: 0.0,
             list_position: 1.0,
             mean_size: 0.0,

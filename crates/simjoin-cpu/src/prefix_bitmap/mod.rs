@@ -73,11 +73,13 @@ impl PrefixBitmap {
 /// What an entry costs to be compared at all, in signature comparisons.
 const ENTRY_WORK: u64 = 32;
 
-/// What a token that meets no other costs to be counted, in entries; and what a token of the universe costs, in
-/// passes over a set. Fitted to 45 joins of nine files on one core of a 2-core EPYC without AVX-512 and one of a
-/// Xeon with it, 2026-11-16; so were `Units::list` and `Units::survivor`.
-const COUNTED: f64 = 0.2;
+/// What a token that meets no other costs to be counted, in entries; what a token of the universe costs, in
+/// passes over a set; and which part of the tokens that may have to be merged are. Fitted to 48 joins of nine files
+/// and of their small sets alone, on one core of a 2-core EPYC without AVX-512 and one of a Xeon with it, 2026-11-17;
+/// so were `Units::survivor` and `Units::verify`.
+const COUNTED: f64 = 0.02;
 const COUNTER: f64 = 3.0;
+const MERGED: f64 = 0.1;
 
 /// The work of a piece, in signature comparisons, that is worth taking it up.
 const PIECE_WORK: u64 = 50_000;
@@ -111,11 +113,10 @@ impl Technique for PrefixBitmap {
         let tokens = f64::from(build.universe() - build.lonely_tokens());
         let wider = 1.0 + 0.15 * place as f64;
         let survival = survey.list_survival[place];
-        // Some of them are looked at more closely: both sets, which are seldom at hand, are merged, and half of
-        // what comes before.
+        // Some of them are looked at more closely: both sets, which are seldom at hand, are merged, mostly a
+        // little of them.
         let closely = 1.6 * survey.list_open * units.verify
-            + survey.list_merged * units.verify_token
-            + 0.5 * survey.list_before * units.merge_token;
+            + MERGED * survey.list_merged * units.verify_token;
         let narrow = survey.list_survival[0].max(f64::MIN_POSITIVE);
         let pair = units.list[place] + survival * units.survivor + closely * survival / narrow;
         Some(Cost {
