@@ -392,12 +392,22 @@ impl Sides<'_> {
 
     /// Divides a join at a point given by hand: what each side is to do its part with.
     pub fn choose_at(&self, line: &Line<'_>, point: f64) -> [Vec<Chosen>; 2] {
+        self.choose_both(&self.glance(line), [[0.0, point], [point, 1.0]])
+    }
+
+    /// What the device had best do all of a join with.
+    pub fn choose_device(&self, line: &Line<'_>) -> Vec<Chosen> {
+        let profile = self.glance(line);
+        self.choose(&profile, &profile.all(), [0.0, 1.0], false, JUDGED_ON)
+    }
+
+    /// Looks at the sets of a line, unless that would take a good part of the join.
+    fn glance<'l, 'a>(&self, line: &'l Line<'a>) -> Profile<'l, 'a> {
         let assumed = Profile::assumed(line);
         let all = assumed.all();
         let seconds = |offered| self.seconds(&all, offered).0;
         let shortest = seconds(self.cpu).min(seconds(self.device));
-        let profile = if shortest < NO_LOOK { assumed } else { self.look(line, shortest).0 };
-        self.choose_both(&profile, [[0.0, point], [point, 1.0]])
+        if shortest < NO_LOOK { assumed } else { self.look(line, shortest).0 }
     }
 
     /// What the CPU and the device had best do a part each with.
@@ -481,8 +491,12 @@ impl Sides<'_> {
         if together > worthwhile || shortest < SHORT || !known {
             return alone();
         }
-        let end = profile.between(1.0 - LEAST, 1.0);
-        let start = self.seconds(&end, device).0.min(device_alone) * least;
+        // At the end of the line, a little may be a few huge sets that take long.
+        let little = [[0.0, LEAST], [1.0 - LEAST, 1.0]].map(|[from, to]| {
+            let little = profile.between(from, to);
+            self.seconds(&little, device).0
+        });
+        let start = little[0].min(little[1]).min(device_alone) * least;
         // What a start takes does not become less by taking less.
         let together = cpu_beside * device_beside / (cpu_beside + device_beside - start) + TOGETHER;
         if together > worthwhile {

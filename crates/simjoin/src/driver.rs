@@ -8,19 +8,22 @@ use crate::join::{Moment, StepReport};
 use crate::plan::{ATTENDANTS, Plan, Step, Work, sizes};
 use crate::queue::{End, Queue, Queued, Taken};
 use crate::stage::{Stage, StagedSink};
-use crate::threads::Attendants;
+use crate::threads::{Attendants, Resting, threads};
 use rayon::BroadcastContext;
 use simjoin_core::{Error, PairSink, Result, SetId, SetPair};
 use simjoin_plan::{Choice, Join, Part, Room, Span, Technique, Tile, Trace, Unit, cut, reaches};
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
 /// Parts of a step of which more pairs were found than can be held, where nothing was done by then; and at most.
 const SOME_PARTS: usize = 8;
 const MANY_PARTS: usize = 256;
+
+/// Threads that send sets to a device.
+const SENDERS: usize = 8;
 
 /// Pairs of a device that are handed on at once.
 const BATCH: usize = 1 << 16;
@@ -154,6 +157,8 @@ struct Progress<'a> {
     timeline: &'a Timeline,
     /// Whether CPU and devices work at once.
     both: bool,
+    /// Threads of the CPU that rest until a device has its sets.
+    resting: Option<Resting>,
     /// Pieces that sinks have been told of.
     pieces: usize,
 }
@@ -242,6 +247,17 @@ impl Plan {
         }
     }
 
+    /// How many threads of the CPU rest while sets are sent to a device: where all cores work, those that send
+    /// them wait for one, and a device for them. A simulated device works where sets are sent.
+    fn senders(&self) -> usize {
+        static CORES: OnceLock<usize> = OnceLock::new();
+        // Asking takes as long as some joins.
+        let cores = *CORES.get_or_init(|| threads(None).unwrap_or(1));
+        let senders = if self.stretch.is_some() { 1 } else { SENDERS };
+        let spare = cores.saturating_sub(self.threads());
+        senders.saturating_sub(spare).min(self.threads() / 2)
+    }
+
     /// Runs `work` where a crew does.
     fn install_for<T: Send>(&self, crew: Crew<'_>, work: impl FnOnce() -> T + Send) -> T {
         if matches!(crew, Crew::Own(_)) { work() } else { self.install(work) }
@@ -270,21 +286,25 @@ impl Plan {
             candidates: &candidates,
             timeline: &timeline,
             both,
+            resting: None,
             pieces: 0,
         };
         let mut lane = Lane::default();
         if both {
-            let mut beside = Progress { ..progress };
+            let resting = Some(Resting::new(self.senders(), self.pool.as_ref()));
+            // They wake up whatever becomes of the device.
+            let mut beside = Progress { resting, ..progress };
             // Where one side fails, the other need not go on.
             let end_both = |_: &Error| enough.store(true, Ordering::Relaxed);
             let rest = rest.as_ref();
             let attendants = Attendants::take(ATTENDANTS)?;
             let mut on_device = Ok(Lane::default());
             let on_cpu = attendants.in_place_scope(|scope| {
-                let (beside, on_device, attendants) = (&mut beside, &mut on_device, &attendants);
+                let (on_device, attendants) = (&mut on_device, &attendants);
                 scope.spawn(move |_| {
                     let crew = Crew::Own(attendants);
-                    let ran = self.run_side(device, rest, End::Back, crew, beside, sink);
+                    let ran = self.run_side(device, rest, End::Back, crew, &mut beside, sink);
+                    drop(beside);
                     *on_device = ran.inspect_err(end_both);
                 });
                 let ran = self.run_side(cpu, rest, End::Front, Crew::Pool, &mut progress, sink);
@@ -466,7 +486,8 @@ impl Plan {
             threads: match crew {
                 Crew::Own(threads) if bytes != u64::MAX => threads.current_num_threads(),
                 // Sets are sent by as many: a device waits for them, beside the CPU too.
-                _ => self.threads(),
+                Crew::Own(_) => SENDERS.min(self.threads()),
+                Crew::Pool => self.threads(),
             },
             patient: matches!(crew, Crew::Own(_)),
             spans: self.timeline,
@@ -480,6 +501,8 @@ impl Plan {
         let timeline = progress.timeline;
         let begin = Instant::now();
         let mut prepared = self.install_for(crew, || technique.prepare(join, tile, &room))?;
+        // A device has its sets.
+        progress.resting = None;
         let rounds = prepared.rounds();
         for round in 0..rounds {
             self.install_for(crew, || prepared.begin(round))?;

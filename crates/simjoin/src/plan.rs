@@ -311,7 +311,7 @@ impl Plan {
     ) -> Result<Work<'a>> {
         match self.mode {
             Mode::Cpu => Ok(Work::alone(self.all_steps(parts, true)?)),
-            Mode::Device => Ok(Work::alone(self.all_steps(parts, false)?)),
+            Mode::Device => self.on_device(parts).map(Work::alone),
             Mode::Both(Split::Auto) => self.divided(parts, Line::new(parts), at_once),
             Mode::Both(Split::Share(share)) => {
                 let (line, point) = (Line::new(parts), 1.0 - share);
@@ -382,6 +382,23 @@ impl Plan {
             self.cpu = stretch.slowed(std::mem::take(&mut self.cpu));
             self.stretch = Some(stretch);
         }
+    }
+
+    /// What a device is to do with everything, with a closer look only where that takes a small part of the time.
+    fn on_device<'a>(&self, parts: &[(Join<'a>, Part)]) -> Result<Vec<Step<'a>>> {
+        // Of one technique there is nothing to choose; what is to be explained is looked at more closely.
+        if self.device.len() > 1 && !self.explain {
+            let (units, _) = units::units();
+            let line = Line::new(parts);
+            let chosen = self.with_sides(&units, |sides| sides.choose_device(&line));
+            match self.steps_of(&line, &chosen, false, false) {
+                // Another technique may need less.
+                Err(Error::Memory { .. }) => {}
+                steps if !chosen.is_empty() => return steps,
+                _ => {}
+            }
+        }
+        self.all_steps(parts, false)
     }
 
     /// Divides the work where both sides are expected to end together, or leaves it to one of them.

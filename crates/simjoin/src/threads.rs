@@ -3,7 +3,7 @@
 use rayon::ThreadPool;
 use simjoin_core::{Error, Result};
 use std::ops::Deref;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 /// The most threads that can be asked for.
 const MOST: usize = 1024;
@@ -64,9 +64,51 @@ impl Drop for Attendants {
     }
 }
 
+/// Some threads of a pool that rest, until this is dropped or they are woken.
+pub(crate) struct Resting(Arc<Wake>);
+
+#[derive(Default)]
+struct Wake {
+    over: Mutex<bool>,
+    told: Condvar,
+}
+
+impl Resting {
+    /// Lets so many threads of a pool rest as soon as they have nothing else to do: those of the pool that the
+    /// caller is in, if none is named. It must have more.
+    pub(crate) fn new(threads: usize, pool: Option<&ThreadPool>) -> Self {
+        let wake = Arc::new(Wake::default());
+        for _ in 0..threads {
+            let wake = wake.clone();
+            let rest = move || {
+                let over = wake.over.lock().unwrap_or_else(PoisonError::into_inner);
+                drop(wake.told.wait_while(over, |over| !*over));
+            };
+            match pool {
+                Some(pool) => pool.spawn(rest),
+                None => rayon::spawn(rest),
+            }
+        }
+        Resting(wake)
+    }
+
+    /// Lets them go on, and those that have not begun to rest not begin.
+    pub(crate) fn wake(&self) {
+        *self.0.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.told.notify_all();
+    }
+}
+
+impl Drop for Resting {
+    fn drop(&mut self) {
+        self.wake();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rayon::prelude::*;
 
     #[test]
     fn threads_are_from_one_to_a_thousand() {
@@ -77,5 +119,23 @@ mod tests {
             let error = threads(Some(wrong)).unwrap_err().to_string();
             assert!(error.ends_with("expected a number from 1 to 1024"), "{error}");
         }
+    }
+
+    #[test]
+    fn threads_rest_until_they_are_woken_and_others_work_meanwhile() {
+        let pool = pool(4).unwrap();
+        for woken in [true, false] {
+            let resting = Resting::new(3, Some(&pool));
+            // With three of four at rest, all of it is done by one.
+            let sum: u64 = pool.install(|| (0..1000u64).into_par_iter().sum());
+            assert_eq!(sum, 499_500);
+            if woken {
+                resting.wake();
+            }
+            drop(resting);
+            // Only a pool of which no thread rests does this.
+            assert_eq!(pool.broadcast(|_| 1).len(), 4);
+        }
+        drop(Resting::new(0, Some(&pool)));
     }
 }
