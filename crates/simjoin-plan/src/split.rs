@@ -318,8 +318,18 @@ impl Sides<'_> {
             };
             let name = offered[at].name();
             let corrected = estimated * self.rates.of(name, estimated);
-            (seconds + corrected, friction.max(self.rates.friction(name, corrected)))
+            (seconds + corrected, friction.max(self.rates.friction(name)))
         })
+    }
+
+    /// The seconds that the CPU loses at first beside the device, which does this.
+    fn lost_beside(&self, surveys: &[Survey<'_>]) -> f64 {
+        let lost = |survey: &Survey<'_>| {
+            let (at, estimated) = self.cheapest(survey, self.device)?;
+            let name = self.device[at].name();
+            Some(self.rates.lost_beside(name, estimated * self.rates.of(name, estimated)))
+        };
+        surveys.iter().filter_map(lost).fold(0.0, f64::max)
     }
 
     /// Looks at the sets of a line, more closely the longer it takes the faster side.
@@ -476,6 +486,12 @@ impl Sides<'_> {
                 (self.seconds(&front, cpu), self.seconds(&back, device));
             [front * mixed, back].map(|seconds| seconds * one.max(other))
         };
+        // The same of what they begin with.
+        let lost = self.lost_beside(&all);
+        let from_the_first = |parts: [Range<f64>; 2]| {
+            let [front, back] = at_once(parts);
+            [front + lost, back]
+        };
         let share = if cpu_alone <= device_alone { 0.0 } else { 1.0 };
         let alone = || everything(share, &profile, &all, [cpu_alone, device_alone]);
         if !(cpu_alone + device_alone).is_finite() {
@@ -513,7 +529,7 @@ impl Sides<'_> {
             if !(LEAST..=1.0 - LEAST).contains(&share) {
                 break;
             }
-            let [front, back] = at_once([0.0..1.0 - share, 1.0 - share..1.0]);
+            let [front, back] = from_the_first([0.0..1.0 - share, 1.0 - share..1.0]);
             let together = front.max(back) + TOGETHER;
             let before = best.map_or(worthwhile, |(_, [front, back])| front.max(back));
             if together < before {
@@ -569,7 +585,7 @@ impl Sides<'_> {
             cpu,
             device,
             kept,
-            outside: if from < to { at_once([0.0..from, to..1.0]) } else { [0.0; 2] },
+            outside: if from < to { from_the_first([0.0..from, to..1.0]) } else { [0.0; 2] },
             inside,
             starts,
             cpu_alone,

@@ -38,13 +38,15 @@ pub(crate) fn learn(threads: usize, at_once: bool, taken: &[(&str, f64, f64)]) {
     let mut known = known();
     let all = known.get_or_insert_default();
     let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
-    let frictions = taken
-        .iter()
-        .filter(|_| at_once)
-        .map(|&(technique, estimated, _)| rates.friction(technique, estimated));
-    let friction = frictions.fold(1.0, f64::max);
+    let (mut friction, mut lost) = (1.0f64, 0.0f64);
+    for &(technique, estimated, _) in taken.iter().filter(|_| at_once) {
+        friction = friction.max(rates.friction(technique));
+        lost = lost.max(rates.lost_beside(technique, estimated));
+    }
     let mut changed = false;
     for &(technique, estimated, seconds) in taken {
+        let on_device = technique.starts_with("gpu-");
+        let seconds = if on_device { seconds } else { (seconds - lost).max(seconds / 2.0) };
         changed |= rates.learn(technique, friction, estimated, seconds);
     }
     if changed {
