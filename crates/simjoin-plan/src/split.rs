@@ -283,6 +283,9 @@ const SEVERAL: f64 = 0.95;
 /// A join that turns out to be so many times as long as was assumed is looked at once more, more closely.
 pub(crate) const FAR_LONGER: f64 = 3.0;
 
+/// What both together may take over what they would if all parts of the work were alike.
+const HOPE: f64 = 0.93;
+
 /// More than a part, but not all.
 fn more_than(part: f64) -> f64 {
     1.0 - (1.0 - part).powi(3)
@@ -504,7 +507,9 @@ impl Sides<'_> {
         let together = cpu_beside * device_beside / (cpu_beside + device_beside) + TOGETHER;
         // What a few samples show of the parts of a short join may be anything.
         let known = profile.looked_at() >= OF_RANGE;
-        if together > worthwhile || shortest < SHORT || !known {
+        // Where there is time to look, what lies at the front may pay more than the rest.
+        let hope = if shortest < LONG { 1.0 } else { HOPE };
+        if hope * together > worthwhile || shortest < SHORT || !known {
             return alone();
         }
         // At the end of the line, a little may be a few huge sets that take long.
@@ -515,7 +520,7 @@ impl Sides<'_> {
         let start = little[0].min(little[1]).min(device_alone) * least;
         // What a start takes does not become less by taking less.
         let together = cpu_beside * device_beside / (cpu_beside + device_beside - start) + TOGETHER;
-        if together > worthwhile {
+        if hope * together > worthwhile {
             return alone();
         }
         // The more goes to the device, the longer it takes, and the CPU the less: first by what each takes for
