@@ -47,6 +47,9 @@ pub(crate) enum Rule {
 /// How many starts half of a take must be worth for the other half to wait.
 const WORTH_STARTS: f64 = 1.5;
 
+/// A part of what is left that is not worth taking, or leaving.
+const LITTLE: f64 = 0.05;
+
 /// Something that is to be done.
 pub(crate) type Queued<'a> = (Join<'a>, Part, Tile);
 
@@ -250,6 +253,9 @@ impl<'a> Queue<'a> {
         let other_start = starts[end.other() as usize] / other_speed;
         let together = wait + other_start - own_start + all * other_unit;
         let mut amount = together / (own_unit + other_unit);
+        if amount < LITTLE * all {
+            return 0;
+        }
         let half = amount.min(all) / 2.0;
         if seen.is_none() && half * own_unit > WORTH_STARTS * own_start {
             // The other side may be faster than expected too: what this one takes too much of would make it
@@ -259,13 +265,7 @@ impl<'a> Queue<'a> {
         // A little that is left over is not worth another start.
         let others = (all - amount).max(0.0) * other_unit;
         let little = amount > 0.85 * all && others < WORTH_STARTS * other_start;
-        if little || amount > 0.95 * all {
-            left
-        } else if amount < 0.05 * all {
-            0
-        } else {
-            amount as u32
-        }
+        if little || amount > (1.0 - LITTLE) * all { left } else { (amount as u32).max(1) }
     }
 }
 
@@ -382,6 +382,9 @@ mod tests {
         // The other one is busy for as long as this one would take for everything, or a start costs more.
         assert_eq!(amount([0.2, 0.2], [0.0; 2], 0.3), 500);
         assert_eq!(amount([0.2, 0.2], [0.0, 1.0], 0.0), 0);
+        // A slow one whose due is little comes back too, unless that is next to nothing.
+        assert_eq!(queue([2.3, 0.2], [0.0; 2]).amount(End::Front, 1000), 40);
+        assert_eq!(queue([4.8, 0.2], [0.0; 2]).amount(End::Front, 1000), 0);
         // Coming back would cost a good part of what is taken: all of its due at once.
         assert!((240..=260).contains(&amount([0.2, 0.2], [0.0, 0.01], 0.01)));
         assert!((415..=430).contains(&amount([0.2, 0.2], [0.0, 0.04], 0.01)));
