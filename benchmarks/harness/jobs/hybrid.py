@@ -78,17 +78,19 @@ class Row:
             self.gpu = timing.join
         elif timing.engine == "auto":
             self.auto = timing
-        elif timing.split == "auto":
-            self.estimate = timing.join
-            if 0.0 < (timing.share or 0.0) < 1.0:
-                self.both = min(filter(None, (self.both, (timing.join, timing.split))))
-        elif timing.split and timing.split.startswith("queue"):
-            self.queue = min(filter(None, (self.queue, (timing.join, timing.split))))
-            self.both = min(filter(None, (self.both, (timing.join, timing.split))))
         elif timing.split:
-            self.share = min(filter(None, (self.share, (timing.join, timing.split))))
-            if 0.0 < float(timing.split) < 1.0:
-                self.both = min(filter(None, (self.both, (timing.join, timing.split))))
+            way = (timing.join, timing.split)
+            if timing.split == "auto":
+                self.estimate = timing.join
+                at_once = 0.0 < (timing.share or 0.0) < 1.0
+            elif timing.split.startswith("queue"):
+                self.queue = min(filter(None, (self.queue, way)))
+                at_once = True
+            else:
+                self.share = min(filter(None, (self.share, way)))
+                at_once = 0.0 < float(timing.split) < 1.0
+            if at_once:
+                self.both = min(filter(None, (self.both, way)))
 
     @property
     def fixed(self) -> float | None:

@@ -18,6 +18,7 @@
 use crate::bounds::MAX_SIZE;
 use crate::{Error, Result, SetId, TokenId};
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Records as they were read: row `r` holds `tokens[offsets[r]..offsets[r + 1]]`.
 ///
@@ -99,6 +100,11 @@ impl SetCollection {
     /// Tokens over all distinct sets.
     pub fn total_tokens(&self) -> usize {
         self.tokens.len()
+    }
+
+    /// Tokens over some of them.
+    pub fn tokens_in(&self, sets: &Range<SetId>) -> usize {
+        self.offsets[sets.end as usize] - self.offsets[sets.start as usize]
     }
 
     /// Token numbers are below this; shared by both sides of a join.

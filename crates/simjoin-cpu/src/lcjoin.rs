@@ -60,11 +60,8 @@ impl Technique for LcJoin {
             return None;
         }
         let Join { probe, build, .. } = survey.join;
-        let tokens = |sets: &simjoin_core::SetCollection, range: &Range<SetId>| {
-            (sets.offsets()[range.end as usize] - sets.offsets()[range.start as usize]) as f64
-        };
-        let probes = tokens(probe, &survey.tile.probes);
-        let builds = tokens(build, &survey.tile.builds);
+        let probes = probe.tokens_in(&survey.tile.probes) as f64;
+        let builds = build.tokens_in(&survey.tile.builds) as f64;
         Some(Cost {
             serial: units.start
                 + 2.0 * f64::from(build.universe()) * units.pass
@@ -77,12 +74,9 @@ impl Technique for LcJoin {
     }
 
     fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        let tokens = |sets: &simjoin_core::SetCollection, range: &Range<SetId>| {
-            (sets.offsets()[range.end as usize] - sets.offsets()[range.start as usize]) as u64
-        };
         let sets = tile.builds.len() as u64;
-        let tree = 40 * sets + 4 * tokens(join.build, &tile.builds);
-        TokenLists::memory_bytes(join.probe, tokens(join.probe, &tile.probes))
+        let tree = 40 * sets + 4 * join.build.tokens_in(&tile.builds) as u64;
+        TokenLists::memory_bytes(join.probe, join.probe.tokens_in(&tile.probes) as u64)
             + 4 * sets
             + tree * threads.min(2) as u64
     }

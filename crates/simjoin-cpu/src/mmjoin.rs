@@ -75,8 +75,7 @@ struct Sample<'a> {
 impl<'a> Sample<'a> {
     fn new(join: &'a Join<'a>, tile: &Tile) -> Self {
         let some = |sets: &SetCollection, range: &Range<SetId>, half: bool| {
-            let tokens = sets.offsets()[range.end as usize] - sets.offsets()[range.start as usize];
-            let step = tokens.div_ceil(SAMPLE).max(1);
+            let step = sets.tokens_in(range).div_ceil(SAMPLE).max(1);
             // Probes are others than build sets, lest sets meet themselves.
             let first = if half { step / 2 } else { 0 };
             range.clone().skip(first).step_by(step).collect::<Vec<_>>()

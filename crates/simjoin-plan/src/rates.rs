@@ -81,9 +81,10 @@ impl Rates {
         }
     }
 
-    /// Seconds that the CPU loses at first beside that technique, which works for so many seconds.
-    pub fn lost_beside(&self, technique: &str, seconds: f64) -> f64 {
+    /// Seconds that the CPU loses at first beside that technique, of which so many seconds were estimated.
+    pub fn lost_beside(&self, technique: &str, estimated: f64) -> f64 {
         let [part, most] = self.sending;
+        let seconds = estimated * self.of(technique, estimated);
         if technique == "gpu-prefix" { (part * seconds).min(most) } else { 0.0 }
     }
 

@@ -329,8 +329,7 @@ impl Sides<'_> {
     fn lost_beside(&self, surveys: &[Survey<'_>]) -> f64 {
         let lost = |survey: &Survey<'_>| {
             let (at, estimated) = self.cheapest(survey, self.device)?;
-            let name = self.device[at].name();
-            Some(self.rates.lost_beside(name, estimated * self.rates.of(name, estimated)))
+            Some(self.rates.lost_beside(self.device[at].name(), estimated))
         };
         surveys.iter().filter_map(lost).fold(0.0, f64::max)
     }

@@ -2,7 +2,8 @@
 //!
 //! For one tile after the other, every thread makes a worker and a sink and takes the next piece until
 //! none is left. Where CPU and devices work at once, each is a lane of its own: the CPU's on the threads
-//! of the join, the devices' on a few threads that mostly wait.
+//! of the join, the devices' on a few threads that mostly wait. While many sets are sent to a device, some of
+//! the CPU's threads rest: those that send them need the cores.
 
 use crate::join::{Moment, StepReport};
 use crate::plan::{ATTENDANTS, Plan, Step, Work, sizes};
@@ -10,10 +11,10 @@ use crate::queue::{End, Queue, Queued, Taken};
 use crate::stage::{Stage, StagedSink};
 use crate::threads::{Attendants, Resting, threads};
 use rayon::BroadcastContext;
-use simjoin_core::{Error, PairSink, Result, SetCollection, SetId, SetPair};
+use simjoin_core::{Error, PairSink, Result, SetId, SetPair};
 use simjoin_plan::{Choice, Join, Part, Room, Span, Technique, Tile, Trace, Unit, cut, reaches};
 use std::collections::VecDeque;
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Instant;
@@ -256,16 +257,13 @@ impl Plan {
         static CORES: OnceLock<usize> = OnceLock::new();
         let much = |step: &Step<'_>| {
             let Step { join, choice: Choice { tile, .. }, .. } = step;
-            let tokens = |sets: &SetCollection, range: &Range<SetId>| {
-                sets.offsets()[range.end as usize] - sets.offsets()[range.start as usize]
-            };
-            tokens(join.probe, &tile.probes).max(tokens(join.build, &tile.builds)) > MANY_TOKENS
+            let tokens = [join.probe.tokens_in(&tile.probes), join.build.tokens_in(&tile.builds)];
+            tokens[0].max(tokens[1]) > MANY_TOKENS
         };
         let senders = match step {
-            None => return 0,
             Some(_) if self.stretch.is_some() => 1,
             Some(step) if much(step) => SENDERS,
-            Some(_) => return 0,
+            _ => return 0,
         };
         // Asking takes as long as some joins.
         let cores = *CORES.get_or_init(|| threads(None).unwrap_or(1));

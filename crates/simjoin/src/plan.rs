@@ -391,11 +391,10 @@ impl Plan {
             let (units, _) = units::units();
             let line = Line::new(parts);
             let chosen = self.with_sides(&units, |sides| sides.choose_device(&line));
-            match self.steps_of(&line, &chosen, false, false) {
-                // Another technique may need less.
-                Err(Error::Memory { .. }) => {}
-                steps if !chosen.is_empty() => return steps,
-                _ => {}
+            let steps = self.steps_of(&line, &chosen, false, false);
+            // Where it does not fit, another technique may need less.
+            if !chosen.is_empty() && !matches!(steps, Err(Error::Memory { .. })) {
+                return steps;
             }
         }
         self.all_steps(parts, false)

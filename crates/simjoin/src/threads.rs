@@ -64,7 +64,7 @@ impl Drop for Attendants {
     }
 }
 
-/// Some threads of a pool that rest, until this is dropped or they are woken.
+/// Some threads of a pool that rest until this is dropped.
 pub(crate) struct Resting(Arc<Wake>);
 
 #[derive(Default)]
@@ -91,17 +91,13 @@ impl Resting {
         }
         Resting(wake)
     }
-
-    /// Lets them go on, and those that have not begun to rest not begin.
-    pub(crate) fn wake(&self) {
-        *self.0.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
-        self.0.told.notify_all();
-    }
 }
 
 impl Drop for Resting {
+    /// Lets them go on, and those that have not begun to rest not begin.
     fn drop(&mut self) {
-        self.wake();
+        *self.0.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.told.notify_all();
     }
 }
 
@@ -124,14 +120,11 @@ mod tests {
     #[test]
     fn threads_rest_until_they_are_woken_and_others_work_meanwhile() {
         let pool = pool(4).unwrap();
-        for woken in [true, false] {
+        for _ in 0..2 {
             let resting = Resting::new(3, Some(&pool));
             // With three of four at rest, all of it is done by one.
             let sum: u64 = pool.install(|| (0..1000u64).into_par_iter().sum());
             assert_eq!(sum, 499_500);
-            if woken {
-                resting.wake();
-            }
             drop(resting);
             // Only a pool of which no thread rests does this.
             assert_eq!(pool.broadcast(|_| 1).len(), 4);
