@@ -6,6 +6,15 @@ use std::arch::x86_64::*;
 #[derive(Clone, Copy)]
 struct Ymm(__m256i);
 
+/// A mask of the first lanes. A part is loaded through one, not by way of the stack: what was just stored there in
+/// smaller pieces can be loaded only after every store before it has reached the cache, which takes as long as
+/// fetching memory where lists are being filled.
+#[inline(always)]
+unsafe fn first_lanes(count: usize) -> __m128i {
+    // SAFETY: the caller's.
+    unsafe { _mm_cmpgt_epi32(_mm_set1_epi32(count as i32), _mm_setr_epi32(0, 1, 2, 3)) }
+}
+
 impl Lanes for Ymm {
     const LANES: usize = 4;
 
@@ -23,11 +32,10 @@ impl Lanes for Ymm {
 
     #[inline(always)]
     unsafe fn load_part(from: *const u64, count: usize) -> Self {
-        let mut lanes = [0u64; 4];
-        // SAFETY: the caller's; `count` is below 4.
+        // SAFETY: the caller's; `count` is below 4, and lanes outside the mask are not read.
         unsafe {
-            std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr(), count);
-            Self::load(lanes.as_ptr())
+            let kept = _mm256_cvtepi32_epi64(first_lanes(count));
+            Ymm(_mm256_maskload_epi64(from.cast(), kept))
         }
     }
 
@@ -104,11 +112,10 @@ impl Lanes for Ymm {
 
     #[inline(always)]
     unsafe fn load_ranks_part(from: *const u32, top: u32, count: usize) -> Self {
-        let mut lanes = [0u32; 4];
-        // SAFETY: the caller's; `count` is below 4.
+        // SAFETY: the caller's; `count` is below 4, and lanes outside the mask are not read.
         unsafe {
-            std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr(), count);
-            Self::load_ranks(lanes.as_ptr(), top)
+            let tokens = _mm_maskload_epi32(from.cast(), first_lanes(count));
+            Ymm(_mm256_cvtepu32_epi64(_mm_sub_epi32(_mm_set1_epi32(top as i32), tokens)))
         }
     }
 

@@ -17,11 +17,13 @@ impl Block for Ymm {
 
     #[inline(always)]
     unsafe fn load_part(from: *const u32, count: usize) -> Self {
-        // SAFETY: the caller's; `count` is below 8.
+        // SAFETY: the caller's; `count` is below 8, and lanes outside the mask are not read. By way of the stack
+        // it would wait for all stores before it.
         unsafe {
-            let mut lanes = [*from; 8];
-            std::ptr::copy_nonoverlapping(from, lanes.as_mut_ptr(), count);
-            Self::load(lanes.as_ptr())
+            let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+            let kept = _mm256_cmpgt_epi32(_mm256_set1_epi32(count as i32), lanes);
+            let part = _mm256_maskload_epi32(from.cast(), kept);
+            Ymm(_mm256_blendv_epi8(_mm256_set1_epi32(*from as i32), part, kept))
         }
     }
 
