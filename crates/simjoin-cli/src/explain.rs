@@ -53,7 +53,7 @@ pub fn after(planned: &Explanation, report: &Report, join: Duration) {
     if let (Some(planned), Some(share)) = (report.planned_share, report.share()) {
         let _ = writeln!(
             text,
-            "split: the GPU did {:.0} % of the pairs (planned {:.0} %); both were busy for {:.0} % of the \
+            "split: the GPU did {:.0} % of the work (planned {:.0} %); both were busy for {:.0} % of the \
              time",
             100.0 * share,
             100.0 * planned,

@@ -22,7 +22,7 @@ pub use join::{Join, Order, Part};
 pub use rates::Rates;
 pub use reach::{Reach, build_prefixes, reaches};
 pub use samples::{Effort, Random, Samples};
-pub use split::{Chosen, Division, Line, Sides};
+pub use split::{Chosen, Division, Line, Sides, work_share};
 pub use survey::{Survey, WIDTHS};
 pub use technique::{Cost, Prepared, Room, Span, Technique, Trace, Unit, Worker};
 pub use tile::{Tile, cut, passes};

@@ -1,7 +1,9 @@
 //! Which probes for the CPU, and which for a device?
 //!
 //! The probes of all parts of a join stand in a line, those of a part in rising order of size; a point on
-//! it is told by the share of the pairs, as the length filter leaves them, that lie before it. The
+//! it is told by the share of the work that lies before it, which is known before anything was looked at: the mean
+//! of the shares of two things that take time, pairs, as the length filter leaves them, and tokens. (By pairs alone,
+//! half of the tokens of a collection with a few large sets would lie within a thousandth of the line.) The
 //! dichotomy of HySet: what lies before a point is the CPU's, what comes after it, with larger sets, the
 //! device's. Both work at once, so the join takes as long as the slower side.
 //!
@@ -24,15 +26,28 @@ use simjoin_core::SetId;
 use std::ops::Range;
 use std::sync::OnceLock;
 
-/// A size class, by its place, and what its probes reach.
-type OfClass = (usize, Reach);
+/// The share of the work that is in a part with so many pairs and tokens of a whole; `None` of nothing.
+pub fn work_share(part: [u64; 2], whole: [u64; 2]) -> Option<f64> {
+    let share = |of: usize| part[of] as f64 / whole[of] as f64;
+    (whole[0] > 0 && whole[1] > 0).then(|| f64::midpoint(share(0), share(1)))
+}
+
+/// What the probes of a size class reach.
+#[derive(Clone, Debug)]
+struct OfClass {
+    /// Its place among all.
+    class: usize,
+    reach: Reach,
+    /// Its share of the work.
+    work: f64,
+}
 
 /// The probes of all parts of a join, in a line.
 #[derive(Clone, Debug)]
 pub struct Line<'a> {
     /// Those that have pairs, with what their probes reach, by size class.
     parts: Vec<(Join<'a>, Part, Vec<OfClass>)>,
-    /// Pairs before each part, and in all.
+    /// The share of the work before each part, and all of it.
     before: Vec<f64>,
     /// What is known of all of it without a look at its sets, once that is asked for.
     surveys: OnceLock<Vec<(Part, Survey<'a>)>>,
@@ -41,15 +56,33 @@ pub struct Line<'a> {
 impl<'a> Line<'a> {
     /// The line of these parts.
     pub fn new(parts: &[(Join<'a>, Part)]) -> Self {
-        let (mut with_pairs, mut before) = (Vec::new(), vec![0.0]);
+        let mut with_pairs: Vec<(Join<'a>, Part, Vec<OfClass>)> = Vec::new();
         for &(join, part) in parts {
             let reaches = reaches(&join, &Tile::whole(&join)).into_iter().enumerate();
-            let reaches: Vec<_> = reaches.filter(|(_, reach)| reach.pairs > 0).collect();
-            let pairs: u64 = reaches.iter().map(|(_, reach)| reach.pairs).sum();
-            if pairs > 0 {
+            let reaches = reaches.filter(|(_, reach)| reach.pairs > 0);
+            let reaches: Vec<_> =
+                reaches.map(|(class, reach)| OfClass { class, reach, work: 0.0 }).collect();
+            if !reaches.is_empty() {
                 with_pairs.push((join, part, reaches));
-                before.push(before[before.len() - 1] + pairs as f64);
             }
+        }
+        let of_class = |join: &Join<'_>, reach: &Reach| {
+            [reach.pairs, join.probe.tokens_in(&reach.probes) as u64]
+        };
+        let mut whole = [0; 2];
+        for (join, _, reaches) in &with_pairs {
+            for one in reaches {
+                let [pairs, tokens] = of_class(join, &one.reach);
+                whole = [whole[0] + pairs, whole[1] + tokens];
+            }
+        }
+        let (mut before, mut end) = (vec![0.0], 0.0);
+        for (join, _, reaches) in &mut with_pairs {
+            for one in reaches {
+                one.work = work_share(of_class(join, &one.reach), whole).unwrap_or(0.0);
+                end += one.work;
+            }
+            before.push(end);
         }
         Line { parts: with_pairs, before, surveys: OnceLock::new() }
     }
@@ -80,7 +113,7 @@ impl<'a> Line<'a> {
     fn surveys(&self, from: f64, to: f64) -> impl Iterator<Item = (Part, Survey<'a>)> {
         self.tiles(from, to).map(|(join, part, tile, reaches)| {
             let mut by_class = vec![Reach::default(); join.probe.classes().len()];
-            for (class, reach) in reaches {
+            for OfClass { class, reach, .. } in reaches {
                 by_class[*class] = reach.within(join.order, &tile).unwrap_or_default();
             }
             (part, Survey::with(&join, &tile, by_class))
@@ -96,9 +129,9 @@ impl<'a> Line<'a> {
         self.parts.iter().enumerate().filter_map(move |(at, (join, part, reaches))| {
             let (start, end) = (self.before[at], self.before[at + 1]);
             let local = |point: f64| match end - start {
-                // So few pairs beside so many that they do not count: they lie where they begin.
+                // So little beside so much that it does not count: it lies where it begins.
                 0.0 => f64::from(point * all > start || point >= 1.0),
-                pairs => (point * all - start) / pairs,
+                work => (point * all - start) / work,
             };
             let probes = split_at(reaches, local(from))..split_at(reaches, local(to));
             let tile = tile_of(join.order, reaches, &probes)?;
@@ -107,32 +140,30 @@ impl<'a> Line<'a> {
     }
 }
 
-/// The probe before which lies this share of the pairs that the length filter leaves.
+/// The probe before which lies this share of the work.
 fn split_at(reaches: &[OfClass], share: f64) -> SetId {
-    let end = reaches.last().map_or(0, |(_, reach)| reach.probes.end);
+    let end = reaches.last().map_or(0, |last| last.reach.probes.end);
     if share >= 1.0 {
         return end;
     }
     if share <= 0.0 {
         return 0;
     }
-    let all: u64 = reaches.iter().map(|(_, reach)| reach.pairs).sum();
-    let mut left = all as f64 * share;
-    for (_, reach) in reaches {
-        let pairs = reach.pairs as f64;
-        if left < pairs {
-            return reach.probes.start + (reach.probes.len() as f64 * left / pairs) as SetId;
+    let mut left = share * reaches.iter().map(|one| one.work).sum::<f64>();
+    for OfClass { reach, work, .. } in reaches {
+        if left < *work {
+            return reach.probes.start + (reach.probes.len() as f64 * left / work) as SetId;
         }
-        left -= pairs;
+        left -= work;
     }
     end
 }
 
 /// Those of the probes that reach something, and what they reach.
 fn tile_of(order: Order, reaches: &[OfClass], within: &Range<SetId>) -> Option<Tile> {
-    let first = reaches.partition_point(|(_, reach)| reach.probes.end <= within.start);
+    let first = reaches.partition_point(|one| one.reach.probes.end <= within.start);
     let mut tile: Option<Tile> = None;
-    for (_, reach) in &reaches[first..] {
+    for OfClass { reach, .. } in &reaches[first..] {
         let probes = reach.probes.start.max(within.start)..reach.probes.end.min(within.end);
         if probes.is_empty() {
             break;
@@ -216,7 +247,7 @@ pub struct Chosen {
 /// How the work is divided, and what is expected of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Division {
-    /// The device's part of the pairs.
+    /// The device's part of the work.
     pub share: f64,
     /// Seconds of the CPU for its part.
     pub cpu: f64,
@@ -617,6 +648,10 @@ mod tests {
         Line::new(&Join::parts(sets, None, false, bounds))
     }
 
+    fn pairs_of(line: &Line<'_>) -> f64 {
+        line.whole().iter().map(|(_, survey)| survey.pairs as f64).sum()
+    }
+
     fn one_thread(units: &Units) -> Means<'_> {
         let (memory, device_memory) = (u64::MAX, u64::MAX);
         Means { units, threads: 1, memory, device_memory, explain: false }
@@ -691,7 +726,7 @@ mod tests {
         let line = line_of(&sets);
         let (units, rates) = (Units::default(), Rates::default());
         let means = one_thread(&units);
-        let pairs = line.before[1];
+        let pairs = pairs_of(&line);
         for (seconds, divided) in [(3e-3, false), (0.3, true)] {
             let rate = Rate { start: 0.0, pair: seconds / pairs, by_size: false };
             let sides = Sides { cpu: &[&rate], device: &[&rate], means: &means, rates: &rates };
@@ -768,7 +803,7 @@ mod tests {
                 covers(&found.techniques_inside[1], from, to);
             }
             // One technique alone would take five times as long.
-            assert!(found.cpu_alone < 1.3e-7 * line.before[1], "{found:?}");
+            assert!(found.cpu_alone < 1.3e-7 * pairs_of(&line), "{found:?}");
         }
     }
 

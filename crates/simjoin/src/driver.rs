@@ -470,6 +470,7 @@ impl Plan {
                 on_device: technique.on_device(),
                 probes: sizes(join.probe, &choice.tile.probes),
                 pairs: choice.pairs,
+                tokens: join.probe.tokens_in(&choice.tile.probes) as u64,
                 estimated: choice.seconds(),
                 begin: begin.saturating_duration_since(progress.timeline.begin).as_secs_f64(),
                 seconds: begin.elapsed().as_secs_f64(),

@@ -3,7 +3,7 @@
 //! Plans as a person reads them: what was considered with its estimated time, what was chosen, what to
 //! expect.
 
-use crate::join::{Join, StepPlan};
+use crate::join::{Join, StepPlan, share};
 use crate::vectors::{PreparedVectorJoin, VectorJoin};
 use simjoin_core::{Result, SetCollection, VectorCollection};
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ impl Join {
     ) -> Result<Explanation> {
         let steps = self.explain(left, right)?;
         let pairs = self.estimate_pairs(left, right);
-        let (seconds, share) = (planned_seconds(&steps), share(&steps));
+        let (seconds, share) = (planned_seconds(&steps), planned_share(&steps));
         Ok(Explanation { steps, pairs, seconds, share })
     }
 }
@@ -44,13 +44,10 @@ pub fn planned_seconds(steps: &[StepPlan]) -> Option<f64> {
     of(true).zip(of(false)).map(|(gpu, cpu)| gpu.max(cpu))
 }
 
-/// The GPU's part of the pairs, where there is work for both sides.
-fn share(steps: &[StepPlan]) -> Option<f64> {
-    let of = |device: bool| -> u64 {
-        steps.iter().filter(|step| step.on_device == device).map(|step| step.pairs).sum()
-    };
-    let (gpu, cpu) = (of(true), of(false));
-    (gpu > 0 && cpu > 0).then(|| gpu as f64 / (gpu + cpu) as f64)
+/// The GPU's part of the work, where there is some for both sides.
+fn planned_share(steps: &[StepPlan]) -> Option<f64> {
+    let found = share(steps.iter().map(|step| (step.on_device, step.pairs, step.tokens)))?;
+    (found > 0.0 && found < 1.0).then_some(found)
 }
 
 impl Explanation {
@@ -108,7 +105,7 @@ impl Explanation {
         if let Some(share) = self.share {
             let _ = writeln!(
                 text,
-                "split: {:.0} % of the pairs for the GPU, {:.0} % for the CPU, at once",
+                "split: {:.0} % of the work for the GPU, {:.0} % for the CPU, at once",
                 100.0 * share,
                 100.0 * (1.0 - share),
             );

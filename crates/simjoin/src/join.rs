@@ -10,7 +10,7 @@ use crate::simulated::{Simulated, Stretch};
 use crate::stage::Stage;
 use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection, Side};
 use simjoin_kernels::tier::Tier;
-use simjoin_plan::{Part, Technique, Trace};
+use simjoin_plan::{Part, Technique, Trace, work_share};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::str::FromStr;
@@ -146,8 +146,8 @@ pub struct Report {
     pub engine: Engine,
     /// The number of threads that ran.
     pub threads: usize,
-    /// The devices' part of the work, by the pairs that the length filter leaves, as planned where the CPU
-    /// works beside them.
+    /// The devices' part of the work, as [`share`](Self::share) tells it, as planned where the CPU works beside
+    /// them.
     pub planned_share: Option<f64>,
     /// Seconds from the first tile to the last pair.
     pub seconds: f64,
@@ -170,14 +170,10 @@ impl Report {
         all
     }
 
-    /// The devices' part of the work, by the pairs that the length filter leaves; `None` where nothing was
-    /// to be done.
+    /// The devices' part of the work: the mean of their shares of the pairs that the length filter leaves, and of
+    /// the tokens of probes; `None` where nothing was to be done.
     pub fn share(&self) -> Option<f64> {
-        let pairs = |of: &dyn Fn(&StepReport) -> bool| -> u64 {
-            self.steps.iter().filter(|step| of(step)).map(|step| step.pairs).sum()
-        };
-        let all = pairs(&|_| true);
-        (all > 0).then(|| pairs(&|step| step.on_device) as f64 / all as f64)
+        share(self.steps.iter().map(|step| (step.on_device, step.pairs, step.tokens)))
     }
 
     /// The part of the time in which both CPU and devices had something to do; `None` where only one of
@@ -194,6 +190,20 @@ impl Report {
         let busy = of(false).count() > 0 && of(true).count() > 0 && self.seconds > 0.0;
         busy.then(|| (both / self.seconds).min(1.0))
     }
+}
+
+/// The devices' part of the work, of steps of which it is known who does them, and how many pairs and tokens they
+/// have.
+pub(crate) fn share(steps: impl Iterator<Item = (bool, u64, u64)>) -> Option<f64> {
+    let (mut part, mut whole) = ([0; 2], [0; 2]);
+    for (on_device, pairs, tokens) in steps {
+        for (sum, counts) in [(&mut whole, true), (&mut part, on_device)] {
+            if counts {
+                *sum = [sum[0] + pairs, sum[1] + tokens];
+            }
+        }
+    }
+    work_share(part, whole)
 }
 
 /// Something that happened during a join.
@@ -222,6 +232,8 @@ pub struct StepReport {
     pub probes: (u32, u32),
     /// Pairs of sets that the length filter leaves.
     pub pairs: u64,
+    /// Tokens of the probes.
+    pub tokens: u64,
     /// The seconds that were estimated, if any were.
     pub estimated: Option<f64>,
     /// When it began, in seconds from the beginning of the join.
@@ -243,6 +255,8 @@ pub struct StepPlan {
     pub builds: (u32, u32),
     /// Pairs of sets that the length filter leaves.
     pub pairs: u64,
+    /// Tokens of the probes.
+    pub tokens: u64,
     /// The technique chosen, and its variant.
     pub technique: (&'static str, String),
     /// Its estimated seconds.

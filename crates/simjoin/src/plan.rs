@@ -74,7 +74,7 @@ pub(crate) struct Limits {
 pub(crate) enum Split {
     /// Where both sides are estimated to end at the same time.
     Auto,
-    /// The device gets this share of the pairs that the length filter leaves.
+    /// The device gets this share of the work.
     Share(f64),
     /// Both take tiles from the ends of a queue, of so many at first.
     Queue(u32),
@@ -127,7 +127,7 @@ pub(crate) struct Work<'a> {
     pub(crate) both: bool,
     /// For whoever comes first.
     pub(crate) rest: Option<Queue<'a>>,
-    /// The device's part of the pairs, as planned.
+    /// The device's part of the work, as planned.
     pub(crate) share: Option<f64>,
 }
 
@@ -516,6 +516,7 @@ impl Plan {
                 probes: sizes(step.join.probe, &tile.probes),
                 builds: sizes(step.join.build, &tile.builds),
                 pairs,
+                tokens: step.join.probe.tokens_in(&tile.probes) as u64,
                 technique: label(technique),
                 seconds: considered[technique],
                 considered: (0..considered.len())

@@ -289,8 +289,13 @@ impl Probed {
 /// Tokens that are looked at together.
 const BLOCK: usize = 256;
 
-/// Tokens whose lists are opened by one thread.
+/// Tokens whose lists are opened by one thread: fewer where there are few, so that all threads have some.
 const CHUNK: usize = 128 * BLOCK;
+const CHUNKS: usize = 32;
+
+fn chunk_of(universe: usize) -> usize {
+    (universe / CHUNKS).next_multiple_of(BLOCK).clamp(4 * BLOCK, CHUNK)
+}
 
 /// Some tokens, and what all parts of the one or two sides know of them.
 struct Chunk<'c> {
@@ -313,9 +318,10 @@ pub(super) fn open_lists<const W: usize>(sides: &mut [Side<'_, W>]) -> Vec<Token
     let lonely = sides[0].sets.lonely_tokens();
     let universe = sides[0].parts[0].cursors.len();
     let alone = sides.len() == 1;
+    let chunk_len = chunk_of(universe);
     let mut cursors: [Vec<_>; 2] = [Vec::new(), Vec::new()];
     for (side, cursors) in sides.iter_mut().zip(&mut cursors) {
-        cursors.extend(side.parts.iter_mut().map(|part| part.cursors.chunks_mut(CHUNK)));
+        cursors.extend(side.parts.iter_mut().map(|part| part.cursors.chunks_mut(chunk_len)));
     }
     let chunk = |start: usize| Chunk {
         first: lonely + start as TokenId,
@@ -327,7 +333,7 @@ pub(super) fn open_lists<const W: usize>(sides: &mut [Side<'_, W>]) -> Vec<Token
         tokens: &mut [],
         starts: [&mut [], &mut []],
     };
-    let mut chunks: Vec<Chunk<'_>> = (0..universe).step_by(CHUNK).map(chunk).collect();
+    let mut chunks: Vec<Chunk<'_>> = (0..universe).step_by(chunk_len).map(chunk).collect();
     in_parallel(&mut chunks, |chunk| chunk.count(alone));
     let live = chunks.iter().map(|chunk| chunk.live).sum();
     let mut tokens = vec![0; live];
