@@ -6,10 +6,11 @@
 //!
 //! * [`Rule::Halves`]: half of what is left, in proportion to how fast the taker has been. Takes become
 //!   smaller towards the end, so neither side waits long for the other.
-//! * [`Rule::Balance`]: what makes both sides end at the same time, by what each has shown so far and by
-//!   what was expected of it before; half of that while nothing has been seen of the other side, as long
-//!   as that is worth coming back. This corrects a split that was planned: the plan leaves some of the work
-//!   to whoever comes first.
+//! * [`Rule::Balance`]: half of what makes both sides end at the same time, by what each has shown so far and by
+//!   what was expected of it before, as long as the other half is worth coming back for. This corrects a split that
+//!   was planned: the plan leaves some of the work to whoever comes first. What a side has shown of one part of the
+//!   line says only so much of another, which is why its last take counts as much as all before, and why nobody
+//!   takes all of its due while that is much.
 
 use simjoin_plan::{Chosen, Join, Line, Part, Tile};
 use std::ops::Range;
@@ -44,8 +45,15 @@ pub(crate) enum Rule {
     Balance { outside: [f64; 2], inside: [f64; 2], starts: [f64; 2] },
 }
 
-/// How many starts half of a take must be worth for the other half to wait.
+/// How many starts half of a take must be worth for the other half to wait; and which part of the time of the whole
+/// join counts as a start at least. In a model of 600 joins whose estimates are off by two fifths (sigma), here more
+/// and there less, and whose starts take 0.3 or 1.5 % of the time and are not known of, nine of ten end within 1.05
+/// and 1.11 times the best split; 1.19 and 1.21 if half is taken only until both sides have been seen (2026-11-18).
 const WORTH_STARTS: f64 = 1.5;
+const LEAST_START: f64 = 0.05;
+
+/// What all before the last take counts beside it.
+const BEFORE: f64 = 0.5;
 
 /// A part of what is left that is not worth taking, or leaving.
 const LITTLE: f64 = 0.05;
@@ -81,7 +89,8 @@ pub(crate) struct Queue<'a> {
 /// What is known of a side, in numbers as their bits.
 #[derive(Default)]
 struct Side {
-    /// Work that it has done, as a part of all or in seconds expected of it, and the seconds that it took.
+    /// Work that it has done, as a part of all or in seconds expected of it, and the seconds that it took; what was
+    /// done before the last take counts less.
     done: AtomicU64,
     busy: AtomicU64,
     /// What it is at, and since when; 0 while it is idle.
@@ -150,9 +159,9 @@ impl<'a> Queue<'a> {
         let side = self.side(end);
         let taken = load(&side.taken);
         store(&side.taken, 0.0);
-        store(&side.done, load(&side.done) + taken);
+        store(&side.done, BEFORE * load(&side.done) + taken);
         let seconds = self.clock.elapsed().as_secs_f64() - load(&side.since);
-        store(&side.busy, load(&side.busy) + seconds);
+        store(&side.busy, BEFORE * load(&side.busy) + seconds);
     }
 
     /// Takes some of the work at one end. A side that gets nothing has ended.
@@ -232,11 +241,11 @@ impl<'a> Queue<'a> {
         };
         // Seconds of work that are done in a second; one, unless something else was seen.
         let own_speed = measured(own).unwrap_or(1.0);
-        let seen = measured(other);
-        let mut other_speed = seen.unwrap_or(1.0);
+        let mut other_speed = measured(other).unwrap_or(1.0);
         // The other side may be slower than expected, and not have ended anything yet.
         let (taken, since) = (load(&other.taken), load(&other.since));
-        let elapsed = (self.clock.elapsed().as_secs_f64() - since).max(1e-9);
+        let now = self.clock.elapsed().as_secs_f64();
+        let elapsed = (now - since).max(1e-9);
         let mut wait = 0.0;
         if taken > 0.0 {
             if elapsed > taken / other_speed {
@@ -257,14 +266,15 @@ impl<'a> Queue<'a> {
             return 0;
         }
         let half = amount.min(all) / 2.0;
-        if seen.is_none() && half * own_unit > WORTH_STARTS * own_start {
-            // The other side may be faster than expected too: what this one takes too much of would make it
-            // the last to end. It comes back when half is done, unless that is soon.
+        let least_start = LEAST_START * (now + 2.0 * half * own_unit);
+        if half * own_unit > WORTH_STARTS * own_start.max(least_start) {
+            // Either side may be faster than expected: what this one takes too much of would make it the last to
+            // end. It comes back when half is done, unless that is soon.
             amount = half;
         }
         // A little that is left over is not worth another start.
         let others = (all - amount).max(0.0) * other_unit;
-        let little = amount > 0.85 * all && others < WORTH_STARTS * other_start;
+        let little = amount > 0.85 * all && others < WORTH_STARTS * other_start.max(least_start);
         if little || amount > (1.0 - LITTLE) * all { left } else { (amount as u32).max(1) }
     }
 }
@@ -375,8 +385,8 @@ mod tests {
             }
             queue.amount(End::Back, 1000)
         };
-        // As fast as each other, and both free: half. Three times as fast: three quarters. As long as nothing
-        // was seen of the other one, half of that.
+        // As fast as each other, and both free: half. Three times as fast: three quarters. Half of that is taken at
+        // once.
         assert!((240..=260).contains(&amount([0.2, 0.2], [0.0; 2], 0.0)));
         assert!((365..=385).contains(&amount([0.6, 0.2], [0.0; 2], 0.0)));
         // The other one is busy for as long as this one would take for everything, or a start costs more.
@@ -388,20 +398,12 @@ mod tests {
         // Coming back would cost a good part of what is taken: all of its due at once.
         assert!((240..=260).contains(&amount([0.2, 0.2], [0.0, 0.01], 0.01)));
         assert!((415..=430).contains(&amount([0.2, 0.2], [0.0, 0.04], 0.01)));
-        // Once both have shown what they can do, all of it; here both are as fast as expected.
-        let seen = |cpu_at: f64| {
-            let queue = queue([0.2, 0.2], [0.0; 2]);
-            for side in &queue.sides {
-                store(&side.done, 1.0);
-                store(&side.busy, 1.0);
-            }
-            if cpu_at > 0.0 {
-                queue.begin(End::Front, cpu_at);
-            }
-            queue.amount(End::Back, 1000)
-        };
-        assert!((480..=520).contains(&seen(0.0)));
-        assert_eq!(seen(0.3), 1000);
+        // Towards the end, when the join has gone on for so long that little is left beside, all of it.
+        let late = queue([0.002, 0.002], [0.0; 2]);
+        std::thread::sleep(Duration::from_millis(20));
+        assert!((480..=520).contains(&late.amount(End::Back, 1000)));
+        late.begin(End::Front, 0.003);
+        assert_eq!(late.amount(End::Back, 1000), 1000);
         // What took three times as long as expected is expected to do so again.
         let slow = queue([0.2, 0.2], [0.0; 2]);
         slow.begin(End::Back, 0.01);
