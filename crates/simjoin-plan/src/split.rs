@@ -609,9 +609,10 @@ impl Sides<'_> {
         if kept[0] < kept[1] {
             (inside, starts) = with_start(kept);
             let known = kept_for(keep_back(cpu.max(device), Some(starts)));
-            if known != kept && known[0] < known[1] {
+            if known != kept {
                 kept = known;
-                (inside, starts) = with_start(kept);
+                (inside, starts) =
+                    if kept[0] < kept[1] { with_start(kept) } else { Default::default() };
             }
         }
         let [from, to] = kept;
@@ -805,6 +806,27 @@ mod tests {
             // One technique alone would take five times as long.
             assert!(found.cpu_alone < 1.3e-7 * pairs_of(&line), "{found:?}");
         }
+    }
+
+    #[test]
+    fn nothing_is_kept_back_where_coming_back_for_it_turns_out_to_cost_too_much() {
+        let sizes: Vec<u32> = (0..3000).map(|at| 5 + at / 150).collect();
+        let sets = collection(&sizes);
+        let line = line_of(&sets);
+        let (units, rates) = (Units::default(), Rates::default());
+        let means = one_thread(&units);
+        let rate = |start| Rate { start, pair: 0.3 / pairs_of(&line), by_size: false };
+        let (cpu, device) = (rate(0.0), rate(0.02));
+        let sides = Sides { cpu: &[&cpu], device: &[&device], means: &means, rates: &rates };
+        let keep_back = |_: f64, starts: Option<[f64; 2]>| match starts {
+            Some([_, start]) if start > 0.015 => [0.0; 2],
+            _ => [0.25; 2],
+        };
+        let found = sides.divide(&line, keep_back);
+        assert!(found.share > 0.3 && found.share < 0.5, "{found:?}");
+        assert_eq!(found.kept, [1.0 - found.share; 2]);
+        assert_eq!((found.inside, found.starts), ([0.0; 2], [0.0; 2]));
+        assert_eq!(found.techniques[0][0].to, found.techniques[1][0].from);
     }
 
     /// Takes so many seconds, and remembers whether it was asked about more than can be assumed.
