@@ -34,9 +34,8 @@ pub struct Rates {
     friction: f64,
     /// The same where the device compares signatures.
     bitmap_friction: f64,
-    /// What the CPU loses while sets are sent to a device that joins by lists: this part of the device's seconds,
-    /// and so many at most.
-    sending: [f64; 2],
+    /// What the CPU loses while sets are sent to a device that joins by lists: so many seconds for each token.
+    sending: f64,
     /// What dividing work must promise, over the better side alone.
     worthwhile: f64,
 }
@@ -48,7 +47,7 @@ impl Default for Rates {
             seen: BTreeMap::new(),
             friction: 1.0,
             bitmap_friction: 1.0,
-            sending: [0.0; 2],
+            sending: 0.0,
             worthwhile: 0.95,
         }
     }
@@ -65,10 +64,11 @@ impl Rates {
 
     /// Of sides that share memory and cores. An H200 beside 16 cores, 2026-11-17, 18 joins of 0.5 to 63 ms with
     /// lists on the device, at the shares that pay: the device takes 0.94 to 1.1 times what it takes alone. The
-    /// CPU, half of whose threads rest while sets are sent, takes 5 to 8 ms more beside joins of 9 to 63 ms, and
-    /// 0.4 to 0.7 beside those of 2 and 3. Signatures: 2026-11-16, 0.9 to 2.4 times.
+    /// CPU, half of whose threads rest while sets are sent, takes as much longer as that takes on a bus of 55 GB/s:
+    /// 0.4 to 0.7 ms beside joins of 10 million tokens, 5 to 8 of 88 million, 12 of 176 million (2026-11-18).
+    /// Signatures: 2026-11-16, 0.9 to 2.4 times.
     pub fn of_neighbours() -> Self {
-        let (friction, bitmap_friction, sending) = (1.05, 1.15, [0.35, 6e-3]);
+        let (friction, bitmap_friction, sending) = (1.05, 1.15, 4.0 / 55e9);
         Rates { friction, bitmap_friction, sending, ..Rates::default() }
     }
 
@@ -81,11 +81,9 @@ impl Rates {
         }
     }
 
-    /// Seconds that the CPU loses at first beside that technique, of which so many seconds were estimated.
-    pub fn lost_beside(&self, technique: &str, estimated: f64) -> f64 {
-        let [part, most] = self.sending;
-        let seconds = estimated * self.of(technique, estimated);
-        if technique == "gpu-prefix" { (part * seconds).min(most) } else { 0.0 }
+    /// Seconds that the CPU loses at first beside that technique, to which so many tokens are sent.
+    pub fn lost_beside(&self, technique: &str, tokens: usize) -> f64 {
+        if technique == "gpu-prefix" { self.sending * tokens as f64 } else { 0.0 }
     }
 
     /// What dividing work must promise, over the better side alone.
@@ -181,13 +179,16 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_loses_a_part_of_what_a_device_takes_but_not_more_and_more() {
+    fn the_cpu_loses_as_long_as_sets_are_sent() {
         let rates = Rates::of_neighbours();
-        let lost = [1e-3, 5e-3, 0.1, 10.0].map(|seconds| rates.lost_beside("gpu-prefix", seconds));
-        assert!(lost[0] > 0.0 && lost[0] < 0.5e-3 && near(lost[1], 5.0 * lost[0]), "{lost:?}");
-        assert!(lost[2] < 0.01 && lost[2] == lost[3], "{lost:?}");
-        assert_eq!(rates.lost_beside("prefix-bitmap", 1.0), 0.0);
-        assert_eq!(Rates::default().lost_beside("gpu-prefix", 1.0), 0.0);
+        let lost =
+            [10, 88, 176].map(|millions| rates.lost_beside("gpu-prefix", millions * 1_000_000));
+        assert!(
+            near(lost[0], 0.727e-3) && near(lost[1], 6.4e-3) && near(lost[2], 12.8e-3),
+            "{lost:?}"
+        );
+        assert_eq!(rates.lost_beside("prefix-bitmap", 1_000_000), 0.0);
+        assert_eq!(Rates::default().lost_beside("gpu-prefix", 1_000_000), 0.0);
     }
 
     #[test]

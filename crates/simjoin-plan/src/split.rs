@@ -317,6 +317,11 @@ pub(crate) const FAR_LONGER: f64 = 3.0;
 /// What both together may take over what they would if all parts of the work were alike.
 const HOPE: f64 = 0.93;
 
+/// What dividing work must promise where the device is the slower side. It gets what lies at the end of the line, a
+/// few large sets of which samples say little: beside simulated devices of a tenth of a core, the CPU was done when
+/// they had a third still to do (2026-11-18). One that is so slow is worth a tenth at best.
+const OF_SLOW_DEVICE: f64 = 0.9;
+
 /// More than a part, but not all.
 fn more_than(part: f64) -> f64 {
     1.0 - (1.0 - part).powi(3)
@@ -359,8 +364,9 @@ impl Sides<'_> {
     /// The seconds that the CPU loses at first beside the device, which does this.
     fn lost_beside(&self, surveys: &[Survey<'_>]) -> f64 {
         let lost = |survey: &Survey<'_>| {
-            let (at, estimated) = self.cheapest(survey, self.device)?;
-            Some(self.rates.lost_beside(self.device[at].name(), estimated))
+            let (at, _) = self.cheapest(survey, self.device)?;
+            let tokens = survey.tile.tokens(&survey.join);
+            Some(self.rates.lost_beside(self.device[at].name(), tokens))
         };
         surveys.iter().filter_map(lost).fold(0.0, f64::max)
     }
@@ -531,7 +537,8 @@ impl Sides<'_> {
             return alone();
         }
         let shortest = cpu_alone.min(device_alone);
-        let worthwhile = rates.worthwhile() * shortest;
+        let slow = if device_alone > cpu_alone { OF_SLOW_DEVICE } else { 1.0 };
+        let worthwhile = rates.worthwhile().min(slow) * shortest;
         // At best both would work all the time, in each other's way as little as the CPU alone is.
         let [cpu_beside, device_beside] = [cpu_alone, device_alone].map(|seconds| seconds * least);
         let together = cpu_beside * device_beside / (cpu_beside + device_beside) + TOGETHER;

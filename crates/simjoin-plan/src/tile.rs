@@ -21,6 +21,11 @@ impl Tile {
     pub fn whole(join: &Join<'_>) -> Self {
         Tile { probes: 0..join.probe.len() as SetId, builds: 0..join.build.len() as SetId }
     }
+
+    /// The tokens of the probes or of the build sets, whichever are more. In a self-join these are the same sets.
+    pub fn tokens(&self, join: &Join<'_>) -> usize {
+        join.probe.tokens_in(&self.probes).max(join.build.tokens_in(&self.builds))
+    }
 }
 
 /// Cuts a tile into smaller ones of about `tile_tokens` probe tokens, in rising order. Tiles without

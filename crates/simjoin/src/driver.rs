@@ -255,11 +255,7 @@ impl Plan {
     /// those that send them wait for one, and the device for them. A simulated device works on a core meanwhile.
     fn senders(&self, step: Option<&Step<'_>>) -> usize {
         static CORES: OnceLock<usize> = OnceLock::new();
-        let much = |step: &Step<'_>| {
-            let Step { join, choice: Choice { tile, .. }, .. } = step;
-            let tokens = [join.probe.tokens_in(&tile.probes), join.build.tokens_in(&tile.builds)];
-            tokens[0].max(tokens[1]) > MANY_TOKENS
-        };
+        let much = |step: &Step<'_>| step.choice.tile.tokens(&step.join) > MANY_TOKENS;
         let senders = match step {
             Some(_) if self.stretch.is_some() => 1,
             Some(step) if much(step) => SENDERS,

@@ -555,12 +555,7 @@ impl Plan {
         };
         // A join that was cut short says nothing of what it would have taken.
         if ran.complete && !self.is_simulated() && simjoin_gpu::opened() {
-            let taken: Vec<(&str, f64, f64)> = ran
-                .steps
-                .iter()
-                .filter_map(|step| Some((step.technique, step.estimated?, step.seconds)))
-                .collect();
-            rates::learn(self.threads(), ran.both, &taken);
+            rates::learn(self.threads(), ran.both, &ran.steps);
         }
         Report {
             pairs,

@@ -5,6 +5,7 @@
 //! how work is divided between CPU and devices, never what is found. Where there is no device nothing is
 //! kept, nor where `SIMJOIN_LEARN=no` asks for the same plans every time.
 
+use crate::join::StepReport;
 use crate::units::cache_file;
 use simjoin_plan::Rates;
 use std::collections::BTreeMap;
@@ -30,8 +31,8 @@ pub(crate) fn rates(threads: usize) -> Rates {
     known().as_ref().and_then(|all| all.get(&threads).cloned()).unwrap_or_else(Rates::of_neighbours)
 }
 
-/// Remembers what techniques took, one after the other or at once: name, estimated and taken seconds.
-pub(crate) fn learn(threads: usize, at_once: bool, taken: &[(&str, f64, f64)]) {
+/// Remembers what techniques took, one after the other or at once.
+pub(crate) fn learn(threads: usize, at_once: bool, steps: &[StepReport]) {
     if std::env::var_os(VARIABLE).is_some_and(|value| value == "no") {
         return;
     }
@@ -39,13 +40,13 @@ pub(crate) fn learn(threads: usize, at_once: bool, taken: &[(&str, f64, f64)]) {
     let all = known.get_or_insert_default();
     let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
     let (mut friction, mut lost) = (1.0f64, 0.0f64);
-    for &(technique, estimated, _) in taken.iter().filter(|_| at_once) {
-        friction = friction.max(rates.friction(technique));
-        lost = lost.max(rates.lost_beside(technique, estimated));
+    for step in steps.iter().filter(|_| at_once) {
+        friction = friction.max(rates.friction(step.technique));
+        lost = lost.max(rates.lost_beside(step.technique, step.tokens as usize));
     }
     let mut changed = false;
-    for &(technique, estimated, seconds) in taken {
-        let on_device = technique.starts_with("gpu-");
+    for &StepReport { technique, estimated, seconds, on_device, .. } in steps {
+        let Some(estimated) = estimated else { continue };
         let seconds = if on_device { seconds } else { (seconds - lost).max(seconds / 2.0) };
         changed |= rates.learn(technique, friction, estimated, seconds);
     }
