@@ -318,8 +318,8 @@ pub(crate) const FAR_LONGER: f64 = 3.0;
 const HOPE: f64 = 0.93;
 
 /// What dividing work must promise where the device is the slower side. It gets what lies at the end of the line, a
-/// few large sets of which samples say little: beside simulated devices of a tenth of a core, the CPU was done when
-/// they had a third still to do (2026-11-18). One that is so slow is worth a tenth at best.
+/// few large sets of which samples say little: beside simulated devices of a tenth of a core, the CPU was done in half
+/// to two thirds of the time that they took (2026-11-18). One that is so slow is worth a tenth at best.
 const OF_SLOW_DEVICE: f64 = 0.9;
 
 /// More than a part, but not all.
