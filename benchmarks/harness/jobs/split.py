@@ -73,8 +73,8 @@ def run(context: Context, options: argparse.Namespace) -> Report:
         notes=[
             "One thread of the CPU beside a simulated device of so many times the speed of a core; "
             "beside one that is faster than a core, the CPU's thread is slowed down instead.",
-            "share: the device's part of the work (by pairs and tokens) in the best of up to eleven splits: those in which the CPU "
-            "gets from a quarter to three times what its speed would give it, nothing, or all. auto: "
+            "share: the device's part of the work (by pairs and tokens) in the best of up to eleven splits: those in "
+            "which the CPU gets from a quarter to three times what its speed would give it, nothing, or all. auto: "
             "--engine hybrid.",
             "The shortest of eleven is shorter by chance too. So, once it is known which split is the best, it and "
             f"auto are timed again, in up to {TURNS} turns: medians of these are shown, and the median of auto over "

@@ -656,6 +656,12 @@ mod tests {
         Line::new(&Join::parts(sets, None, false, bounds))
     }
 
+    /// As many sets of each of some sizes.
+    fn rising() -> SetCollection {
+        let sizes: Vec<u32> = (0..3000).map(|at| 5 + at / 150).collect();
+        collection(&sizes)
+    }
+
     fn pairs_of(line: &Line<'_>) -> f64 {
         line.whole().iter().map(|(_, survey)| survey.pairs as f64).sum()
     }
@@ -693,8 +699,7 @@ mod tests {
 
     #[test]
     fn both_sides_end_at_about_the_same_time_whatever_their_speeds() {
-        let sizes: Vec<u32> = (0..3000).map(|at| 5 + at / 150).collect();
-        let sets = collection(&sizes);
+        let sets = rising();
         let line = line_of(&sets);
         let (units, rates) = (Units::default(), Rates::default());
         let means = one_thread(&units);
@@ -729,8 +734,7 @@ mod tests {
 
     #[test]
     fn a_join_of_which_little_was_seen_is_not_divided() {
-        let sizes: Vec<u32> = (0..3000).map(|at| 5 + at / 150).collect();
-        let sets = collection(&sizes);
+        let sets = rising();
         let line = line_of(&sets);
         let (units, rates) = (Units::default(), Rates::default());
         let means = one_thread(&units);
@@ -816,9 +820,24 @@ mod tests {
     }
 
     #[test]
+    fn a_device_that_is_far_slower_gets_nothing() {
+        let sets = rising();
+        let line = line_of(&sets);
+        let (units, rates) = (Units::default(), Rates::default());
+        let means = one_thread(&units);
+        let rate =
+            |speed: f64| Rate { start: 0.0, pair: 0.3 / speed / pairs_of(&line), by_size: false };
+        for (speed, divided) in [(0.1, false), (0.3, true), (1.0 / 0.3, true)] {
+            let (cpu, device) = (rate(1.0), rate(speed));
+            let sides = Sides { cpu: &[&cpu], device: &[&device], means: &means, rates: &rates };
+            let share = sides.divide(&line, |_, _| [0.0; 2]).share;
+            assert_eq!(share > 0.0, divided, "{speed}: {share}");
+        }
+    }
+
+    #[test]
     fn nothing_is_kept_back_where_coming_back_for_it_turns_out_to_cost_too_much() {
-        let sizes: Vec<u32> = (0..3000).map(|at| 5 + at / 150).collect();
-        let sets = collection(&sizes);
+        let sets = rising();
         let line = line_of(&sets);
         let (units, rates) = (Units::default(), Rates::default());
         let means = one_thread(&units);

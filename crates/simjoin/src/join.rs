@@ -197,10 +197,9 @@ impl Report {
 pub(crate) fn share(steps: impl Iterator<Item = (bool, u64, u64)>) -> Option<f64> {
     let (mut part, mut whole) = ([0; 2], [0; 2]);
     for (on_device, pairs, tokens) in steps {
-        for (sum, counts) in [(&mut whole, true), (&mut part, on_device)] {
-            if counts {
-                *sum = [sum[0] + pairs, sum[1] + tokens];
-            }
+        whole = [whole[0] + pairs, whole[1] + tokens];
+        if on_device {
+            part = [part[0] + pairs, part[1] + tokens];
         }
     }
     work_share(part, whole)

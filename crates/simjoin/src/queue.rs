@@ -9,7 +9,7 @@
 //! * [`Rule::Balance`]: half of what makes both sides end at the same time, by what each has shown so far and by
 //!   what was expected of it before, as long as the other half is worth coming back for. This corrects a split that
 //!   was planned: the plan leaves some of the work to whoever comes first. What a side has shown of one part of the
-//!   line says only so much of another, which is why its last take counts as much as all before, and why nobody
+//!   line says only so much of another, which is why what came before its last take counts half, and why nobody
 //!   takes all of its due while that is much.
 
 use simjoin_plan::{Chosen, Join, Line, Part, Tile};
@@ -52,7 +52,7 @@ pub(crate) enum Rule {
 const WORTH_STARTS: f64 = 1.5;
 const LEAST_START: f64 = 0.05;
 
-/// What all before the last take counts beside it.
+/// What came before the last take counts so much, and what came before that so much of it.
 const BEFORE: f64 = 0.5;
 
 /// A part of what is left that is not worth taking, or leaving.
@@ -398,6 +398,13 @@ mod tests {
         // Coming back would cost a good part of what is taken: all of its due at once.
         assert!((240..=260).contains(&amount([0.2, 0.2], [0.0, 0.01], 0.01)));
         assert!((415..=430).contains(&amount([0.2, 0.2], [0.0, 0.04], 0.01)));
+        // So it is when both have shown what they can do, here what was expected.
+        let seen = queue([0.2, 0.2], [0.0; 2]);
+        for side in &seen.sides {
+            store(&side.done, 1.0);
+            store(&side.busy, 1.0);
+        }
+        assert!((240..=260).contains(&seen.amount(End::Back, 1000)));
         // Towards the end, when the join has gone on for so long that little is left beside, all of it.
         let late = queue([0.002, 0.002], [0.0; 2]);
         std::thread::sleep(Duration::from_millis(20));
