@@ -24,7 +24,7 @@ SHARES = ("0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1
 HALVES = (
     (
         Workload("kosarak_36k", ()),
-        Workload("kosarak_x10", (), inflate=("kosarak_36k", 10)),
+        Workload("kosarak_x100", (), inflate=("kosarak_36k", 100)),
         Workload("msweb", ()),
         Workload("reddit_300k", (), tokens="words"),
         Workload("zipf_1m", (), zipf=(1_000_000, 100_000, 10)),
@@ -32,7 +32,7 @@ HALVES = (
     ),
     (
         Workload("retail", ()),
-        Workload("retail_x10", (), inflate=("retail", 10)),
+        Workload("retail_x50", (), inflate=("retail", 50)),
         Workload("debian_files", ()),
         Workload("acl_2grams", ()),
         Workload("sparse_like", (), zipf=(5_000_000, 500_000, 10)),
@@ -44,8 +44,10 @@ HALVES = (
 NEAR, NEARLY_ALL, FAR = 1.15, 0.9, 1.5
 # Both at once are to beat each alone where the slower one is no slower than this.
 WITHIN = 5.0
+# Seconds of the faster side from which on there is more to divide than starts and transfers.
+LONG = 50e-3
 # Seconds of the best below which chance decides which of so many ways is the shortest.
-SHORT = 5e-3
+SHORT = 25e-3
 
 
 @dataclass
@@ -132,10 +134,14 @@ class Row:
         return max(cpu, gpu) / min(cpu, gpu)
 
     @property
+    def alone(self) -> float | None:
+        """The faster side."""
+        return min(filter(None, (self.last.cpu, self.last.gpu)), default=None)
+
+    @property
     def won(self) -> bool:
         """Whether both at once beat each side alone."""
-        alone = min(filter(None, (self.last.cpu, self.last.gpu)), default=None)
-        return alone is not None and self.last.both is not None and self.last.both[0] < alone
+        return self.alone is not None and self.last.both is not None and self.last.both[0] < self.alone
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -326,4 +332,12 @@ def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
             f"side is within {WITHIN:g} times the faster, "
             + goal("all of them", len(wins) == len(close))
         )
+        for name, some in (
+            ("less than", [row for row in close if (row.alone or 0.0) < LONG]),
+            ("at least", [row for row in close if (row.alone or 0.0) >= LONG]),
+        ):
+            result.summary.append(
+                f"of these, where the faster side takes {name} {1e3 * LONG:g} ms: {sum(row.won for row in some)} "
+                f"of {len(some)}"
+            )
     return result

@@ -23,7 +23,7 @@ CELLS = (
 NEAR = 1.1
 # The best split and auto are timed again, in up to so many turns and so many times as long.
 TURNS = 60
-LONGER = 10
+LONGER = 20
 # A case has two threads that work, and cores of its own. With four cases at once on 16 cores, the same work took
 # up to a quarter longer.
 CORES = 5

@@ -533,7 +533,7 @@ pub(crate) trait Stages {
 }
 
 /// Merges that take more steps are done by a warp, as in the kernels.
-const STEPS: u64 = 1024;
+const STEPS: u64 = 256;
 
 /// Whether there may be such merges.
 pub(crate) fn any_long(join: &Join<'_>, tile: &Tile) -> bool {
@@ -547,6 +547,7 @@ pub(crate) fn any_long(join: &Join<'_>, tile: &Tile) -> bool {
 pub(crate) fn verifiers(device: &Device) -> LaunchConfig {
     LaunchConfig {
         grid_dim: (16 * device.info.multiprocessors, 1, 1),
+        // As many warps as have room for tokens, in the kernels.
         block_dim: (128, 1, 1),
         shared_mem_bytes: 0,
     }

@@ -34,10 +34,11 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let device = devices().ok().map(|devices| devices[0].clone());
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
-    let tests: [(&str, Test); 21] = [
+    let tests: [(&str, Test); 22] = [
         ("random_collections_equal_naive", random_collections),
         ("many_near_duplicates_equal_naive", many_near_duplicates),
         ("large_sets_equal_naive", large_sets),
+        ("long_sets_equal_naive", long_sets),
         ("little_room_loses_nothing", little_room),
         ("repeated_sets_are_counted_by_rows", everything_twice),
         ("what_does_not_fit_is_cut", what_does_not_fit_is_cut),
@@ -258,6 +259,36 @@ fn large_sets(device: &Arc<Device>) -> Result<(), Failed> {
     for (measure, text) in
         some([(Measure::Jaccard, "0.5"), (Measure::Containment, "1"), (Measure::Overlap, "1")], 2)
     {
+        check(device, Predicate::parse(measure, text).unwrap(), &rows, None, false)?;
+    }
+    Ok(())
+}
+
+/// Long sets whose common tokens stand where a merge by a warp goes from one stretch to the next, first or last; sizes
+/// beside multiples of a stretch; pairs that fall short of what is needed at their end.
+fn long_sets(device: &Arc<Device>) -> Result<(), Failed> {
+    let mut rows = Rows::new();
+    for size in some([127, 129, 239, 240, 241, 479, 480, 481, 959, 960, 961, 1919, 1921], 5) {
+        let even = |count: u32| (0..count).map(|at| 2 * at);
+        rows.push(even(size).collect());
+        // Shares what stands at even places, or all but the first, the last or some in the middle.
+        rows.push(even(size).map(|token| token + token / 2 % 2).collect());
+        rows.push((1..size + 1).map(|at| 2 * at).collect());
+        rows.push(even(size - 1).chain([2 * size + 1]).collect());
+        for missing in [1, size / 9, size / 5] {
+            let from = size / 3;
+            let other = |at: u32| u32::from((from..from + missing).contains(&at));
+            rows.push((0..size).map(|at| 2 * at + other(at)).collect());
+            rows.push((0..size).map(|at| 2 * at + u32::from(at >= size - missing)).collect());
+        }
+    }
+    let predicates = [
+        (Measure::Jaccard, "0.8"),
+        (Measure::Jaccard, "1/3"),
+        (Measure::Containment, "1"),
+        (Measure::Overlap, "240"),
+    ];
+    for (measure, text) in some(predicates, 2) {
         check(device, Predicate::parse(measure, text).unwrap(), &rows, None, false)?;
     }
     Ok(())

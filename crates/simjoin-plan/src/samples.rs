@@ -108,6 +108,8 @@ pub struct Samples {
     idle: Vec<Met>,
     /// Pairs, list pairs, and pairs that meet as probes, that each of those stands for.
     each: [f64; 3],
+    /// All pairs that the length filter leaves.
+    of_pairs: u64,
     /// The part of the prefix tokens that stand in more than one row.
     live: f64,
 }
@@ -115,7 +117,7 @@ pub struct Samples {
 impl Samples {
     /// Looks at some of the sets of a tile.
     pub fn new(of: &Survey<'_>, effort: Effort) -> Self {
-        let mut samples = Samples::default();
+        let mut samples = Samples { of_pairs: of.pairs, ..Samples::default() };
         if of.pairs > 0 {
             samples.take_pairs(of, 4 * effort.pairs);
             samples.take_list_pairs(of, effort);
@@ -275,12 +277,23 @@ impl Samples {
         let finer = usize::from(self.each[1] < self.each[0]);
         let similar = self.each[finer] * f64::from(similar[finer]) / of.pairs.max(1) as f64;
         of.similar = similar.min(1.0);
-        of.list_pairs = self.each[1] * f64::from(met);
+        let usual = self.list_pairs.len() as f64 * of.pairs as f64 / self.of_pairs.max(1) as f64;
+        of.list_pairs = self.each[1] * at_least(f64::from(met), usual);
         of.list_survival = close.map(part);
         of.list_position = part(placed);
         of.list_open = part(open);
         of.list_merged = merged.sober() / f64::from(met.max(1));
     }
+}
+
+/// How many of the samples lie in a part in which `found` were found and, were it like the rest, as many as are
+/// `usual` would have been. By chance there may be none, which does not mean that there is nothing to be found: a part
+/// without a single list pair among the samples was given to `all-pairs`, which then took 90 times what was expected
+/// of it (1.1 million 2-gram sets, 2026-11-18). So what is usual counts as two samples; only upwards, since parts may
+/// well be worse than the rest.
+fn at_least(found: f64, usual: f64) -> f64 {
+    const WEIGHT: f64 = 2.0;
+    found.max(usual * (found + WEIGHT) / (usual + WEIGHT))
 }
 
 /// A sum of numbers, few of which may be far larger than the others.
@@ -550,6 +563,19 @@ mod tests {
             }
         }
         met
+    }
+
+    #[test]
+    fn a_part_without_samples_is_not_taken_for_empty() {
+        // All of it: what was found is known.
+        assert_eq!(at_least(150.0, 150.0), 150.0);
+        assert_eq!(at_least(0.0, 0.0), 0.0);
+        // None where nine are usual may be chance; where a tenth of one is usual it says nothing.
+        assert!((1.0..3.0).contains(&at_least(0.0, 9.0)));
+        assert!((0.05..0.1).contains(&at_least(0.0, 0.1)));
+        // More than usual is believed, and so are many.
+        assert_eq!(at_least(20.0, 0.1), 20.0);
+        assert!((100.0..103.0).contains(&at_least(100.0, 200.0)));
     }
 
     #[test]

@@ -110,13 +110,17 @@ pub struct Cost {
 
 impl Cost {
     /// Seconds on so many threads. Each but the first must be woken up, and beyond a few they get into each
-    /// other's way: sixteen have been seen to do what eight should.
+    /// other's way, a little less so the longer they work: sixteen have been seen to do what 6 to 9 should in 30 ms of
+    /// one core, 9 to 12 in 300, and 12 to 15 in 3 s (a Xeon, 24 joins of 1 to 500 ms, 2026-11-18). On the same kind of
+    /// machine with neighbours they did a third less, so that no more than what is sure is expected of them.
     pub fn seconds(&self, threads: usize) -> f64 {
         const WAKE_UP: f64 = 20e-6;
         const FEW: f64 = 4.0;
+        const SHORT: f64 = 0.03;
         let threads = threads.max(1) as f64;
+        let few = FEW * (self.shared / SHORT).powf(0.1).clamp(1.0, 1.6);
         let together =
-            self.shared / threads.min((FEW * threads).sqrt()) + WAKE_UP * (threads - 1.0);
+            self.shared / threads.min((few * threads).sqrt()) + WAKE_UP * (threads - 1.0);
         // What is too little for all of them is done by one.
         self.serial + together.min(self.shared)
     }

@@ -407,7 +407,8 @@ extern "C" __global__ void verify_deferred(
         Answer answer = {(u32)(pair >> 32), (u32)pair, 0};
         u32 n = size_of(probes, answer.probe), m = size_of(builds, answer.build);
         const u32* xs = tokens_of(probes, answer.probe);
-        answer.overlap = merge_by_warp(xs, n, tokens_of(builds, answer.build), m).overlap;
+        const u32* ys = tokens_of(builds, answer.build);
+        answer.overlap = merge_by_warp(xs, n, ys, m, least_overlap(predicate, n, m)).overlap;
         bool found = answer.overlap > 0 && accepts(predicate, n, m, answer.overlap);
         answer_by_warp(found && threadIdx.x % 32 == 0, answer, probes, builds, answers, state);
     }

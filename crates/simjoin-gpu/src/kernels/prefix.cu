@@ -9,7 +9,7 @@
 // * of the tokens from i and j on, at most n + m - 2 needed - (i + j) have no partner, so the two
 //   signatures differ in no more bits.
 //
-// An entry for which both hold survives.
+// An entry for which both hold, and which is not seen to be another than the first, survives.
 //
 // A list is cut by the size of its sets, or their number, which rises with it: a section holds the entries
 // of an equal part of the block. The sections of a list lie one after the other, so that what a probe may meet
@@ -247,6 +247,10 @@ extern "C" __global__ void probe_lists(
                     int left = (int)min(n - i, m - j);
                     int room = (int)n + (int)m - 2 * needed - (int)(i + j);
                     survives = left >= needed && __popcll(own ^ entry.signature) <= room;
+                    // Where the tokens just before are equal too, this one is not the first.
+                    if (survives && i > 0 && j > 0) {
+                        survives = xs[i - 1] != tokens_of(builds, entry.set)[j - 1];
+                    }
                 }
             }
             u32 mask = __ballot_sync(~0u, survives);
@@ -321,7 +325,8 @@ extern "C" __global__ void verify_deferred(
         const u32* xs = tokens_of(probes, survivor.probe);
         const u32* ys = tokens_of(builds, survivor.build);
         Answer answer;
-        bool found = decide(survivor, merge_by_warp(xs, n, ys, m), n, m, predicate, answer);
+        Merged merged = merge_by_warp(xs, n, ys, m, least_overlap(predicate, n, m));
+        bool found = decide(survivor, merged, n, m, predicate, answer);
         answer_by_warp(found && threadIdx.x % 32 == 0, answer, probes, builds, answers, state);
     }
 }

@@ -44,7 +44,7 @@ struct State {
 };
 
 // Merges that are not at their end after so many steps are begun again by a warp, after the others.
-#define STEPS 1024
+#define STEPS 256
 
 struct Answer {
     u32 probe;
@@ -199,16 +199,70 @@ __device__ __forceinline__ Merged merge_between(
     return merged;
 }
 
-// The overlap of two ascending lists, by a warp: an equal part of the path for each thread.
-__device__ __forceinline__ Merged merge_by_warp(const u32* xs, u32 n, const u32* ys, u32 m) {
-    u32 share = (n + m + 31) / 32;
-    u32 from = min(threadIdx.x % 32 * share, n + m), to = min(from + share, n + m);
-    Merged merged = merge_between(xs, n, ys, m, from, to);
-    u32 first = merged.overlap > 0 ? merged.first : ~0u;
-    for (int step = 16; step > 0; step /= 2) {
-        merged.overlap += __shfl_xor_sync(~0u, merged.overlap, step);
-        first = min(first, __shfl_xor_sync(~0u, first, step));
+// Steps of a merge that each thread of a warp makes at a time: an odd number, so that they seldom read the same bank
+// of shared memory. And tokens of each list that a warp holds for them.
+#define STRIDE 15
+#define HELD_BY_WARP (32 * STRIDE)
+
+// Warps of a block that verifies.
+#define VERIFYING_WARPS 4
+
+// The overlap of two ascending lists that are not empty, by a warp; 0 as soon as it cannot reach what is needed. Stretch
+// by stretch: the tokens that the next steps may meet are brought to shared memory, and each thread makes an equal part
+// of the steps.
+__device__ __forceinline__ Merged merge_by_warp(
+    const u32* xs, u32 n, const u32* ys, u32 m, int needed
+) {
+    // The tokens, with one before and one after those of xs, and one after those of ys.
+    __shared__ u32 held[VERIFYING_WARPS][2][HELD_BY_WARP + 2];
+    u32* hxs = held[threadIdx.x / 32][0] + 1;
+    u32* hys = held[threadIdx.x / 32][1];
+    u32 lane = threadIdx.x % 32;
+    u32 first = ~0u, overlap = 0;
+    u32 i = 0, j = 0;
+    while (i < n && j < m) {
+        u32 x_count = min(n - i, HELD_BY_WARP), y_count = min(m - j, HELD_BY_WARP);
+        for (u32 at = lane; at < x_count; at += 32) hxs[at] = xs[i + at];
+        for (u32 at = lane; at < y_count; at += 32) hys[at] = ys[j + at];
+        // No token is so large: beyond the end of one list the path follows the other.
+        if (lane == 0) {
+            hxs[-1] = i > 0 ? xs[i - 1] : ~0u;
+            hxs[x_count] = ~0u;
+            hys[y_count] = ~0u;
+        }
+        __syncwarp();
+        // No path of so many steps leaves what is held.
+        u32 steps = min(x_count + y_count, HELD_BY_WARP);
+        u32 from = min(lane * STRIDE, steps), to = min(from + STRIDE, steps);
+        u32 a = crossing(hxs, x_count, hys, y_count, from), b = from - a;
+        u32 before = hxs[(int)a - 1], x = hxs[a], y = hys[b];
+        u32 common = 0;
+        for (u32 step = from; step < to; step++) {
+            // A pair of equal tokens is counted where the path takes its y: the x came just before.
+            if (x <= y) {
+                before = x;
+                x = hxs[++a];
+            } else {
+                if (before == y) {
+                    if (first == ~0u) first = i + a - 1;
+                    common++;
+                }
+                y = hys[++b];
+            }
+        }
+        for (int step = 16; step > 0; step /= 2) common += __shfl_xor_sync(~0u, common, step);
+        overlap += common;
+        u32 taken = __shfl_sync(~0u, a, 31);
+        i += taken;
+        j += steps - taken;
+        // The y of the last x may still come.
+        if ((int)(overlap + min(n - i + 1, m - j)) < needed) return {0, 0, false};
+        __syncwarp();
     }
-    merged.first = first;
-    return merged;
+    if (i == n && j < m && xs[n - 1] == ys[j]) {
+        first = min(first, n - 1);
+        overlap++;
+    }
+    for (int step = 16; step > 0; step /= 2) first = min(first, __shfl_xor_sync(~0u, first, step));
+    return {overlap, first, false};
 }
