@@ -38,6 +38,8 @@ pub struct Rates {
     sending: f64,
     /// What dividing work must promise, over the better side alone.
     worthwhile: f64,
+    /// Pairs to have looked at for that.
+    enough: usize,
 }
 
 impl Default for Rates {
@@ -49,6 +51,7 @@ impl Default for Rates {
             bitmap_friction: 1.0,
             sending: 0.0,
             worthwhile: 0.95,
+            enough: 400,
         }
     }
 }
@@ -67,9 +70,13 @@ impl Rates {
     /// CPU, half of whose threads rest while sets are sent, takes as much longer as that takes on a bus of 55 GB/s:
     /// 0.4 to 0.7 ms beside joins of 10 million tokens, 5 to 8 of 88 million, 12 of 176 million (2026-11-18).
     /// Signatures: 2026-11-16, 0.9 to 2.4 times.
+    ///
+    /// With few samples, what is verified is told by a handful of survivors: a join of 11.6 ms on an H200, estimated at
+    /// 14.4 of which two thirds seemed to be enough for it, took 16.4 beside 16 cores (2026-11-18). So short a join is not
+    /// divided.
     pub fn of_neighbours() -> Self {
-        let (friction, bitmap_friction, sending) = (1.05, 1.15, 4.0 / 55e9);
-        Rates { friction, bitmap_friction, sending, ..Rates::default() }
+        let (friction, bitmap_friction, sending, enough) = (1.05, 1.15, 4.0 / 55e9, 800);
+        Rates { friction, bitmap_friction, sending, enough, ..Rates::default() }
     }
 
     /// How much longer both sides take while they work at once, with that technique on one of them.
@@ -89,6 +96,11 @@ impl Rates {
     /// What dividing work must promise, over the better side alone.
     pub fn worthwhile(&self) -> f64 {
         self.worthwhile
+    }
+
+    /// How many pairs to have looked at before work is divided.
+    pub fn enough(&self) -> usize {
+        self.enough
     }
 
     /// What was seen of joins of that length, or of the length next to it of which something was.

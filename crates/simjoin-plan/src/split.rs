@@ -303,11 +303,6 @@ const SURELY: f64 = 1.1;
 const PLANNING: f64 = 0.02;
 const FEW: usize = 12;
 
-/// Pairs to have looked at for a join to be divided. With fewer, what is verified is told by a handful of survivors: a
-/// join of 11.6 ms on an H200, estimated at 14.4 of which two thirds seemed to be enough for it, took 16.4 with 56 ms of
-/// 16 cores beside it (2026-11-18).
-const ENOUGH: usize = 800;
-
 /// Pairs to have looked at for each range of sizes that is planned by itself.
 const OF_RANGE: usize = 400;
 
@@ -547,7 +542,7 @@ impl Sides<'_> {
         let [cpu_beside, device_beside] = [cpu_alone, device_alone].map(|seconds| seconds * least);
         let together = cpu_beside * device_beside / (cpu_beside + device_beside) + TOGETHER;
         // What a few samples show of the parts of a short join may be anything.
-        let known = profile.looked_at() >= ENOUGH;
+        let known = profile.looked_at() >= rates.enough();
         // Where there is time to look, what lies at the front may pay more than the rest.
         let hope = if shortest < LONG { 1.0 } else { HOPE };
         if hope * together > worthwhile || shortest < SHORT || !known {
