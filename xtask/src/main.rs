@@ -82,20 +82,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// All steps. What Python needs is fetched meanwhile; and while Python is tested, which leaves a core idle for most of the
-/// time, the program is built as it is released.
+/// All steps. What Python needs is fetched meanwhile.
 fn test() -> Check {
     let fetching = std::thread::spawn(python::prepare);
-    let mut building = None;
-    let tested = STEPS.iter().try_for_each(|step| {
-        if step.0 == "python" {
-            building = Some(std::thread::spawn(released_program));
-        }
-        run(step)
-    });
-    // What went wrong there has been said by the steps that need it.
+    let tested = STEPS.iter().try_for_each(run);
+    // What went wrong there has been said by the step that needs it.
     let _ = fetching.join();
-    let _ = building.map(std::thread::JoinHandle::join);
     tested
 }
 
@@ -241,14 +233,9 @@ fn host() -> Result<String, String> {
         .ok_or_else(|| "rustc names no host".into())
 }
 
-/// Builds the program as it is released. Who comes later waits for who came first.
-fn released_program() -> Check {
-    call("cargo", &["build", "--release", "--locked", "--quiet", "--package", "simjoin-cli"], &[])
-}
-
 /// Random joins by the program itself, for a while.
 fn soak(seconds: &str) -> Check {
-    released_program()?;
+    call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
     call("python3", &["fuzz/soak.py", "--seconds", seconds], &[])
 }
 
@@ -314,7 +301,7 @@ fn book() -> Check {
     let install = ["-m", "pip", "install", "--quiet", "--requirement", "docs/requirements.txt"];
     call(&python, &install, &[])?;
     // The book shows the program's own help.
-    released_program()?;
+    call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
     call(&python, &["-m", "mkdocs", "build", "--quiet", "--config-file", "docs/mkdocs.yml"], &[])?;
     call(&python, &["docs/check.py"], &[])
 }

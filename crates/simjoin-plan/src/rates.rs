@@ -71,9 +71,9 @@ impl Rates {
     /// 0.4 to 0.7 ms beside joins of 10 million tokens, 5 to 8 of 88 million, 12 of 176 million (2026-11-18).
     /// Signatures: 2026-11-16, 0.9 to 2.4 times.
     ///
-    /// With few samples, what is verified is told by a handful of survivors: a join of 11.6 ms on an H200, estimated at
-    /// 14.4 of which two thirds seemed to be enough for it, took 16.4 beside 16 cores (2026-11-18). So short a join is not
-    /// divided.
+    /// With few samples, what is verified is told by a handful of survivors: a join of 11.6 ms on an H200 that was
+    /// estimated at 14.4, and two thirds of which it was given, took 16.4 beside 16 cores of which too much was expected
+    /// (2026-11-18). So a join of which less was seen is not divided.
     pub fn of_neighbours() -> Self {
         let (friction, bitmap_friction, sending, enough) = (1.05, 1.15, 4.0 / 55e9, 800);
         Rates { friction, bitmap_friction, sending, enough, ..Rates::default() }

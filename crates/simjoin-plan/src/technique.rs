@@ -110,9 +110,10 @@ pub struct Cost {
 
 impl Cost {
     /// Seconds on so many threads. Each but the first must be woken up, and beyond a few they get into each
-    /// other's way, a little less so the longer they work: sixteen have been seen to do what 6 to 9 should in 30 ms of
-    /// one core, 9 to 12 in 300, and 12 to 15 in 3 s (a Xeon, 24 joins of 1 to 500 ms, 2026-11-18). On the same kind of
-    /// machine with neighbours they did a third less, so that no more than what is sure is expected of them.
+    /// other's way, less so the longer they work: sixteen did joins that were estimated at 10 to 50 ms of one core as if
+    /// they were 6 to 14, those of 70 to 340 as 8 to 12, and those of 0.8 to 7 s as 11 to 19 (`prefix-bitmap` on a Xeon, 27
+    /// joins, 2026-11-18). On another machine of that kind the same joins took 1.1 to 2 times as long, so that only a
+    /// part of this is expected of them.
     pub fn seconds(&self, threads: usize) -> f64 {
         const WAKE_UP: f64 = 20e-6;
         const FEW: f64 = 4.0;

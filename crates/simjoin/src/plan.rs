@@ -44,7 +44,7 @@ const DEAR: f64 = 0.1;
 /// and of the CPU's alone where it is not for the device, since sets are sent anew. Where it is dear for the device,
 /// nothing is: the CPU, which would have to do most of it, takes longer to come back than estimates are wrong by (H200
 /// beside 16 cores, 2026-11-18: of a join of 1 million sets at 0.8, what the CPU does at once in 51 ms takes it 61 ms in
-/// four takes, and all of the join 61 to 64 ms instead of 54; a start costs the device a fifth of that). Where a start
+/// four takes, and all of the join 61 to 64 ms instead of 54; a start is estimated at a fifth of that). Where a start
 /// costs 3 to 8 % of the time and estimates are off by a quarter (sigma), a model of 600 joins has nine of ten within
 /// 1.14 to 1.17 times the best split, for 1.30 to 1.32 if nothing is kept back, and 1.11 to 1.20 if both sides keep a
 /// quarter.
