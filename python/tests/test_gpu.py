@@ -70,6 +70,8 @@ def test_a_device_that_fails_is_a_warning() -> None:
     """
     said = run(text, SIMJOIN_SIMULATED_GPU="speed=5,fail=1")
     assert said.startswith("simjoin: ") and said.endswith("the CPU did its work")
+    vectors = text.replace("self_join(rows, jaccard=0.4", "vector_join(rows, within=40")
+    assert run(vectors, SIMJOIN_SIMULATED_GPU="speed=5,fail=1") == said
 
 
 def test_the_compiler_among_the_packages_is_offered(tmp_path: Path) -> None:

@@ -192,6 +192,9 @@ pub struct VectorsFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub report: Option<String>,
 
+    #[command(flatten)]
+    pub trace: TraceFlag,
+
     /// The column that holds the vectors: lists, or text of numbers
     #[arg(long, value_name = "C", help_heading = "Input")]
     pub column: Option<String>,
@@ -299,6 +302,13 @@ pub struct VectorPredicateFlags {
 }
 
 #[derive(Debug, Args)]
+pub struct TraceFlag {
+    /// Write what each thread, stream and copy engine did when, for chrome://tracing or Perfetto (JSON)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub trace: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub struct JoinFlags {
     /// The file to join; '-' is standard input
     #[arg(value_name = "LEFT", value_hint = ValueHint::FilePath)]
@@ -318,9 +328,8 @@ pub struct JoinFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub report: Option<String>,
 
-    /// Write what each thread, stream and copy engine did when, for chrome://tracing or Perfetto (JSON)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub trace: Option<String>,
+    #[command(flatten)]
+    pub trace: TraceFlag,
 
     /// Also join RIGHT with itself: new records with old ones and with each other
     #[arg(long, help_heading = "Input")]

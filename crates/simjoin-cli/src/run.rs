@@ -92,14 +92,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     seconds.total = begin.elapsed();
-    let on_device = matches!(report.engine, Engine::Gpu | Engine::Hybrid);
-    let simulated = if on_device { simjoin::simulated_gpu()? } else { None };
-    if let Some(device) = &simulated {
-        note(format_args!("simjoin: {device}"));
-    }
-    for warning in &report.warnings {
-        note(format_args!("simjoin: warning: {warning}"));
-    }
+    let simulated = tell_faults(report.engine, &report.warnings)?;
     if let Some(planned) = planned.as_ref().filter(|_| settings.explain) {
         explain::after(planned, &report, seconds.join);
     }
@@ -114,7 +107,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     if let (Some(file), Some(kept), Some(glimpse), Some(planned)) = (page, kept, glimpse, planned) {
         let devices = match simulated {
             Some(device) => vec![device],
-            None if on_device => devices(),
+            None if is_on_device(report.engine) => devices(),
             None => Vec::new(),
         };
         let run = SetsRun {
@@ -147,6 +140,22 @@ fn read(settings: &Settings, bytes: &AtomicU64) -> Result<(ReadSets, Option<Toke
         return Ok((sets, Some(texts)));
     }
     Ok((read_sets(left, right, &settings.read, bytes)?, None))
+}
+
+/// Tells what became of devices: that there is none but a simulated one, which it answers with, and what was wrong.
+pub fn tell_faults(engine: Engine, warnings: &[String]) -> Result<Option<String>> {
+    let simulated = if is_on_device(engine) { simjoin::simulated_gpu()? } else { None };
+    if let Some(device) = &simulated {
+        note(format_args!("simjoin: {device}"));
+    }
+    for warning in warnings {
+        note(format_args!("simjoin: warning: {warning}"));
+    }
+    Ok(simulated)
+}
+
+fn is_on_device(engine: Engine) -> bool {
+    matches!(engine, Engine::Gpu | Engine::Hybrid)
 }
 
 /// The devices that are there, in words.

@@ -77,7 +77,7 @@ fn resolve(command: &'static str, flags: JoinFlags, tokenizer: Tokenizer) -> Res
         .technique(&flags.technique)
         .with_itself(flags.with_itself)
         .estimates(flags.answer.explain || flags.report.is_some())
-        .timeline(flags.trace.is_some() || flags.report.is_some());
+        .timeline(flags.trace.trace.is_some() || flags.report.is_some());
     if let Some(text) = &flags.split {
         join = split(join, engine, text)?;
     }
@@ -94,7 +94,7 @@ fn resolve(command: &'static str, flags: JoinFlags, tokenizer: Tokenizer) -> Res
     different_files(&[
         ("--output", &output),
         ("--stats", &flags.answer.stats),
-        ("--trace", &flags.trace),
+        ("--trace", &flags.trace.trace),
         ("--report", &flags.report),
     ])?;
     let read = ReadOptions {
@@ -115,7 +115,7 @@ fn resolve(command: &'static str, flags: JoinFlags, tokenizer: Tokenizer) -> Res
         answer,
         output,
         stats: flags.answer.stats,
-        trace: flags.trace,
+        trace: flags.trace.trace,
         report: flags.report,
         command,
         explain: flags.answer.explain,

@@ -6,10 +6,11 @@
 use crate::flags::VectorsFlags;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::report::{Keys, VectorsRun};
-use crate::run::{Interrupt, total_bytes, write_groups, write_pairs};
+use crate::run::{Interrupt, tell_faults, total_bytes, write_groups, write_pairs};
 use crate::settings::{Answer, bytes, cores, different_files, number_of_threads, pairs_file};
 use crate::speak::{answer, note};
 use crate::stats::Seconds;
+use crate::trace;
 use serde_json::json;
 use simjoin::{
     Elements, Error, Glimpse, PreparedVectorJoin, Result, VectorCollection, VectorJoin,
@@ -35,6 +36,7 @@ pub struct Settings {
     output: Option<String>,
     stats: Option<String>,
     report: Option<String>,
+    trace: Option<String>,
     explain: bool,
     quiet: bool,
 }
@@ -53,7 +55,7 @@ impl Settings {
         let mut join = VectorJoin::new(predicate)
             .technique(&flags.technique)
             .engine(flags.engine.engine.parse()?)
-            .timeline(flags.report.is_some());
+            .timeline(flags.report.is_some() || flags.trace.trace.is_some());
         if let Some(text) = &flags.limits.memory {
             join = join.memory(bytes("--memory", text)?);
         }
@@ -66,6 +68,7 @@ impl Settings {
             ("--output", &output),
             ("--stats", &flags.answer.stats),
             ("--report", &flags.report),
+            ("--trace", &flags.trace.trace),
         ])?;
         if flags.left == "-" && flags.right.as_deref() == Some("-") {
             return Err(Error::Config(
@@ -88,6 +91,7 @@ impl Settings {
             output,
             stats: flags.answer.stats,
             report: flags.report,
+            trace: flags.trace.trace,
             explain: flags.answer.explain,
             quiet: flags.answer.quiet,
         })
@@ -137,6 +141,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     // Outputs are opened before the join: a folder that does not exist should not cost one.
     let stats = settings.stats.as_deref().map(WholeFile::create).transpose()?;
     let page = settings.report.as_deref().map(WholeFile::create).transpose()?;
+    let trace = settings.trace.as_deref().map(WholeFile::create).transpose()?;
     let mut writing = Duration::ZERO;
     let report = watch(
         settings.quiet,
@@ -154,6 +159,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     seconds.total = begin.elapsed();
+    tell_faults(prepared.plan().engine, &report.warnings)?;
     if let Some(estimate) = estimate.filter(|_| settings.explain) {
         note(format_args!(
             "found: {} pairs (estimated {}), {} verified in double precision, prepared in {}, joined in {}",
@@ -164,9 +170,17 @@ pub fn run(settings: &Settings) -> Result<()> {
             duration(seconds.join.as_secs_f64()),
         ));
         if let Some(part) = report.device_part {
-            let part = 100.0 * part;
-            note(format_args!("the GPU did {part:.1} % of the pairs, the CPU the others"));
+            note(format_args!(
+                "the GPU did {:.1} % of the pairs (planned {:.1} %), the CPU the others; both worked at once {:.0} % \
+                 of the time",
+                100.0 * part,
+                100.0 * report.planned_part.unwrap_or(0.0),
+                100.0 * report.overlap.unwrap_or(0.0),
+            ));
         }
+    }
+    if let Some(file) = trace {
+        file.finish(trace::document(&report.timeline).as_bytes())?;
     }
     if let Some(file) = stats {
         file.finish(document(&sides, &report, &prepared, &seconds).as_bytes())?;
@@ -272,10 +286,13 @@ fn document(
         "candidates": report.candidates,
         "engine": report.engine.name(),
         "device_part": report.device_part,
+        "planned_part": report.planned_part,
+        "overlap": report.overlap,
         "technique": report.technique,
         "details": prepared.plan().details,
         "rotated": prepared.plan().rotated,
         "threads": report.threads,
+        "warnings": report.warnings,
         "seconds": seconds.json(),
     });
     format!("{document:#}\n")

@@ -305,7 +305,7 @@ fn vectors_on_a_device_are_those_of_the_cpu() {
             let run = folder.run_in(&format!("{join} {how} --stats s.json"), b"", &[DEVICE]);
             let stats = std::fs::read_to_string(folder.join("s.json")).unwrap();
             let stats: Value = serde_json::from_str(&stats).unwrap();
-            assert_eq!(sorted(&run.ok()), sorted(&cpu), "{join} {how}");
+            assert_eq!((run.status, sorted(&run.out)), (0, sorted(&cpu)), "{join} {how}");
             match how.split(' ').nth(1) {
                 Some("hybrid") => {
                     assert_eq!(stats["engine"], "hybrid", "{join} {how}");
@@ -316,5 +316,98 @@ fn vectors_on_a_device_are_those_of_the_cpu() {
                 _ => assert_eq!(stats["engine"], "gpu", "{join} {how}"),
             }
         }
+    }
+}
+
+/// Whatever becomes of a device that joins vectors, the answer is the CPU's, and people are told.
+#[test]
+fn vectors_of_a_device_that_fails_are_done_by_the_cpu() {
+    let folder = Folder::new();
+    folder.run("generate vectors clusters --vectors 17K --dimension 4 -o v.npy").ok();
+    folder.run("generate vectors clusters --vectors 5K --dimension 4 -o w.npy").ok();
+    let (mut failed, mut went_on) = (0, 0);
+    for join in [
+        "vectors v.npy --within 0.02",
+        "vectors v.npy w.npy --within 0.03",
+        "vectors w.npy v.npy --cosine 0.9999 --count",
+        "vectors v.npy --within 0.02 --groups",
+    ] {
+        let cpu = folder.run(&format!("{join} --engine cpu")).ok();
+        for device in [
+            "fail=1",
+            // The second piece, and the seventh.
+            "speed=4,fail=0.45",
+            "speed=0.5,latency=1,fail=0.45",
+            "speed=1,fail=0.4",
+            "memory=100K",
+        ] {
+            for how in ["--engine gpu", "--engine hybrid", "--engine hybrid --threads 1"] {
+                let more = format!("{join} {how} --stats s.json --trace t.json");
+                let run = folder.run_in(&more, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
+                let (said, found) = (&run.err, (run.status, sorted(&run.out)));
+                assert_eq!(found, (0, sorted(&cpu)), "{join} {how} {device}");
+                let stats = json(&folder, "s.json");
+                let warnings = stats["warnings"].as_array().unwrap().len();
+                assert_eq!(warnings, said.matches("; the CPU did its work").count(), "{said}");
+                assert!(warnings <= 1, "{said}");
+                failed += warnings;
+                // Beside cores, only what it had not done is done again.
+                let shared = how.contains("hybrid") && device != "memory=100K";
+                let engine = if shared { "hybrid" } else { "cpu" };
+                assert!(warnings == 0 || stats["engine"] == engine, "{join} {how} {device}");
+                let part = stats["device_part"].as_f64();
+                went_on += usize::from(warnings == 1 && part.is_some_and(|part| part > 0.0));
+                let events = json(&folder, "t.json")["traceEvents"].as_array().unwrap().len();
+                assert!(events > 2, "{join} {how} {device}");
+            }
+        }
+    }
+    assert!(failed > 20 && went_on > 0, "{failed} {went_on}");
+}
+
+/// Cores and a device that are about as fast do more together, and `auto` knows.
+#[test]
+fn vectors_are_joined_by_both_where_that_pays() {
+    let folder = Folder::new();
+    folder.run("generate vectors uniform --vectors 60K --dimension 40 -o v.npy").ok();
+    let stats = |device: &str| {
+        let join = "vectors v.npy --within 0.6 --count --threads 1 --stats s.json --explain";
+        let run = folder.run_in(join, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
+        assert_eq!(run.status, 0, "{}", run.err);
+        (json(&folder, "s.json"), run.err)
+    };
+    let (both, said) = stats("speed=1");
+    assert_eq!(both["engine"], "hybrid", "{said}");
+    let of = |name: &str| both[name].as_f64().unwrap();
+    assert!((0.05..0.95).contains(&of("device_part")), "{both}");
+    assert!((of("planned_part") - 0.5).abs() < 0.05, "{both}");
+    assert!(of("overlap") > 0.0 && of("overlap") <= 1.0, "{both}");
+    assert!(said.contains("(planned ") && said.contains("the GPU is simulated"), "{said}");
+    assert_eq!(stats("speed=0.01").0["engine"], "cpu");
+    assert_eq!(stats("speed=1000").0["engine"], "gpu");
+}
+
+/// A device alone that fails after more pairs than can be held back have gone on ends the join, and leaves no file.
+#[test]
+fn vectors_that_cannot_be_taken_back_end_the_join() {
+    let folder = Folder::new();
+    folder.run("generate vectors clusters --vectors 17K --dimension 4 -o v.npy").ok();
+    let on = |device: &str, join: &str| {
+        folder.run_in(
+            &format!("vectors v.npy --within 0.05 --engine gpu --memory 24M {join}"),
+            b"",
+            &[("SIMJOIN_SIMULATED_GPU", device)],
+        )
+    };
+    assert_eq!(on("fail=0", "-o ok.tsv").status, 0);
+    let run = on("fail=0.45", "-o failed.tsv");
+    assert_eq!((run.status, run.err.trim()), (1, "simjoin: the simulated GPU failed"));
+    assert!(folder.join("ok.tsv").exists() && !folder.join("failed.tsv").exists());
+    // Counting and groups hold numbers, not pairs.
+    for how in ["--count", "--groups"] {
+        let run = on("fail=0.45", how);
+        let cpu = folder.run(&format!("vectors v.npy --within 0.05 --engine cpu {how}")).ok();
+        assert_eq!((run.status, sorted(&run.out)), (0, sorted(&cpu)), "{how}: {}", run.err);
+        assert!(run.err.contains("the CPU did its work"), "{}", run.err);
     }
 }

@@ -150,7 +150,7 @@ fn run(
             ("engine", Value::Text(report.engine.name().into())),
             ("technique", Value::Text(report.technique.into())),
             ("threads", Value::Count(report.threads as u64)),
-            ("warnings", Value::Texts(Vec::new())),
+            ("warnings", Value::Texts(report.warnings)),
         ],
         seconds: vec![
             ("read", read.as_secs_f64()),

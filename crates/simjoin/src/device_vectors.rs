@@ -9,21 +9,36 @@
 //! A nested loop on CPU cores and one on a device have the same pieces: a stripe of probes with all that they
 //! meet. Devices take stripes from the front of the queue, CPU cores from its back, where the stripes of a
 //! self-join are smallest. How fast both are is estimated at first and measured as they go; a core takes a stripe only if it
-//! is expected to be done with it before the devices would be done with everything.
+//! is expected to be done with it before the devices would be done with everything, and waits otherwise: devices may
+//! turn out to be slower.
+//!
+//! # Faults
+//!
+//! A device that fails gives the stripe that it was at back to the cores, which do it and all that is left. No
+//! stripe is lost and none is done twice: its pairs are handed on only when it is complete (`vector_stage.rs`).
 
-use crate::join::{Engine, simulated_gpu};
+use crate::join::Engine;
+use crate::simulated::{Simulated, Stretch};
+use crate::simulated_vectors::{OnSimulated, Slowed};
 use crate::vectors::{GPU_VECTOR_TECHNIQUES, VECTOR_TECHNIQUES};
 use simjoin_core::{Error, Result};
 use simjoin_cpu::{Fit, StripedLoop, VectorTechniques};
 use simjoin_gpu::{GpuVectors, VectorWay};
-use simjoin_plan::{PreparedVectors, VectorJoin, VectorRoom, VectorSurvey, VectorTechnique};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use simjoin_plan::{VectorJoin, VectorSurvey, VectorTechnique};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Seconds on the CPU from which a device is looked for: twice what it takes to wake one up.
 const WAKE_UP: f64 = 0.6;
 
+/// What both at once must promise, over the better side alone, for `auto` to let them.
+const BOTH: f64 = 0.9;
+
 /// Rows of a stripe: as many as a device has tiles of beside each other.
 const STRIPE: usize = GpuVectors::STRIPE;
+
+/// How cores beside a simulated device sleep; real devices ask for nothing of the kind.
+type Clock = Option<Stretch>;
 
 /// Techniques, and what is known about the join.
 pub(crate) struct Offer {
@@ -69,7 +84,7 @@ impl Offer {
         }
         let offer = Offer { engine, name, device_memory };
         if offer.must_have_devices() {
-            offer.on_devices(None)?;
+            offer.on_devices(None, None)?;
         }
         Ok(offer)
     }
@@ -78,26 +93,38 @@ impl Offer {
         matches!(self.engine, Engine::Gpu | Engine::Hybrid) || self.name.starts_with("gpu-")
     }
 
-    /// Every technique of devices.
-    fn on_devices(&self, fit: Option<&Arc<Fit>>) -> Result<Vec<Box<dyn VectorTechnique>>> {
-        if simulated_gpu()?.is_some() {
-            let of = |way: VectorWay| -> Box<dyn VectorTechnique> {
-                Box::new(Simulated { name: way.name(), of: StripedLoop { stripe: STRIPE } })
-            };
-            return Ok(VectorWay::ALL.into_iter().map(of).collect());
+    /// Every technique of devices; `beside`: those that share their pieces with CPU cores, by this clock.
+    fn on_devices(
+        &self,
+        fit: Option<&Arc<Fit>>,
+        beside: Option<&Clock>,
+    ) -> Result<Vec<Box<dyn VectorTechnique>>> {
+        let every = |of: &dyn Fn(VectorWay) -> Box<dyn VectorTechnique>| {
+            VectorWay::ALL.into_iter().map(of).collect()
+        };
+        if let Some(device) = Simulated::asked_for()? {
+            let stretch = beside.and_then(|clock| clock.as_ref());
+            return Ok(every(&|way| {
+                Box::new(OnSimulated {
+                    device: device.beside(stretch),
+                    name: way.name(),
+                    of: StripedLoop { stripe: STRIPE },
+                    memory: self.device_memory,
+                    stretch: stretch.cloned(),
+                })
+            }));
         }
         let devices = simjoin_gpu::devices()?;
         simjoin_gpu::Nvrtc::get()?;
-        let of = |way: VectorWay| -> Box<dyn VectorTechnique> {
+        Ok(every(&|way| {
             Box::new(GpuVectors {
                 fit: fit.cloned(),
                 memory: self.device_memory,
-                stripes: self.engine == Engine::Hybrid,
-                patient: self.engine == Engine::Hybrid,
+                stripes: beside.is_some(),
+                patient: beside.is_some(),
                 ..GpuVectors::new(devices, way)
             })
-        };
-        Ok(VectorWay::ALL.into_iter().map(of).collect())
+        }))
     }
 
     /// A technique that needs no look at the data beforehand.
@@ -106,7 +133,8 @@ impl Offer {
         if !plain || self.engine == Engine::Hybrid {
             return Ok(None);
         }
-        let technique = self.on_devices(None)?.into_iter().find(|one| one.name() == self.name);
+        let technique =
+            self.on_devices(None, None)?.into_iter().find(|one| one.name() == self.name);
         Ok(technique.map(|technique| Chosen {
             technique,
             beside: None,
@@ -137,17 +165,26 @@ impl Offer {
             all.iter().filter_map(|one| seconds(&**one)).fold(f64::INFINITY, f64::min)
         };
         let mut offered = match self.engine {
-            Engine::Gpu => self.on_devices(Some(&fit))?,
-            Engine::Hybrid => return self.both(join, &survey, (bytes, threads)),
-            _ if self.name.starts_with("gpu-") => self.on_devices(Some(&fit))?,
+            Engine::Gpu => self.on_devices(Some(&fit), None)?,
+            Engine::Hybrid => {
+                let both = self.both(join, &survey, (bytes, threads))?;
+                return Ok(both.map(|(_, chosen)| chosen));
+            }
+            _ if self.name.starts_with("gpu-") => self.on_devices(Some(&fit), None)?,
             _ => all,
         };
         if self.engine == Engine::Auto && self.name == "auto" && least(&offered) > WAKE_UP {
-            let asleep = !simjoin_gpu::opened() && simulated_gpu()?.is_none();
+            let asleep = !simjoin_gpu::opened() && Simulated::asked_for()?.is_none();
             // Whoever has no device needs none.
-            if let Ok(more) = self.on_devices(Some(&fit)) {
+            if let Ok(more) = self.on_devices(Some(&fit), None) {
                 let wake_up = if asleep { WAKE_UP / 2.0 } else { 0.0 };
-                if least(&more) + wake_up < least(&offered) {
+                let (of_cpu, of_device) = (least(&offered), least(&more) + wake_up);
+                if let Some((both, chosen)) = self.both(join, &survey, (bytes, threads))?
+                    && both + wake_up < BOTH * of_cpu.min(of_device)
+                {
+                    return Ok(Some(chosen));
+                }
+                if of_device < of_cpu {
                     let rest = std::mem::replace(&mut offered, more);
                     offered.extend(rest);
                 }
@@ -179,17 +216,34 @@ impl Offer {
         }))
     }
 
-    /// A nested loop on CPU cores beside the better one of devices.
+    /// What CPU cores had best do without devices; `None` where nothing has room.
+    pub(crate) fn on_cpu(
+        join: &VectorJoin<'_>,
+        bytes: u64,
+        threads: usize,
+    ) -> Result<Option<Chosen>> {
+        let cpu = Offer { engine: Engine::Cpu, name: "auto".into(), device_memory: 0 };
+        cpu.choose(join, bytes, threads)
+    }
+
+    /// A nested loop on CPU cores beside the better one of devices, and the seconds that both are expected to take.
     fn both(
         &self,
         join: &VectorJoin<'_>,
         survey: &VectorSurvey,
         (bytes, threads): (u64, usize),
-    ) -> Result<Option<Chosen>> {
-        let cpu = StripedLoop { stripe: STRIPE };
+    ) -> Result<Option<(f64, Chosen)>> {
+        let of = StripedLoop { stripe: STRIPE };
+        let clock: Clock = Simulated::asked_for()?.map(|device| device.stretch());
+        let cpu: Box<dyn VectorTechnique> = match &clock {
+            Some(stretch) if !stretch.is_none() => {
+                Box::new(Slowed { of, stretch: stretch.clone() })
+            }
+            _ => Box::new(of),
+        };
         let mut best: Option<(f64, Box<dyn VectorTechnique>)> = None;
         let mut considered = Vec::new();
-        for one in self.on_devices(None)? {
+        for one in self.on_devices(None, Some(&clock))? {
             let shared = matches!(one.name(), "gpu-tensor" | "gpu-nested-loop");
             if !shared || (self.name != "auto" && one.name() != self.name) {
                 continue;
@@ -202,22 +256,28 @@ impl Offer {
                 best = Some((cost, one));
             }
         }
-        let Some((seconds, technique)) = best else { return Ok(None) };
+        let Some((of_device, technique)) = best else { return Ok(None) };
         let memory = technique.memory_bytes(join, threads) + cpu.memory_bytes(join, threads);
         if memory > bytes {
             return Ok(None);
         }
-        let alone = cpu.cost(survey);
-        considered.push((cpu.name(), alone.map(|alone| alone / threads as f64)));
+        let of_core = cpu.cost(survey);
+        let of_cores = of_core.map(|seconds| seconds / threads as f64);
+        considered.push((cpu.name(), of_cores));
         let pairs = survey.pairs.max(1.0);
-        Ok(Some(Chosen {
+        let (of_core, of_cores) =
+            (of_core.unwrap_or(f64::INFINITY), of_cores.unwrap_or(f64::INFINITY));
+        let chosen = Chosen {
             technique,
-            beside: Some(Box::new(cpu)),
+            beside: Some(cpu),
             engine: Engine::Hybrid,
             considered,
             rotated: false,
-            pair_seconds: [alone.unwrap_or(f64::INFINITY) / pairs, seconds / pairs],
-        }))
+            pair_seconds: [of_core / pairs, of_device / pairs],
+        };
+        // By the clock that goes as usual.
+        let usual = clock.as_ref().map_or(1.0, Stretch::factor);
+        Ok(Some((1.0 / (1.0 / of_cores + 1.0 / of_device) / usual, chosen)))
     }
 
     /// The bytes that what was asked for needs at least.
@@ -225,7 +285,7 @@ impl Offer {
         let VectorTechniques { all, fit, .. } = VectorTechniques::new(join);
         let mut all = all;
         if self.must_have_devices() {
-            all = self.on_devices(Some(&fit)).unwrap_or_default();
+            all = self.on_devices(Some(&fit), None).unwrap_or_default();
         }
         let named = all.iter().filter(|one| self.name == "auto" || one.name() == self.name);
         let beside = match self.engine {
@@ -233,38 +293,6 @@ impl Offer {
             _ => 0,
         };
         named.map(|one| one.memory_bytes(join, threads) + beside).min().unwrap_or(0)
-    }
-}
-
-/// A device that is none: a core that does what it would, in a plain way.
-struct Simulated {
-    name: &'static str,
-    of: StripedLoop,
-}
-
-impl VectorTechnique for Simulated {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
-    fn on_device(&self) -> bool {
-        true
-    }
-
-    fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
-        self.of.cost(survey)
-    }
-
-    fn memory_bytes(&self, join: &VectorJoin<'_>, threads: usize) -> u64 {
-        self.of.memory_bytes(join, threads)
-    }
-
-    fn prepare<'a>(
-        &self,
-        join: &VectorJoin<'a>,
-        room: &VectorRoom,
-    ) -> Result<Box<dyn PreparedVectors + 'a>> {
-        self.of.prepare(join, room)
     }
 }
 
@@ -278,6 +306,8 @@ pub(crate) enum Taker {
 /// The pieces of a join: given out in order to one side, or from both ends to two.
 pub(crate) struct Pieces {
     state: Mutex<Dealt>,
+    /// Something has changed that cores may wait for.
+    changed: Condvar,
     /// Pairs of each piece.
     amounts: Vec<f64>,
     shared: bool,
@@ -286,78 +316,158 @@ pub(crate) struct Pieces {
 struct Dealt {
     front: usize,
     back: usize,
+    /// What devices have given back.
+    returned: Vec<usize>,
+    /// Threads that attend to devices.
+    attendants: usize,
     /// Pairs that are left.
     left: f64,
     /// Seconds for a pair, on a core and on devices.
     pair_seconds: [f64; 2],
     /// Pairs and seconds that either side has done.
     done: [(f64, f64); 2],
+    /// Pieces that either side is at, and since when both are at some.
+    at: [usize; 2],
+    both_since: Option<Instant>,
+    /// Seconds in which both were.
+    both: f64,
+}
+
+impl Dealt {
+    /// A side begins or ends a piece.
+    fn change(&mut self, taker: Taker, change: impl Fn(usize) -> usize) {
+        let at = &mut self.at[taker as usize];
+        *at = change(*at);
+        match (self.at.iter().all(|&at| at > 0), self.both_since) {
+            (true, None) => self.both_since = Some(Instant::now()),
+            (false, Some(since)) => {
+                self.both += since.elapsed().as_secs_f64();
+                self.both_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, taker: Taker) {
+        self.change(taker, |at| at.saturating_sub(1));
+    }
+}
+
+/// What there is for a side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Next {
+    Piece(usize),
+    /// Nothing as yet, but devices may fail, or be slower than expected.
+    Later,
+    Nothing,
 }
 
 impl Pieces {
     /// So many pieces for one side.
     pub(crate) fn new(pieces: usize) -> Self {
-        Self::with(vec![1.0; pieces], false, [0.0; 2])
+        Self::with(vec![1.0; pieces], false, [0.0; 2], 0)
     }
 
-    /// Stripes of a join for cores and devices.
-    pub(crate) fn shared(join: &VectorJoin<'_>, pair_seconds: [f64; 2]) -> Self {
+    /// Stripes of a join for cores and devices, to which so many threads attend.
+    pub(crate) fn shared(join: &VectorJoin<'_>, pair_seconds: [f64; 2], attendants: usize) -> Self {
         let amounts = (0..join.probe.len().div_ceil(STRIPE)).map(|piece| {
             let first = piece * STRIPE;
             let probes = STRIPE.min(join.probe.len() - first) as f64;
             let met = if join.itself { join.probe.len() - first } else { join.build.len() };
             probes * met as f64
         });
-        Self::with(amounts.collect(), true, pair_seconds)
+        Self::with(amounts.collect(), true, pair_seconds, attendants)
     }
 
-    fn with(amounts: Vec<f64>, shared: bool, pair_seconds: [f64; 2]) -> Self {
+    fn with(amounts: Vec<f64>, shared: bool, pair_seconds: [f64; 2], attendants: usize) -> Self {
         let (back, left) = (amounts.len(), amounts.iter().sum());
-        let state = Dealt { front: 0, back, left, pair_seconds, done: [(0.0, 0.0); 2] };
-        Pieces { state: Mutex::new(state), amounts, shared }
+        let state = Dealt {
+            front: 0,
+            back,
+            returned: Vec::new(),
+            attendants,
+            left,
+            pair_seconds,
+            done: [(0.0, 0.0); 2],
+            at: [0; 2],
+            both_since: None,
+            both: 0.0,
+        };
+        Pieces { state: Mutex::new(state), changed: Condvar::new(), amounts, shared }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.amounts.len()
     }
 
-    /// The next piece for a side; `None` where there is none, or none that would be done in time.
+    /// The next piece for a side; `None` where there is none, or none that would be done in time. Cores wait for what
+    /// becomes of devices.
     pub(crate) fn take(&self, taker: Taker) -> Option<usize> {
         let mut state = self.lock();
-        if state.front >= state.back {
-            return None;
-        }
-        let piece = match taker {
-            Taker::Core if self.shared => {
-                let piece = state.back - 1;
-                let own = self.amounts[piece] * state.pair_seconds[0];
-                if own > state.left * state.pair_seconds[1] {
-                    return None;
+        loop {
+            match self.next(&mut state, taker) {
+                Next::Piece(piece) => {
+                    state.left -= self.amounts[piece];
+                    state.change(taker, |at| at + 1);
+                    return Some(piece);
                 }
-                state.back -= 1;
-                piece
+                Next::Nothing => return None,
+                Next::Later => {
+                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
             }
-            _ => {
-                state.front += 1;
-                state.front - 1
+        }
+    }
+
+    fn next(&self, state: &mut Dealt, taker: Taker) -> Next {
+        let cores_share = self.shared && taker == Taker::Core;
+        if cores_share && let Some(piece) = state.returned.pop() {
+            return Next::Piece(piece);
+        }
+        let later = if cores_share && state.attendants > 0 { Next::Later } else { Next::Nothing };
+        if state.front >= state.back {
+            return later;
+        }
+        if cores_share {
+            let piece = state.back - 1;
+            let own = self.amounts[piece] * state.pair_seconds[0];
+            if later == Next::Later && own > state.left * state.pair_seconds[1] {
+                return later;
             }
-        };
-        state.left -= self.amounts[piece];
-        Some(piece)
+            state.back -= 1;
+            return Next::Piece(piece);
+        }
+        state.front += 1;
+        Next::Piece(state.front - 1)
+    }
+
+    /// A device has failed to do a piece.
+    pub(crate) fn give_back(&self, piece: usize) {
+        let mut state = self.lock();
+        state.end(Taker::Device);
+        state.left += self.amounts[piece];
+        state.returned.push(piece);
+        self.changed.notify_all();
+    }
+
+    /// Says, when it is dropped, that a thread attends to a device no more.
+    pub(crate) fn attendant(&self) -> Attendant<'_> {
+        Attendant(self)
     }
 
     /// A side has done a piece in so many seconds, beside so many others of its kind.
     pub(crate) fn done(&self, taker: Taker, piece: usize, seconds: f64, others: usize) {
-        let side = usize::from(taker == Taker::Device);
         let mut state = self.lock();
-        let done = &mut state.done[side];
+        state.end(taker);
+        let done = &mut state.done[taker as usize];
         done.0 += self.amounts[piece];
         // Devices work on several pieces at once; a core on one.
-        done.1 += if side == 1 { seconds / others.max(1) as f64 } else { seconds };
+        done.1 += if taker == Taker::Device { seconds / others.max(1) as f64 } else { seconds };
         let (pairs, seconds) = *done;
         if pairs > 0.0 {
-            state.pair_seconds[side] = seconds / pairs;
+            state.pair_seconds[taker as usize] = seconds / pairs;
         }
+        self.changed.notify_all();
     }
 
     /// The part of the pairs that devices did.
@@ -367,8 +477,24 @@ impl Pieces {
         if core + device > 0.0 { device / (core + device) } else { 0.0 }
     }
 
+    /// The seconds in which cores and devices were at something at once.
+    pub(crate) fn both(&self) -> f64 {
+        self.lock().both
+    }
+
     fn lock(&self) -> MutexGuard<'_, Dealt> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A thread that attends to a device.
+pub(crate) struct Attendant<'p>(&'p Pieces);
+
+impl Drop for Attendant<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.attendants = state.attendants.saturating_sub(1);
+        self.0.changed.notify_all();
     }
 }
 
@@ -376,26 +502,59 @@ impl Pieces {
 mod tests {
     use super::*;
 
+    fn next(pieces: &Pieces, taker: Taker) -> Next {
+        pieces.next(&mut pieces.lock(), taker)
+    }
+
     #[test]
     fn every_piece_is_dealt_once() {
-        let pieces = Pieces::with(vec![8.0, 6.0, 4.0, 2.0], true, [1.0, 1.0]);
+        let pieces = Pieces::with(vec![8.0, 6.0, 4.0, 2.0], true, [1.0, 1.0], 1);
         assert_eq!(pieces.take(Taker::Device), Some(0));
         assert_eq!(pieces.take(Taker::Core), Some(3));
         assert_eq!(pieces.take(Taker::Device), Some(1));
         assert_eq!(pieces.take(Taker::Core), Some(2));
-        assert_eq!((pieces.take(Taker::Core), pieces.take(Taker::Device)), (None, None));
+        assert_eq!(pieces.take(Taker::Device), None);
+        // As long as the device may fail, a core is there.
+        assert_eq!(next(&pieces, Taker::Core), Next::Later);
+        drop(pieces.attendant());
+        assert_eq!(pieces.take(Taker::Core), None);
+        // Both are at two pieces, as long as neither has ended them.
+        assert_eq!(pieces.lock().at, [2, 2]);
+        assert_eq!(pieces.both(), 0.0);
+        for piece in [3, 2] {
+            pieces.done(Taker::Core, piece, 1.0, 1);
+        }
+        assert!(pieces.both() > 0.0 && pieces.lock().both_since.is_none());
+        assert_eq!(pieces.device_part(), 0.0);
     }
 
     #[test]
     fn cores_take_only_what_they_can_do_in_time() {
-        let pieces = Pieces::with(vec![8.0, 8.0, 8.0], true, [10.0, 1.0]);
+        let pieces = Pieces::with(vec![8.0, 8.0, 8.0], true, [10.0, 1.0], 1);
         // 80 seconds on a core; 24 for all of it on the device.
-        assert_eq!(pieces.take(Taker::Core), None);
+        assert_eq!(next(&pieces, Taker::Core), Next::Later);
         assert_eq!(pieces.take(Taker::Device), Some(0));
         // It turns out to be slower than that.
         pieces.done(Taker::Device, 0, 800.0, 1);
         assert_eq!(pieces.take(Taker::Core), Some(2));
         assert_eq!(pieces.take(Taker::Device), Some(1));
+    }
+
+    #[test]
+    fn cores_do_what_a_device_gives_back_and_all_that_it_leaves() {
+        let pieces = Pieces::with(vec![8.0, 8.0, 8.0], true, [10.0, 1.0], 1);
+        let attendant = pieces.attendant();
+        assert_eq!(pieces.take(Taker::Device), Some(0));
+        std::thread::scope(|scope| {
+            // It waits, since the device would be done before it.
+            let core =
+                scope.spawn(|| std::iter::from_fn(|| pieces.take(Taker::Core)).collect::<Vec<_>>());
+            pieces.give_back(0);
+            drop(attendant);
+            let mut done = core.join().unwrap();
+            done.sort_unstable();
+            assert_eq!(done, [0, 1, 2]);
+        });
     }
 
     #[test]

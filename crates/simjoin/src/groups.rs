@@ -5,7 +5,7 @@
 
 use crate::count::Weights;
 use crate::driver::TileSink;
-use simjoin_core::{Bounds, PairSink, SetCollection, SetId, SetPair, VectorPair};
+use simjoin_core::{Bounds, PairSink, SetCollection, SetId, SetPair};
 use simjoin_plan::Join;
 use std::ops::ControlFlow;
 use std::sync::Mutex;
@@ -40,10 +40,9 @@ impl Components {
         self.pairs.load(Ordering::Relaxed)
     }
 
-    /// Joins the components of pairs of rows, where each row is a set of its own.
-    pub(crate) fn unite(&self, pairs: &[VectorPair]) {
-        self.pairs.fetch_add(pairs.len() as u64, Ordering::Relaxed);
-        self.unite_all(pairs.iter().map(|pair| (pair.probe, pair.build)));
+    /// Counts pairs.
+    pub(crate) fn count(&self, pairs: u64) {
+        self.pairs.fetch_add(pairs, Ordering::Relaxed);
     }
 
     /// Joins the components of pairs, without counting them.
@@ -98,7 +97,7 @@ impl PairSink for GroupSink<'_> {
     }
 
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
-        self.components.pairs.fetch_add(self.weights.rows(pairs), Ordering::Relaxed);
+        self.components.count(self.weights.rows(pairs));
         self.components.unite_all(pairs.iter().map(|pair| (pair.probe, pair.build)));
         ControlFlow::Continue(())
     }

@@ -53,11 +53,13 @@ mod plan;
 mod queue;
 mod rates;
 mod simulated;
+mod simulated_vectors;
 mod size;
 mod stage;
 mod threads;
 mod units;
 mod vector_sample;
+mod vector_stage;
 mod vectors;
 
 pub use device_overlaps::GPU_OVERLAP_TECHNIQUES;

@@ -2,7 +2,8 @@
 //!
 //! A simulated device runs `bitmap` and `prefix-bitmap` on one thread of the CPU, with a speed, a
 //! memory and a tendency to fail of one's choice. Its pairs are real, so what is done with a device can
-//! be tested where there is none: `SIMJOIN_SIMULATED_GPU=speed=0.5,memory=64M,latency=2,fail=0.1`.
+//! be tested where there is none: `SIMJOIN_SIMULATED_GPU=speed=0.5,memory=64M,latency=2,fail=0.1`. Vectors are
+//! joined on it by a nested loop (`simulated_vectors.rs`).
 //!
 //! * `speed`: relative to one core. A slower device sleeps. One faster than a core cannot be had; beside
 //!   it the cores sleep instead, as if time were stretched, so that both end when they would. Alone it is
@@ -83,19 +84,39 @@ impl Simulated {
     }
 
     /// What it can do, alone or beside the CPU.
-    pub(crate) fn techniques(mut self, stretch: Option<&Stretch>) -> Vec<Box<dyn Technique>> {
-        if let Some(stretch) = stretch {
-            // Times of the stretched clock.
-            self.speed /= stretch.factor;
-            self.latency = self.latency.mul_f64(stretch.factor);
-        }
+    pub(crate) fn techniques(self, stretch: Option<&Stretch>) -> Vec<Box<dyn Technique>> {
+        let device = self.beside(stretch);
         let simulated = |name, inner| -> Box<dyn Technique> {
-            Box::new(OnSimulated { device: self, name, inner, stretch: stretch.cloned() })
+            Box::new(OnSimulated { device, name, inner, stretch: stretch.cloned() })
         };
         vec![
             simulated("gpu-bitmap", Box::new(Bitmap { words: 4 })),
             simulated("gpu-prefix", Box::new(PrefixBitmap { words: 1 })),
         ]
+    }
+
+    /// The same by a stretched clock.
+    pub(crate) fn beside(mut self, stretch: Option<&Stretch>) -> Self {
+        if let Some(stretch) = stretch {
+            self.speed /= stretch.factor;
+            self.latency = self.latency.mul_f64(stretch.factor);
+        }
+        self
+    }
+
+    /// Seconds for what takes a core so many.
+    pub(crate) fn seconds(&self, of_core: f64) -> f64 {
+        self.latency.as_secs_f64() + of_core / self.speed
+    }
+
+    /// Waits as long as it takes to answer.
+    pub(crate) fn wait(&self) {
+        std::thread::sleep(self.latency);
+    }
+
+    /// Whether this piece of work fails, by its number.
+    pub(crate) fn fails(&self, number: u64) -> bool {
+        fraction(number) < self.fail
     }
 
     /// How the clock is stretched beside it.
@@ -125,7 +146,7 @@ impl Stretch {
 
     /// The CPU's techniques in stretched time.
     pub(crate) fn slowed(&self, techniques: Vec<Box<dyn Technique>>) -> Vec<Box<dyn Technique>> {
-        if self.factor == 1.0 {
+        if self.is_none() {
             return techniques;
         }
         let slowed =
@@ -133,8 +154,18 @@ impl Stretch {
         techniques.into_iter().map(slowed).collect()
     }
 
+    /// Whether there is anything to it.
+    pub(crate) fn is_none(&self) -> bool {
+        self.factor == 1.0
+    }
+
+    /// How many times as long everything takes.
+    pub(crate) fn factor(&self) -> f64 {
+        self.factor
+    }
+
     /// Sleeps for what something would have taken longer.
-    fn sleep(&self, begin: Instant) {
+    pub(crate) fn sleep(&self, begin: Instant) {
         let until = begin + begin.elapsed().mul_f64(self.factor);
         // In short naps: the device may fail meanwhile.
         while !self.over.load(Ordering::Relaxed) {
@@ -239,7 +270,7 @@ impl Worker for SlowedWorker<'_> {
 
 impl Simulated {
     /// Sleeps for what a device that is slower than a core takes longer; the seconds that it takes.
-    fn sleep_after(&self, busy: Duration) -> f64 {
+    pub(crate) fn sleep_after(&self, busy: Duration) -> f64 {
         let simulated = busy.as_secs_f64() / self.speed;
         std::thread::sleep(Duration::from_secs_f64((simulated - busy.as_secs_f64()).max(0.0)));
         simulated
@@ -291,8 +322,7 @@ impl Technique for OnSimulated {
 
     fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
         let seconds = self.inner.cost(survey, units)?.seconds(1);
-        let latency = self.device.latency.as_secs_f64();
-        Some(Cost { serial: latency + seconds / self.device.speed, shared: 0.0 })
+        Some(Cost { serial: self.device.seconds(seconds), shared: 0.0 })
     }
 
     fn memory_bytes(&self, _: &Join<'_>, _: &Tile, _: usize) -> u64 {
@@ -317,9 +347,7 @@ impl Technique for OnSimulated {
         let needed = if fits { 0 } else { self.device_bytes(join, tile, 1) };
         if needed > self.device.memory {
             self.stretch.iter().for_each(Stretch::end);
-            return Err(Error::Unavailable(format!(
-                "the simulated GPU has too little memory: {needed} bytes are needed"
-            )));
+            return Err(too_little_memory(needed));
         }
         let room = Room { bytes: room.device_bytes.min(self.device.memory), threads: 1, ..*room };
         let inner = self.device.timed(|| self.inner.prepare(join, tile, &room))?;
@@ -385,7 +413,7 @@ struct SimulatedWorker<'a> {
 
 impl Worker for SimulatedWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        std::thread::sleep(self.device.latency);
+        self.device.wait();
         let begin = Instant::now();
         let flow = self.inner.run(piece, sink)?;
         let simulated = self.device.sleep_after(begin.elapsed());
@@ -397,9 +425,9 @@ impl Worker for SimulatedWorker<'_> {
         self.trace.waited += simulated;
         // A piece that fails does so at its end, with its pairs handed on: the worst moment.
         let number = self.failures.fetch_add(1, Ordering::Relaxed);
-        if fraction(number) < self.device.fail {
+        if self.device.fails(number) {
             self.stretch.into_iter().for_each(Stretch::end);
-            return Err(Error::Unavailable("the simulated GPU failed".into()));
+            return Err(failed());
         }
         Ok(flow)
     }
@@ -415,6 +443,17 @@ impl Worker for SimulatedWorker<'_> {
     fn spans(&mut self) -> Vec<Span> {
         self.spans.as_mut().map(std::mem::take).unwrap_or_default()
     }
+}
+
+/// What is said where it has failed.
+pub(crate) fn failed() -> Error {
+    Error::Unavailable("the simulated GPU failed".into())
+}
+
+/// What is said where something does not fit.
+pub(crate) fn too_little_memory(needed: u64) -> Error {
+    let message = format!("the simulated GPU has too little memory: {needed} bytes are needed");
+    Error::Unavailable(message)
 }
 
 /// A number from 0 to 1 that looks as if it had nothing to do with this one.

@@ -2,7 +2,7 @@
 //!
 //! A [`VectorJoin`] says what is wanted; [prepared](VectorJoin::prepare) for one or two collections it has
 //! chosen a technique and made its index. Counting, pairs and groups are then runs of the same pieces of work into
-//! another sink.
+//! another sink. What a device fails to do, the CPU does: its stripe, where both work at once, else all of the join.
 
 use crate::device_vectors::{Chosen, Offer, Pieces, Taker};
 use crate::driver::{Control, Timeline, thread_row};
@@ -11,6 +11,7 @@ use crate::groups::Components;
 use crate::join::{Engine, Moment};
 use crate::ordered::{Ordered, Room, RowSink};
 use crate::vector_sample;
+use crate::vector_stage::{Hold, PieceSink, Staged};
 use rayon::ThreadPool;
 use simjoin_core::{
     Elements, Error, Result, RowPair, Side, VectorCollection, VectorPair, VectorPredicate,
@@ -20,7 +21,7 @@ use simjoin_kernels::tier::Tier;
 use simjoin_plan::{PreparedVectors, VectorRoom};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// The names of the techniques for vectors on CPU cores, `auto` first.
@@ -91,10 +92,16 @@ pub struct VectorReport {
     pub technique: &'static str,
     /// The part of the pairs to decide about that devices did, where they and CPU cores shared the work.
     pub device_part: Option<f64>,
+    /// What was expected of them.
+    pub planned_part: Option<f64>,
+    /// The part of the time in which both were at something.
+    pub overlap: Option<f64>,
     /// Threads that ran.
     pub threads: usize,
     /// Seconds from the first piece to the last pair.
     pub seconds: f64,
+    /// What went wrong and was put right, such as a device that failed and whose work the CPU did.
+    pub warnings: Vec<String>,
     /// What happened when, if [`VectorJoin::timeline`] asked for it.
     pub timeline: Vec<Moment>,
 }
@@ -217,43 +224,37 @@ impl VectorJoin {
             pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads);
         let (itself, predicate) = (right.is_none(), self.predicate);
         let join = simjoin_plan::VectorJoin { probe: left, build, itself, predicate };
-        // An eighth of the memory is for rows on their way out.
+        // An eighth of the memory is for rows on their way out, some for what devices have found.
         let seen = self.glimpse.as_ref().map_or(0, |glimpse| glimpse.bytes());
-        let bytes = (self.memory - self.memory / 8).saturating_sub(seen);
-        let offer = self.offer()?;
-        let work = || {
-            let Some(chosen) = offer.choose(&join, bytes, threads)? else {
-                return Err(Error::Memory {
-                    what: "the join".into(),
-                    needed: offer
-                        .least_bytes(&join, threads)
-                        .saturating_add(seen)
-                        .saturating_mul(8)
-                        / 7
-                        + 1,
-                    limit: self.memory,
-                    device: false,
-                });
-            };
-            let Chosen { technique, beside, engine, considered, rotated, pair_seconds } = chosen;
-            let room = VectorRoom { bytes, threads };
-            let prepared = technique.prepare(&join, &room)?;
-            let beside = match beside {
-                Some(beside) => Some((beside.prepare(&join, &room)?, pair_seconds)),
-                None => None,
-            };
-            let plan = VectorPlan {
-                engine,
-                technique: technique.name(),
-                details: prepared.details(),
-                considered,
-                compared: join.pairs(),
-                rotated,
-                threads,
-            };
-            Ok((prepared, beside, plan))
+        let held = match self.engine {
+            Engine::Cpu => 0,
+            _ if self.memory == u64::MAX => 0,
+            _ => Hold::bytes(self.memory),
         };
-        let (prepared, beside, plan) = match &pool {
+        let bytes = (self.memory - self.memory / 8).saturating_sub(seen + held);
+        let offer = self.offer()?;
+        let room = VectorRoom { bytes, threads };
+        let too_little = || Error::Memory {
+            what: "the join".into(),
+            needed: offer.least_bytes(&join, threads).saturating_add(seen + held).saturating_mul(8)
+                / 7
+                + 1,
+            limit: self.memory,
+            device: false,
+        };
+        let work = || {
+            let chosen = offer.choose(&join, bytes, threads)?.ok_or_else(too_little)?;
+            match Made::new(chosen, &join, &room) {
+                // The device is there, but this is too much for it.
+                Err(why) if self.is_fault(&why) => {
+                    let chosen = Offer::on_cpu(&join, bytes, threads)?.ok_or_else(too_little)?;
+                    let made = Made::new(chosen, &join, &room)?;
+                    Ok((made, vec![did_its_work(&why)]))
+                }
+                made => Ok((made?, Vec::new())),
+            }
+        };
+        let (Made { prepared, beside, plan }, warnings) = match &pool {
             Some(pool) => pool.install(work)?,
             None => work()?,
         };
@@ -266,9 +267,55 @@ impl VectorJoin {
             itself,
             rows: left.len(),
             memory: self.memory,
+            room,
+            warnings,
             timeline: self.timeline,
             glimpse: self.glimpse.clone(),
         })
+    }
+
+    /// Whether it is a device that cannot go on, so that the CPU had best do the join.
+    fn is_fault(&self, why: &Error) -> bool {
+        match why {
+            Error::Unavailable(_) => self.engine != Engine::Cpu,
+            // Who asked for a device alone, and gave it less, is told.
+            Error::Memory { device: true, .. } => {
+                matches!(self.engine, Engine::Auto | Engine::Hybrid)
+            }
+            _ => false,
+        }
+    }
+}
+
+fn did_its_work(why: &Error) -> String {
+    format!("{why}; the CPU did its work")
+}
+
+/// A technique that is ready, and what cores do beside it.
+struct Made<'a> {
+    prepared: Box<dyn PreparedVectors + 'a>,
+    beside: Option<(Box<dyn PreparedVectors + 'a>, [f64; 2])>,
+    plan: VectorPlan,
+}
+
+impl<'a> Made<'a> {
+    fn new(chosen: Chosen, join: &simjoin_plan::VectorJoin<'a>, room: &VectorRoom) -> Result<Self> {
+        let Chosen { technique, beside, engine, considered, rotated, pair_seconds } = chosen;
+        let prepared = technique.prepare(join, room)?;
+        let beside = match beside {
+            Some(beside) => Some((beside.prepare(join, room)?, pair_seconds)),
+            None => None,
+        };
+        let plan = VectorPlan {
+            engine,
+            technique: technique.name(),
+            details: prepared.details(),
+            considered,
+            compared: join.pairs(),
+            rotated,
+            threads: room.threads,
+        };
+        Ok(Made { prepared, beside, plan })
     }
 }
 
@@ -283,6 +330,9 @@ pub struct PreparedVectorJoin<'a> {
     itself: bool,
     rows: usize,
     memory: u64,
+    room: VectorRoom,
+    /// What went wrong so far and was put right.
+    warnings: Vec<String>,
     timeline: bool,
     glimpse: Option<Arc<Glimpse>>,
 }
@@ -337,88 +387,140 @@ impl PreparedVectorJoin<'_> {
 
     fn report(&self, pairs: u64, ran: Ran) -> VectorReport {
         let VectorPlan { engine, technique, threads, .. } = self.plan;
-        let Ran { candidates, seconds, device_part, timeline } = ran;
+        let Ran { candidates, seconds, device_part, both, instead, warnings, timeline } = ran;
+        let speeds =
+            self.beside.as_ref().map(|(_, [core, device])| [threads as f64 / core, 1.0 / device]);
         VectorReport {
             pairs,
             candidates,
-            engine,
-            technique,
+            engine: if instead.is_some() { Engine::Cpu } else { engine },
+            technique: instead.unwrap_or(technique),
             device_part,
+            planned_part: speeds.map(|[cores, device]| device / (cores + device)),
+            overlap: both.filter(|_| seconds > 0.0).map(|both| (both / seconds).min(1.0)),
             threads,
             seconds,
+            warnings,
             timeline,
         }
     }
 
     /// Lets every thread take pieces until none is left; beside devices, threads of their own attend to these.
-    fn run<S: PieceSink>(&self, control: &Control, sink: impl Fn() -> S + Sync) -> Result<Ran> {
+    fn run<S: PieceSink + Send>(
+        &self,
+        control: &Control,
+        sink: impl Fn() -> S + Sync,
+    ) -> Result<Ran> {
         let begin = Instant::now();
+        let device = self.plan.engine != Engine::Cpu;
+        let workers = self.prepared.workers().min(self.prepared.pieces()).max(1);
+        let attendants = workers.min(ATTENDANTS);
         let pieces = match &self.beside {
-            Some((_, pair_seconds)) => Pieces::shared(&self.join, *pair_seconds),
+            Some((_, pair_seconds)) => Pieces::shared(&self.join, *pair_seconds, attendants),
             None => Pieces::new(self.prepared.pieces()),
         };
         let timeline = Timeline::new(self.timeline);
-        let joining = Joining {
-            pieces: &pieces,
-            control,
-            timeline: &timeline,
-            attendants: AtomicUsize::new(0),
-            candidates: AtomicU64::new(0),
-            enough: AtomicBool::new(false),
-            failure: Mutex::new(None),
-        };
-        let device = self.plan.engine != Engine::Cpu;
-        let taker = if device { Taker::Device } else { Taker::Core };
-        control.begin(pieces.len() as u64);
-        let workers = self.prepared.workers().min(pieces.len()).max(1);
+        let joining = Joining::new(&pieces, control, &timeline);
         let watched = || {
             let look = self.glimpse.as_deref().map(Look::new);
             Watched { sink: sink(), look, itself: self.itself }
         };
+        let hold = device.then(|| Hold::within(self.memory));
+        let staged = || Staged::new(watched(), hold.as_ref());
         let of = (&*self.prepared, self.plan.technique);
-        let work = || joining.work(of, taker, workers, watched());
+        let mut instead = None;
         match &self.beside {
             Some((cpu, _)) => std::thread::scope(|scope| {
-                for _ in 0..workers.min(3) {
-                    scope.spawn(work);
+                for _ in 0..attendants {
+                    scope.spawn(|| {
+                        let _attendant = pieces.attendant();
+                        joining.attend(of, workers, true, staged())
+                    });
                 }
-                let beside = (&**cpu, "nested-loop");
-                let cores = || joining.work(beside, Taker::Core, self.plan.threads, watched());
-                match &self.pool {
-                    Some(pool) => drop(pool.broadcast(|_| cores())),
-                    None => drop(rayon::broadcast(|_| cores())),
-                }
+                joining.on_cores(self, (&**cpu, "nested-loop"), &watched);
             }),
             // A device is attended to by threads that do little else.
-            None if device => std::thread::scope(|scope| {
-                for _ in 1..workers {
-                    scope.spawn(work);
+            None if device => {
+                let attended = std::thread::scope(|scope| {
+                    let attend = || joining.attend(of, workers, false, staged());
+                    let others: Vec<_> = (1..workers).map(|_| scope.spawn(attend)).collect();
+                    let mut attended = vec![attend()];
+                    for other in others {
+                        match other.join() {
+                            Ok(one) => attended.push(one),
+                            Err(panic) => std::panic::resume_unwind(panic),
+                        }
+                    }
+                    attended
+                });
+                match joining.fault() {
+                    Some(why) if hold.as_ref().is_some_and(Hold::is_open) => joining.fail(why),
+                    Some(why) => {
+                        drop(attended);
+                        instead = Some(self.on_cpu_instead(why, &joining, &watched)?);
+                    }
+                    None => {
+                        for mut one in attended {
+                            let _ = (one.hand_on(), one.sink.end());
+                        }
+                    }
                 }
-                work();
-            }),
-            _ if self.plan.threads == 1 || pieces.len() <= 1 => work(),
-            None => match &self.pool {
-                Some(pool) => drop(pool.broadcast(|_| work())),
-                None => drop(rayon::broadcast(|_| work())),
-            },
+            }
+            None => joining.on_cores(self, of, &watched),
         }
-        let Joining { candidates, failure, .. } = joining;
-        let failure = failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let ran = Ran {
-            candidates: candidates.into_inner(),
+        let of_both = self.beside.as_ref().map(|_| (pieces.device_part(), pieces.both()));
+        let (candidates, warnings) = joining.into_result()?;
+        Ok(Ran {
+            candidates,
             seconds: begin.elapsed().as_secs_f64(),
-            device_part: self.beside.as_ref().map(|_| pieces.device_part()),
+            device_part: of_both.map(|(part, _)| part),
+            both: of_both.map(|(_, both)| both),
+            instead,
+            warnings: self.warnings.iter().cloned().chain(warnings).collect(),
             timeline: timeline.into_moments(),
+        })
+    }
+
+    /// Does everything on the CPU, since a device has failed; the technique that did it.
+    fn on_cpu_instead<S: PieceSink>(
+        &self,
+        why: Error,
+        joining: &Joining<'_>,
+        sink: &(impl Fn() -> S + Sync),
+    ) -> Result<&'static str> {
+        let VectorRoom { bytes, threads } = self.room;
+        let make = || {
+            let chosen = Offer::on_cpu(&self.join, bytes, threads)?;
+            chosen.map(|chosen| Made::new(chosen, &self.join, &self.room)).transpose()
         };
-        failure.map_or(Ok(ran), Err)
+        let made = match &self.pool {
+            Some(pool) => pool.install(make)?,
+            None => make()?,
+        };
+        // There may be no room for it.
+        let Some(made) = made else { return Err(why) };
+        joining.warn(&why);
+        let pieces = Pieces::new(made.prepared.pieces());
+        let again = Joining::new(&pieces, joining.control, joining.timeline);
+        again.on_cores(self, (&*made.prepared, made.plan.technique), sink);
+        joining.add(again);
+        Ok(made.plan.technique)
     }
 }
+
+/// Threads that attend to devices beside CPU cores, at most.
+const ATTENDANTS: usize = 3;
 
 /// What a run took.
 struct Ran {
     candidates: u64,
     seconds: f64,
     device_part: Option<f64>,
+    /// Seconds in which both sides were at something.
+    both: Option<f64>,
+    /// What the CPU did all of it with, after a device had failed.
+    instead: Option<&'static str>,
+    warnings: Vec<String>,
     timeline: Vec<Moment>,
 }
 
@@ -431,56 +533,165 @@ struct Joining<'a> {
     attendants: AtomicUsize,
     candidates: AtomicU64,
     enough: AtomicBool,
+    /// What ends the join.
     failure: Mutex<Option<Error>>,
+    /// What went wrong with a device that does everything.
+    fault: Mutex<Option<Error>>,
+    warnings: Mutex<Vec<String>>,
 }
 
-impl Joining<'_> {
-    /// Takes pieces until there are none, or enough pairs; `others` of this kind do the same.
-    fn work<S: PieceSink>(
+impl<'a> Joining<'a> {
+    /// Begins with these pieces.
+    fn new(pieces: &'a Pieces, control: &'a Control, timeline: &'a Timeline) -> Self {
+        control.begin(pieces.len() as u64);
+        Joining {
+            pieces,
+            control,
+            timeline,
+            attendants: AtomicUsize::new(0),
+            candidates: AtomicU64::new(0),
+            enough: AtomicBool::new(false),
+            failure: Mutex::new(None),
+            fault: Mutex::new(None),
+            warnings: Mutex::default(),
+        }
+    }
+
+    fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+        of.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the join.
+    fn fail(&self, why: Error) {
+        self.enough.store(true, Ordering::Relaxed);
+        Self::lock(&self.failure).get_or_insert(why);
+    }
+
+    fn warn(&self, why: &Error) {
+        let (mut warnings, warning) = (Self::lock(&self.warnings), did_its_work(why));
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
+
+    /// What went wrong with a device that does everything.
+    fn fault(&self) -> Option<Error> {
+        Self::lock(&self.fault).take()
+    }
+
+    /// Adds what another run of the same join came to.
+    fn add(&self, other: Joining<'_>) {
+        let Joining { candidates, failure, .. } = other;
+        self.candidates.fetch_add(candidates.into_inner(), Ordering::Relaxed);
+        if let Some(why) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            self.fail(why);
+        }
+    }
+
+    /// Pairs that the predicate was asked about, and warnings.
+    fn into_result(self) -> Result<(u64, Vec<String>)> {
+        let Joining { candidates, failure, warnings, .. } = self;
+        match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(why) => Err(why),
+            None => {
+                let warnings = warnings.into_inner().unwrap_or_else(PoisonError::into_inner);
+                Ok((candidates.into_inner(), warnings))
+            }
+        }
+    }
+
+    /// The next piece; `None` when there are none, or enough pairs.
+    fn next(&self, taker: Taker) -> Option<usize> {
+        let go_on = !self.control.stopped() && !self.enough.load(Ordering::Relaxed);
+        if go_on { self.pieces.take(taker) } else { None }
+    }
+
+    /// Every core takes pieces.
+    fn on_cores<S: PieceSink>(
         &self,
-        (prepared, technique): (&dyn PreparedVectors, &str),
-        taker: Taker,
-        others: usize,
-        mut sink: Watched<'_, S>,
+        of: &PreparedVectorJoin<'_>,
+        how: (&dyn PreparedVectors, &str),
+        sink: &(impl Fn() -> S + Sync),
     ) {
+        let work = || self.work(how, sink());
+        if of.plan.threads == 1 || self.pieces.len() <= 1 {
+            return work();
+        }
+        match &of.pool {
+            Some(pool) => drop(pool.broadcast(|_| work())),
+            None => drop(rayon::broadcast(|_| work())),
+        }
+    }
+
+    /// A core takes pieces until there are none.
+    fn work<S: PieceSink>(&self, (prepared, technique): (&dyn PreparedVectors, &str), mut sink: S) {
         let mut worker = prepared.worker();
-        let attendant = match taker {
-            Taker::Device => Some(self.attendants.fetch_add(1, Ordering::Relaxed)),
-            Taker::Core => None,
-        };
-        let row = || match attendant {
-            Some(number) => format!("GPU attendant {number}"),
-            None => thread_row(0),
-        };
-        while !self.control.stopped() && !self.enough.load(Ordering::Relaxed) {
-            let Some(piece) = self.pieces.take(taker) else { break };
-            sink.sink.begin(piece);
+        while let Some(piece) = self.next(Taker::Core) {
+            sink.begin(piece);
             let begin = Instant::now();
             let ran = worker.run(piece, &mut sink);
-            self.pieces.done(taker, piece, begin.elapsed().as_secs_f64(), others);
+            self.pieces.done(Taker::Core, piece, begin.elapsed().as_secs_f64(), 1);
             // Others wait for the end of a piece, whatever became of it.
-            let end = sink.sink.end();
-            self.timeline.add(row, technique, begin, Instant::now());
-            let ended = ran.map(|flow| if flow.is_break() { flow } else { end });
-            match ended {
-                Ok(ControlFlow::Continue(())) => self.control.advance(1),
-                Ok(ControlFlow::Break(())) => self.enough.store(true, Ordering::Relaxed),
-                Err(error) => {
-                    self.enough.store(true, Ordering::Relaxed);
-                    let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
-                    first.get_or_insert(error);
-                }
+            let end = sink.end();
+            self.timeline.add(|| thread_row(0), technique, begin, Instant::now());
+            match ran {
+                Ok(flow) => self.ended(if flow.is_break() { flow } else { end }),
+                Err(why) => self.fail(why),
             }
         }
         self.candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
     }
-}
 
-/// A sink for one thread that is told where pieces begin and end.
-trait PieceSink: VectorSink {
-    fn begin(&mut self, _piece: usize) {}
-    fn end(&mut self) -> ControlFlow<()> {
-        ControlFlow::Continue(())
+    fn ended(&self, flow: ControlFlow<()>) {
+        match flow {
+            ControlFlow::Continue(()) => self.control.advance(1),
+            ControlFlow::Break(()) => self.enough.store(true, Ordering::Relaxed),
+        }
+    }
+
+    /// A thread takes pieces for a device, beside so many others, until there are none or the device fails. What it is
+    /// at then is given back where CPU cores share the pieces; else the device has done nothing.
+    fn attend<'h, S: PieceSink>(
+        &self,
+        (prepared, technique): (&dyn PreparedVectors, &str),
+        others: usize,
+        shared: bool,
+        mut staged: Staged<'h, S>,
+    ) -> Staged<'h, S> {
+        let mut worker = prepared.worker();
+        let number = self.attendants.fetch_add(1, Ordering::Relaxed);
+        while let Some(piece) = self.next(Taker::Device) {
+            staged.sink.begin(piece);
+            let begin = Instant::now();
+            let ran = worker.run(piece, &mut staged);
+            let row = || format!("GPU attendant {number}");
+            self.timeline.add(row, technique, begin, Instant::now());
+            let flow = match ran {
+                Ok(flow) => flow,
+                Err(why) if !shared => {
+                    self.enough.store(true, Ordering::Relaxed);
+                    Self::lock(&self.fault).get_or_insert(why);
+                    break;
+                }
+                Err(why) if staged.is_open() => {
+                    self.fail(why);
+                    break;
+                }
+                Err(why) => {
+                    staged.forget();
+                    self.warn(&why);
+                    self.pieces.give_back(piece);
+                    break;
+                }
+            };
+            self.pieces.done(Taker::Device, piece, begin.elapsed().as_secs_f64(), others);
+            let handed_on = if shared { staged.hand_on() } else { ControlFlow::Continue(()) };
+            let end = staged.sink.end();
+            let broken = [flow, handed_on, end].iter().any(ControlFlow::is_break);
+            self.ended(if broken { ControlFlow::Break(()) } else { flow });
+        }
+        self.candidates.fetch_add(worker.candidates(), Ordering::Relaxed);
+        staged
     }
 }
 
@@ -516,6 +727,20 @@ impl<S: VectorSink> VectorSink for Watched<'_, S> {
     }
 }
 
+impl<S: PieceSink> PieceSink for Watched<'_, S> {
+    fn begin(&mut self, piece: usize) {
+        self.sink.begin(piece);
+    }
+
+    fn end(&mut self) -> ControlFlow<()> {
+        self.sink.end()
+    }
+
+    fn takes_again(&mut self, pairs: &[VectorPair]) -> bool {
+        self.look.is_none() && self.sink.takes_again(pairs)
+    }
+}
+
 struct CountSink<'a> {
     total: &'a AtomicU64,
     control: &'a Control,
@@ -544,7 +769,11 @@ impl VectorSink for CountSink<'_> {
     }
 }
 
-impl PieceSink for CountSink<'_> {}
+impl PieceSink for CountSink<'_> {
+    fn takes_again(&mut self, _: &[VectorPair]) -> bool {
+        true
+    }
+}
 
 struct PairsSink<'a, F> {
     rows: RowSink<'a, F>,
@@ -582,6 +811,10 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> PieceSink for PairsSink<'_,
     fn end(&mut self) -> ControlFlow<()> {
         self.rows.end()
     }
+
+    fn takes_again(&mut self, _: &[VectorPair]) -> bool {
+        false
+    }
 }
 
 struct GroupSink<'a> {
@@ -598,10 +831,20 @@ impl VectorSink for GroupSink<'_> {
         self.control.stopped()
     }
 
+    fn count(&mut self, pairs: u64) {
+        self.components.count(pairs);
+    }
+
     fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
-        self.components.unite(pairs);
+        self.components.count(pairs.len() as u64);
+        self.components.unite_all(pairs.iter().map(|pair| (pair.probe, pair.build)));
         ControlFlow::Continue(())
     }
 }
 
-impl PieceSink for GroupSink<'_> {}
+impl PieceSink for GroupSink<'_> {
+    fn takes_again(&mut self, pairs: &[VectorPair]) -> bool {
+        self.components.unite_all(pairs.iter().map(|pair| (pair.probe, pair.build)));
+        true
+    }
+}
