@@ -47,7 +47,7 @@ JOBS = {
     "sparse": (sparse, "millions of short sets: time beside the published techniques, and memory"),
     "device": (device, "the techniques of a GPU beside the CPU's, stage by stage"),
     "hybrid": (hybrid, "CPU and GPU at once: auto beside every fixed way to split the work"),
-    "engines": (engines, "the same pairs by every engine, with every measure, on every set file"),
+    "engines": (engines, "the same pairs by every engine, with every measure, on every file"),
     "split": (split, "the split beside simulated devices of every speed"),
     "intersect": (intersect, "two large sets: every technique and tier beside CRoaring"),
     "overlaps": (overlaps, "every pair's overlap without a threshold, by every technique"),

@@ -1,4 +1,4 @@
-"""The same pairs by every engine: CPU, GPU and both at once, with every measure on every set file."""
+"""The same pairs by every engine: CPU, GPU and both at once, with every measure on every file of the data."""
 
 from __future__ import annotations
 
@@ -19,20 +19,46 @@ VARIABLE = "SIMJOIN_SIMULATED_GPU"
 MEASURES = (
     ("jaccard", "0.7"), ("cosine", "0.8"), ("dice", "0.8"), ("overlap", "12"), ("containment", "1"),
 )
-# The sets of this file are large.
-LARGE = {"acl_2grams": {"overlap": "70"}}
+# What is other for a file: thresholds, and what its records are cut into.
+THRESHOLDS = {
+    "acl_2grams": {"overlap": "70"},
+    "acl_title_authors": {"overlap": "200"},
+}
+TOKENS = {"acl_title_authors": ("--tokens", "qgrams:3", "--multiset")}
+WORDS = ("--tokens", "words")
+# Two tables, or one, and the column that is compared.
+TABLES = {
+    "abt_buy": "name", "amazon_google": "title", "cora": "title", "dblp_acm": "title",
+    "imdb_dbpedia": "title", "walmart_amazon": "title",
+}
+OF_TABLES = (
+    ("jaccard", "0.5"), ("cosine", "0.7"), ("dice", "0.7"), ("overlap", "20"), ("containment", "1"),
+)
+VECTORS = {
+    "aloi_27d": (("within", "0.0003926"), ("cosine", "0.999999")),
+    "cover_10d": (("within", "34.66"), ("cosine", "0.99999")),
+    "hipparcos_xyz": (("within", "5.369"), ("cosine", "0.99999")),
+}
 # Joins with more pairs are compared by their number alone.
 MANY = 4_000_000
 # Of each join; several go on at once where there are more.
 THREADS = 2
+BOTH: tuple[tuple[str, ...], ...] = (("--engine", "hybrid"), ("--engine", "auto"))
 ENGINES: tuple[tuple[str, ...], ...] = (
     ("--engine", "gpu"),
     ("--engine", "gpu", "--technique", "gpu-bitmap"),
     ("--engine", "gpu", "--technique", "gpu-prefix"),
-    ("--engine", "hybrid"),
     ("--engine", "hybrid", "--split", "0.5"),
     ("--engine", "hybrid", "--split", "queue"),
-    ("--engine", "auto"),
+    *BOTH,
+)
+ENGINES_OF_VECTORS: tuple[tuple[str, ...], ...] = (
+    *(
+        ("--engine", "gpu", "--technique", technique)
+        for technique in ("gpu-quantile", "gpu-grid", "gpu-tensor", "gpu-nested-loop")
+    ),
+    ("--engine", "hybrid", "--technique", "gpu-nested-loop"),
+    *BOTH,
 )
 
 
@@ -48,61 +74,89 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(context: Context, options: argparse.Namespace) -> Report:
     """Compares every engine with the CPU."""
     devices = options.simulate.split(";") if options.simulate else [None]
+
+    def listed(engines: tuple[tuple[str, ...], ...]) -> str:
+        return "; ".join(" ".join(words[1:]).replace("--", "") for words in engines)
+
     result = table.Table(
         "The same pairs by every engine",
         ["dataset", "measure", "T", "pairs", "compared", "agree"],
         frozenset({"dataset", "measure", "compared"}),
         notes=[
-            f"Self-joins of the distinct rows of each file, {THREADS} threads; what --engine cpu finds beside "
-            + "; ".join(" ".join(words[1:]).replace("--", "") for words in ENGINES)
-            + (f"; devices simulated: {options.simulate}" if options.simulate else "") + ".",
+            f"Self-joins of the distinct rows of sets and texts, joins of two tables, and vectors, {THREADS} "
+            f"threads. What --engine cpu finds beside {listed(ENGINES)}; of vectors beside "
+            + listed(ENGINES_OF_VECTORS)
+            + (f". Devices simulated: {options.simulate}" if options.simulate else "") + ".",
             "compared: pairs with their similarity, whatever their order; or their number, where they "
             "are many.",
         ],
     )
-    cells: list[Cell] = []
-    for dataset in data.set_names(context.folder):
-        if context.datasets is not None and dataset not in context.datasets:
-            continue
-        whole = data.set_file(context.folder, dataset)
-        if whole is not None:
-            path = distinct(whole)
-            cells += [
-                Cell(dataset, path, measure, LARGE.get(dataset, {}).get(measure, usual))
-                for measure, usual in MEASURES
-            ]
+    joins = cells(context)
     problems: list[str] = []
+    runs = 0
     with ThreadPoolExecutor(max(1, (os.cpu_count() or 1) // THREADS)) as pool:
         for cell, (count, wrong) in zip(
-            cells, pool.map(lambda cell: compare(context, cell, devices), cells), strict=True
+            joins, pool.map(lambda cell: compare(context, cell, devices), joins), strict=True
         ):
-            agree = len(devices) * len(ENGINES) - len(wrong)
+            compared = len(devices) * len(cell.engines)
+            runs += compared
             result.add(cell.dataset, cell.measure, cell.threshold, table.count(count),
-                       "pairs" if count <= MANY else "number", str(agree))
+                       "pairs" if count <= MANY else "number", str(compared - len(wrong)))
             problems += wrong
-    runs = len(cells) * len(devices) * len(ENGINES)
     result.summary.append(f"{runs - len(problems)} of {runs} runs agree with the CPU")
     result.summary += problems
     return Report(result, 1 if problems or runs == 0 else 0)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Cell:
     """A join that every engine does."""
 
     dataset: str
-    path: Path
+    words: tuple[str, ...]
     measure: str
     threshold: str
+    engines: tuple[tuple[str, ...], ...] = ENGINES
+
+
+def cells(context: Context) -> list[Cell]:
+    """The joins of all files, or of those that were asked for."""
+
+    def files(folder: str, ending: str) -> dict[str, Path]:
+        """Unpacked, by what they are called."""
+        found = {}
+        for packed in sorted(context.folder.glob(f"{folder}/*{ending}.xz")):
+            name = packed.name.removesuffix(f"{ending}.xz")
+            # Of two tables the first part of the name.
+            if context.datasets is None or name.removesuffix("_A").removesuffix("_B") in context.datasets:
+                found[name] = data.prepare(context.folder, [f"{folder}/{name}{ending}"])[0]
+        return found
+
+    found: list[Cell] = []
+    for command in ("sets", "text"):
+        for dataset, path in files(command, ".txt").items():
+            tokens = () if command == "sets" else TOKENS.get(dataset, WORDS)
+            words = (command, str(distinct(path)), *tokens)
+            other = THRESHOLDS.get(dataset, {})
+            found += [Cell(dataset, words, measure, other.get(measure, usual)) for measure, usual in MEASURES]
+    tables = files("linkage", ".csv")
+    for dataset, column in TABLES.items():
+        paths = [str(tables[name]) for name in (f"{dataset}_A", f"{dataset}_B") if name in tables]
+        words = ("text", *paths, "--column", column, "--tokens", "qgrams:3")
+        found += [Cell(dataset, words, *how) for how in OF_TABLES if paths]
+    vectors = files("vectors", ".npy")
+    for dataset, measures in VECTORS.items():
+        if dataset in vectors:
+            words = ("vectors", str(vectors[dataset]))
+            found += [Cell(dataset, words, *how, ENGINES_OF_VECTORS) for how in measures]
+    return found
 
 
 def compare(
     context: Context, cell: Cell, devices: Sequence[str | None]
 ) -> tuple[int, list[str]]:
     """How many pairs there are, and which engines find others."""
-    join = [
-        "sets", str(cell.path), f"--{cell.measure}", cell.threshold, "--threads", str(THREADS), "--quiet"
-    ]
+    join = [*cell.words, f"--{cell.measure}", cell.threshold, "--threads", str(THREADS), "--quiet"]
     count = int(b"".join(lines(context, [*join, "--engine", "cpu", "--count"], {})))
     ask = [] if count <= MANY else ["--count"]
     expected = digest(lines(context, [*join, "--engine", "cpu", *ask], {}))
@@ -110,7 +164,7 @@ def compare(
     problems: list[str] = []
     for device in devices:
         variables = {VARIABLE: device} if device else {}
-        for words in ENGINES:
+        for words in cell.engines:
             try:
                 found = digest(lines(context, [*join, *words, *ask], variables))
             except OSError as error:
@@ -121,7 +175,7 @@ def compare(
                     f"{name} {' '.join(words)} {device or ''}: {found[0] - expected[0]:+,} lines, "
                     "DIFFERENT"
                 )
-    say(f"{name}: {count:,} pairs, {len(problems)} of {len(devices) * len(ENGINES)} wrong")
+    say(f"{name}: {count:,} pairs, {len(problems)} of {len(devices) * len(cell.engines)} wrong")
     return count, problems
 
 
