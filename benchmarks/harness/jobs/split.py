@@ -7,11 +7,13 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from queue import Queue
 
 from .. import bench, data, statistics, table
 from ..bench import Timing
 from ..context import Context, Report, say
+from .hybrid import WITHIN
 from .techniques import goal
 
 VARIABLE = "SIMJOIN_SIMULATED_GPU"
@@ -68,7 +70,8 @@ def run(context: Context, options: argparse.Namespace) -> Report:
     """Times every split beside every device."""
     result = table.Table(
         "The split beside simulated devices",
-        ["dataset", "T", "speed", "share", "by", "best ms", "auto's share", "auto by", "auto ms", "auto/best"],
+        ["dataset", "T", "speed", "share", "by", "best ms", "auto's share", "auto by", "auto ms", "auto/best",
+         "slower", "auto/alone"],
         frozenset({"dataset", "by", "auto by"}),
         notes=[
             "One thread of the CPU beside a simulated device of so many times the speed of a core; "
@@ -79,10 +82,13 @@ def run(context: Context, options: argparse.Namespace) -> Report:
             "The shortest of eleven is shorter by chance too. So, once it is known which split is the best, it and "
             f"auto are timed again, in up to {TURNS} turns: medians of these are shown, and the median of auto over "
             "the best split, turn by turn.",
+            f"slower: the slower side alone over the faster one (the splits 0 and 1). Where that is at most {WITHIN:g}, "
+            "the faster one takes turns with them: auto/alone is auto over it.",
         ],
     )
     problems: list[str] = []
     ratios: list[float] = []
+    alone: list[float] = []
     cases = [
         (dataset, threshold, speed)
         for dataset, threshold in CELLS
@@ -97,7 +103,7 @@ def run(context: Context, options: argparse.Namespace) -> Report:
     for group in groups(cores):
         free.put(group)
 
-    def timed(case: tuple[str, str, float]) -> tuple[tuple[Timing, Timing] | None, str | None]:
+    def timed(case: tuple[str, str, float]) -> tuple[Found | None, str | None]:
         with on_cores(free):
             return times(context, options.budget, *case)
 
@@ -107,16 +113,20 @@ def run(context: Context, options: argparse.Namespace) -> Report:
                 problems.append(f"{dataset} {threshold}, speed {speed:g}: {wrong}")
             if found is None:
                 continue
-            best, auto = found
+            best, auto = found.best, found.auto
             ratio = statistics.turns_ratio(auto.joins, best.joins)
             assert ratio is not None
             ratios.append(ratio)
+            beside = None if found.faster is None else statistics.turns_ratio(auto.joins, found.faster.joins)
+            if beside is not None:
+                alone.append(beside)
             say(f"{dataset} {threshold}, speed {speed:g}: auto {ratio:.2f} times the best")
             result.add(
                 dataset, threshold, f"{speed:g}", best.split or "–", best.ran or "–",
                 table.milliseconds(statistics.median(best.joins)),
                 "–" if auto.share is None else f"{auto.share:.3f}", auto.ran or "–",
                 table.milliseconds(statistics.median(auto.joins)), table.factor(ratio),
+                table.factor(found.slower), table.factor(beside),
             )
     if ratios:
         near = sum(ratio <= NEAR for ratio in ratios)
@@ -124,14 +134,30 @@ def run(context: Context, options: argparse.Namespace) -> Report:
             f"auto within {NEAR} times the best split in {near} of {len(ratios)} cases (at most "
             f"{max(ratios):.2f} times), " + goal("all of them", near == len(ratios))
         )
+    if alone:
+        wins = sum(ratio < 1 for ratio in alone)
+        result.summary.append(
+            f"both at once beat each side alone in {wins} of {len(alone)} cases where the slower side is within "
+            f"{WITHIN:g} times the faster (at most {max(alone):.2f} times the better one)"
+        )
     result.summary += problems
     return Report(result, 1 if problems else 0)
 
 
+@dataclass(frozen=True)
+class Found:
+    """What was timed beside one device: the best split, auto, and the faster side where the other is near."""
+
+    best: Timing
+    auto: Timing
+    slower: float | None
+    faster: Timing | None
+
+
 def times(
     context: Context, budget: float, dataset: str, threshold: str, speed: float
-) -> tuple[tuple[Timing, Timing] | None, str | None]:
-    """The best split and auto beside one device; and what went wrong."""
+) -> tuple[Found | None, str | None]:
+    """The best split, auto and the faster side beside one device; and what went wrong."""
     path = data.set_file(context.folder, dataset)
     if path is None:
         return None, "not in the data folder"
@@ -155,7 +181,12 @@ def times(
     if wrong or not found:
         return None, wrong
     best = min(found, key=lambda split: found[split].join or 0.0)
-    found, wrong = timed(["auto", best], TURNS, LONGER * budget)
-    if wrong or len(found) < 2:
+    sides = sorted((found[side].join or 0.0, side) for side in ("0", "1") if side in found)
+    slower = sides[1][0] / sides[0][0] if len(sides) == 2 else None
+    faster = sides[0][1] if slower is not None and slower <= WITHIN else None
+    # Each once, whatever is the best.
+    ways = list(dict.fromkeys(["auto", best, *([faster] if faster else [])]))
+    found, wrong = timed(ways, TURNS, LONGER * budget)
+    if wrong or len(found) < len(ways):
         return None, wrong
-    return (found[best], found["auto"]), None
+    return Found(found[best], found["auto"], slower, found[faster] if faster else None), None
