@@ -303,7 +303,7 @@ pub struct VectorPredicateFlags {
 
 #[derive(Debug, Args)]
 pub struct TraceFlag {
-    /// Write what each thread, stream and copy engine did when, for chrome://tracing or Perfetto (JSON)
+    /// Write what each thread and each GPU did when, for chrome://tracing or Perfetto (JSON)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub trace: Option<String>,
 }

@@ -183,7 +183,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         file.finish(trace::document(&report.timeline).as_bytes())?;
     }
     if let Some(file) = stats {
-        file.finish(document(&sides, &report, &prepared, &seconds).as_bytes())?;
+        file.finish(document(&sides, &report, &seconds).as_bytes())?;
     }
     if let (Some(file), Some(glimpse)) = (page, glimpse) {
         let run = VectorsRun {
@@ -272,12 +272,7 @@ fn pairs(
 }
 
 /// The document that `--stats` writes.
-fn document(
-    sides: &Sides,
-    report: &VectorReport,
-    prepared: &PreparedVectorJoin<'_>,
-    seconds: &Seconds,
-) -> String {
+fn document(sides: &Sides, report: &VectorReport, seconds: &Seconds) -> String {
     let right = sides.right.as_ref();
     let document = json!({
         "records": { "left": sides.left.len(), "right": right.map(VectorCollection::len) },
@@ -289,8 +284,8 @@ fn document(
         "planned_part": report.planned_part,
         "overlap": report.overlap,
         "technique": report.technique,
-        "details": prepared.plan().details,
-        "rotated": prepared.plan().rotated,
+        "details": report.details,
+        "rotated": report.rotated,
         "threads": report.threads,
         "warnings": report.warnings,
         "seconds": seconds.json(),

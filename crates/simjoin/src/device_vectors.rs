@@ -15,7 +15,8 @@
 //! # Faults
 //!
 //! A device that fails gives the stripe that it was at back to the cores, which do it and all that is left. No
-//! stripe is lost and none is done twice: its pairs are handed on only when it is complete (`vector_stage.rs`).
+//! stripe is lost, and no pair is handed on twice: those of a stripe wait until it is complete, and where there are too
+//! many of them to wait, a failure ends the join (`vector_stage.rs`).
 
 use crate::join::Engine;
 use crate::simulated::{Simulated, Stretch};
@@ -31,7 +32,8 @@ use std::time::Instant;
 /// Seconds on the CPU from which a device is looked for: twice what it takes to wake one up.
 const WAKE_UP: f64 = 0.6;
 
-/// What both at once must promise, over the better side alone, for `auto` to let them.
+/// What both at once must promise, over the better side alone, for `auto` to let them: estimates are off by more than
+/// a little. Not measured on a GPU; an H200 is a hundred times as fast as 16 cores, and is left alone.
 const BOTH: f64 = 0.9;
 
 /// Rows of a stripe: as many as a device has tiles of beside each other.
@@ -46,6 +48,10 @@ pub(crate) struct Offer {
     /// `auto`, or a technique's name.
     name: String,
     device_memory: u64,
+    /// Bytes that pairs of devices wait in.
+    held: u64,
+    /// Whether `auto` may let both work at once.
+    both: bool,
 }
 
 /// What was chosen.
@@ -63,7 +69,7 @@ pub(crate) struct Chosen {
 
 impl Offer {
     /// Says what is wrong with the choice before any work is done.
-    pub(crate) fn new(engine: Engine, name: &str, device_memory: u64) -> Result<Self> {
+    pub(crate) fn new(engine: Engine, name: &str, device_memory: u64, held: u64) -> Result<Self> {
         if engine == Engine::Cpu && name.starts_with("gpu-") {
             return Err(engine.lacks(name, &VECTOR_TECHNIQUES, &GPU_VECTOR_TECHNIQUES));
         }
@@ -82,7 +88,7 @@ impl Offer {
                  gpu-nested-loop for --engine hybrid"
             )));
         }
-        let offer = Offer { engine, name, device_memory };
+        let offer = Offer { engine, name, device_memory, held, both: true };
         if offer.must_have_devices() {
             offer.on_devices(None, None)?;
         }
@@ -156,9 +162,9 @@ impl Offer {
             return Ok(Some(chosen));
         }
         let VectorTechniques { all, survey, fit } = VectorTechniques::new(join);
+        let able = |one: &dyn VectorTechnique| self.bytes_of(one, join, threads) <= bytes;
         let seconds = |one: &dyn VectorTechnique| {
-            let able = one.memory_bytes(join, threads) <= bytes;
-            let cost = one.cost(&survey).filter(|_| able)?;
+            let cost = one.cost(&survey).filter(|_| able(one))?;
             Some(if one.on_device() { cost } else { cost / threads as f64 })
         };
         let least = |all: &[Box<dyn VectorTechnique>]| {
@@ -179,9 +185,12 @@ impl Offer {
             if let Ok(more) = self.on_devices(Some(&fit), None) {
                 let wake_up = if asleep { WAKE_UP / 2.0 } else { 0.0 };
                 let (of_cpu, of_device) = (least(&offered), least(&more) + wake_up);
-                if let Some((both, chosen)) = self.both(join, &survey, (bytes, threads))?
+                if self.both
+                    && let Some((both, mut chosen)) = self.both(join, &survey, (bytes, threads))?
                     && both + wake_up < BOTH * of_cpu.min(of_device)
                 {
+                    let all = offered.iter().chain(&more);
+                    chosen.considered = all.map(|one| (one.name(), seconds(&**one))).collect();
                     return Ok(Some(chosen));
                 }
                 if of_device < of_cpu {
@@ -194,7 +203,7 @@ impl Offer {
         let named = |one: &dyn VectorTechnique| self.name == "auto" || one.name() == self.name;
         let mut best: Option<(f64, Box<dyn VectorTechnique>)> = None;
         for one in offered {
-            let fits = one.memory_bytes(join, threads) <= bytes;
+            let fits = able(&*one);
             let cost = match self.name.as_str() {
                 "auto" => seconds(&*one),
                 // What was asked for is done, whatever it costs.
@@ -222,8 +231,19 @@ impl Offer {
         bytes: u64,
         threads: usize,
     ) -> Result<Option<Chosen>> {
-        let cpu = Offer { engine: Engine::Cpu, name: "auto".into(), device_memory: 0 };
+        let (engine, name) = (Engine::Cpu, "auto".into());
+        let cpu = Offer { engine, name, device_memory: 0, held: 0, both: false };
         cpu.choose(join, bytes, threads)
+    }
+
+    /// The same without both at once.
+    pub(crate) fn by_one_side(self) -> Self {
+        Offer { both: false, ..self }
+    }
+
+    /// Bytes of the host that a technique takes, pairs that wait included.
+    fn bytes_of(&self, one: &dyn VectorTechnique, join: &VectorJoin<'_>, threads: usize) -> u64 {
+        one.memory_bytes(join, threads) + if one.on_device() { self.held } else { 0 }
     }
 
     /// A nested loop on CPU cores beside the better one of devices, and the seconds that both are expected to take.
@@ -257,7 +277,7 @@ impl Offer {
             }
         }
         let Some((of_device, technique)) = best else { return Ok(None) };
-        let memory = technique.memory_bytes(join, threads) + cpu.memory_bytes(join, threads);
+        let memory = self.bytes_of(&*technique, join, threads) + cpu.memory_bytes(join, threads);
         if memory > bytes {
             return Ok(None);
         }
@@ -280,19 +300,20 @@ impl Offer {
         Ok(Some((1.0 / (1.0 / of_cores + 1.0 / of_device) / usual, chosen)))
     }
 
-    /// The bytes that what was asked for needs at least.
-    pub(crate) fn least_bytes(&self, join: &VectorJoin<'_>, threads: usize) -> u64 {
+    /// The limit of memory that what was asked for needs at least, with so many bytes for other things.
+    pub(crate) fn least_memory(&self, join: &VectorJoin<'_>, threads: usize, other: u64) -> u64 {
         let VectorTechniques { all, fit, .. } = VectorTechniques::new(join);
-        let mut all = all;
-        if self.must_have_devices() {
-            all = self.on_devices(Some(&fit), None).unwrap_or_default();
-        }
+        let devices = self.must_have_devices();
+        let all = if devices { self.on_devices(Some(&fit), None).unwrap_or_default() } else { all };
         let named = all.iter().filter(|one| self.name == "auto" || one.name() == self.name);
         let beside = match self.engine {
             Engine::Hybrid => StripedLoop { stripe: STRIPE }.memory_bytes(join, threads),
             _ => 0,
         };
-        named.map(|one| one.memory_bytes(join, threads) + beside).min().unwrap_or(0)
+        let least = named.map(|one| one.memory_bytes(join, threads) + beside).min().unwrap_or(0);
+        // Sixteenths of the memory that are left beside rows on their way out and pairs that wait.
+        let left = if devices { 13 } else { 14 };
+        least.saturating_add(other).saturating_mul(16) / left + 1
     }
 }
 
@@ -370,7 +391,9 @@ impl Pieces {
 
     /// Stripes of a join for cores and devices, to which so many threads attend.
     pub(crate) fn shared(join: &VectorJoin<'_>, pair_seconds: [f64; 2], attendants: usize) -> Self {
-        let amounts = (0..join.probe.len().div_ceil(STRIPE)).map(|piece| {
+        let nothing = join.probe.is_empty() || join.build.is_empty();
+        let stripes = if nothing { 0 } else { join.probe.len().div_ceil(STRIPE) };
+        let amounts = (0..stripes).map(|piece| {
             let first = piece * STRIPE;
             let probes = STRIPE.min(join.probe.len() - first) as f64;
             let met = if join.itself { join.probe.len() - first } else { join.build.len() };
@@ -400,11 +423,11 @@ impl Pieces {
         self.amounts.len()
     }
 
-    /// The next piece for a side; `None` where there is none, or none that would be done in time. Cores wait for what
-    /// becomes of devices.
-    pub(crate) fn take(&self, taker: Taker) -> Option<usize> {
+    /// The next piece for a side, as long as there is anything to `go_on` with. Cores that would not be done in time
+    /// wait for what becomes of devices.
+    pub(crate) fn take(&self, taker: Taker, go_on: impl Fn() -> bool) -> Option<usize> {
         let mut state = self.lock();
-        loop {
+        while go_on() {
             match self.next(&mut state, taker) {
                 Next::Piece(piece) => {
                     state.left -= self.amounts[piece];
@@ -417,6 +440,7 @@ impl Pieces {
                 }
             }
         }
+        None
     }
 
     fn next(&self, state: &mut Dealt, taker: Taker) -> Next {
@@ -502,6 +526,10 @@ impl Drop for Attendant<'_> {
 mod tests {
     use super::*;
 
+    fn take(pieces: &Pieces, taker: Taker) -> Option<usize> {
+        pieces.take(taker, || true)
+    }
+
     fn next(pieces: &Pieces, taker: Taker) -> Next {
         pieces.next(&mut pieces.lock(), taker)
     }
@@ -509,15 +537,15 @@ mod tests {
     #[test]
     fn every_piece_is_dealt_once() {
         let pieces = Pieces::with(vec![8.0, 6.0, 4.0, 2.0], true, [1.0, 1.0], 1);
-        assert_eq!(pieces.take(Taker::Device), Some(0));
-        assert_eq!(pieces.take(Taker::Core), Some(3));
-        assert_eq!(pieces.take(Taker::Device), Some(1));
-        assert_eq!(pieces.take(Taker::Core), Some(2));
-        assert_eq!(pieces.take(Taker::Device), None);
+        assert_eq!(take(&pieces, Taker::Device), Some(0));
+        assert_eq!(take(&pieces, Taker::Core), Some(3));
+        assert_eq!(take(&pieces, Taker::Device), Some(1));
+        assert_eq!(take(&pieces, Taker::Core), Some(2));
+        assert_eq!(take(&pieces, Taker::Device), None);
         // As long as the device may fail, a core is there.
         assert_eq!(next(&pieces, Taker::Core), Next::Later);
         drop(pieces.attendant());
-        assert_eq!(pieces.take(Taker::Core), None);
+        assert_eq!(take(&pieces, Taker::Core), None);
         // Both are at two pieces, as long as neither has ended them.
         assert_eq!(pieces.lock().at, [2, 2]);
         assert_eq!(pieces.both(), 0.0);
@@ -533,22 +561,22 @@ mod tests {
         let pieces = Pieces::with(vec![8.0, 8.0, 8.0], true, [10.0, 1.0], 1);
         // 80 seconds on a core; 24 for all of it on the device.
         assert_eq!(next(&pieces, Taker::Core), Next::Later);
-        assert_eq!(pieces.take(Taker::Device), Some(0));
+        assert_eq!(take(&pieces, Taker::Device), Some(0));
         // It turns out to be slower than that.
         pieces.done(Taker::Device, 0, 800.0, 1);
-        assert_eq!(pieces.take(Taker::Core), Some(2));
-        assert_eq!(pieces.take(Taker::Device), Some(1));
+        assert_eq!(take(&pieces, Taker::Core), Some(2));
+        assert_eq!(take(&pieces, Taker::Device), Some(1));
     }
 
     #[test]
     fn cores_do_what_a_device_gives_back_and_all_that_it_leaves() {
         let pieces = Pieces::with(vec![8.0, 8.0, 8.0], true, [10.0, 1.0], 1);
         let attendant = pieces.attendant();
-        assert_eq!(pieces.take(Taker::Device), Some(0));
+        assert_eq!(take(&pieces, Taker::Device), Some(0));
         std::thread::scope(|scope| {
             // It waits, since the device would be done before it.
-            let core =
-                scope.spawn(|| std::iter::from_fn(|| pieces.take(Taker::Core)).collect::<Vec<_>>());
+            let core = scope
+                .spawn(|| std::iter::from_fn(|| take(&pieces, Taker::Core)).collect::<Vec<_>>());
             pieces.give_back(0);
             drop(attendant);
             let mut done = core.join().unwrap();
@@ -558,9 +586,22 @@ mod tests {
     }
 
     #[test]
+    fn whoever_waits_takes_nothing_when_the_join_is_over() {
+        let pieces = Pieces::with(vec![8.0, 8.0, 8.0], true, [10.0, 1.0], 1);
+        let over = std::sync::atomic::AtomicBool::new(false);
+        let order = std::sync::atomic::Ordering::SeqCst;
+        std::thread::scope(|scope| {
+            let core = scope.spawn(|| pieces.take(Taker::Core, || !over.load(order)));
+            over.store(true, order);
+            drop(pieces.attendant());
+            assert_eq!(core.join().unwrap(), None);
+        });
+    }
+
+    #[test]
     fn one_side_takes_all_in_order() {
         let pieces = Pieces::new(3);
-        let taken: Vec<_> = std::iter::from_fn(|| pieces.take(Taker::Core)).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| take(&pieces, Taker::Core)).collect();
         assert_eq!(taken, [0, 1, 2]);
     }
 }

@@ -90,6 +90,10 @@ pub struct VectorReport {
     pub engine: Engine,
     /// The technique that ran.
     pub technique: &'static str,
+    /// What it had decided, in words.
+    pub details: String,
+    /// Whether vectors were rotated to their principal directions.
+    pub rotated: bool,
     /// The part of the pairs to decide about that devices did, where they and CPU cores shared the work.
     pub device_part: Option<f64>,
     /// What was expected of them.
@@ -186,7 +190,11 @@ impl VectorJoin {
     }
 
     fn offer(&self) -> Result<Offer> {
-        Offer::new(self.engine, &self.technique, self.device_memory)
+        let held = match self.memory {
+            u64::MAX => 0,
+            memory => Hold::bytes(memory),
+        };
+        Offer::new(self.engine, &self.technique, self.device_memory, held)
     }
 
     /// Chooses a technique for a collection with itself, or for two, and prepares it. Two collections
@@ -224,34 +232,34 @@ impl VectorJoin {
             pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads);
         let (itself, predicate) = (right.is_none(), self.predicate);
         let join = simjoin_plan::VectorJoin { probe: left, build, itself, predicate };
-        // An eighth of the memory is for rows on their way out, some for what devices have found.
+        // An eighth of the memory is for rows on their way out.
         let seen = self.glimpse.as_ref().map_or(0, |glimpse| glimpse.bytes());
-        let held = match self.engine {
-            Engine::Cpu => 0,
-            _ if self.memory == u64::MAX => 0,
-            _ => Hold::bytes(self.memory),
-        };
-        let bytes = (self.memory - self.memory / 8).saturating_sub(seen + held);
+        let bytes = (self.memory - self.memory / 8).saturating_sub(seen);
         let offer = self.offer()?;
         let room = VectorRoom { bytes, threads };
-        let too_little = || Error::Memory {
-            what: "the join".into(),
-            needed: offer.least_bytes(&join, threads).saturating_add(seen + held).saturating_mul(8)
-                / 7
-                + 1,
-            limit: self.memory,
-            device: false,
+        let made = |chosen: Result<Option<Chosen>>, offer: &Offer| match chosen? {
+            Some(chosen) => Made::new(chosen, &join, &room),
+            None => Err(Error::Memory {
+                what: "the join".into(),
+                needed: offer.least_memory(&join, threads, seen),
+                limit: self.memory,
+                device: false,
+            }),
         };
         let work = || {
-            let chosen = offer.choose(&join, bytes, threads)?.ok_or_else(too_little)?;
-            match Made::new(chosen, &join, &room) {
-                // The device is there, but this is too much for it.
+            let mut offer = offer;
+            let mut tried = made(offer.choose(&join, bytes, threads), &offer);
+            // Both at once need all rows on the device; alone it goes slab by slab.
+            if self.engine == Engine::Auto && tried.as_ref().is_err_and(is_too_much_for_device) {
+                offer = offer.by_one_side();
+                tried = made(offer.choose(&join, bytes, threads), &offer);
+            }
+            match tried {
                 Err(why) if self.is_fault(&why) => {
-                    let chosen = Offer::on_cpu(&join, bytes, threads)?.ok_or_else(too_little)?;
-                    let made = Made::new(chosen, &join, &room)?;
-                    Ok((made, vec![did_its_work(&why)]))
+                    let instead = made(Offer::on_cpu(&join, bytes, threads), &offer)?;
+                    Ok((instead, vec![did_its_work(&why)]))
                 }
-                made => Ok((made?, Vec::new())),
+                tried => Ok((tried?, Vec::new())),
             }
         };
         let (Made { prepared, beside, plan }, warnings) = match &pool {
@@ -279,12 +287,13 @@ impl VectorJoin {
         match why {
             Error::Unavailable(_) => self.engine != Engine::Cpu,
             // Who asked for a device alone, and gave it less, is told.
-            Error::Memory { device: true, .. } => {
-                matches!(self.engine, Engine::Auto | Engine::Hybrid)
-            }
-            _ => false,
+            why => is_too_much_for_device(why) && self.engine != Engine::Gpu,
         }
     }
+}
+
+fn is_too_much_for_device(why: &Error) -> bool {
+    matches!(why, Error::Memory { device: true, .. })
 }
 
 fn did_its_work(why: &Error) -> String {
@@ -358,8 +367,9 @@ impl PreparedVectorJoin<'_> {
     }
 
     /// Hands every pair to `take`, in batches, with its distance as [`RowPair::similarity`]. The order is
-    /// that of the technique, whatever the number of threads; on a GPU it is none in particular. `take` may answer `Break` to end the join
-    /// early.
+    /// that of the technique, whatever the number of threads; on a GPU it is none in particular, and pairs come when no
+    /// failure can take them back any more: where it works alone, at the end or when they are millions. `take` may
+    /// answer `Break` to end the join early.
     pub fn pairs(
         &self,
         control: &Control,
@@ -386,19 +396,23 @@ impl PreparedVectorJoin<'_> {
     }
 
     fn report(&self, pairs: u64, ran: Ran) -> VectorReport {
-        let VectorPlan { engine, technique, threads, .. } = self.plan;
         let Ran { candidates, seconds, device_part, both, instead, warnings, timeline } = ran;
-        let speeds =
-            self.beside.as_ref().map(|(_, [core, device])| [threads as f64 / core, 1.0 / device]);
+        let plan = instead.unwrap_or_else(|| self.plan.clone());
+        let planned = |[core, device]: [f64; 2]| {
+            let [cores, device] = [plan.threads as f64 / core, 1.0 / device];
+            device / (cores + device)
+        };
         VectorReport {
             pairs,
             candidates,
-            engine: if instead.is_some() { Engine::Cpu } else { engine },
-            technique: instead.unwrap_or(technique),
+            engine: plan.engine,
+            technique: plan.technique,
+            details: plan.details,
+            rotated: plan.rotated,
             device_part,
-            planned_part: speeds.map(|[cores, device]| device / (cores + device)),
+            planned_part: self.beside.as_ref().map(|(_, pair_seconds)| planned(*pair_seconds)),
             overlap: both.filter(|_| seconds > 0.0).map(|both| (both / seconds).min(1.0)),
-            threads,
+            threads: plan.threads,
             seconds,
             warnings,
             timeline,
@@ -414,35 +428,35 @@ impl PreparedVectorJoin<'_> {
         let begin = Instant::now();
         let device = self.plan.engine != Engine::Cpu;
         let workers = self.prepared.workers().min(self.prepared.pieces()).max(1);
-        let attendants = workers.min(ATTENDANTS);
         let pieces = match &self.beside {
-            Some((_, pair_seconds)) => Pieces::shared(&self.join, *pair_seconds, attendants),
+            Some((_, pair_seconds)) => Pieces::shared(&self.join, *pair_seconds, workers),
             None => Pieces::new(self.prepared.pieces()),
         };
         let timeline = Timeline::new(self.timeline);
-        let joining = Joining::new(&pieces, control, &timeline);
+        let joining = Joining::new(control, &timeline);
+        control.begin(pieces.len() as u64);
         let watched = || {
             let look = self.glimpse.as_deref().map(Look::new);
-            Watched { sink: sink(), look, itself: self.itself }
+            Watched { sink: sink(), look, itself: self.itself, enough: &joining.enough }
         };
-        let hold = device.then(|| Hold::within(self.memory));
-        let staged = || Staged::new(watched(), hold.as_ref());
+        let hold = Hold::within(self.memory, self.beside.is_none());
+        let staged = || Staged::new(watched(), &hold);
         let of = (&*self.prepared, self.plan.technique);
         let mut instead = None;
         match &self.beside {
             Some((cpu, _)) => std::thread::scope(|scope| {
-                for _ in 0..attendants {
+                for _ in 0..workers {
                     scope.spawn(|| {
                         let _attendant = pieces.attendant();
-                        joining.attend(of, workers, true, staged())
+                        joining.attend(&pieces, of, (workers, true), staged())
                     });
                 }
-                joining.on_cores(self, (&**cpu, "nested-loop"), &watched);
+                joining.on_cores(self, &pieces, (&**cpu, "nested-loop"), &watched);
             }),
             // A device is attended to by threads that do little else.
             None if device => {
                 let attended = std::thread::scope(|scope| {
-                    let attend = || joining.attend(of, workers, false, staged());
+                    let attend = || joining.attend(&pieces, of, (workers, false), staged());
                     let others: Vec<_> = (1..workers).map(|_| scope.spawn(attend)).collect();
                     let mut attended = vec![attend()];
                     for other in others {
@@ -454,7 +468,6 @@ impl PreparedVectorJoin<'_> {
                     attended
                 });
                 match joining.fault() {
-                    Some(why) if hold.as_ref().is_some_and(Hold::is_open) => joining.fail(why),
                     Some(why) => {
                         drop(attended);
                         instead = Some(self.on_cpu_instead(why, &joining, &watched)?);
@@ -466,7 +479,7 @@ impl PreparedVectorJoin<'_> {
                     }
                 }
             }
-            None => joining.on_cores(self, of, &watched),
+            None => joining.on_cores(self, &pieces, of, &watched),
         }
         let of_both = self.beside.as_ref().map(|_| (pieces.device_part(), pieces.both()));
         let (candidates, warnings) = joining.into_result()?;
@@ -481,13 +494,13 @@ impl PreparedVectorJoin<'_> {
         })
     }
 
-    /// Does everything on the CPU, since a device has failed; the technique that did it.
+    /// Does everything on the CPU, since a device has failed; the plan of what did it.
     fn on_cpu_instead<S: PieceSink>(
         &self,
         why: Error,
         joining: &Joining<'_>,
         sink: &(impl Fn() -> S + Sync),
-    ) -> Result<&'static str> {
+    ) -> Result<VectorPlan> {
         let VectorRoom { bytes, threads } = self.room;
         let make = || {
             let chosen = Offer::on_cpu(&self.join, bytes, threads)?;
@@ -501,15 +514,12 @@ impl PreparedVectorJoin<'_> {
         let Some(made) = made else { return Err(why) };
         joining.warn(&why);
         let pieces = Pieces::new(made.prepared.pieces());
-        let again = Joining::new(&pieces, joining.control, joining.timeline);
-        again.on_cores(self, (&*made.prepared, made.plan.technique), sink);
-        joining.add(again);
-        Ok(made.plan.technique)
+        joining.control.begin(pieces.len() as u64);
+        joining.enough.store(false, Ordering::Relaxed);
+        joining.on_cores(self, &pieces, (&*made.prepared, made.plan.technique), sink);
+        Ok(made.plan)
     }
 }
-
-/// Threads that attend to devices beside CPU cores, at most.
-const ATTENDANTS: usize = 3;
 
 /// What a run took.
 struct Ran {
@@ -519,33 +529,30 @@ struct Ran {
     /// Seconds in which both sides were at something.
     both: Option<f64>,
     /// What the CPU did all of it with, after a device had failed.
-    instead: Option<&'static str>,
+    instead: Option<VectorPlan>,
     warnings: Vec<String>,
     timeline: Vec<Moment>,
 }
 
 /// What the threads of a run share.
 struct Joining<'a> {
-    pieces: &'a Pieces,
     control: &'a Control,
     timeline: &'a Timeline,
     /// Threads that attend to devices so far.
     attendants: AtomicUsize,
     candidates: AtomicU64,
+    /// Nothing more is wanted.
     enough: AtomicBool,
     /// What ends the join.
     failure: Mutex<Option<Error>>,
-    /// What went wrong with a device that does everything.
+    /// What went wrong with a device that was to do everything, and has left nothing behind.
     fault: Mutex<Option<Error>>,
     warnings: Mutex<Vec<String>>,
 }
 
 impl<'a> Joining<'a> {
-    /// Begins with these pieces.
-    fn new(pieces: &'a Pieces, control: &'a Control, timeline: &'a Timeline) -> Self {
-        control.begin(pieces.len() as u64);
+    fn new(control: &'a Control, timeline: &'a Timeline) -> Self {
         Joining {
-            pieces,
             control,
             timeline,
             attendants: AtomicUsize::new(0),
@@ -574,18 +581,9 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// What went wrong with a device that does everything.
+    /// What went wrong with a device that was to do everything.
     fn fault(&self) -> Option<Error> {
         Self::lock(&self.fault).take()
-    }
-
-    /// Adds what another run of the same join came to.
-    fn add(&self, other: Joining<'_>) {
-        let Joining { candidates, failure, .. } = other;
-        self.candidates.fetch_add(candidates.into_inner(), Ordering::Relaxed);
-        if let Some(why) = failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            self.fail(why);
-        }
     }
 
     /// Pairs that the predicate was asked about, and warnings.
@@ -600,21 +598,20 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// The next piece; `None` when there are none, or enough pairs.
-    fn next(&self, taker: Taker) -> Option<usize> {
-        let go_on = !self.control.stopped() && !self.enough.load(Ordering::Relaxed);
-        if go_on { self.pieces.take(taker) } else { None }
+    fn is_over(&self) -> bool {
+        self.control.stopped() || self.enough.load(Ordering::Relaxed)
     }
 
     /// Every core takes pieces.
     fn on_cores<S: PieceSink>(
         &self,
         of: &PreparedVectorJoin<'_>,
+        pieces: &Pieces,
         how: (&dyn PreparedVectors, &str),
         sink: &(impl Fn() -> S + Sync),
     ) {
-        let work = || self.work(how, sink());
-        if of.plan.threads == 1 || self.pieces.len() <= 1 {
+        let work = || self.work(pieces, how, sink());
+        if of.plan.threads == 1 || pieces.len() <= 1 {
             return work();
         }
         match &of.pool {
@@ -624,13 +621,18 @@ impl<'a> Joining<'a> {
     }
 
     /// A core takes pieces until there are none.
-    fn work<S: PieceSink>(&self, (prepared, technique): (&dyn PreparedVectors, &str), mut sink: S) {
+    fn work<S: PieceSink>(
+        &self,
+        pieces: &Pieces,
+        (prepared, technique): (&dyn PreparedVectors, &str),
+        mut sink: S,
+    ) {
         let mut worker = prepared.worker();
-        while let Some(piece) = self.next(Taker::Core) {
+        while let Some(piece) = pieces.take(Taker::Core, || !self.is_over()) {
             sink.begin(piece);
             let begin = Instant::now();
             let ran = worker.run(piece, &mut sink);
-            self.pieces.done(Taker::Core, piece, begin.elapsed().as_secs_f64(), 1);
+            pieces.done(Taker::Core, piece, begin.elapsed().as_secs_f64(), 1);
             // Others wait for the end of a piece, whatever became of it.
             let end = sink.end();
             self.timeline.add(|| thread_row(0), technique, begin, Instant::now());
@@ -649,18 +651,18 @@ impl<'a> Joining<'a> {
         }
     }
 
-    /// A thread takes pieces for a device, beside so many others, until there are none or the device fails. What it is
-    /// at then is given back where CPU cores share the pieces; else the device has done nothing.
+    /// One of so many threads takes pieces for a device until there are none or the device fails. What it is at then is
+    /// given back where CPU cores share the pieces; else the device has done nothing.
     fn attend<'h, S: PieceSink>(
         &self,
+        pieces: &Pieces,
         (prepared, technique): (&dyn PreparedVectors, &str),
-        others: usize,
-        shared: bool,
+        (attendants, shared): (usize, bool),
         mut staged: Staged<'h, S>,
     ) -> Staged<'h, S> {
         let mut worker = prepared.worker();
         let number = self.attendants.fetch_add(1, Ordering::Relaxed);
-        while let Some(piece) = self.next(Taker::Device) {
+        while let Some(piece) = pieces.take(Taker::Device, || !self.is_over()) {
             staged.sink.begin(piece);
             let begin = Instant::now();
             let ran = worker.run(piece, &mut staged);
@@ -668,23 +670,25 @@ impl<'a> Joining<'a> {
             self.timeline.add(row, technique, begin, Instant::now());
             let flow = match ran {
                 Ok(flow) => flow,
-                Err(why) if !shared => {
+                // Whatever it is, nobody asks for the rest.
+                Err(_) if self.is_over() => break,
+                Err(why) if !shared && staged.close() => {
                     self.enough.store(true, Ordering::Relaxed);
                     Self::lock(&self.fault).get_or_insert(why);
                     break;
                 }
-                Err(why) if staged.is_open() => {
+                Err(why) if !shared || staged.is_open() => {
                     self.fail(why);
                     break;
                 }
                 Err(why) => {
                     staged.forget();
                     self.warn(&why);
-                    self.pieces.give_back(piece);
+                    pieces.give_back(piece);
                     break;
                 }
             };
-            self.pieces.done(Taker::Device, piece, begin.elapsed().as_secs_f64(), others);
+            pieces.done(Taker::Device, piece, begin.elapsed().as_secs_f64(), attendants);
             let handed_on = if shared { staged.hand_on() } else { ControlFlow::Continue(()) };
             let end = staged.sink.end();
             let broken = [flow, handed_on, end].iter().any(ControlFlow::is_break);
@@ -700,6 +704,8 @@ struct Watched<'a, S> {
     sink: S,
     look: Option<Look<'a>>,
     itself: bool,
+    /// Somebody else has had enough.
+    enough: &'a AtomicBool,
 }
 
 impl<S: VectorSink> VectorSink for Watched<'_, S> {
@@ -708,7 +714,7 @@ impl<S: VectorSink> VectorSink for Watched<'_, S> {
     }
 
     fn stopped(&self) -> bool {
-        self.sink.stopped()
+        self.enough.load(Ordering::Relaxed) || self.sink.stopped()
     }
 
     fn only_counts(&self) -> bool {
