@@ -39,7 +39,7 @@ class Cells(unittest.TestCase):
         self.assertEqual(list(count.values()), [5, 5, 5, 5, 2])
         self.assertEqual(len(found), 22)
         by_name = {(cell.dataset, cell.measure): cell for cell in found}
-        self.assertEqual(by_name["acl_2grams", "overlap"].threshold, "70")
+        self.assertEqual(by_name["acl_2grams", "overlap"].threshold, "100")
         self.assertEqual(by_name["reddit_titles_400k", "dice"].words[-2:], ("--tokens", "words"))
         tables = by_name["abt_buy", "jaccard"].words
         self.assertEqual([Path(word).name for word in tables[1:3]], ["abt_buy_A.csv", "abt_buy_B.csv"])

@@ -21,7 +21,7 @@ MEASURES = (
 )
 # What is other for a file: thresholds, and what its records are cut into.
 THRESHOLDS = {
-    "acl_2grams": {"overlap": "70"},
+    "acl_2grams": {"overlap": "100"},
     "acl_title_authors": {"overlap": "200"},
 }
 TOKENS = {"acl_title_authors": ("--tokens", "qgrams:3", "--multiset")}
