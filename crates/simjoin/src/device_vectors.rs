@@ -33,7 +33,7 @@ use std::time::Instant;
 const WAKE_UP: f64 = 0.6;
 
 /// What both at once must promise, over the better side alone, for `auto` to let them: estimates are off by more than
-/// a little. Not measured on a GPU; an H200 is a hundred times as fast as 16 cores, and is left alone.
+/// a little. Not measured on a GPU: by its estimates, an H200 is far too fast beside 16 cores for it.
 const BOTH: f64 = 0.9;
 
 /// Rows of a stripe: as many as a device has tiles of beside each other.
@@ -241,9 +241,14 @@ impl Offer {
         Offer { both: false, ..self }
     }
 
+    /// Bytes that the pairs of a technique wait in.
+    pub(crate) fn held_for(&self, one: &dyn VectorTechnique) -> u64 {
+        if one.on_device() { self.held } else { 0 }
+    }
+
     /// Bytes of the host that a technique takes, pairs that wait included.
     fn bytes_of(&self, one: &dyn VectorTechnique, join: &VectorJoin<'_>, threads: usize) -> u64 {
-        one.memory_bytes(join, threads) + if one.on_device() { self.held } else { 0 }
+        one.memory_bytes(join, threads) + self.held_for(one)
     }
 
     /// A nested loop on CPU cores beside the better one of devices, and the seconds that both are expected to take.

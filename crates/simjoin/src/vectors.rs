@@ -236,9 +236,11 @@ impl VectorJoin {
         let seen = self.glimpse.as_ref().map_or(0, |glimpse| glimpse.bytes());
         let bytes = (self.memory - self.memory / 8).saturating_sub(seen);
         let offer = self.offer()?;
-        let room = VectorRoom { bytes, threads };
         let made = |chosen: Result<Option<Chosen>>, offer: &Offer| match chosen? {
-            Some(chosen) => Made::new(chosen, &join, &room),
+            Some(chosen) => {
+                let bytes = bytes.saturating_sub(offer.held_for(&*chosen.technique));
+                Made::new(chosen, &join, &VectorRoom { bytes, threads })
+            }
             None => Err(Error::Memory {
                 what: "the join".into(),
                 needed: offer.least_memory(&join, threads, seen),
@@ -275,7 +277,7 @@ impl VectorJoin {
             itself,
             rows: left.len(),
             memory: self.memory,
-            room,
+            room: VectorRoom { bytes, threads },
             warnings,
             timeline: self.timeline,
             glimpse: self.glimpse.clone(),
