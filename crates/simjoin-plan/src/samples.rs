@@ -25,6 +25,9 @@ use std::ops::Range;
 /// Tokens that are merged at least before a pair is given up.
 const LEAST_MERGED: u32 = 8;
 
+/// Tokens before, of which bits mostly tell that none is common.
+const FEW_BEFORE: u32 = 64;
+
 /// List pairs to look at, at most.
 pub(crate) const MANY: usize = 10_000;
 
@@ -89,7 +92,7 @@ struct ListPair {
     /// overlap, and the tokens just before differ.
     open: bool,
     /// How many tokens are then merged: all that follow, if it is in the answer, and else about as many as
-    /// may lack a partner.
+    /// may lack a partner; and of those before, where one that both have is looked for, all beyond a few.
     merged: u32,
     /// Whether it is in the answer, and the token is the first that the two share.
     similar: bool,
@@ -225,6 +228,7 @@ impl Samples {
             let close = [close[0], close[1], close[2]];
             let rest = (probe.len() - i + build.len() - j) as u32;
             let merged = if similar { rest } else { rest.min(budget.max(0) as u32 + LEAST_MERGED) };
+            let merged = merged + steps_before(&probe[..i], &build[..j]).saturating_sub(FEW_BEFORE);
             ListPair { probe: r, build: s, positions, close, placed, open, merged, similar }
         });
     }
@@ -382,6 +386,22 @@ fn close(r: &[TokenId], s: &[TokenId], top: TokenId, budget: i64) -> [bool; WIDT
         }
     }
     close
+}
+
+/// Steps in which one looks for a common token from the end of both, or those of one in the other.
+fn steps_before(r: &[TokenId], s: &[TokenId]) -> u32 {
+    let (mut i, mut j, mut steps) = (r.len(), s.len(), 0);
+    let few = i.min(j);
+    let searching = (few as u32 + 1) * (i.max(j).max(1).ilog2() + 1);
+    while i > 0 && j > 0 && steps < searching {
+        steps += 1;
+        match r[i - 1].cmp(&s[j - 1]) {
+            std::cmp::Ordering::Equal => return steps,
+            std::cmp::Ordering::Greater => i -= 1,
+            std::cmp::Ordering::Less => j -= 1,
+        }
+    }
+    steps
 }
 
 /// Where the first token that two sets share stands in each; `None` if the pair is not in the answer.

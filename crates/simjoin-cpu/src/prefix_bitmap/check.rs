@@ -102,17 +102,56 @@ impl Required {
     }
 }
 
-/// Whether two ascending slices have a common token.
+/// How many times as long one slice must be for tokens of the other to be searched in it.
+const SEARCHED: usize = 16;
+
+/// Whether two ascending slices have a common token. It looks from the end, where tokens are the most frequent: of
+/// huge sets that share many tokens, the last one is soon found.
 #[inline(always)]
 fn share_a_token(a: &[TokenId], b: &[TokenId]) -> bool {
-    let (mut at_a, mut at_b) = (0, 0);
-    while at_a < a.len() && at_b < b.len() {
-        if a[at_a] == b[at_b] {
+    let (few, many) = if a.len() <= b.len() { (a, b) } else { (b, a) };
+    if few.len() < many.len() / SEARCHED {
+        return shares_one_of_few(few, many);
+    }
+    let (mut at_a, mut at_b) = (a.len(), b.len());
+    while at_a > 0 && at_b > 0 {
+        let (one, other) = (a[at_a - 1], b[at_b - 1]);
+        if one == other {
             return true;
         }
-        let first = a[at_a] < b[at_b];
-        at_a += usize::from(first);
-        at_b += usize::from(!first);
+        at_a -= usize::from(one > other);
+        at_b -= usize::from(other > one);
     }
     false
+}
+
+/// The same of a slice that is far shorter than the other.
+#[inline(never)]
+fn shares_one_of_few(few: &[TokenId], many: &[TokenId]) -> bool {
+    let mut left = many;
+    few.iter().rev().any(|&token| {
+        left = &left[..left.partition_point(|&one| one <= token)];
+        left.last() == Some(&token)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_common_token_is_found_wherever_it_is() {
+        let many: Vec<TokenId> = (0..1000).map(|at| 3 * at).collect();
+        for len in [0, 1, 2, 5, 61, 62, 63, 64, 1000] {
+            // Between those of the other, but for one of them or none.
+            let none: Vec<TokenId> = (0..len).map(|at| 3 * (at * 997 / len.max(1)) + 1).collect();
+            assert!(!share_a_token(&none, &many) && !share_a_token(&many, &none), "{len}");
+            for at in [0, len / 2, len.saturating_sub(1)].into_iter().filter(|_| len > 0) {
+                let mut one = none.clone();
+                one[at as usize] -= 1;
+                assert!(share_a_token(&one, &many) && share_a_token(&many, &one), "{len} {at}");
+            }
+        }
+        assert!(!share_a_token(&[], &[]));
+    }
 }
