@@ -228,7 +228,8 @@ impl Samples {
             let close = [close[0], close[1], close[2]];
             let rest = (probe.len() - i + build.len() - j) as u32;
             let merged = if similar { rest } else { rest.min(budget.max(0) as u32 + LEAST_MERGED) };
-            let merged = merged + steps_before(&probe[..i], &build[..j]).saturating_sub(FEW_BEFORE);
+            let before = steps_before(&probe[..i], &build[..j]).saturating_sub(FEW_BEFORE);
+            let merged = merged.saturating_add(before);
             ListPair { probe: r, build: s, positions, close, placed, open, merged, similar }
         });
     }
@@ -392,7 +393,7 @@ fn close(r: &[TokenId], s: &[TokenId], top: TokenId, budget: i64) -> [bool; WIDT
 fn steps_before(r: &[TokenId], s: &[TokenId]) -> u32 {
     let (mut i, mut j, mut steps) = (r.len(), s.len(), 0);
     let few = i.min(j);
-    let searching = (few as u32 + 1) * (i.max(j).max(1).ilog2() + 1);
+    let searching = (few as u32).saturating_add(1).saturating_mul(i.max(j).max(1).ilog2() + 1);
     while i > 0 && j > 0 && steps < searching {
         steps += 1;
         match r[i - 1].cmp(&s[j - 1]) {
