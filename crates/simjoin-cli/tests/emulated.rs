@@ -1,0 +1,453 @@
+//! Does every command give the CPU's answer on every kind of GPU?
+//!
+//! The GPUs are emulated: `cargo xtask emulated` builds them and runs these tests with the library
+//! that stands in for the driver first on the loader's path. Where it has not been built, the tests
+//! are counted as ignored.
+//!
+//! Every trial runs the program itself, once on the CPU and then by each technique of a GPU, and
+//! compares rows, counts and groups.
+
+mod common;
+use common::{Folder, Run};
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Compute capabilities that are compiled for, and so run, different kernels.
+const CAPABILITIES: [&str; 6] = ["7.5", "8.0", "8.6", "9.0", "10.0", "12.0"];
+
+/// A join and the techniques that can do it on a GPU.
+struct Command {
+    name: &'static str,
+    arguments: &'static str,
+    techniques: &'static [&'static str],
+    /// What else to ask of it, in addition to its rows.
+    answers: &'static [&'static str],
+}
+
+const SETS: &[&str] = &[
+    "gpu-prefix",
+    "gpu-bitmap:256",
+    "gpu-bitmap:512",
+    "gpu-bitmap:1024",
+    "gpu-bitmap:2048",
+    "gpu-mmjoin",
+    "gpu-verify:all-pairs:a",
+    "gpu-verify:ppjoin:b",
+    "gpu-verify:group-join:c",
+];
+const VECTORS: &[&str] = &["gpu-quantile", "gpu-tensor", "gpu-grid", "gpu-nested-loop"];
+const OVERLAPS: &[&str] =
+    &["combined", "dense", "bitmap", "index", "bitmap-dynamic", "binary-search", "hash"];
+
+const COMMANDS: &[Command] = &[
+    Command {
+        name: "sets",
+        arguments: "sets a.txt --jaccard 0.5",
+        techniques: SETS,
+        answers: &["--count", "--groups"],
+    },
+    Command {
+        name: "sets_of_two_files",
+        arguments: "sets a.txt b.txt --cosine 0.6 --with-itself",
+        techniques: SETS,
+        answers: &["--count"],
+    },
+    Command {
+        name: "sets_with_long_prefixes",
+        arguments: "sets b.txt a.txt --overlap 2",
+        techniques: SETS,
+        answers: &["--count"],
+    },
+    Command {
+        name: "text",
+        arguments: "text t.csv --column title --id id --tokens qgrams:3 --dice 0.7",
+        techniques: &["gpu-prefix", "gpu-bitmap:256", "gpu-verify:ppjoin:c"],
+        answers: &["--count"],
+    },
+    Command {
+        name: "vectors_of_few_dimensions",
+        arguments: "vectors v.npy --within 0.05",
+        techniques: VECTORS,
+        answers: &["--count", "--groups"],
+    },
+    Command {
+        name: "vectors_of_many_dimensions",
+        arguments: "vectors w.csv x.csv --within 0.25",
+        techniques: VECTORS,
+        answers: &["--count"],
+    },
+    Command {
+        name: "vectors_by_cosine",
+        arguments: "vectors w.csv --cosine 0.99",
+        techniques: VECTORS,
+        answers: &["--count"],
+    },
+    Command {
+        name: "vectors_of_whole_numbers",
+        arguments: "vectors g.csv --within 30",
+        techniques: VECTORS,
+        answers: &["--count"],
+    },
+    Command {
+        name: "overlaps",
+        arguments: "overlaps a.txt --positive",
+        techniques: OVERLAPS,
+        answers: &["--count", "--top 3"],
+    },
+    Command {
+        name: "overlaps_of_two_files",
+        arguments: "overlaps b.txt a.txt",
+        techniques: OVERLAPS,
+        answers: &["--count"],
+    },
+    Command {
+        name: "intersect",
+        arguments: "intersect p.txt q.txt",
+        techniques: &["ip", "ip-obs", "ip-hash", "bitmap"],
+        answers: &["-o -", "--containment"],
+    },
+];
+
+/// An emulated machine.
+#[derive(Clone, Default)]
+struct Gpus {
+    variables: Vec<(&'static str, String)>,
+}
+
+impl Gpus {
+    /// Devices as "capability:multiprocessors:memory", separated by commas.
+    fn of(devices: &str) -> Self {
+        Gpus::default().with("EMULATOR_DEVICES", devices)
+    }
+
+    fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.variables.push((name, value.to_string()));
+        self
+    }
+
+    fn run(&self, folder: &Folder, arguments: &str) -> Run {
+        let variables: Vec<(&str, &str)> =
+            self.variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let threads = if arguments.contains("--threads") { "" } else { "--threads 2" };
+        folder.run_in(&format!("{arguments} {threads}"), b"", &variables)
+    }
+}
+
+impl std::fmt::Display for Gpus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let words: Vec<String> = self.variables.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        f.write_str(&words.join(" "))
+    }
+}
+
+/// A generator of numbers that are the same everywhere.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, limit: u32) -> u32 {
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) % u64::from(limit)) as u32
+    }
+}
+
+/// Sets in families of near-duplicates, with empty, equal, single-token and very long ones, and a
+/// token that is in most of them.
+fn sets(count: u32, seed: u64) -> String {
+    let mut numbers = Numbers(seed);
+    let mut text = String::new();
+    for row in 0..count {
+        let family = row / 6;
+        let mut of_family = Numbers(u64::from(family) * 7919 + 1);
+        let size = match family % 9 {
+            0 => 1,
+            1 => 2,
+            8 if family % 27 == 8 => 700,
+            _ => 4 + of_family.below(40),
+        };
+        let mut tokens: BTreeSet<u32> = (0..size).map(|_| of_family.below(900)).collect();
+        if row % 6 > 1 {
+            tokens.extend((0..1 + row % 3).map(|_| numbers.below(900)));
+        }
+        if row % 6 == 4 {
+            tokens.pop_first();
+        }
+        if row % 5 != 0 {
+            tokens.insert(1000);
+        }
+        if row % 61 == 60 {
+            tokens.clear();
+        }
+        let words: Vec<String> = tokens.iter().map(u32::to_string).collect();
+        text += &(words.join(" ") + "\n");
+    }
+    text
+}
+
+fn titles() -> String {
+    let mut numbers = Numbers(5);
+    let words = ["exact", "joins", "of", "sets", "and", "texts", "on", "every", "device", "fast"];
+    let mut text = String::from("id,title\n");
+    let mut title = String::new();
+    for row in 0..120 {
+        if row % 3 == 0 {
+            let chosen: Vec<&str> = (0..5).map(|_| words[numbers.below(10) as usize]).collect();
+            title = chosen.join(" ");
+        }
+        text += &format!("r{row},{title}{}\n", ["", "s", " x"][row % 3]);
+    }
+    text
+}
+
+/// Points on a grid of whole numbers, some of them equal, with pairs exactly on the threshold.
+fn grid() -> String {
+    let mut numbers = Numbers(9);
+    let mut text = String::new();
+    for row in 0..300 {
+        let spread = if row % 4 == 0 { 31 } else { 200 };
+        let point: Vec<String> = (0..12).map(|_| numbers.below(spread).to_string()).collect();
+        text += &(point.join(",") + "\n");
+    }
+    // At a distance of exactly 30 from each other.
+    text += "0,0,0,0,0,0,0,0,0,0,0,0\n30,0,0,0,0,0,0,0,0,0,0,0\n0,18,24,0,0,0,0,0,0,0,0,0\n";
+    text
+}
+
+/// Points around the same 20 centres, whatever the seed.
+fn clusters(count: u32, dimensions: u32, seed: u64) -> String {
+    let mut numbers = Numbers(seed);
+    let mut text = String::new();
+    for _ in 0..count {
+        let mut centre = Numbers(u64::from(numbers.below(20)) * 104_729 + 3);
+        let point: Vec<String> = (0..dimensions)
+            .map(|_| (f64::from(centre.below(1000) * 10 + numbers.below(1000)) / 1e4).to_string())
+            .collect();
+        text += &(point.join(",") + "\n");
+    }
+    text
+}
+
+fn numbers(seed: u64, count: u32, universe: u32) -> String {
+    let mut numbers = Numbers(seed);
+    let found: BTreeSet<u32> = (0..count).map(|_| numbers.below(universe)).collect();
+    found.iter().map(|number| format!("{number}\n")).collect()
+}
+
+fn folder() -> Folder {
+    let folder = Folder::new();
+    folder.file("a.txt", sets(330, 1)).file("b.txt", sets(150, 2)).file("t.csv", titles());
+    folder.file("g.csv", grid());
+    folder.file("p.txt", numbers(1, 5000, 20_000)).file("q.txt", numbers(2, 3000, 20_000));
+    let points = "generate vectors clusters --vectors";
+    folder.run(&format!("{points} 900 --dimension 4 -o v.npy")).ok();
+    folder.file("w.csv", clusters(400, 40, 1)).file("x.csv", clusters(300, 40, 2));
+    folder
+}
+
+fn sorted(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    lines
+}
+
+/// What the CPU answers; there must be something to find.
+fn expected(folder: &Folder, join: &str) -> Result<String, Failed> {
+    let run = folder.run(&format!("{join} --engine cpu"));
+    let number: Option<f64> = run.out.trim().parse().ok();
+    let nothing = number.map_or(run.out.lines().count() < 2, |number| number == 0.0);
+    if run.status != 0 || nothing {
+        return Err(format!("{join}: {run:?}").into());
+    }
+    Ok(run.out)
+}
+
+/// Runs a join on emulated GPUs without a word on standard error, and compares it with the CPU's.
+fn agrees(folder: &Folder, gpus: &Gpus, join: &str, how: &str, cpu: &str) -> Result<(), Failed> {
+    let run = gpus.run(folder, &format!("{join} {how}"));
+    if run.status == 0 && run.err.is_empty() && sorted(&run.out) == sorted(cpu) {
+        return Ok(());
+    }
+    let (found, wanted) = (run.out.lines().count(), cpu.lines().count());
+    let (status, said) = (run.status, run.err);
+    let said = said.trim();
+    let count =
+        if wanted == 1 { format!("{} for {}", run.out.trim(), cpu.trim()) } else { String::new() };
+    Err(format!("{gpus} {join} {how}: status {status}, {found} lines for {wanted} {count}: {said}")
+        .into())
+}
+
+/// A command on one device of a capability, by each technique, whatever is asked of it.
+fn on_capability(command: &Command, capability: &str) -> Result<(), Failed> {
+    let folder = folder();
+    let gpus = Gpus::of(&format!("{capability}:3:1G"));
+    for answer in [""].iter().chain(command.answers) {
+        let join = format!("{} {answer}", command.arguments);
+        let cpu = expected(&folder, &join)?;
+        for technique in command.techniques {
+            agrees(&folder, &gpus, &join, &format!("--engine gpu --technique {technique}"), &cpu)?;
+        }
+        if command.name != "intersect" {
+            agrees(&folder, &gpus, &join, "--engine gpu", &cpu)?;
+        }
+    }
+    Ok(())
+}
+
+/// A command on machines that are unlike each other: streams in a random order, two devices, also of
+/// different kinds, no memory pools.
+fn on_machines(command: &Command) -> Result<(), Failed> {
+    let folder = folder();
+    let join = command.arguments;
+    let counts = format!("{join} --count");
+    let cpu = expected(&folder, join)?;
+    let counted =
+        if command.name == "intersect" { String::new() } else { expected(&folder, &counts)? };
+    let mut seed = 0;
+    for devices in [
+        "9.0:3:1G,9.0:3:1G",
+        "9.0:3:1G,8.6:5:1G",
+        "8.6:2:1G,9.0:4:1G",
+        "7.5:3:1G,8.0:3:1G",
+        "12.0:4:1G",
+    ] {
+        for technique in command.techniques {
+            seed += 1;
+            let gpus = Gpus::of(devices).with("EMULATOR_ORDER", seed);
+            let how = format!("--engine gpu --technique {technique}");
+            agrees(&folder, &gpus, join, &how, &cpu)?;
+            if !counted.is_empty() {
+                agrees(&folder, &gpus, &counts, &how, &counted)?;
+            }
+        }
+    }
+    let gpus = Gpus::of("9.0:3:1G").with("EMULATOR_NO_POOLS", 1);
+    for technique in command.techniques {
+        agrees(&folder, &gpus, join, &format!("--engine gpu --technique {technique}"), &cpu)?;
+    }
+    Ok(())
+}
+
+/// A command on devices of little memory: what does not fit is done in parts or refused in one line.
+fn on_small_devices(command: &Command) -> Result<(), Failed> {
+    let folder = folder();
+    let join = command.arguments;
+    let cpu = expected(&folder, join)?;
+    let mut joined = 0;
+    for memory in ["300K", "1M", "4M", "20M", "300M"] {
+        for technique in command.techniques {
+            let how = format!("{join} --engine gpu --technique {technique}");
+            let run = Gpus::of(&format!("8.6:3:{memory}")).run(&folder, &how);
+            if run.status == 0 && sorted(&run.out) == sorted(&cpu) {
+                joined += 1;
+                continue;
+            }
+            let refused = run.status == 1 && run.out.is_empty() && run.err.lines().count() == 1;
+            if !refused || !run.err.contains("memory") {
+                return Err(format!("{how} with {memory}: {run:?}").into());
+            }
+        }
+    }
+    if joined < command.techniques.len() {
+        return Err(format!("{join}: only {joined} runs were not refused").into());
+    }
+    Ok(())
+}
+
+/// Both sides at once: the work divided by hand, by a queue and by estimates.
+fn on_both(command: &Command) -> Result<(), Failed> {
+    let folder = folder();
+    let splits: &[&str] = if command.name.starts_with("vectors") {
+        &["", "--threads 1"]
+    } else {
+        &["", "--split 0.5", "--split 0.9", "--split queue:7"]
+    };
+    for answer in ["", "--count"] {
+        let join = format!("{} {answer}", command.arguments);
+        let cpu = expected(&folder, &join)?;
+        for (at, devices) in
+            ["7.5:3:1G", "9.0:3:1G", "10.0:3:1G", "8.6:3:1G,9.0:3:1G"].iter().enumerate()
+        {
+            for split in splits {
+                let gpus = Gpus::of(devices).with("EMULATOR_ORDER", at);
+                agrees(&folder, &gpus, &join, &format!("--engine hybrid {split}"), &cpu)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A device that fails somewhere: the CPU does its work, says so, and the answer is the same. Faults come later and
+/// later, until the join ends before them.
+fn with_faults(command: &Command) -> Result<(), Failed> {
+    let folder = folder();
+    let join = command.arguments;
+    let cpu = expected(&folder, join)?;
+    let fails_over = command.name.starts_with("sets")
+        || command.name.starts_with("text")
+        || command.name.starts_with("vectors");
+    for technique in command.techniques {
+        let how = format!("{join} --engine gpu --technique {technique}");
+        for fault in ["out-of-memory", "launch-failed", "lost"] {
+            let (mut warned, mut silent, mut at) = (0, 0, 1);
+            while silent < 2 && at < 5000 {
+                let gpus = Gpus::of("9.0:3:1G").with("EMULATOR_FAULT", format!("{fault}@{at}"));
+                let run = gpus.run(&folder, &how);
+                let exact = run.status == 0 && sorted(&run.out) == sorted(&cpu);
+                let said = run.err.lines().count();
+                let failed = run.status == 1 && said == 1 && run.out.is_empty();
+                // Without a device there is nothing to begin with.
+                let acceptable =
+                    if fails_over && !(fault == "lost") { exact } else { exact || failed };
+                if !acceptable || said > 1 {
+                    return Err(format!("{gpus} {how}: {run:?}").into());
+                }
+                if said == 1 {
+                    warned += 1;
+                    silent = 0;
+                } else {
+                    silent += 1;
+                }
+                at += 1 + at / 2;
+            }
+            if warned == 0 {
+                return Err(format!("{how}: no {fault} was noticed").into());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::from_args();
+    let ignored = emulator().is_none();
+    let mut trials = Vec::new();
+    let mut add = |name: String, test: Box<dyn FnOnce() -> Result<(), Failed> + Send>| {
+        trials.push(Trial::test(name, test).with_ignored_flag(ignored));
+    };
+    for command in COMMANDS {
+        let name = command.name;
+        for capability in CAPABILITIES {
+            let test = move || on_capability(command, capability);
+            add(format!("{name}_on_{capability}_match_cpu"), Box::new(test));
+        }
+        add(format!("{name}_on_two_devices_match_cpu"), Box::new(move || on_machines(command)));
+        if name != "intersect" {
+            let test = move || on_small_devices(command);
+            add(format!("{name}_on_small_devices_match_cpu"), Box::new(test));
+        }
+        if name.starts_with("sets") || name.starts_with("text") || name.starts_with("vectors") {
+            add(format!("{name}_on_both_match_cpu"), Box::new(move || on_both(command)));
+        }
+        add(format!("{name}_match_cpu_when_device_fails"), Box::new(move || with_faults(command)));
+    }
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+/// The folder of the emulated driver, where the loader finds it.
+fn emulator() -> Option<PathBuf> {
+    let folder = PathBuf::from(std::env::var_os("SIMJOIN_EMULATOR")?);
+    assert!(folder.join("libcuda.so").exists(), "{}: no libcuda.so", folder.display());
+    Some(folder)
+}
