@@ -22,7 +22,7 @@ const ORDER: [&str; 11] = [
 ];
 
 /// Crates beside the house, which nothing may depend on.
-const TOOLS: [&str; 2] = ["simjoin-fuzz", "xtask"];
+const TOOLS: [&str; 3] = ["cuda-emulator", "simjoin-fuzz", "xtask"];
 
 pub fn check() -> Check {
     let metadata = metadata(&["--no-deps"])?;

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod emulated;
 mod gpu;
 mod layers;
 mod licences;
@@ -24,6 +25,7 @@ cargo xtask COMMAND
   format             formatting
   lint               clippy on all targets, warnings denied
   unit               all tests of the workspace
+  emulator           builds the emulated GPU in target/emulator
   docs               documentation, warnings denied
   layers             every dependency between our crates points to an earlier one
   licences           every dependency's licence is one that we accept
@@ -48,6 +50,7 @@ const STEPS: &[Step] = &[
     ("gpu-kernels", gpu::kernels),
     ("lint", lint),
     ("unit", unit),
+    ("emulator", emulated::build),
     ("docs", docs),
     ("fuzz-build", fuzz_build),
     ("python", python::check),

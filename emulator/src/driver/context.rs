@@ -1,0 +1,88 @@
+//! Whose context does a thread work in?
+//!
+//! Devices have their primary context and no other. Each thread has a current one.
+
+use super::{Outcome, call, call_here, devices, put, stream};
+use crate::settings::settings;
+use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
+use std::cell::Cell;
+
+thread_local! {
+    static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The device of the calling thread's context.
+pub(super) fn current() -> Option<usize> {
+    CURRENT.get()
+}
+
+/// Contexts are numbers too.
+fn handle(device: usize) -> CUcontext {
+    std::ptr::without_provenance_mut(0xc000 + 16 * device)
+}
+
+fn device_of(driver: &super::Driver, context: CUcontext) -> Outcome<usize> {
+    (0..driver.devices.len())
+        .find(|&device| handle(device) == context)
+        .ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice) -> CUresult {
+    call("cuDevicePrimaryCtxRetain", |driver| {
+        let at = devices::ordinal(driver, device)?;
+        if settings().closed.contains(&at) {
+            return Err(CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE);
+        }
+        driver.devices[at].healthy()?;
+        // SAFETY: the caller gives room for a handle.
+        unsafe { put(context, handle(at)) }
+    })
+}
+
+/// What was made in the context stays: nothing here retains it twice and counts on its end.
+#[unsafe(no_mangle)]
+extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult {
+    call("cuDevicePrimaryCtxRelease_v2", |driver| {
+        devices::ordinal(driver, device)?;
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> CUresult {
+    call("cuCtxGetCurrent", |_| {
+        let current = CURRENT.get().map_or(std::ptr::null_mut(), handle);
+        // SAFETY: the caller gives room for a handle.
+        unsafe { put(context, current) }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxSetCurrent(context: CUcontext) -> CUresult {
+    call("cuCtxSetCurrent", |driver| {
+        if context.is_null() {
+            CURRENT.set(None);
+            return Ok(());
+        }
+        CURRENT.set(Some(device_of(driver, context)?));
+        Ok(())
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
+    call_here("cuCtxGetDevice", |_, at| {
+        // SAFETY: the caller gives room for a device.
+        unsafe { put(device, at as CUdevice) }
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cuCtxSynchronize() -> CUresult {
+    call_here("cuCtxSynchronize", |driver, device| {
+        stream::drain_device(driver, device);
+        driver.trim_pool(device);
+        driver.devices[device].healthy()
+    })
+}

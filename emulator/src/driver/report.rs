@@ -1,0 +1,235 @@
+//! What is said when something is wrong?
+//!
+//! A message says what, in which kernel, block and thread, and at which line of its source, and the process is aborted.
+//! It comes from the checks of the driver ([`misuse`]), from those of the running kernel ([`fail`]), or from the signal
+//! of an access to memory that nobody may touch.
+
+use super::launch::{MachineMemory, Place};
+use super::space::Space;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt::Write as _;
+use std::mem::MaybeUninit;
+use std::ptr::null_mut;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+/// A kernel that runs.
+pub(super) struct RunningKernel<'a> {
+    pub(super) name: &'a str,
+    pub(super) grid: (u32, u32, u32),
+    pub(super) block: u64,
+    pub(super) source: &'a str,
+    pub(super) place: extern "C" fn(*mut Place),
+    pub(super) machine: &'a MachineMemory,
+}
+
+/// What the device is doing.
+enum What<'a> {
+    Kernel(RunningKernel<'a>),
+    Other(&'a dyn Fn() -> String),
+}
+
+struct Running<'a> {
+    thread: libc::pthread_t,
+    space: &'a Space,
+    device: usize,
+    what: What<'a>,
+}
+
+/// What runs now; it lives on the stack of the thread that runs it.
+static RUNNING: AtomicPtr<Running<'static>> = AtomicPtr::new(null_mut());
+
+/// Ends the process because of what the program asked the driver for.
+pub(super) fn misuse(why: &str) -> ! {
+    say(&format!("emulated device: {why}"));
+    std::process::abort()
+}
+
+/// Prints a message, whoever has the lock of standard error.
+fn say(message: &str) {
+    let text = format!("{message}\n");
+    // SAFETY: the text is there.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
+/// Does something with the memory of a device; an access that is not possible is said to be of it.
+pub(super) fn guarded(space: &Space, device: usize, what: &dyn Fn() -> String, run: impl FnOnce()) {
+    watch(space, device, What::Other(what), run);
+}
+
+/// Runs a kernel.
+pub(super) fn guarded_kernel(
+    space: &Space,
+    device: usize,
+    kernel: RunningKernel<'_>,
+    run: impl FnOnce(),
+) {
+    watch(space, device, What::Kernel(kernel), run);
+}
+
+fn watch(space: &Space, device: usize, what: What<'_>, run: impl FnOnce()) {
+    // SAFETY: it asks for the calling thread.
+    let thread = unsafe { libc::pthread_self() };
+    let mut running = Running { thread, space, device, what };
+    let _stack = SignalStack::new();
+    RUNNING.store((&raw mut running).cast(), Ordering::Release);
+    run();
+    RUNNING.store(null_mut(), Ordering::Release);
+}
+
+/// What runs in this thread.
+fn running() -> Option<&'static Running<'static>> {
+    // SAFETY: whoever runs keeps it until it is over, and what is asked here is asked from within.
+    let running = unsafe { RUNNING.load(Ordering::Acquire).as_ref() }?;
+    // SAFETY: it asks for the calling thread.
+    (running.thread == unsafe { libc::pthread_self() }).then_some(running)
+}
+
+/// The kernel that runs, where it is, and the line of its source.
+fn place(kernel: &RunningKernel<'_>, line: Option<u32>) -> String {
+    let mut place = Place::default();
+    (kernel.place)(&raw mut place);
+    let mut text = String::new();
+    let grid = u64::from(kernel.grid.0) * u64::from(kernel.grid.1) * u64::from(kernel.grid.2);
+    let _ = write!(text, "\n  kernel `{}`, block {} of {grid}", kernel.name, place.block);
+    if place.inside != 0 {
+        let _ = write!(text, ", thread {} of {}", place.thread, kernel.block);
+    }
+    let at = line.unwrap_or(place.line);
+    if at == 0 {
+        return text + ", before its first barrier or warp operation";
+    }
+    // SAFETY: a text with a zero, which lives as long as the module.
+    let what = place.what.map(|what| unsafe { CStr::from_ptr(what.as_ptr()) }.to_string_lossy());
+    let what = what.filter(|_| at == place.line).map_or(String::new(), |what| format!(" ({what})"));
+    let how = if line.is_some() { "at" } else { "last at" };
+    let _ = write!(text, ", {how} line {at}{what}");
+    if let Some(line) = kernel.source.lines().nth(at as usize - 1) {
+        let _ = write!(text, "\n  {at} | {}", line.trim_end());
+    }
+    text
+}
+
+/// Ends the process because of what a kernel does; called by the device's code.
+pub(super) extern "C" fn fail(message: *const c_char, line: u32) {
+    // SAFETY: the device gives a text with a zero.
+    let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
+    let mut text = format!("emulated device: {message}");
+    if let Some(Running { what: What::Kernel(kernel), .. }) = running() {
+        text.push_str(&place(kernel, Some(line)));
+    }
+    say(&text);
+    std::process::abort()
+}
+
+/// A stack for the handler: the running one may be at its end.
+struct SignalStack {
+    before: libc::stack_t,
+}
+
+impl SignalStack {
+    fn new() -> Self {
+        thread_local! {
+            static OWN: Box<[MaybeUninit<u8>]> = Box::new_uninit_slice(1 << 16);
+        }
+        let at = OWN.with(|own| own.as_ptr().cast_mut());
+        let own = libc::stack_t { ss_sp: at.cast(), ss_flags: 0, ss_size: 1 << 16 };
+        let mut before = libc::stack_t { ss_sp: null_mut(), ss_flags: 0, ss_size: 0 };
+        // SAFETY: the memory is this thread's, and the old stack is put back before it goes.
+        unsafe { libc::sigaltstack(&raw const own, &raw mut before) };
+        SignalStack { before }
+    }
+}
+
+impl Drop for SignalStack {
+    fn drop(&mut self) {
+        // SAFETY: as it was before.
+        unsafe { libc::sigaltstack(&raw const self.before, null_mut()) };
+    }
+}
+
+const SIGNALS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
+
+/// What was done about these signals before.
+static BEFORE: OnceLock<[libc::sigaction; 4]> = OnceLock::new();
+
+/// Installs the handler.
+pub(super) fn install() {
+    let mut before = [MaybeUninit::<libc::sigaction>::zeroed(); 4];
+    for (signal, old) in SIGNALS.iter().zip(&mut before) {
+        // SAFETY: the structures are filled in, and the handler has the signature that the flags ask for.
+        unsafe {
+            let mut new = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
+            let handle: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = handle;
+            new.sa_sigaction = handle as libc::sighandler_t;
+            new.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+            libc::sigemptyset(&raw mut new.sa_mask);
+            libc::sigaction(*signal, &raw const new, old.as_mut_ptr());
+        }
+    }
+    // SAFETY: each was filled in, or is all zeros: the default.
+    let _ = BEFORE.set(before.map(|old| unsafe { old.assume_init() }));
+}
+
+extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, _context: *mut c_void) {
+    let Some(running) = running() else {
+        // Not ours: as it was before, and once more.
+        let at = SIGNALS.iter().position(|&own| own == signal).unwrap_or(0);
+        if let Some(before) = BEFORE.get() {
+            // SAFETY: what was installed before.
+            unsafe { libc::sigaction(signal, &raw const before[at], null_mut()) };
+        }
+        return;
+    };
+    // What runs can do nothing about it: allocating here is as good as anywhere.
+    RUNNING.store(null_mut(), Ordering::Release);
+    // SAFETY: for these signals the structure holds an address.
+    let address = unsafe { (*information).si_addr() }.addr();
+    let what = match signal {
+        libc::SIGFPE => "a whole number is divided by zero".to_string(),
+        libc::SIGILL => "the kernel reached what cannot be reached".to_string(),
+        _ => format!("an access to {address:#x}: {}", describe(running, address)),
+    };
+    let mut text = String::new();
+    match &running.what {
+        What::Kernel(kernel) => {
+            let _ = write!(text, "emulated device: {what}{}", place(kernel, None));
+        }
+        What::Other(doing) => {
+            let _ = write!(text, "emulated device: {}: {what}", doing());
+        }
+    }
+    say(&text);
+    std::process::abort()
+}
+
+fn describe(running: &Running<'_>, address: usize) -> String {
+    let own = |kernel: &RunningKernel<'_>| {
+        let machine = kernel.machine;
+        if machine.is_stack(address) {
+            Some("the stack of a thread is at its end".to_string())
+        } else if machine.is_shared(address) {
+            Some("beside the shared memory of the block".to_string())
+        } else {
+            None
+        }
+    };
+    let found = match &running.what {
+        What::Kernel(kernel) => own(kernel),
+        What::Other(_) => None,
+    };
+    found.unwrap_or_else(|| {
+        let text = running.space.describe(address);
+        let other = running.space.find(address).is_some_and(|(_, allocation)| {
+            matches!(allocation.owner, super::space::Owner::Device(owner) if owner != running.device)
+        });
+        let whose = if other {
+            format!("; it is used by device {}", running.device)
+        } else if running.space.contains(address) || address < 1 << 20 {
+            String::new()
+        } else {
+            "; it is no memory of a device".into()
+        };
+        text + &whose
+    })
+}

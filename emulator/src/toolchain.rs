@@ -1,0 +1,254 @@
+//! How does C++ become a shared library, and when is that not needed?
+//!
+//! The C++ compiler is the one of the machine (`CXX`, or `c++`). What it makes is kept in a folder under a hash of all
+//! that it depends on: the text after the preprocessor, the device's own sources, the compiler and its options.
+//! Architectures for which a source reads the same share it, and so do processes: files come to their names when they
+//! are complete, and who wants what another process makes waits for it.
+
+use crate::settings::settings;
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const MACHINE: &str = include_str!("../device/machine.h");
+const CUDA: &str = include_str!("../device/cuda.h");
+const PTX: &str = include_str!("../device/ptx.h");
+const RUNTIME: &str = include_str!("../device/runtime.cc");
+const MATRIX: &str = include_str!("../device/matrix.cc");
+
+/// The C++ compiler.
+struct Compiler {
+    program: String,
+    /// What it says of itself.
+    version: String,
+}
+
+fn compiler() -> Result<&'static Compiler, String> {
+    static FOUND: OnceLock<Result<Compiler, String>> = OnceLock::new();
+    let found = FOUND.get_or_init(|| {
+        let program = std::env::var("CXX").unwrap_or_else(|_| "c++".into());
+        let output = Command::new(&program).arg("--version").output().map_err(|error| {
+            format!("the emulated compiler needs a C++ compiler: {program}: {error}")
+        })?;
+        Ok(Compiler { version: String::from_utf8_lossy(&output.stdout).into_owned(), program })
+    });
+    found.as_ref().map_err(String::clone)
+}
+
+/// Options for everything that is compiled.
+fn options() -> Vec<&'static str> {
+    let mut options = vec![
+        "-std=c++17",
+        "-fPIC",
+        "-w",
+        "-pipe",
+        "-fvisibility=hidden",
+        "-fno-exceptions",
+        "-fno-rtti",
+        "-fno-strict-aliasing",
+        "-fwrapv",
+        "-fno-stack-protector",
+        "-fno-threadsafe-statics",
+        "-fno-asynchronous-unwind-tables",
+        "-fno-math-errno",
+        "-fno-trapping-math",
+        "-fno-semantic-interposition",
+        // As NVRTC does where nothing is said against it.
+        "-ffp-contract=fast",
+    ];
+    #[cfg(target_arch = "x86_64")]
+    {
+        options.push("-fcf-protection=none");
+        if is_modern() {
+            options.push("-march=x86-64-v3");
+        }
+    }
+    if settings().races {
+        options.push("-DEMULATOR_RACES");
+    }
+    options
+}
+
+/// Whether this processor has what `-march=x86-64-v3` takes.
+#[cfg(target_arch = "x86_64")]
+fn is_modern() -> bool {
+    std::is_x86_feature_detected!("avx2")
+        && std::is_x86_feature_detected!("fma")
+        && std::is_x86_feature_detected!("bmi1")
+        && std::is_x86_feature_detected!("bmi2")
+        && std::is_x86_feature_detected!("lzcnt")
+        && std::is_x86_feature_detected!("popcnt")
+        && std::is_x86_feature_detected!("f16c")
+        && std::is_x86_feature_detected!("movbe")
+}
+
+/// A source of several files in one.
+fn joined(files: &[(&str, &str)]) -> String {
+    let mut all = String::new();
+    for (name, text) in files {
+        all.push_str(&format!("# 1 \"{name}\"\n"));
+        for line in text.lines() {
+            // What they include has come before.
+            let keep = !line.starts_with("#include") && !line.starts_with("#pragma once");
+            all.push_str(if keep { line } else { "" });
+            all.push('\n');
+        }
+    }
+    all
+}
+
+/// What a translated source begins with.
+pub fn prelude() -> String {
+    joined(&[("machine.h", MACHINE), ("cuda.h", CUDA), ("ptx.h", PTX)])
+}
+
+/// How modules are compiled: the same for all of one build of the emulator, on one machine, with the same settings.
+pub fn variant() -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for text in [MACHINE, CUDA, PTX, RUNTIME, MATRIX] {
+        hash.update((text.len() as u64).to_le_bytes());
+        hash.update(text);
+    }
+    hash.update([u8::from(settings().races)]);
+    if let Some((find, replacement)) = &settings().mutation {
+        hash.update(find);
+        hash.update("=====");
+        hash.update(replacement);
+    }
+    hash.finalize().into()
+}
+
+/// Runs the compiler on a text; what it writes to its output, or what it complains of.
+fn run(arguments: &[&str], input: &str) -> Result<Vec<u8>, String> {
+    let compiler = compiler()?;
+    let failed = |error: std::io::Error| format!("{}: {error}", compiler.program);
+    let mut child = Command::new(&compiler.program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    let mut stdin = child.stdin.take();
+    let output = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // A compiler that does not want to read all of it says so itself.
+            if let Some(stdin) = stdin.as_mut() {
+                let _ = stdin.write_all(input.as_bytes());
+            }
+        });
+        child.wait_with_output()
+    });
+    let output = output.map_err(failed)?;
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+}
+
+/// The text of a source after the preprocessor. `name` is what messages call it.
+pub fn preprocess(source: &str, name: &str, defines: &[String]) -> Result<String, String> {
+    let mut arguments = vec!["-E", "-x", "c++", "-std=c++17", "-nostdinc"];
+    arguments.extend(defines.iter().map(String::as_str));
+    arguments.push("-");
+    let text = format!("# 1 \"{name}\"\n{source}");
+    let out = run(&arguments, &text)?;
+    String::from_utf8(out).map_err(|_| format!("{name} is no text"))
+}
+
+/// The shared library of a translated source.
+pub fn library(code: &str) -> Result<Vec<u8>, String> {
+    let runtime = runtime()?;
+    let runtime = runtime.to_string_lossy();
+    let mut flags = vec!["-O2", "-fsanitize=alignment,bounds"];
+    if settings().races {
+        flags.push("-fsanitize=thread");
+    }
+    // The checks' functions are the runtime's own: the compiler's libraries are not linked.
+    let link = ["-shared", "-nostdlib", "-x", "c++", "-", "-x", "none", &runtime, "-lm", "-lc"];
+    flags.extend(link);
+    let file = kept(code, &flags, "so")?;
+    std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+/// The code that runs threads, compiled.
+fn runtime() -> Result<PathBuf, String> {
+    static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let made = MADE.get_or_init(|| {
+        let code = joined(&[
+            ("machine.h", MACHINE),
+            ("ptx.h", PTX),
+            ("runtime.cc", RUNTIME),
+            ("matrix.cc", MATRIX),
+        ]);
+        kept(&code, &["-O3", "-c", "-x", "c++", "-"], "o")
+    });
+    made.clone()
+}
+
+/// What the compiler makes of a text, from the cache or made now.
+fn kept(code: &str, flags: &[&str], kind: &str) -> Result<PathBuf, String> {
+    let options = options();
+    let mut hash = Sha256::new();
+    for part in options.iter().chain(flags).copied().chain([&compiler()?.version[..], code]) {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let name: String = hash.finalize().iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let folder = &settings().cache;
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let file = folder.join(format!("{name}.{kind}"));
+    if file.exists() {
+        return Ok(file);
+    }
+    let lock_file = folder.join(format!("{name}.lock"));
+    let _lock = Lock::new(&lock_file)?;
+    if file.exists() {
+        return Ok(file);
+    }
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let part = folder.join(format!("{name}.{}.{number}.part", std::process::id()));
+    let out = part.to_string_lossy();
+    let mut arguments = options;
+    arguments.extend(["-o", &out]);
+    arguments.extend(flags);
+    let made = run(&arguments, code).and_then(|_| {
+        std::fs::rename(&part, &file).map_err(|error| format!("{}: {error}", file.display()))
+    });
+    if made.is_err() {
+        let _ = std::fs::remove_file(&part);
+    }
+    made.map(|()| file)
+}
+
+/// A lock between processes; released when it goes, or its process does.
+struct Lock<'a> {
+    _file: File,
+    path: &'a Path,
+}
+
+impl<'a> Lock<'a> {
+    fn new(path: &'a Path) -> Result<Self, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        let file = File::create(path).map_err(failed)?;
+        // SAFETY: the descriptor is open.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX) } != 0 {
+            return Err(failed(std::io::Error::last_os_error()));
+        }
+        Ok(Lock { _file: file, path })
+    }
+}
+
+impl Drop for Lock<'_> {
+    fn drop(&mut self) {
+        // Whoever waits for it has the file open; at worst something is made twice.
+        let _ = std::fs::remove_file(self.path);
+    }
+}
