@@ -21,7 +21,7 @@ pub type Check = Result<(), String>;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test               everything below but soak and fuzz: what CI runs
+  test               everything below but gpu-record, soak and fuzz: what CI runs
   format             formatting
   lint               clippy on all targets, warnings denied
   unit               all tests of the workspace
@@ -29,8 +29,7 @@ cargo xtask COMMAND
   docs               documentation, warnings denied
   layers             every dependency between our crates points to an earlier one
   licences           every dependency's licence is one that we accept
-  gpu-record         the record of the last run on a GPU is of these very sources
-  gpu-kernels        every GPU kernel compiles (NVRTC is installed in target/nvrtc)
+  gpu-kernels        GPU kernels that have changed compile (--all: every one; NVRTC is installed in target/nvrtc)
   fuzz-build         the fuzz targets build
   python             the Python package: wheel, tests, examples, types, style (in target/python)
   benchmarks         the tests of the benchmark driver
@@ -38,6 +37,7 @@ cargo xtask COMMAND
   expected           a quick subset of the published exact counts (--all for every one)
   book               the documentation builds, and its commands print what it shows
   soak [S]           random joins beside a brute force, kills and limits, for S seconds (3600)
+  gpu-record         run the tests of simjoin-gpu on the GPU of this machine, and record it
   fuzz TARGET [S]    run a fuzz target (readers or techniques) for S seconds, 60 by default";
 
 type Step = (&'static str, fn() -> Check);
@@ -46,7 +46,6 @@ const STEPS: &[Step] = &[
     ("format", format),
     ("layers", layers::check),
     ("licences", licences::check),
-    ("gpu-record", gpu::record),
     ("gpu-kernels", gpu::kernels),
     ("lint", lint),
     ("unit", unit),
@@ -69,6 +68,8 @@ fn main() -> ExitCode {
         ["soak", seconds] => soak(seconds),
         ["fuzz", target] => fuzz(target, "60"),
         ["fuzz", target, seconds] => fuzz(target, seconds),
+        ["gpu-kernels", "--all"] => gpu::all_kernels(),
+        ["gpu-record"] => gpu::record(),
         ["expected", "--all"] => published_counts(&[]),
         [name] => match STEPS.iter().find(|(step, _)| *step == name) {
             Some(step) => run(step),

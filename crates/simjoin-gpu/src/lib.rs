@@ -17,6 +17,8 @@
 mod bitmap;
 mod device;
 mod intersect;
+#[doc(hidden)]
+pub mod kernel_text;
 mod mmjoin;
 mod nvrtc;
 mod overlaps;
@@ -72,9 +74,16 @@ pub struct Kernel {
     pub architectures: &'static [&'static str],
 }
 
+/// Every architecture that kernels are compiled for in checks.
+const EVERYWHERE: &[&str] = &["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"];
+/// Those whose tensor cores multiply bits ([`DeviceInfo::multiplies_bits`]).
+const MULTIPLY_BITS: &[&str] = &["sm_80", "sm_86", "sm_89", "sm_90"];
+/// Those that copy to shared memory while they compute.
+const COPY_ASYNC: &[&str] = &["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"];
+
 /// Every kernel source with every set of definitions, for checks.
 pub fn kernels() -> Vec<Kernel> {
-    let everywhere = &["sm_75", "sm_80", "sm_90", "sm_100"];
+    let everywhere = EVERYWHERE;
     let plain = |name, source| Kernel { name, source, defines: vec![], architectures: everywhere };
     let mut kernels = vec![plain("sets", sets::SOURCE), plain("prefix", prefix::SOURCE)];
     kernels.push(plain("candidates", verify::SOURCE));
@@ -85,17 +94,19 @@ pub fn kernels() -> Vec<Kernel> {
                 name: "bitmap",
                 source: bitmap::SOURCE,
                 defines: bitmap::defines(bits, tensor).into(),
-                architectures: if tensor { &["sm_80", "sm_90"] } else { everywhere },
+                architectures: if tensor { MULTIPLY_BITS } else { everywhere },
             });
         }
     }
     for width in [1, 2, 4] {
-        for tensor in [true, false] {
+        for (tensor, stages, architectures) in
+            [(true, 3, MULTIPLY_BITS), (false, 3, COPY_ASYNC), (false, 2, &["sm_75"][..])]
+        {
             kernels.push(Kernel {
                 name: "overlaps",
                 source: overlaps::SOURCE,
-                defines: overlaps::defines(width, tensor, if tensor { 3 } else { 2 }).into(),
-                architectures: if tensor { &["sm_80", "sm_90"] } else { everywhere },
+                defines: overlaps::defines(width, tensor, stages).into(),
+                architectures,
             });
         }
     }

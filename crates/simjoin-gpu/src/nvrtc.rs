@@ -26,6 +26,10 @@ const HOW: &str = "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc`,
                    SIMJOIN_NVRTC to the path of libnvrtc.so";
 
 impl Nvrtc {
+    /// What every kernel is compiled with.
+    #[doc(hidden)]
+    pub const OPTIONS: [&str; 3] = ["--std=c++17", "--restrict", "--extra-device-vectorization"];
+
     /// The compiler of this machine; looked for once.
     pub fn get() -> Result<&'static Nvrtc> {
         static FOUND: OnceLock<std::result::Result<Nvrtc, String>> = OnceLock::new();
@@ -89,12 +93,8 @@ impl Nvrtc {
         architecture: &str,
         defines: &[(&str, u32)],
     ) -> Result<Vec<u8>> {
-        let mut options = vec![
-            format!("--gpu-architecture={architecture}"),
-            "--std=c++17".into(),
-            "--restrict".into(),
-            "--extra-device-vectorization".into(),
-        ];
+        let mut options = vec![format!("--gpu-architecture={architecture}")];
+        options.extend(Self::OPTIONS.map(String::from));
         options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         let kept = cache_file(&[
             env!("CARGO_PKG_VERSION"),

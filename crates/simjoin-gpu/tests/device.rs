@@ -1,7 +1,7 @@
 //! Does every technique of the device find what the oracle finds?
 //!
 //! Each test needs a device; where there is none, it is counted as ignored, not as passed. With
-//! `SIMJOIN_GPU_RECORD=gpu-verification.toml` a run in which all have passed is put on record.
+//! `SIMJOIN_GPU_RECORD=1` a run in which all have passed is put on record (`cargo xtask gpu-record`).
 //! `SIMJOIN_GPU_BRIEF=1` makes every test smaller, for a run under compute-sanitizer, which slows kernels
 //! down a hundredfold; such a run is not put on record.
 
@@ -15,7 +15,6 @@ use simjoin_plan::{Choice, Join, Means, Room, Technique, Tile, Units, choose};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 #[path = "../../simjoin-cpu/src/generators.rs"]
 mod generators;
@@ -23,6 +22,9 @@ mod generators;
 mod intersections;
 #[path = "device/overlaps.rs"]
 mod overlaps;
+#[allow(dead_code, reason = "what has changed since is said by `kernels.rs`")]
+#[path = "device/record.rs"]
+mod record;
 #[path = "../../simjoin-cpu/src/testing.rs"]
 mod testing;
 #[path = "device/vectors.rs"]
@@ -64,13 +66,20 @@ fn main() -> ExitCode {
         Trial::test(name, run).with_ignored_flag(device.is_none())
     };
     let conclusion = libtest_mimic::run(&arguments, tests.map(trial).into());
-    if let (Some(device), Some(file)) = (&device, std::env::var_os("SIMJOIN_GPU_RECORD")) {
+    if std::env::var_os("SIMJOIN_GPU_RECORD").is_some() {
+        let Some(device) = &device else {
+            eprintln!("no record: no GPU was found");
+            return ExitCode::FAILURE;
+        };
         if conclusion.has_failed() || conclusion.num_filtered_out > 0 || brief() {
             eprintln!("no record: not every test has passed, or not at full length");
             return ExitCode::FAILURE;
         }
-        if let Err(error) = std::fs::write(&file, record(device, conclusion.num_passed)) {
-            eprintln!("{}: {error}", file.to_string_lossy());
+        let written = record::record(&device.info, conclusion.num_passed).and_then(|text| {
+            std::fs::write(record::FILE, text).map_err(|e| format!("{}: {e}", record::FILE))
+        });
+        if let Err(why) = written {
+            eprintln!("no record: {why}");
             return ExitCode::FAILURE;
         }
     }
@@ -85,42 +94,6 @@ fn brief() -> bool {
 /// All of them, or a part of them when brief.
 fn some<T>(all: impl IntoIterator<Item = T>, part: usize) -> impl Iterator<Item = T> {
     all.into_iter().step_by(if brief() { part } else { 1 })
-}
-
-/// What was verified where: sources, device, driver, date, and how many tests have passed.
-fn record(device: &Device, passed: u64) -> String {
-    let info = &device.info;
-    let (major, minor) = info.driver;
-    let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-    let (year, month, day) = date(seconds / 86_400);
-    format!(
-        "sources = \"{}\"\ndevice = \"{}\"\ndriver = \"CUDA {major}.{minor}\"\n\
-         date = \"{year}-{month:02}-{day:02}\"\npassed = {passed}\n",
-        env!("SIMJOIN_GPU_SOURCES"),
-        info.name,
-    )
-}
-
-/// Year, month and day of a day counted from 1970-01-01.
-fn date(mut day: u64) -> (u64, u64, u64) {
-    let leap = |year: u64| {
-        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
-    };
-    let mut year = 1970;
-    while day >= 365 + u64::from(leap(year)) {
-        day -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let february = 28 + u64::from(leap(year));
-    let mut month = 1;
-    for days in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if day < days {
-            break;
-        }
-        day -= days;
-        month += 1;
-    }
-    (year, month, day + 1)
 }
 
 /// Every technique on one device, the filter without tensor cores, and work dealt to two devices, which

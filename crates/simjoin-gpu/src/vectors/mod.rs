@@ -203,7 +203,7 @@ pub(crate) fn tensor_variants() -> Vec<Variant> {
     for bytes in [false, true] {
         let kind =
             |warpgroups, columns, stages| TileKind::Tensor { bytes, warpgroups, columns, stages };
-        let by_warps: &[&str] = &["sm_80", "sm_90", "sm_100"];
+        let by_warps = crate::COPY_ASYNC;
         all.push((kind(true, 256, 4).defines(), &["sm_90a"][..]));
         all.push((kind(false, 256, 3).defines(), by_warps));
         all.push((kind(false, 128, 2).defines(), by_warps));
