@@ -532,7 +532,7 @@ class Device:
 
 
 def devices() -> list[Device]:
-    """The GPUs of this machine; none where there is no driver.
+    """Lists the GPUs of this machine. The list is empty if none can be used; a join with `engine="gpu"` says why.
 
     >>> import simjoin as sj
     >>> isinstance(sj.devices(), list)

@@ -127,6 +127,21 @@ def test_the_engine_finds_the_compiler_among_the_packages() -> None:
     assert run(text) == "13"
 
 
+def test_hidden_devices_are_an_empty_list_and_joins_say_why() -> None:
+    text = """
+        import os
+        os.environ.pop("SIMJOIN_SIMULATED_GPU", None)
+        import simjoin as sj
+        assert sj.devices() == []
+        try:
+            sj.self_join([["a"]], jaccard=1, engine="gpu")
+        except sj.UnavailableError as error:
+            print(error)
+    """
+    why = run(text, CUDA_VISIBLE_DEVICES="-1")
+    assert "NVIDIA driver" in why or "no CUDA-capable device" in why
+
+
 def test_a_real_device_gives_the_same_answer() -> None:
     if os.environ.get("SIMJOIN_SIMULATED_GPU") or not sj.devices():
         pytest.skip("no GPU")

@@ -1,9 +1,11 @@
 //! Which GPUs are there?
 
+use crate::speak::note;
 use simjoin::{Error, Result};
 use std::io::Write;
 
-/// Lists the devices on standard output.
+/// Lists the devices on standard output. That there are none, and why, goes to standard error: it is an answer, not
+/// a failure.
 pub fn run() -> Result<()> {
     let mut text = String::from("device\tname\tmemory\tcapability\tdriver\ttechniques\n");
     // It takes the place of those that are there.
@@ -11,7 +13,15 @@ pub fn run() -> Result<()> {
     if let Some(what) = &simulated {
         text += &format!("simulated\t{what}\t-\t-\t-\tgpu-bitmap, gpu-prefix\n");
     }
-    for device in if simulated.is_some() { &[] } else { simjoin::devices()? } {
+    let found = if simulated.is_some() { Ok(&[][..]) } else { simjoin::devices() };
+    let devices = match found {
+        Err(Error::Unavailable(why)) => {
+            note(format_args!("no GPU was found: {why}"));
+            &[]
+        }
+        found => found?,
+    };
+    for device in devices {
         let info = &device.info;
         let gib = info.memory as f64 / (1u64 << 30) as f64;
         text += &format!(

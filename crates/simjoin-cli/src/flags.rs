@@ -104,8 +104,8 @@ pub enum Command {
     /// List the GPUs that joins can run on
     #[command(
         long_about = "Lists the GPUs that joins can run on, with memory, compute capability \
-            and the techniques that each can run. Where there is none, says what is missing and how \
-            to get it."
+            and the techniques that each can run. Where there is none, says so and why, \
+            and ends with status 0."
     )]
     Devices,
     /// Time self-joins of a file, by every technique, in one process

@@ -332,6 +332,16 @@ fn a_standard_error_that_nobody_can_write_to() {
 }
 
 #[test]
+fn devices_says_why_there_is_none_and_succeeds() {
+    // Where there is a GPU, this hides it.
+    let run = Folder::new().run_in("devices", b"", &[("CUDA_VISIBLE_DEVICES", "-1")]);
+    assert_eq!(run.status, 0, "{run:?}");
+    assert_eq!(run.out, "device\tname\tmemory\tcapability\tdriver\ttechniques\n");
+    let why = run.err.trim_end().strip_prefix("no GPU was found: ").unwrap_or_default();
+    assert!(why.len() > 20 && !why.contains('\n'), "{run:?}");
+}
+
+#[test]
 fn engines_that_are_not_there_and_memory_that_is_too_small() {
     let folder = Folder::new();
     folder.file("a.txt", GOOD);

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use simjoin::Error;
 
-/// The devices, each with what is known of it. None where there is no driver.
+/// Lists the devices, each with what is known of it. The list is empty if none can be used.
 #[pyfunction]
 pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let found = PyList::empty(py);
@@ -21,7 +21,7 @@ pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         return Ok(found);
     }
     let devices = match py.detach(simjoin::devices) {
-        // No driver is no device.
+        // No driver, or none of its devices is visible.
         Err(Error::Unavailable(_)) => return Ok(found),
         devices => devices.or_raise(py)?,
     };
