@@ -51,6 +51,7 @@ pub fn document(
         "share": report.share(),
         "planned_share": report.planned_share,
         "overlap": report.overlap(),
+        "virtual_seconds": report.virtual_seconds,
         "warnings": report.warnings,
         "seconds": seconds.json(),
     });

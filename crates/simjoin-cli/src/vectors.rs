@@ -283,6 +283,7 @@ fn document(sides: &Sides, report: &VectorReport, seconds: &Seconds) -> String {
         "device_part": report.device_part,
         "planned_part": report.planned_part,
         "overlap": report.overlap,
+        "virtual_seconds": report.virtual_seconds,
         "technique": report.technique,
         "details": report.details,
         "rotated": report.rotated,

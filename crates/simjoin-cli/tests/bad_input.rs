@@ -1,7 +1,7 @@
 //! Bad input, one by one: one clear line, the right exit status, and nothing left behind.
 
 mod common;
-use common::{Folder, Run, program};
+use common::{Folder, Run, command, program};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -37,14 +37,16 @@ fn an_unreadable_file() {
     std::fs::set_permissions(folder.join("a.txt"), PermissionsExt::from_mode(0o000)).unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     let command = |program: &std::path::Path| {
-        let mut command = Command::new(program);
-        command.args(["sets", "a.txt", "--jaccard", "0.5"]).current_dir(folder.path());
+        let mut command = command(program, folder.path());
+        command.args(["sets", "a.txt", "--jaccard", "0.5"]);
         command
     };
     let output = if std::fs::read(folder.join("a.txt")).is_ok() {
         // The administrator can read everything: be somebody else.
         let copy = folder.join("simjoin");
-        std::fs::copy(program(), &copy).unwrap();
+        // Another process copies: a program that is open for writing, if only in a test beside this one that has just
+        // been forked, cannot be run.
+        assert!(Command::new("cp").args([program().as_ref(), &*copy]).status().unwrap().success());
         command(&copy).uid(65534).output().unwrap()
     } else {
         command(program().as_ref()).output().unwrap()
@@ -193,9 +195,8 @@ fn a_full_disk() {
              {} sets a.txt --jaccard 0.5 -o small/pairs.{format} 2>err; echo $?; ls -A small | wc -l",
             program()
         );
-        let output = Command::new("unshare")
+        let output = command("unshare", folder.path())
             .args(["--mount", "--map-root-user", "sh", "-c", &script])
-            .current_dir(folder.path())
             .output();
         match output {
             Ok(output) if output.status.success() => {
@@ -219,17 +220,17 @@ fn a_broken_pipe_on_standard_output() {
 
 #[test]
 fn an_interrupt_leaves_nothing_behind() {
-    // Large enough that the join is still running when the signal comes: first while different
-    // sets are joined, then while rows that hold the same set are written.
+    // Billions of pairs, for whose writing no machine takes less than minutes: first while different sets are joined,
+    // then while rows that hold the same set are written.
     for different in [true, false] {
         let folder = Folder::new();
-        let rows: String = (0..20_000)
+        let rows: String = (0..100_000)
             .map(|row| format!("a b c d e f g h i j {}\n", if different { row } else { 0 }))
             .collect();
         folder.file("a.txt", rows);
-        let mut child = Command::new(program())
+        let mut child = folder
+            .command()
             .args(["sets", "a.txt", "--jaccard", "0.5", "-o", "pairs.jsonl", "--stats", "s.json"])
-            .current_dir(folder.path())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
@@ -324,8 +325,8 @@ fn a_standard_error_that_nobody_can_write_to() {
         ("intersect n.txt n.txt --explain", "3\n"),
     ] {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let mut command = Command::new(program());
-        command.args(arguments.split(' ')).current_dir(folder.path()).stderr(full);
+        let mut command = folder.command();
+        command.args(arguments.split(' ')).stderr(full);
         let run = Run::new(command.output().unwrap());
         assert_eq!((run.status, run.out.as_str()), (0, answer), "{arguments}");
     }

@@ -1,7 +1,7 @@
 //! `simjoin generate`, as a person uses it.
 
 mod common;
-use common::{Folder, Run, program};
+use common::{Folder, Run};
 use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
@@ -229,9 +229,9 @@ fn a_broken_pipe_on_standard_output() {
 #[test]
 fn an_interrupt_leaves_nothing_behind() {
     let folder = Folder::new();
-    let child = Command::new(program())
+    let child = folder
+        .command()
         .args("generate uniform --sets 100G --universe 1K --size 10 -o out.txt".split(' '))
-        .current_dir(folder.path())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();

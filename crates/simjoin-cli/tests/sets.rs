@@ -171,33 +171,37 @@ fn help_version_and_completions() {
 
 #[test]
 fn explain_shows_the_plan_before_and_the_truth_after() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("sets.txt");
+    let folder = Folder::new();
     let lines: Vec<String> = (0..300u32)
         .map(|row| (0..12).map(|at| (row / 3 * 7 + at * (row % 3 + 5)).to_string()).collect())
         .map(|tokens: Vec<String>| tokens.join(" "))
         .collect();
-    std::fs::write(&path, lines.join("\n")).unwrap();
-    let output = std::process::Command::new(env!("CARGO_BIN_EXE_simjoin"))
-        .args(["sets", path.to_str().unwrap(), "--jaccard", "0.5", "--count", "--explain"])
-        .env("XDG_CACHE_HOME", folder.path())
-        .output()
-        .unwrap();
-    assert!(output.status.success());
-    let count = String::from_utf8(output.stdout).unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    for part in [
-        "input: 300 records",
-        "plan, part 1 of",
-        "<- chosen",
-        "prefix-bitmap  64 bits",
-        "skip-join",
-        "expected: about",
-        &format!("found: {} pairs (estimated {})", count.trim(), count.trim()),
-    ] {
-        assert!(said.contains(part), "{part:?} is not in\n{said}");
-    }
-    // The machine was measured, and the result kept.
-    let kept = std::fs::read_to_string(folder.path().join("simjoin/calibration")).unwrap();
+    folder.file("sets.txt", lines.join("\n"));
+    let cache = folder.path().join("cache");
+    let explain = |machine: &str| {
+        let variables = [("SIMJOIN_MACHINE", machine), ("XDG_CACHE_HOME", cache.to_str().unwrap())];
+        let run = folder.run_in("sets sets.txt --jaccard 0.5 --count --explain", b"", &variables);
+        assert_eq!(run.status, 0, "{run:?}");
+        for part in [
+            "input: 300 records",
+            "plan, part 1 of",
+            "<- chosen",
+            "prefix-bitmap  64 bits",
+            "skip-join",
+            "expected: about",
+            &format!("found: {} pairs (estimated {})", run.out.trim(), run.out.trim()),
+        ] {
+            assert!(run.err.contains(part), "{part:?} is not in\n{}", run.err);
+        }
+    };
+    // A fixed machine is neither measured nor kept.
+    explain("fixed");
+    assert!(!cache.exists());
+    explain("calibrated");
+    let kept = std::fs::read_to_string(cache.join("simjoin/calibration")).unwrap();
     assert!(kept.starts_with("simjoin ") && kept.contains("vector "), "{kept}");
+    for wrong in ["quick", "fixed:0", "fixed:x"] {
+        let run = folder.run_in("sets sets.txt --jaccard 0.5", b"", &[("SIMJOIN_MACHINE", wrong)]);
+        run.fails(2, &["SIMJOIN_MACHINE", wrong, "expected"]);
+    }
 }

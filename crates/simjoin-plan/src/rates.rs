@@ -40,6 +40,8 @@ pub struct Rates {
     worthwhile: f64,
     /// Pairs to have looked at for that.
     enough: usize,
+    /// Work is divided whatever that promises.
+    always: bool,
 }
 
 impl Default for Rates {
@@ -52,6 +54,7 @@ impl Default for Rates {
             sending: 0.0,
             worthwhile: 0.95,
             enough: 400,
+            always: false,
         }
     }
 }
@@ -101,6 +104,16 @@ impl Rates {
     /// How many pairs to have looked at before work is divided.
     pub fn enough(&self) -> usize {
         self.enough
+    }
+
+    /// The same, but work is divided whatever that promises: for tests of what happens then.
+    pub fn dividing_always(self) -> Self {
+        Rates { worthwhile: f64::INFINITY, enough: 0, always: true, ..self }
+    }
+
+    /// Whether work is divided whatever that promises.
+    pub fn divides_always(&self) -> bool {
+        self.always
     }
 
     /// What was seen of joins of that length, or of the length next to it of which something was.

@@ -505,7 +505,8 @@ impl Sides<'_> {
         let assumed = Profile::assumed(line);
         let surveys = assumed.all();
         let alone = [self.seconds(&surveys, cpu).0, self.seconds(&surveys, device).0];
-        if alone[1] < NO_LOOK && alone[0] > SURELY * alone[1] {
+        let always = rates.divides_always();
+        if alone[1] < NO_LOOK && alone[0] > SURELY * alone[1] && !always {
             return everything(1.0, &assumed, &surveys, alone);
         }
         let (profile, all) = self.look(line, alone[0].min(alone[1]));
@@ -542,7 +543,7 @@ impl Sides<'_> {
             return alone();
         }
         let shortest = cpu_alone.min(device_alone);
-        let slow = if device_alone > cpu_alone { OF_SLOW_DEVICE } else { 1.0 };
+        let slow = if device_alone > cpu_alone && !always { OF_SLOW_DEVICE } else { f64::INFINITY };
         let worthwhile = rates.worthwhile().min(slow) * shortest;
         // At best both would work all the time, in each other's way as little as the CPU alone is.
         let [cpu_beside, device_beside] = [cpu_alone, device_alone].map(|seconds| seconds * least);
@@ -551,7 +552,7 @@ impl Sides<'_> {
         let known = profile.looked_at() >= rates.enough();
         // Where there is time to look, what lies at the front may pay more than the rest.
         let hope = if shortest < LONG { 1.0 } else { HOPE };
-        if hope * together > worthwhile || shortest < SHORT || !known {
+        if hope * together > worthwhile || (shortest < SHORT && !always) || !known {
             return alone();
         }
         // At the end of the line, a little may be a few huge sets that take long.

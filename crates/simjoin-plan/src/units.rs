@@ -99,4 +99,23 @@ impl Units {
             start: self.start,
         }
     }
+
+    /// The units of a machine that takes so many times as long for everything.
+    pub fn times(&self, factor: f64) -> Self {
+        let all = Ratios { vector: factor, lists: factor, scalar: factor, memory: factor };
+        Units { start: self.start * factor, ..self.scaled(all) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_that_is_slower_at_everything_has_a_scaled_table() {
+        let (units, slow) = (Units::default(), Units::default().times(4.0));
+        assert_eq!(slow.scan, units.scan.map(|unit| 4.0 * unit));
+        assert_eq!((slow.start, slow.second), (4.0 * units.start, 4.0 * units.second));
+        assert_eq!(slow.times(0.25), units);
+    }
 }

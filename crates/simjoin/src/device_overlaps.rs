@@ -6,6 +6,7 @@
 
 use crate::driver::{Control, TileSink};
 use crate::join::{Engine, device_memory};
+use crate::machine::Machine;
 use crate::ordered::Ordered;
 use crate::overlaps::{Overlaps, OverlapsReport, best, join};
 use simjoin_core::{
@@ -85,7 +86,7 @@ impl Overlaps {
         let room = Room {
             piece_tokens: 0,
             bytes: self.memory - self.memory / 8,
-            device_bytes: device_memory(self.device_memory)?,
+            device_bytes: device_memory(&Machine::from_environment()?, self.device_memory)?,
             threads: self.pool_threads(),
             patient: false,
             spans: false,

@@ -8,7 +8,8 @@
 //!
 //! A nested loop on CPU cores and one on a device have the same pieces: a stripe of probes with all that they
 //! meet. Devices take stripes from the front of the queue, CPU cores from its back, where the stripes of a
-//! self-join are smallest. How fast both are is estimated at first and measured as they go; a core takes a stripe only if it
+//! self-join are smallest. How fast both are is estimated at first and measured as they go, by a virtual clock beside a
+//! simulated device; a core takes a stripe only if it
 //! is expected to be done with it before the devices would be done with everything, and waits otherwise: devices may
 //! turn out to be slower.
 //!
@@ -18,16 +19,18 @@
 //! stripe is lost, and no pair is handed on twice: those of a stripe wait until it is complete, and where there are too
 //! many of them to wait, a failure ends the join (`vector_stage.rs`).
 
+use crate::clock::Clock;
 use crate::join::Engine;
-use crate::simulated::{Simulated, Stretch};
-use crate::simulated_vectors::{OnSimulated, Slowed};
+use crate::machine::Machine;
+use crate::simulated::Simulated;
+use crate::simulated_vectors::OnSimulated;
 use crate::vectors::{GPU_VECTOR_TECHNIQUES, VECTOR_TECHNIQUES};
 use simjoin_core::{Error, Result};
 use simjoin_cpu::{Fit, StripedLoop, VectorTechniques};
 use simjoin_gpu::{GpuVectors, VectorWay};
 use simjoin_plan::{VectorJoin, VectorSurvey, VectorTechnique};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
 /// Seconds on the CPU from which a device is looked for: twice what it takes to wake one up.
 const WAKE_UP: f64 = 0.6;
@@ -39,9 +42,6 @@ const BOTH: f64 = 0.9;
 /// Rows of a stripe: as many as a device has tiles of beside each other.
 const STRIPE: usize = GpuVectors::STRIPE;
 
-/// How cores beside a simulated device sleep; real devices ask for nothing of the kind.
-type Clock = Option<Stretch>;
-
 /// Techniques, and what is known about the join.
 pub(crate) struct Offer {
     engine: Engine,
@@ -52,6 +52,7 @@ pub(crate) struct Offer {
     held: u64,
     /// Whether `auto` may let both work at once.
     both: bool,
+    machine: Machine,
 }
 
 /// What was chosen.
@@ -69,7 +70,12 @@ pub(crate) struct Chosen {
 
 impl Offer {
     /// Says what is wrong with the choice before any work is done.
-    pub(crate) fn new(engine: Engine, name: &str, device_memory: u64, held: u64) -> Result<Self> {
+    pub(crate) fn new(
+        engine: Engine,
+        name: &str,
+        (device_memory, held): (u64, u64),
+        machine: Machine,
+    ) -> Result<Self> {
         if engine == Engine::Cpu && name.starts_with("gpu-") {
             return Err(engine.lacks(name, &VECTOR_TECHNIQUES, &GPU_VECTOR_TECHNIQUES));
         }
@@ -88,9 +94,9 @@ impl Offer {
                  gpu-nested-loop for --engine hybrid"
             )));
         }
-        let offer = Offer { engine, name, device_memory, held, both: true };
+        let offer = Offer { engine, name, device_memory, held, both: true, machine };
         if offer.must_have_devices() {
-            offer.on_devices(None, None)?;
+            offer.on_devices(None, false)?;
         }
         Ok(offer)
     }
@@ -99,24 +105,23 @@ impl Offer {
         matches!(self.engine, Engine::Gpu | Engine::Hybrid) || self.name.starts_with("gpu-")
     }
 
-    /// Every technique of devices; `beside`: those that share their pieces with CPU cores, by this clock.
+    /// Every technique of devices; `beside`: those that share their pieces with CPU cores.
     fn on_devices(
         &self,
         fit: Option<&Arc<Fit>>,
-        beside: Option<&Clock>,
+        beside: bool,
     ) -> Result<Vec<Box<dyn VectorTechnique>>> {
         let every = |of: &dyn Fn(VectorWay) -> Box<dyn VectorTechnique>| {
             VectorWay::ALL.into_iter().map(of).collect()
         };
-        if let Some(device) = Simulated::asked_for()? {
-            let stretch = beside.and_then(|clock| clock.as_ref());
+        if let Some(device) = self.machine.simulated() {
             return Ok(every(&|way| {
                 Box::new(OnSimulated {
-                    device: device.beside(stretch),
+                    device,
                     name: way.name(),
                     of: StripedLoop { stripe: STRIPE },
                     memory: self.device_memory,
-                    stretch: stretch.cloned(),
+                    scale: self.machine.scale(),
                 })
             }));
         }
@@ -126,8 +131,8 @@ impl Offer {
             Box::new(GpuVectors {
                 fit: fit.cloned(),
                 memory: self.device_memory,
-                stripes: beside.is_some(),
-                patient: beside.is_some(),
+                stripes: beside,
+                patient: beside,
                 ..GpuVectors::new(devices, way)
             })
         }))
@@ -136,11 +141,12 @@ impl Offer {
     /// A technique that needs no look at the data beforehand.
     fn plain(&self) -> Result<Option<Chosen>> {
         let plain = matches!(self.name.as_str(), "gpu-tensor" | "gpu-nested-loop");
-        if !plain || self.engine == Engine::Hybrid {
+        // Of a simulated device it must be known what it takes.
+        if !plain || self.engine == Engine::Hybrid || self.machine.simulated().is_some() {
             return Ok(None);
         }
         let technique =
-            self.on_devices(None, None)?.into_iter().find(|one| one.name() == self.name);
+            self.on_devices(None, false)?.into_iter().find(|one| one.name() == self.name);
         Ok(technique.map(|technique| Chosen {
             technique,
             beside: None,
@@ -165,24 +171,27 @@ impl Offer {
         let able = |one: &dyn VectorTechnique| self.bytes_of(one, join, threads) <= bytes;
         let seconds = |one: &dyn VectorTechnique| {
             let cost = one.cost(&survey).filter(|_| able(one))?;
-            Some(if one.on_device() { cost } else { cost / threads as f64 })
+            Some(if one.on_device() { cost } else { self.machine.scale() * cost / threads as f64 })
         };
         let least = |all: &[Box<dyn VectorTechnique>]| {
             all.iter().filter_map(|one| seconds(&**one)).fold(f64::INFINITY, f64::min)
         };
         let mut offered = match self.engine {
-            Engine::Gpu => self.on_devices(Some(&fit), None)?,
+            Engine::Gpu => self.on_devices(Some(&fit), false)?,
             Engine::Hybrid => {
                 let both = self.both(join, &survey, (bytes, threads))?;
                 return Ok(both.map(|(_, chosen)| chosen));
             }
-            _ if self.name.starts_with("gpu-") => self.on_devices(Some(&fit), None)?,
+            _ if self.name.starts_with("gpu-") => self.on_devices(Some(&fit), false)?,
             _ => all,
         };
-        if self.engine == Engine::Auto && self.name == "auto" && least(&offered) > WAKE_UP {
-            let asleep = !simjoin_gpu::opened() && Simulated::asked_for()?.is_none();
+        // A simulated device never sleeps.
+        let simulated = self.machine.simulated().is_some();
+        let worth_looking = if simulated { 0.0 } else { WAKE_UP };
+        if self.engine == Engine::Auto && self.name == "auto" && least(&offered) > worth_looking {
+            let asleep = !simjoin_gpu::opened() && !simulated;
             // Whoever has no device needs none.
-            if let Ok(more) = self.on_devices(Some(&fit), None) {
+            if let Ok(more) = self.on_devices(Some(&fit), false) {
                 let wake_up = if asleep { WAKE_UP / 2.0 } else { 0.0 };
                 let (of_cpu, of_device) = (least(&offered), least(&more) + wake_up);
                 if self.both
@@ -230,9 +239,10 @@ impl Offer {
         join: &VectorJoin<'_>,
         bytes: u64,
         threads: usize,
+        machine: Machine,
     ) -> Result<Option<Chosen>> {
         let (engine, name) = (Engine::Cpu, "auto".into());
-        let cpu = Offer { engine, name, device_memory: 0, held: 0, both: false };
+        let cpu = Offer { engine, name, device_memory: 0, held: 0, both: false, machine };
         cpu.choose(join, bytes, threads)
     }
 
@@ -258,17 +268,10 @@ impl Offer {
         survey: &VectorSurvey,
         (bytes, threads): (u64, usize),
     ) -> Result<Option<(f64, Chosen)>> {
-        let of = StripedLoop { stripe: STRIPE };
-        let clock: Clock = Simulated::asked_for()?.map(|device| device.stretch());
-        let cpu: Box<dyn VectorTechnique> = match &clock {
-            Some(stretch) if !stretch.is_none() => {
-                Box::new(Slowed { of, stretch: stretch.clone() })
-            }
-            _ => Box::new(of),
-        };
+        let cpu: Box<dyn VectorTechnique> = Box::new(StripedLoop { stripe: STRIPE });
         let mut best: Option<(f64, Box<dyn VectorTechnique>)> = None;
         let mut considered = Vec::new();
-        for one in self.on_devices(None, Some(&clock))? {
+        for one in self.on_devices(None, true)? {
             let shared = matches!(one.name(), "gpu-tensor" | "gpu-nested-loop");
             if !shared || (self.name != "auto" && one.name() != self.name) {
                 continue;
@@ -286,7 +289,7 @@ impl Offer {
         if memory > bytes {
             return Ok(None);
         }
-        let of_core = cpu.cost(survey);
+        let of_core = cpu.cost(survey).map(|cost| self.machine.scale() * cost);
         let of_cores = of_core.map(|seconds| seconds / threads as f64);
         considered.push((cpu.name(), of_cores));
         let pairs = survey.pairs.max(1.0);
@@ -300,16 +303,15 @@ impl Offer {
             rotated: false,
             pair_seconds: [of_core / pairs, of_device / pairs],
         };
-        // By the clock that goes as usual.
-        let usual = clock.as_ref().map_or(1.0, Stretch::factor);
-        Ok(Some((1.0 / (1.0 / of_cores + 1.0 / of_device) / usual, chosen)))
+        Ok(Some((1.0 / (1.0 / of_cores + 1.0 / of_device), chosen)))
     }
 
     /// The limit of memory that what was asked for needs at least, with so many bytes for other things.
     pub(crate) fn least_memory(&self, join: &VectorJoin<'_>, threads: usize, other: u64) -> u64 {
         let VectorTechniques { all, fit, .. } = VectorTechniques::new(join);
         let devices = self.must_have_devices();
-        let all = if devices { self.on_devices(Some(&fit), None).unwrap_or_default() } else { all };
+        let all =
+            if devices { self.on_devices(Some(&fit), false).unwrap_or_default() } else { all };
         let named = all.iter().filter(|one| self.name == "auto" || one.name() == self.name);
         let beside = match self.engine {
             Engine::Hybrid => StripedLoop { stripe: STRIPE }.memory_bytes(join, threads),
@@ -337,6 +339,12 @@ pub(crate) struct Pieces {
     /// Pairs of each piece.
     amounts: Vec<f64>,
     shared: bool,
+    clock: Clock,
+    /// The device whose time is virtual, and the seconds of a core for a pair.
+    simulated: Option<(Simulated, f64)>,
+    /// Threads that attend to devices, and those among them and among cores that have come.
+    attendants: usize,
+    come: [AtomicUsize; 2],
 }
 
 struct Dealt {
@@ -354,28 +362,28 @@ struct Dealt {
     done: [(f64, f64); 2],
     /// Pieces that either side is at, and since when both are at some.
     at: [usize; 2],
-    both_since: Option<Instant>,
+    both_since: Option<f64>,
     /// Seconds in which both were.
     both: f64,
 }
 
 impl Dealt {
     /// A side begins or ends a piece.
-    fn change(&mut self, taker: Taker, change: impl Fn(usize) -> usize) {
+    fn change(&mut self, taker: Taker, now: f64, change: impl Fn(usize) -> usize) {
         let at = &mut self.at[taker as usize];
         *at = change(*at);
         match (self.at.iter().all(|&at| at > 0), self.both_since) {
-            (true, None) => self.both_since = Some(Instant::now()),
+            (true, None) => self.both_since = Some(now),
             (false, Some(since)) => {
-                self.both += since.elapsed().as_secs_f64();
+                self.both += now - since;
                 self.both_since = None;
             }
             _ => {}
         }
     }
 
-    fn end(&mut self, taker: Taker) {
-        self.change(taker, |at| at.saturating_sub(1));
+    fn end(&mut self, taker: Taker, now: f64) {
+        self.change(taker, now, |at| at.saturating_sub(1));
     }
 }
 
@@ -391,23 +399,29 @@ enum Next {
 impl Pieces {
     /// So many pieces for one side.
     pub(crate) fn new(pieces: usize) -> Self {
-        Self::with(vec![1.0; pieces], false, [0.0; 2], 0)
+        Self::with(vec![1.0; pieces], false, [0.0; 2], 0, None)
     }
 
-    /// Stripes of a join for cores and devices, to which so many threads attend.
-    pub(crate) fn shared(join: &VectorJoin<'_>, pair_seconds: [f64; 2], attendants: usize) -> Self {
-        let nothing = join.probe.is_empty() || join.build.is_empty();
-        let stripes = if nothing { 0 } else { join.probe.len().div_ceil(STRIPE) };
-        let amounts = (0..stripes).map(|piece| {
-            let first = piece * STRIPE;
-            let probes = STRIPE.min(join.probe.len() - first) as f64;
-            let met = if join.itself { join.probe.len() - first } else { join.build.len() };
-            probes * met as f64
-        });
-        Self::with(amounts.collect(), true, pair_seconds, attendants)
+    /// Stripes of a join for so many cores and for devices, to which so many threads attend.
+    pub(crate) fn shared(
+        join: &VectorJoin<'_>,
+        pair_seconds: [f64; 2],
+        (cores, attendants): (usize, usize),
+        machine: &Machine,
+    ) -> Self {
+        let amounts = stripes(join).collect();
+        let clock = machine.clock(cores + attendants);
+        let simulated = machine.simulated().map(|device| (clock, device));
+        Self::with(amounts, true, pair_seconds, attendants, simulated)
     }
 
-    fn with(amounts: Vec<f64>, shared: bool, pair_seconds: [f64; 2], attendants: usize) -> Self {
+    fn with(
+        amounts: Vec<f64>,
+        shared: bool,
+        pair_seconds: [f64; 2],
+        attendants: usize,
+        simulated: Option<(Clock, Simulated)>,
+    ) -> Self {
         let (back, left) = (amounts.len(), amounts.iter().sum());
         let state = Dealt {
             front: 0,
@@ -421,31 +435,36 @@ impl Pieces {
             both_since: None,
             both: 0.0,
         };
-        Pieces { state: Mutex::new(state), changed: Condvar::new(), amounts, shared }
+        let (clock, simulated) = match simulated {
+            Some((clock, device)) => (clock, Some((device, pair_seconds[0]))),
+            None => (Clock::real(), None),
+        };
+        Pieces {
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            amounts,
+            shared,
+            clock,
+            simulated,
+            attendants,
+            come: Default::default(),
+        }
     }
 
     pub(crate) fn len(&self) -> usize {
         self.amounts.len()
     }
 
-    /// The next piece for a side, as long as there is anything to `go_on` with. Cores that would not be done in time
-    /// wait for what becomes of devices.
-    pub(crate) fn take(&self, taker: Taker, go_on: impl Fn() -> bool) -> Option<usize> {
-        let mut state = self.lock();
-        while go_on() {
-            match self.next(&mut state, taker) {
-                Next::Piece(piece) => {
-                    state.left -= self.amounts[piece];
-                    state.change(taker, |at| at + 1);
-                    return Some(piece);
-                }
-                Next::Nothing => return None,
-                Next::Later => {
-                    state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                }
-            }
-        }
-        None
+    /// How many pieces were taken from the front.
+    pub(crate) fn taken(&self) -> usize {
+        self.lock().front
+    }
+
+    /// One more core, or thread that attends to a device, which is going to take pieces.
+    pub(crate) fn hand(&self, taker: Taker) -> Hand<'_> {
+        let number = self.come[taker as usize].fetch_add(1, Ordering::Relaxed);
+        let worker = if taker == Taker::Core { self.attendants + number } else { number };
+        Hand { pieces: self, taker, number, worker, seconds: 0.0 }
     }
 
     fn next(&self, state: &mut Dealt, taker: Taker) -> Next {
@@ -470,33 +489,14 @@ impl Pieces {
         Next::Piece(state.front - 1)
     }
 
-    /// A device has failed to do a piece.
-    pub(crate) fn give_back(&self, piece: usize) {
-        let mut state = self.lock();
-        state.end(Taker::Device);
-        state.left += self.amounts[piece];
-        state.returned.push(piece);
-        self.changed.notify_all();
-    }
-
-    /// Says, when it is dropped, that a thread attends to a device no more.
-    pub(crate) fn attendant(&self) -> Attendant<'_> {
-        Attendant(self)
-    }
-
-    /// A side has done a piece in so many seconds, beside so many others of its kind.
-    pub(crate) fn done(&self, taker: Taker, piece: usize, seconds: f64, others: usize) {
-        let mut state = self.lock();
-        state.end(taker);
-        let done = &mut state.done[taker as usize];
-        done.0 += self.amounts[piece];
-        // Devices work on several pieces at once; a core on one.
-        done.1 += if taker == Taker::Device { seconds / others.max(1) as f64 } else { seconds };
-        let (pairs, seconds) = *done;
-        if pairs > 0.0 {
-            state.pair_seconds[taker as usize] = seconds / pairs;
+    /// The virtual seconds that a piece takes one of a side.
+    fn virtual_seconds(&self, taker: Taker, piece: usize) -> f64 {
+        let Some((device, of_pair)) = self.simulated else { return 0.0 };
+        let of_core = self.amounts[piece] * of_pair;
+        match taker {
+            Taker::Core => of_core,
+            Taker::Device => device.actual_seconds(device.seconds(of_core)),
         }
-        self.changed.notify_all();
     }
 
     /// The part of the pairs that devices did.
@@ -511,19 +511,118 @@ impl Pieces {
         self.lock().both
     }
 
+    /// The seconds that all of it took by the virtual clock, if that is used.
+    pub(crate) fn all_virtual_seconds(&self) -> Option<f64> {
+        self.clock.virtual_seconds()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Dealt> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A thread that attends to a device.
-pub(crate) struct Attendant<'p>(&'p Pieces);
+/// Pairs of the stripes of a join.
+fn stripes(join: &VectorJoin<'_>) -> impl Iterator<Item = f64> {
+    let nothing = join.probe.is_empty() || join.build.is_empty();
+    let stripes = if nothing { 0 } else { join.probe.len().div_ceil(STRIPE) };
+    (0..stripes).map(|piece| {
+        let first = piece * STRIPE;
+        let probes = STRIPE.min(join.probe.len() - first) as f64;
+        let met = if join.itself { join.probe.len() - first } else { join.build.len() };
+        probes * met as f64
+    })
+}
 
-impl Drop for Attendant<'_> {
+/// A core, or a thread that attends to a device. When it is dropped, it takes no more pieces.
+pub(crate) struct Hand<'p> {
+    pieces: &'p Pieces,
+    taker: Taker,
+    /// Its number among those of its kind, and as a worker of the clock.
+    pub(crate) number: usize,
+    worker: usize,
+    /// The virtual seconds of the piece that it is at.
+    seconds: f64,
+}
+
+/// A piece that was taken, with its begin and duration in virtual time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Taken {
+    pub(crate) piece: usize,
+    pub(crate) span: Option<(f64, f64)>,
+}
+
+impl Hand<'_> {
+    /// Takes the next piece, as long as there is anything to `go_on` with. Cores that would not be done in time
+    /// wait for what becomes of devices.
+    pub(crate) fn take(&mut self, go_on: impl Fn() -> bool) -> Option<Taken> {
+        let Hand { pieces, taker, worker, .. } = *self;
+        let clock = &pieces.clock;
+        let mut now = clock.turn(worker);
+        let mut state = pieces.lock();
+        while go_on() {
+            match pieces.next(&mut state, taker) {
+                Next::Piece(piece) => {
+                    state.left -= pieces.amounts[piece];
+                    state.change(taker, now, |at| at + 1);
+                    self.seconds = pieces.virtual_seconds(taker, piece);
+                    let begin = clock.busy(worker, self.seconds);
+                    let span = clock.is_virtual().then_some((begin, self.seconds));
+                    return Some(Taken { piece, span });
+                }
+                Next::Nothing => return None,
+                Next::Later if clock.is_virtual() => {
+                    drop(state);
+                    clock.wait_for(worker, 0);
+                    now = clock.turn(worker);
+                    state = pieces.lock();
+                }
+                Next::Later => {
+                    state = pieces.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    now = clock.now(worker);
+                }
+            }
+        }
+        None
+    }
+
+    /// A piece is done, in so many seconds, beside so many others of its kind.
+    pub(crate) fn done(&mut self, piece: usize, seconds: f64, others: usize) {
+        let Hand { pieces, taker, worker, .. } = *self;
+        let now = pieces.clock.turn(worker);
+        let seconds = if pieces.clock.is_virtual() { self.seconds } else { seconds };
+        let mut state = pieces.lock();
+        state.end(taker, now);
+        let done = &mut state.done[taker as usize];
+        done.0 += pieces.amounts[piece];
+        // Devices work on several pieces at once; a core on one.
+        done.1 += if taker == Taker::Device { seconds / others.max(1) as f64 } else { seconds };
+        let (pairs, seconds) = *done;
+        if pairs > 0.0 {
+            state.pair_seconds[taker as usize] = seconds / pairs;
+        }
+        pieces.changed.notify_all();
+    }
+
+    /// A device has failed to do a piece.
+    pub(crate) fn give_back(&mut self, piece: usize) {
+        let pieces = self.pieces;
+        let now = pieces.clock.turn(self.worker);
+        let mut state = pieces.lock();
+        state.end(self.taker, now);
+        state.left += pieces.amounts[piece];
+        state.returned.push(piece);
+        pieces.changed.notify_all();
+    }
+}
+
+impl Drop for Hand<'_> {
     fn drop(&mut self) {
-        let mut state = self.0.lock();
-        state.attendants = state.attendants.saturating_sub(1);
-        self.0.changed.notify_all();
+        if self.taker == Taker::Device {
+            let mut state = self.pieces.lock();
+            state.attendants = state.attendants.saturating_sub(1);
+            self.pieces.changed.notify_all();
+        }
+        self.pieces.clock.end(self.worker);
     }
 }
 
@@ -531,8 +630,12 @@ impl Drop for Attendant<'_> {
 mod tests {
     use super::*;
 
-    fn take(pieces: &Pieces, taker: Taker) -> Option<usize> {
-        pieces.take(taker, || true)
+    fn pieces(amounts: &[f64], pair_seconds: [f64; 2]) -> Pieces {
+        Pieces::with(amounts.to_vec(), true, pair_seconds, 1, None)
+    }
+
+    fn take(hand: &mut Hand<'_>) -> Option<usize> {
+        hand.take(|| true).map(|taken| taken.piece)
     }
 
     fn next(pieces: &Pieces, taker: Taker) -> Next {
@@ -541,21 +644,22 @@ mod tests {
 
     #[test]
     fn every_piece_is_dealt_once() {
-        let pieces = Pieces::with(vec![8.0, 6.0, 4.0, 2.0], true, [1.0, 1.0], 1);
-        assert_eq!(take(&pieces, Taker::Device), Some(0));
-        assert_eq!(take(&pieces, Taker::Core), Some(3));
-        assert_eq!(take(&pieces, Taker::Device), Some(1));
-        assert_eq!(take(&pieces, Taker::Core), Some(2));
-        assert_eq!(take(&pieces, Taker::Device), None);
+        let pieces = pieces(&[8.0, 6.0, 4.0, 2.0], [1.0, 1.0]);
+        let (mut device, mut core) = (pieces.hand(Taker::Device), pieces.hand(Taker::Core));
+        assert_eq!(take(&mut device), Some(0));
+        assert_eq!(take(&mut core), Some(3));
+        assert_eq!(take(&mut device), Some(1));
+        assert_eq!(take(&mut core), Some(2));
+        assert_eq!(take(&mut device), None);
         // As long as the device may fail, a core is there.
         assert_eq!(next(&pieces, Taker::Core), Next::Later);
-        drop(pieces.attendant());
-        assert_eq!(take(&pieces, Taker::Core), None);
+        drop(device);
+        assert_eq!(take(&mut core), None);
         // Both are at two pieces, as long as neither has ended them.
         assert_eq!(pieces.lock().at, [2, 2]);
         assert_eq!(pieces.both(), 0.0);
         for piece in [3, 2] {
-            pieces.done(Taker::Core, piece, 1.0, 1);
+            core.done(piece, 1.0, 1);
         }
         assert!(pieces.both() > 0.0 && pieces.lock().both_since.is_none());
         assert_eq!(pieces.device_part(), 0.0);
@@ -563,27 +667,30 @@ mod tests {
 
     #[test]
     fn cores_take_only_what_they_can_do_in_time() {
-        let pieces = Pieces::with(vec![8.0, 8.0, 8.0], true, [10.0, 1.0], 1);
+        let pieces = pieces(&[8.0, 8.0, 8.0], [10.0, 1.0]);
+        let (mut device, mut core) = (pieces.hand(Taker::Device), pieces.hand(Taker::Core));
         // 80 seconds on a core; 24 for all of it on the device.
         assert_eq!(next(&pieces, Taker::Core), Next::Later);
-        assert_eq!(take(&pieces, Taker::Device), Some(0));
+        assert_eq!(take(&mut device), Some(0));
         // It turns out to be slower than that.
-        pieces.done(Taker::Device, 0, 800.0, 1);
-        assert_eq!(take(&pieces, Taker::Core), Some(2));
-        assert_eq!(take(&pieces, Taker::Device), Some(1));
+        device.done(0, 800.0, 1);
+        assert_eq!(take(&mut core), Some(2));
+        assert_eq!(take(&mut device), Some(1));
     }
 
     #[test]
     fn cores_do_what_a_device_gives_back_and_all_that_it_leaves() {
-        let pieces = Pieces::with(vec![8.0, 8.0, 8.0], true, [10.0, 1.0], 1);
-        let attendant = pieces.attendant();
-        assert_eq!(take(&pieces, Taker::Device), Some(0));
+        let pieces = pieces(&[8.0, 8.0, 8.0], [10.0, 1.0]);
+        let mut device = pieces.hand(Taker::Device);
+        assert_eq!(take(&mut device), Some(0));
         std::thread::scope(|scope| {
             // It waits, since the device would be done before it.
-            let core = scope
-                .spawn(|| std::iter::from_fn(|| take(&pieces, Taker::Core)).collect::<Vec<_>>());
-            pieces.give_back(0);
-            drop(attendant);
+            let core = scope.spawn(|| {
+                let mut core = pieces.hand(Taker::Core);
+                std::iter::from_fn(|| take(&mut core)).collect::<Vec<_>>()
+            });
+            device.give_back(0);
+            drop(device);
             let mut done = core.join().unwrap();
             done.sort_unstable();
             assert_eq!(done, [0, 1, 2]);
@@ -591,14 +698,15 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_takes_nothing_when_the_join_is_over() {
-        let pieces = Pieces::with(vec![8.0, 8.0, 8.0], true, [10.0, 1.0], 1);
+    fn core_that_waits_takes_nothing_when_the_join_is_over() {
+        let pieces = pieces(&[8.0, 8.0, 8.0], [10.0, 1.0]);
+        let device = pieces.hand(Taker::Device);
         let over = std::sync::atomic::AtomicBool::new(false);
-        let order = std::sync::atomic::Ordering::SeqCst;
         std::thread::scope(|scope| {
-            let core = scope.spawn(|| pieces.take(Taker::Core, || !over.load(order)));
-            over.store(true, order);
-            drop(pieces.attendant());
+            let core =
+                scope.spawn(|| pieces.hand(Taker::Core).take(|| !over.load(Ordering::SeqCst)));
+            over.store(true, Ordering::SeqCst);
+            drop(device);
             assert_eq!(core.join().unwrap(), None);
         });
     }
@@ -606,7 +714,70 @@ mod tests {
     #[test]
     fn one_side_takes_all_in_order() {
         let pieces = Pieces::new(3);
-        let taken: Vec<_> = std::iter::from_fn(|| take(&pieces, Taker::Core)).collect();
+        let mut core = pieces.hand(Taker::Core);
+        let taken: Vec<_> = std::iter::from_fn(|| take(&mut core)).collect();
         assert_eq!(taken, [0, 1, 2]);
+    }
+
+    /// Shares 12 pieces of 10 pairs, for each of which a core takes a second, between two cores and a simulated device,
+    /// which fails at a piece; returns who took what when, the device's part, and when all was done.
+    fn simulate(device: &str, fails_at: Option<usize>) -> (Vec<(usize, usize, f64)>, f64, f64) {
+        let device = Simulated::parse(device).unwrap();
+        let believed = device.seconds(10.0) / 10.0;
+        let clock = Clock::simulated(3);
+        let pieces = Pieces::with(vec![10.0; 12], true, [1.0, believed], 1, Some((clock, device)));
+        let taken = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for taker in [Taker::Core, Taker::Device, Taker::Core] {
+                let (pieces, taken) = (&pieces, &taken);
+                scope.spawn(move || {
+                    let mut hand = pieces.hand(taker);
+                    while let Some(Taken { piece, span }) = hand.take(|| true) {
+                        taken.lock().unwrap().push((hand.worker, piece, span.unwrap().0));
+                        if taker == Taker::Device && fails_at == Some(piece) {
+                            hand.give_back(piece);
+                            break;
+                        }
+                        hand.done(piece, 0.0, 1);
+                    }
+                });
+            }
+        });
+        let mut taken = taken.into_inner().unwrap();
+        // Both cores take at the same time, and either may be the first one.
+        taken.sort_by(|a, b| a.2.total_cmp(&b.2).then(a.0.cmp(&b.0)));
+        (taken, pieces.device_part(), pieces.all_virtual_seconds().unwrap())
+    }
+
+    #[test]
+    fn simulated_device_gets_its_part_by_its_speed() {
+        for _ in 0..100 {
+            // As fast as four cores: eight of twelve pieces, while two cores do two each.
+            let (taken, part, seconds) = simulate("speed=4", None);
+            let of_device = taken.iter().filter(|one| one.0 == 0).map(|one| one.1);
+            assert_eq!(of_device.collect::<Vec<_>>(), (0..8).collect::<Vec<_>>());
+            assert_eq!((part, seconds), (8.0 / 12.0, 20.0));
+            // Far faster: cores see that they would be the last, and wait.
+            let (taken, part, seconds) = simulate("speed=1000", None);
+            assert!(taken.iter().all(|one| one.0 == 0) && taken.len() == 12);
+            assert!(part == 1.0 && (0.11..0.13).contains(&seconds));
+        }
+    }
+
+    #[test]
+    fn cores_help_when_a_device_is_slower_than_believed() {
+        let (taken, part, seconds) = simulate("speed=1000,actual=0.001", None);
+        // The first piece shows it, after ten seconds. Then all three are as fast.
+        assert_eq!(taken.iter().filter(|one| one.2 < 10.0).count(), 1);
+        assert_eq!((part, seconds), (5.0 / 12.0, 50.0));
+    }
+
+    #[test]
+    fn cores_do_the_rest_when_a_simulated_device_fails() {
+        let (taken, part, seconds) = simulate("speed=4", Some(1));
+        // It fails at the end of its second piece, at five seconds.
+        assert_eq!(taken.iter().filter(|one| one.0 == 0).count(), 2);
+        assert_eq!((part, seconds), (1.0 / 12.0, 60.0));
+        assert_eq!(taken.len(), 13);
     }
 }

@@ -5,6 +5,7 @@
 //! of the join, the devices' on a few threads that mostly wait. While many sets are sent to a device, some of
 //! the CPU's threads rest: those that send them need the cores.
 
+use crate::clock::Clock;
 use crate::join::{Moment, StepReport};
 use crate::plan::{ATTENDANTS, Plan, Step, Work, sizes};
 use crate::queue::{End, Queue, Queued, Taken};
@@ -121,12 +122,23 @@ enum Crew<'t> {
     Own(&'t Attendants),
 }
 
+impl Crew<'_> {
+    /// Whose time it is: the CPU's, or the devices'.
+    fn end(self) -> End {
+        match self {
+            Crew::Pool => End::Front,
+            Crew::Own(_) => End::Back,
+        }
+    }
+}
+
 /// What running a plan has shown.
 pub(crate) struct Ran {
     /// Whether it came to its end.
     pub(crate) complete: bool,
     pub(crate) candidates: u64,
     pub(crate) seconds: f64,
+    pub(crate) virtual_seconds: Option<f64>,
     pub(crate) steps: Vec<StepReport>,
     pub(crate) warnings: Vec<String>,
     /// Whether CPU and devices worked at once.
@@ -159,6 +171,7 @@ struct Progress<'a> {
     enough: &'a AtomicBool,
     candidates: &'a AtomicU64,
     timeline: &'a Timeline,
+    clock: &'a Clock,
     /// Whether CPU and devices work at once.
     both: bool,
     /// Threads of the CPU that rest until a device has its sets.
@@ -204,6 +217,43 @@ impl Timeline {
                 seconds: end.saturating_duration_since(begin).as_secs_f64(),
             });
         }
+    }
+
+    /// Adds a round of a step in virtual time: what it takes to prepare it, about as long as a piece, and then its
+    /// pieces, in turn by each of some workers.
+    pub(crate) fn add_round(
+        &self,
+        (begin, seconds): (f64, f64),
+        (row, workers): (impl Fn(usize) -> String, usize),
+        (technique, on_device): (&str, bool),
+        (pieces, ran): (usize, usize),
+    ) {
+        let Some(moments) = &self.moments else { return };
+        let mut moments = moments.lock().unwrap_or_else(PoisonError::into_inner);
+        let workers = workers.clamp(1, pieces.max(1));
+        let each = seconds / (1 + pieces.div_ceil(workers)) as f64;
+        let mut add = |row: String, what: &str, slot: usize| {
+            if moments.len() < Self::MOST {
+                let begin = begin + slot as f64 * each;
+                moments.push(Moment { row, what: what.into(), begin, seconds: each });
+            }
+        };
+        add(row(0), "prepare", 0);
+        for piece in 0..ran {
+            let slot = 1 + piece / workers;
+            add(row(piece % workers), technique, slot);
+            if on_device {
+                add("GPU stream 0".into(), "filter and verify", slot);
+            }
+        }
+    }
+
+    /// Adds something that was done in virtual time.
+    pub(crate) fn add_virtual(&self, row: impl FnOnce() -> String, what: &str, span: (f64, f64)) {
+        let Some(moments) = &self.moments else { return };
+        let (begin, seconds) = span;
+        let mut moments = moments.lock().unwrap_or_else(PoisonError::into_inner);
+        moments.push(Moment { row: row(), what: what.into(), begin, seconds });
     }
 
     fn add_all(&self, worker: usize, spans: Vec<Span>) {
@@ -252,13 +302,12 @@ impl Plan {
     }
 
     /// How many threads of the CPU rest while sets are sent to a device for its first step: where all cores work,
-    /// those that send them wait for one, and the device for them. A simulated device works on a core meanwhile.
+    /// those that send them wait for one, and the device for them. To a simulated device nothing is sent.
     fn senders(&self, step: Option<&Step<'_>>) -> usize {
         static CORES: OnceLock<usize> = OnceLock::new();
         let much = |step: &Step<'_>| step.choice.tile.tokens(&step.join) > MANY_TOKENS;
         let senders = match step {
-            Some(_) if self.stretch.is_some() => 1,
-            Some(step) if much(step) => SENDERS,
+            Some(step) if much(step) && self.machine.simulated().is_none() => SENDERS,
             _ => return 0,
         };
         // Asking takes as long as some joins.
@@ -288,12 +337,13 @@ impl Plan {
         control.done.store(0, Ordering::Relaxed);
         control.total.store(probes_of(&cpu) + probes_of(&device), Ordering::Relaxed);
         let (enough, candidates) = (AtomicBool::new(false), AtomicU64::new(0));
-        let timeline = Timeline::new(self.timeline);
+        let (timeline, clock) = (Timeline::new(self.timeline), self.clock());
         let mut progress = Progress {
             control,
             enough: &enough,
             candidates: &candidates,
             timeline: &timeline,
+            clock: &clock,
             both,
             resting: None,
             pieces: 0,
@@ -324,6 +374,7 @@ impl Plan {
             lane.add(device);
             // What a device that failed did not take any more.
             if let Some(rest) = rest {
+                clock.alone(End::Front as usize);
                 lane.add(self.run_side(
                     Vec::new(),
                     Some(rest),
@@ -334,12 +385,14 @@ impl Plan {
                 )?);
             }
         } else {
+            clock.alone(End::Front as usize);
             let steps = cpu.into_iter().chain(device).collect();
             lane.add(self.run_lane(steps, Crew::Pool, &mut progress, sink)?);
         }
         // What is left is the CPU's, which has all the memory now.
         if !lane.left.is_empty() && !progress.stopped() {
             progress.both = false;
+            clock.alone(End::Front as usize);
             let left = self.steps(std::mem::take(&mut lane.left), true, false)?;
             lane.add(self.run_lane(left, Crew::Pool, &mut progress, sink)?);
         }
@@ -350,6 +403,7 @@ impl Plan {
             complete,
             candidates: candidates.into_inner(),
             seconds,
+            virtual_seconds: clock.virtual_seconds(),
             steps: reports,
             warnings,
             both,
@@ -370,23 +424,26 @@ impl Plan {
         sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
     ) -> Result<Lane<'a>> {
         let on_cpu = end == End::Front;
+        let clock = progress.clock;
+        let _ending = clock.ending(end as usize);
         let Some(rest) = rest else { return self.run_lane(steps, crew, progress, sink) };
         let mut lane = Lane::default();
         // The rest lies after what the CPU was given, and before what a device was.
         let nearest = if on_cpu { steps.last() } else { steps.first() };
         let technique = nearest.map(|step| step.choice.technique);
         let mut next = (!steps.is_empty()).then_some(steps);
+        let mut now = clock.turn(end as usize);
         loop {
             let steps = match next.take() {
                 Some(first) => {
-                    rest.begin(end, rest.outside(end));
+                    rest.begin(end, rest.outside(end), now);
                     first
                 }
                 None => {
-                    let Some(Taken { tiles, work, technique: best }) = rest.take(end) else {
+                    let Some(Taken { tiles, work, technique: best }) = rest.take(end, now) else {
                         break;
                     };
-                    rest.begin(end, work);
+                    rest.begin(end, work, now);
                     let steps = self.steps_beside(tiles.clone(), on_cpu, best.or(technique));
                     // What does not fit beside the other side fits the CPU alone.
                     if let Err(Error::Memory { .. }) = steps {
@@ -402,7 +459,8 @@ impl Plan {
                 }
             };
             lane.add(self.run_lane(steps, crew, progress, sink)?);
-            rest.done(end);
+            now = clock.turn(end as usize);
+            rest.done(end, now);
             // A device that has failed once takes nothing more.
             if !lane.left.is_empty() || progress.stopped() {
                 rest.end(end);
@@ -421,8 +479,15 @@ impl Plan {
         sink: &(impl Fn(&Join<'a>, Part) -> S + Sync),
     ) -> Result<Lane<'a>> {
         let mut lane = Lane::default();
-        let mut waiting = VecDeque::from(steps);
-        while let Some(step) = waiting.pop_front() {
+        let clock = progress.clock;
+        // In virtual time, it is known beforehand what each step takes.
+        let expected: Vec<f64> = match clock.is_virtual() {
+            true => steps.iter().map(|step| self.virtual_seconds(step)).collect(),
+            false => vec![0.0; steps.len()],
+        };
+        let mut now = clock.busy(crew.end() as usize, expected.iter().sum());
+        let mut waiting: VecDeque<_> = steps.into_iter().zip(expected).collect();
+        while let Some((step, expected)) = waiting.pop_front() {
             if progress.stopped() {
                 break;
             }
@@ -430,7 +495,8 @@ impl Plan {
             let alone = step.choice.tile.probes.len() <= 1;
             let stage = technique.on_device().then(|| Stage::within(self.limits.memory, alone));
             let begin = Instant::now();
-            let ran = self.run_step(&step, technique, crew, stage.as_ref(), progress, sink);
+            let span = clock.is_virtual().then_some((now, expected));
+            let ran = self.run_step((&step, span), technique, crew, stage.as_ref(), progress, sink);
             // What a device began and did not end is done again.
             let again = match &stage {
                 Some(stage) if ran.is_err() => stage.done.load(Ordering::Relaxed),
@@ -440,8 +506,10 @@ impl Plan {
             let trace = match ran {
                 Ok(trace) => trace,
                 Err(_) if stage.as_ref().is_some_and(Stage::is_full) => {
-                    for part in parts_of(step, again).into_iter().rev() {
-                        waiting.push_front(part);
+                    let parts = parts_of(step, again);
+                    let each = expected / parts.len().max(1) as f64;
+                    for part in parts.into_iter().rev() {
+                        waiting.push_front((part, each));
                     }
                     continue;
                 }
@@ -452,6 +520,7 @@ impl Plan {
                         lane.warnings.push(warning);
                     }
                     lane.left.push((step.join, step.part, step.choice.tile));
+                    now += expected;
                     continue;
                 }
                 Err(error) => return Err(error),
@@ -460,6 +529,17 @@ impl Plan {
                 self.hand_on(&step, stage, crew, progress, sink);
             }
             let Step { join, choice, .. } = &step;
+            let (begin, seconds, trace) = match span {
+                None => {
+                    let since = begin.saturating_duration_since(progress.timeline.begin);
+                    (since.as_secs_f64(), begin.elapsed().as_secs_f64(), trace)
+                }
+                Some((begin, seconds)) if technique.on_device() => {
+                    (begin, seconds, Trace { filter: seconds, waited: seconds, ..trace })
+                }
+                Some((begin, seconds)) => (begin, seconds, trace),
+            };
+            now += expected;
             lane.reports.push(StepReport {
                 technique: technique.name(),
                 variant: technique.variant(),
@@ -468,18 +548,18 @@ impl Plan {
                 pairs: choice.pairs,
                 tokens: join.probe.tokens_in(&choice.tile.probes) as u64,
                 estimated: choice.seconds(),
-                begin: begin.saturating_duration_since(progress.timeline.begin).as_secs_f64(),
-                seconds: begin.elapsed().as_secs_f64(),
+                begin,
+                seconds,
                 trace,
             });
         }
         Ok(lane)
     }
 
-    /// Runs one step, by all threads.
+    /// Runs one step, by all threads; in virtual time it has a begin and a duration.
     fn run_step<'a, S: TileSink>(
         &self,
-        step: &Step<'a>,
+        (step, span): (&Step<'a>, Option<(f64, f64)>),
         technique: &dyn Technique,
         crew: Crew<'_>,
         stage: Option<&Stage>,
@@ -516,7 +596,9 @@ impl Plan {
         let rounds = prepared.rounds();
         for round in 0..rounds {
             self.install_for(crew, || prepared.begin(round))?;
-            timeline.add(|| host_row(crew, 0), "prepare", begin, Instant::now());
+            if span.is_none() {
+                timeline.add(|| host_row(crew, 0), "prepare", begin, Instant::now());
+            }
             timeline.add_all(0, prepared.spans());
             let pieces = prepared.pieces();
             let next = AtomicUsize::new(0);
@@ -547,7 +629,9 @@ impl Plan {
                     let ran = worker.run(piece, &mut watched);
                     let ended = sink.end();
                     let row = || host_row(crew, number);
-                    timeline.add(row, technique.name(), begin, Instant::now());
+                    if span.is_none() {
+                        timeline.add(row, technique.name(), begin, Instant::now());
+                    }
                     match ran {
                         Err(error) => failure.set(error),
                         Ok(flow) if flow.is_break() || ended.is_break() => {
@@ -577,7 +661,22 @@ impl Plan {
                 *trace.lock().unwrap_or_else(PoisonError::into_inner) += worker.trace();
             });
             // Where a worker failed, not all pieces were begun.
-            progress.pieces += pieces.min(next.into_inner());
+            let begun = pieces.min(next.into_inner());
+            progress.pieces += begun;
+            if let Some((begin, seconds)) = span {
+                let each = seconds / rounds as f64;
+                let round = (begin + round as f64 * each, each);
+                let row = |worker: usize| match crew {
+                    Crew::Pool => format!("CPU thread {worker}"),
+                    Crew::Own(_) => host_row(crew, worker),
+                };
+                let workers = match crew {
+                    Crew::Pool => self.threads().min(prepared.workers()),
+                    Crew::Own(_) => prepared.workers(),
+                };
+                let what = (technique.name(), technique.on_device());
+                timeline.add_round(round, (row, workers), what, (pieces, begun));
+            }
             failure.check()?;
         }
         Ok(trace.into_inner().unwrap_or_else(PoisonError::into_inner))

@@ -4,9 +4,9 @@ use crate::count::Counter;
 use crate::driver::Control;
 use crate::glimpse::{Glimpse, Seen};
 use crate::groups::Components;
+use crate::machine::Machine;
 use crate::ordered::{Ordered, Room};
 use crate::plan::{Limits, Mode, Plan, Split, Techniques, cpu_techniques};
-use crate::simulated::{Simulated, Stretch};
 use crate::stage::Stage;
 use simjoin_core::{Bounds, Error, Predicate, Result, RowPair, SetCollection, Side};
 use simjoin_kernels::tier::Tier;
@@ -151,6 +151,8 @@ pub struct Report {
     pub planned_share: Option<f64>,
     /// Seconds from the first tile to the last pair.
     pub seconds: f64,
+    /// The same by the virtual clock, where a device is simulated.
+    pub virtual_seconds: Option<f64>,
     /// The parts of the join: those of the CPU in the order in which they ran, then those of devices, then
     /// what the CPU did for a device that failed.
     pub steps: Vec<StepReport>,
@@ -187,8 +189,9 @@ impl Report {
                 both += (end - cpu.begin.max(device.begin)).max(0.0);
             }
         }
-        let busy = of(false).count() > 0 && of(true).count() > 0 && self.seconds > 0.0;
-        busy.then(|| (both / self.seconds).min(1.0))
+        let seconds = self.virtual_seconds.unwrap_or(self.seconds);
+        let busy = of(false).count() > 0 && of(true).count() > 0 && seconds > 0.0;
+        busy.then(|| (both / seconds).min(1.0))
     }
 }
 
@@ -278,6 +281,7 @@ pub struct Join {
     timeline: bool,
     with_itself: bool,
     glimpse: Option<Arc<Glimpse>>,
+    machine: Option<Machine>,
 }
 
 /// Probe tokens in a tile: large enough that handing it out costs nothing beside doing it, small
@@ -296,6 +300,7 @@ impl Join {
             timeline: false,
             with_itself: false,
             glimpse: None,
+            machine: None,
             limits: Limits {
                 threads: 0,
                 memory: u64::MAX,
@@ -330,6 +335,17 @@ impl Join {
     pub fn queue(mut self, tiles: u32) -> Self {
         self.split = Split::Queue(tiles.max(1));
         self
+    }
+
+    /// Plans for this machine, instead of the one that the environment asks for
+    /// ([`Machine::from_environment`]).
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = Some(machine);
+        self
+    }
+
+    fn planned_for(&self) -> Result<Machine> {
+        self.machine.map_or_else(Machine::from_environment, Ok)
     }
 
     /// Remembers what happened when, for [`Report::timeline`].
@@ -420,9 +436,10 @@ impl Join {
     /// Says what is wrong with the choice of engine and technique, before any work is done.
     pub fn check(&self) -> Result<()> {
         Tier::asked_for().map_err(Error::Config)?;
-        self.offered()?;
+        let machine = self.planned_for()?;
+        self.offered(&machine)?;
         if self.engine == Engine::Hybrid {
-            self.named(device_side()?.0)?;
+            self.named(device_side(&machine)?)?;
         }
         Ok(())
     }
@@ -528,7 +545,8 @@ impl Join {
 
     /// A plan beside a sink that takes so many bytes.
     fn plan_beside(&self, sink: u64) -> Result<Plan> {
-        let (mode, cpu, device) = self.offered()?;
+        let machine = self.planned_for()?;
+        let (mode, cpu, device) = self.offered(&machine)?;
         let sink = sink + self.seen_by().map_or(0, Glimpse::bytes);
         let mut limits = Limits { sink, ..self.limits };
         // What a device has found waits for its tile to be complete.
@@ -536,12 +554,12 @@ impl Join {
             limits.sink += Stage::bytes(limits.memory);
         }
         if mode == Mode::Device || matches!(mode, Mode::Both(_)) {
-            limits.device_memory = device_memory(limits.device_memory)?;
+            limits.device_memory = device_memory(&machine, limits.device_memory)?;
         }
-        let mut plan = Plan::new(mode, cpu, device, limits, self.explain, self.timeline)?;
+        let shown = (self.explain, self.timeline);
+        let mut plan = Plan::new(mode, cpu, device, limits, shown, machine)?;
         if matches!(mode, Mode::Both(_)) {
-            let (device, stretch) = device_side()?;
-            plan.beside((self.named(device)?, stretch));
+            plan.beside(self.named(device_side(&machine)?)?);
         }
         Ok(plan)
     }
@@ -551,7 +569,7 @@ impl Join {
     }
 
     /// Who works, and the techniques of the CPU and of devices to choose from.
-    fn offered(&self) -> Result<(Mode, Techniques, Techniques)> {
+    fn offered(&self, machine: &Machine) -> Result<(Mode, Techniques, Techniques)> {
         let name = self.technique.split(':').next().unwrap_or_default();
         let on_gpu = GPU_TECHNIQUES.contains(&name);
         let short = |one: &&str| one.strip_prefix("gpu-") == Some(name);
@@ -566,11 +584,11 @@ impl Join {
                 Ok((Mode::Auto, cpu_techniques(), Vec::new()))
             }
             Engine::Gpu => {
-                let device = self.named(gpu_techniques(None)?)?;
+                let device = self.named(gpu_techniques(machine)?)?;
                 Ok((Mode::Device, cpu_techniques(), device))
             }
             Engine::Auto if on_gpu => {
-                let device = self.named(gpu_techniques(None)?)?;
+                let device = self.named(gpu_techniques(machine)?)?;
                 Ok((Mode::Device, cpu_techniques(), device))
             }
             Engine::Hybrid => Ok((Mode::Both(self.split), cpu_techniques(), Vec::new())),
@@ -612,38 +630,32 @@ impl Join {
 
 /// The simulated device that the environment asks for, in words.
 pub fn simulated_gpu() -> Result<Option<String>> {
-    Ok(Simulated::asked_for()?.map(|device| device.to_string()))
+    Ok(Machine::from_environment()?.simulated().map(|device| device.to_string()))
 }
 
 /// The techniques of all devices.
-fn gpu_techniques(stretch: Option<&Stretch>) -> Result<Techniques> {
-    if let Some(device) = Simulated::asked_for()? {
-        return Ok(device.techniques(stretch));
+fn gpu_techniques(machine: &Machine) -> Result<Techniques> {
+    if let Some(device) = machine.simulated() {
+        return Ok(device.techniques());
     }
     let devices = simjoin_gpu::devices()?;
     simjoin_gpu::Nvrtc::get()?;
     Ok(simjoin_gpu::techniques(devices))
 }
 
-/// How devices and the CPU beside them share a clock, where the devices are simulated.
-fn stretch() -> Result<Option<Stretch>> {
-    Ok(Simulated::asked_for()?.map(|device| device.stretch()))
-}
-
 /// The techniques of all devices beside the CPU, whose cores have work of their own.
-pub(crate) fn device_side() -> Result<(Techniques, Option<Stretch>)> {
-    let stretch = stretch()?;
-    let mut device = gpu_techniques(stretch.as_ref())?;
+pub(crate) fn device_side(machine: &Machine) -> Result<Techniques> {
+    let mut device = gpu_techniques(machine)?;
     device.retain(|one| one.name() != "gpu-verify");
-    Ok((device, stretch))
+    Ok(device)
 }
 
 /// What each device can spare, unless a limit is given.
-pub(crate) fn device_memory(limit: u64) -> Result<u64> {
+pub(crate) fn device_memory(machine: &Machine, limit: u64) -> Result<u64> {
     if limit != u64::MAX {
         return Ok(limit);
     }
-    if let Some(device) = Simulated::asked_for()? {
+    if let Some(device) = machine.simulated() {
         return Ok(device.memory);
     }
     let mut least = u64::MAX;

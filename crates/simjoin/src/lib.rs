@@ -38,6 +38,7 @@
 
 #![forbid(unsafe_code)]
 
+mod clock;
 mod count;
 mod device_overlaps;
 mod device_vectors;
@@ -47,6 +48,7 @@ mod glimpse;
 mod groups;
 mod intersect;
 mod join;
+mod machine;
 mod ordered;
 mod overlaps;
 mod plan;
@@ -71,6 +73,7 @@ pub use join::{
     Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,
     simulated_gpu, techniques_for,
 };
+pub use machine::Machine;
 pub use overlaps::{OVERLAP_TECHNIQUES, Overlaps, OverlapsReport};
 pub use simjoin_core::{
     Bounds, Elements, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side,

@@ -6,17 +6,17 @@
 //! tile as they go. [`Mode::Auto`] begins with the CPU alone, and looks for a device only where the join
 //! takes longer than waking one up.
 
+use crate::clock::Clock;
 use crate::driver::Ran;
 use crate::join::{Engine, Report, StepPlan};
+use crate::machine::Machine;
 use crate::queue::{Queue, Rule};
-use crate::simulated::{Simulated, Stretch};
 use crate::stage::Stage;
-use crate::{rates, units};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 use simjoin_core::{Error, Result, SetCollection, SetId};
 use simjoin_plan::{
-    Choice, Chosen, Division, Join, Line, Means, Part, Rates, Sides, Technique, Tile, Units,
-    choose_for,
+    Choice, Chosen, Division, Effort, Join, Line, Means, Part, Sides, Survey, Technique, Tile,
+    Units, choose_for,
 };
 use std::ops::Range;
 
@@ -70,6 +70,9 @@ const REST_UNITS: u32 = 1 << 12;
 
 /// Collections of more tokens than this are looked at by all threads.
 const MUCH: usize = 1 << 16;
+
+/// List pairs that virtual time looks at for a step of which nothing was estimated.
+const SIMULATED_EFFORT: usize = 200;
 
 /// Threads beside those of the pool that attend to devices.
 pub(crate) const ATTENDANTS: usize = 3;
@@ -125,8 +128,7 @@ pub(crate) struct Plan {
     pub(crate) pool: Option<ThreadPool>,
     /// How many threads it has.
     threads: usize,
-    /// Beside a simulated device.
-    pub(crate) stretch: Option<Stretch>,
+    pub(crate) machine: Machine,
 }
 
 /// A part of the join, and what is to be done with it.
@@ -164,8 +166,8 @@ impl Plan {
         cpu: Techniques,
         device: Techniques,
         limits: Limits,
-        explain: bool,
-        timeline: bool,
+        (explain, timeline): (bool, bool),
+        machine: Machine,
     ) -> Result<Self> {
         let pool =
             match limits.threads {
@@ -176,8 +178,7 @@ impl Plan {
             };
         let threads =
             pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads);
-        let stretch = None;
-        Ok(Plan { mode, cpu, device, limits, explain, timeline, pool, threads, stretch })
+        Ok(Plan { mode, cpu, device, limits, explain, timeline, pool, threads, machine })
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -244,7 +245,7 @@ impl Plan {
         on_cpu: bool,
         both: bool,
     ) -> Result<Vec<Step<'a>>> {
-        let (units, _) = units::units();
+        let (units, _) = self.machine.units();
         self.steps_with(tiles, on_cpu, both, &units)
     }
 
@@ -286,7 +287,7 @@ impl Plan {
     /// What one side is to do with everything.
     fn all_steps<'a>(&self, parts: &[(Join<'a>, Part)], on_cpu: bool) -> Result<Vec<Step<'a>>> {
         let whole = || parts.iter().map(|&(join, part)| (join, part, Tile::whole(&join)));
-        let (units, measured) = units::units();
+        let (units, measured) = self.machine.units();
         let steps = self.steps_with(whole(), on_cpu, false, &units)?;
         // Where a choice matters, it is made with the units of this machine.
         let estimated: f64 = steps.iter().filter_map(|step| step.choice.seconds()).sum();
@@ -294,7 +295,7 @@ impl Plan {
         if measured || !(self.explain || (several && estimated > CALIBRATE)) {
             return Ok(steps);
         }
-        self.steps_with(whole(), on_cpu, false, &units::calibrated())
+        self.steps_with(whole(), on_cpu, false, &self.machine.measured_units())
     }
 
     /// What one side is to do with tiles by a technique that is known already, and with it the seconds that
@@ -306,7 +307,7 @@ impl Plan {
         on_cpu: bool,
         both: bool,
     ) -> Result<Vec<Step<'a>>> {
-        let (units, _) = units::units();
+        let (units, _) = self.machine.units();
         let means = self.means_of(&units, on_cpu, both);
         let offered = self.techniques(on_cpu);
         let mut steps = Vec::new();
@@ -339,7 +340,7 @@ impl Plan {
                 let chosen = match self.explain {
                     true => Default::default(),
                     false => {
-                        let (units, _) = units::units();
+                        let (units, _) = self.machine.units();
                         self.with_sides(&units, |sides| sides.choose_at(&line, point))
                     }
                 };
@@ -357,7 +358,7 @@ impl Plan {
                 // What is soon done is not worth a thought; what takes longer is worth waking a device up.
                 let awake = simjoin_gpu::opened() || self.is_simulated();
                 let line = Line::new(parts);
-                let (units, _) = units::units();
+                let (units, _) = self.machine.units();
                 if line.least_seconds(&units) < SOON {
                     return Ok(Work::alone(self.all_steps(parts, true)?));
                 }
@@ -376,14 +377,14 @@ impl Plan {
     }
 
     fn is_simulated(&self) -> bool {
-        self.stretch.is_some() || matches!(Simulated::asked_for(), Ok(Some(_)))
+        self.machine.simulated().is_some()
     }
 
     /// Looks for devices, where none have been given. Whatever is wrong with them, there is the CPU.
     fn wake_up(&mut self) -> bool {
         if self.device.is_empty()
-            && let Ok(found) = crate::join::device_side()
-            && let Ok(memory) = crate::join::device_memory(self.limits.device_memory)
+            && let Ok(found) = crate::join::device_side(&self.machine)
+            && let Ok(memory) = crate::join::device_memory(&self.machine, self.limits.device_memory)
         {
             self.limits.device_memory = memory;
             self.beside(found);
@@ -392,15 +393,11 @@ impl Plan {
     }
 
     /// Sets devices beside the CPU.
-    pub(crate) fn beside(&mut self, (device, stretch): (Techniques, Option<Stretch>)) {
+    pub(crate) fn beside(&mut self, device: Techniques) {
         self.device = device;
         // What a device has found waits for its tile to be complete.
         if self.limits.memory != u64::MAX {
             self.limits.sink += Stage::bytes(self.limits.memory);
-        }
-        if let Some(stretch) = stretch {
-            self.cpu = stretch.slowed(std::mem::take(&mut self.cpu));
-            self.stretch = Some(stretch);
         }
     }
 
@@ -408,7 +405,7 @@ impl Plan {
     fn on_device<'a>(&self, parts: &[(Join<'a>, Part)]) -> Result<Vec<Step<'a>>> {
         // Of one technique there is nothing to choose; what is to be explained is looked at more closely.
         if self.device.len() > 1 && !self.explain {
-            let (units, _) = units::units();
+            let (units, _) = self.machine.units();
             let line = Line::new(parts);
             let chosen = self.with_sides(&units, |sides| sides.choose_device(&line));
             let steps = self.steps_of(&line, &chosen, false, false);
@@ -427,12 +424,12 @@ impl Plan {
         line: Line<'a>,
         at_once: bool,
     ) -> Result<Work<'a>> {
-        let (mut units, measured) = units::units();
+        let (mut units, measured) = self.machine.units();
         // Beside a device, which takes longer than that to wake up, what the CPU can do must be known.
         if !measured {
-            units = units::calibrated();
+            units = self.machine.measured_units();
         }
-        let asked_for = self.stretch.as_ref().and_then(Stretch::rest);
+        let asked_for = self.machine.simulated().and_then(|device| device.rest);
         let keep_back = |seconds: f64, starts: Option<[f64; 2]>| {
             if at_once {
                 return [0.0; 2];
@@ -451,7 +448,6 @@ impl Plan {
             chosen => self.steps_of(&line, chosen, on_cpu, false),
         };
         let work = if share == 0.0 {
-            self.stretch.iter().for_each(Stretch::end);
             alone(true).map(Work::alone)
         } else if share == 1.0 {
             alone(false).map(Work::alone)
@@ -465,10 +461,7 @@ impl Plan {
         };
         let mut work = match work {
             // Something does not fit the device.
-            Err(Error::Memory { .. }) if share > 0.0 => {
-                self.stretch.iter().for_each(Stretch::end);
-                Work::alone(self.all_steps(parts, true)?)
-            }
+            Err(Error::Memory { .. }) if share > 0.0 => Work::alone(self.all_steps(parts, true)?),
             work => work?,
         };
         work.share = Some(if work.device.is_empty() { 0.0 } else { share });
@@ -477,8 +470,7 @@ impl Plan {
 
     /// Asks what both sides had best do, on all threads.
     fn with_sides<T: Send>(&self, units: &Units, ask: impl FnOnce(&Sides<'_>) -> T + Send) -> T {
-        let rates =
-            if self.is_simulated() { Rates::default() } else { rates::rates(self.threads()) };
+        let rates = self.machine.rates(self.threads());
         let means = self.means(units, self.threads(), true);
         let (cpu, device) = (self.refs(true), self.refs(false));
         let sides = Sides { cpu: &cpu, device: &device, means: &means, rates: &rates };
@@ -515,6 +507,29 @@ impl Plan {
         };
         let (cpu, device) = (side(0.0, before, true), side(after, 1.0, false));
         Ok(Work { cpu: cpu?, device: device?, both: true, rest: None, share: Some(1.0 - after) })
+    }
+
+    /// A clock for the CPU and the devices, in this order.
+    pub(crate) fn clock(&self) -> Clock {
+        self.machine.clock(2)
+    }
+
+    /// The seconds that a step takes in virtual time: as many as were estimated, or, where none were, as a look at a
+    /// few of its sets tells; a simulated device may be faster or slower than that.
+    pub(crate) fn virtual_seconds(&self, step: &Step<'_>) -> f64 {
+        let Step { join, choice, on_cpu, .. } = step;
+        let looked_at = || {
+            let (units, _) = self.machine.units();
+            let survey = Survey::new(join, &choice.tile).sample(Effort::pairs(SIMULATED_EFFORT));
+            let cost = self.techniques(*on_cpu)[choice.technique].cost(&survey, &units);
+            let seconds = cost.map(|cost| cost.seconds(self.threads()));
+            seconds.filter(|seconds| seconds.is_finite()).unwrap_or(survey.least_seconds(&units))
+        };
+        let expected = choice.seconds().filter(|one| one.is_finite()).unwrap_or_else(looked_at);
+        match self.machine.simulated().filter(|_| !on_cpu) {
+            Some(device) => device.actual_seconds(expected),
+            None => expected,
+        }
     }
 
     /// What would be done, and what else was considered.
@@ -566,8 +581,8 @@ impl Plan {
             },
         };
         // A join that was cut short says nothing of what it would have taken.
-        if ran.complete && !self.is_simulated() && simjoin_gpu::opened() {
-            rates::learn(self.threads(), ran.both, &ran.steps);
+        if ran.complete {
+            self.machine.learn(self.threads(), ran.both, &ran.steps);
         }
         Report {
             pairs,
@@ -577,6 +592,7 @@ impl Plan {
             threads: self.threads(),
             planned_share: ran.share,
             seconds: ran.seconds,
+            virtual_seconds: ran.virtual_seconds,
             steps: ran.steps,
             warnings: ran.warnings,
             timeline: ran.timeline,

@@ -15,7 +15,6 @@
 use simjoin_plan::{Chosen, Join, Line, Part, Tile};
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
 
 /// From which end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +82,6 @@ pub(crate) struct Queue<'a> {
     /// The first unit that is left, and above it the end of those that are.
     left: AtomicU64,
     sides: [Side; 2],
-    clock: Instant,
 }
 
 /// What is known of a side, in numbers as their bits.
@@ -113,7 +111,7 @@ impl<'a> Queue<'a> {
     pub(crate) fn new(line: Line<'a>, from: f64, to: f64, units: u32, rule: Rule) -> Self {
         let left = AtomicU64::new(pack(&(0..units)));
         let (techniques, sides) = Default::default();
-        Queue { line, from, to, units, rule, techniques, left, sides, clock: Instant::now() }
+        Queue { line, from, to, units, rule, techniques, left, sides }
     }
 
     /// It is known what each side had best do parts of it with.
@@ -148,25 +146,25 @@ impl<'a> Queue<'a> {
         self.side(end).ended.store(true, Ordering::SeqCst);
     }
 
-    /// A side begins with some work.
-    pub(crate) fn begin(&self, end: End, work: f64) {
-        store(&self.side(end).since, self.clock.elapsed().as_secs_f64());
+    /// A side begins with some work, at a time in seconds since the join began.
+    pub(crate) fn begin(&self, end: End, work: f64, now: f64) {
+        store(&self.side(end).since, now);
         store(&self.side(end).taken, work);
     }
 
     /// It has done what it began with.
-    pub(crate) fn done(&self, end: End) {
+    pub(crate) fn done(&self, end: End, now: f64) {
         let side = self.side(end);
         let taken = load(&side.taken);
         store(&side.taken, 0.0);
         store(&side.done, BEFORE * load(&side.done) + taken);
-        let seconds = self.clock.elapsed().as_secs_f64() - load(&side.since);
+        let seconds = now - load(&side.since);
         store(&side.busy, BEFORE * load(&side.busy) + seconds);
     }
 
     /// Takes some of the work at one end. A side that gets nothing has ended.
-    pub(crate) fn take(&self, end: End) -> Option<Taken<'a>> {
-        let mut taken = self.take_units(end, |left| self.amount(end, left));
+    pub(crate) fn take(&self, end: End, now: f64) -> Option<Taken<'a>> {
+        let mut taken = self.take_units(end, |left| self.amount(end, left, now));
         if taken.is_none() {
             self.side(end).ended.store(true, Ordering::SeqCst);
             // Where each side thought the other would do it.
@@ -217,7 +215,7 @@ impl<'a> Queue<'a> {
     }
 
     /// How many of the units that are left to take.
-    fn amount(&self, end: End, left: u32) -> u32 {
+    fn amount(&self, end: End, left: u32, now: f64) -> u32 {
         if left == 0 {
             return 0;
         }
@@ -244,7 +242,6 @@ impl<'a> Queue<'a> {
         let mut other_speed = measured(other).unwrap_or(1.0);
         // The other side may be slower than expected, and not have ended anything yet.
         let (taken, since) = (load(&other.taken), load(&other.since));
-        let now = self.clock.elapsed().as_secs_f64();
         let elapsed = (now - since).max(1e-9);
         let mut wait = 0.0;
         if taken > 0.0 {
@@ -290,9 +287,9 @@ fn unpack(both: u64) -> Range<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
     use simjoin_core::{Bounds, Measure, Predicate, RawSets, SetCollection, prepare};
     use std::sync::Mutex;
-    use std::time::Duration;
 
     fn sets() -> (SetCollection, Option<SetCollection>) {
         let rows = |count: u32| {
@@ -317,19 +314,29 @@ mod tests {
             starts: [0.0, 1e-4],
         };
         for rule in [Rule::Halves, balance(1.0, 1.0), balance(1e-3, 1e3), balance(1e3, 1e-3)] {
-            for (units, pauses) in [(64, [0, 0]), (1, [0, 0]), (1000, [300, 10]), (1000, [10, 300])]
-            {
+            // As the threads come, by virtual time, and in the end of it with one side far slower than expected.
+            let simulated = |speeds| (1000, Clock::simulated(2), speeds);
+            for (units, clock, speeds) in [
+                (64, Clock::real(), [1.0; 2]),
+                (1, Clock::real(), [1.0; 2]),
+                simulated([1.0; 2]),
+                simulated([0.03, 1.0]),
+                simulated([1.0, 0.03]),
+            ] {
                 let queue = Queue::new(line.clone(), 0.0, 1.0, units, rule);
                 let taken = Mutex::new(Vec::new());
                 std::thread::scope(|scope| {
-                    for (end, pause) in [End::Front, End::Back].into_iter().zip(pauses) {
-                        let (queue, taken) = (&queue, &taken);
+                    for (end, speed) in [End::Front, End::Back].into_iter().zip(speeds) {
+                        let (queue, taken, clock) = (&queue, &taken, &clock);
                         scope.spawn(move || {
-                            while let Some(Taken { tiles, work, .. }) = queue.take(end) {
-                                queue.begin(end, work);
-                                std::thread::sleep(Duration::from_micros(pause));
-                                queue.done(end);
+                            let _ending = clock.ending(end as usize);
+                            let mut now = clock.turn(end as usize);
+                            while let Some(Taken { tiles, work, .. }) = queue.take(end, now) {
+                                queue.begin(end, work, now);
+                                clock.busy(end as usize, work / speed);
                                 taken.lock().unwrap().extend(tiles);
+                                now = clock.turn(end as usize);
+                                queue.done(end, now);
                             }
                         });
                     }
@@ -358,7 +365,8 @@ mod tests {
         let rule = Rule::Balance { outside: [0.0; 2], inside: [0.2; 2], starts: [0.0; 2] };
         let chosen = |from, to, technique| Chosen { from, to, technique, seconds: 0.1 };
         let queue = || Queue::new(line.clone(), 0.2, 0.8, 1000, rule);
-        let technique = |queue: &Queue<'_>, end| queue.take(end).and_then(|taken| taken.technique);
+        let technique =
+            |queue: &Queue<'_>, end| queue.take(end, 0.0).and_then(|taken| taken.technique);
         assert_eq!(technique(&queue(), End::Front), None);
         // Each takes a quarter at first.
         let cpu = vec![chosen(0.2, 0.4, 5), chosen(0.4, 0.8, 3)];
@@ -381,9 +389,9 @@ mod tests {
         let amount = |inside, start, cpu_at: f64| {
             let queue = queue(inside, start);
             if cpu_at > 0.0 {
-                queue.begin(End::Front, cpu_at);
+                queue.begin(End::Front, cpu_at, 0.0);
             }
-            queue.amount(End::Back, 1000)
+            queue.amount(End::Back, 1000, 0.0)
         };
         // As fast as each other, and both free: half. Three times as fast: three quarters. Half of that is taken at
         // once.
@@ -393,8 +401,8 @@ mod tests {
         assert_eq!(amount([0.2, 0.2], [0.0; 2], 0.3), 500);
         assert_eq!(amount([0.2, 0.2], [0.0, 1.0], 0.0), 0);
         // A slow one whose due is little comes back too, unless that is next to nothing.
-        assert_eq!(queue([2.3, 0.2], [0.0; 2]).amount(End::Front, 1000), 40);
-        assert_eq!(queue([4.8, 0.2], [0.0; 2]).amount(End::Front, 1000), 0);
+        assert_eq!(queue([2.3, 0.2], [0.0; 2]).amount(End::Front, 1000, 0.0), 40);
+        assert_eq!(queue([4.8, 0.2], [0.0; 2]).amount(End::Front, 1000, 0.0), 0);
         // Coming back would cost a good part of what is taken: all of its due at once.
         assert!((240..=260).contains(&amount([0.2, 0.2], [0.0, 0.01], 0.01)));
         assert!((415..=430).contains(&amount([0.2, 0.2], [0.0, 0.04], 0.01)));
@@ -404,22 +412,20 @@ mod tests {
             store(&side.done, 1.0);
             store(&side.busy, 1.0);
         }
-        assert!((240..=260).contains(&seen.amount(End::Back, 1000)));
+        assert!((240..=260).contains(&seen.amount(End::Back, 1000, 0.0)));
         // Towards the end, when the join has gone on for so long that little is left beside, all of it.
         let late = queue([0.002, 0.002], [0.0; 2]);
-        std::thread::sleep(Duration::from_millis(20));
-        assert!((480..=520).contains(&late.amount(End::Back, 1000)));
-        late.begin(End::Front, 0.003);
-        assert_eq!(late.amount(End::Back, 1000), 1000);
+        assert!((480..=520).contains(&late.amount(End::Back, 1000, 0.02)));
+        late.begin(End::Front, 0.003, 0.02);
+        assert_eq!(late.amount(End::Back, 1000, 0.02), 1000);
         // What took three times as long as expected is expected to do so again.
         let slow = queue([0.2, 0.2], [0.0; 2]);
-        slow.begin(End::Back, 0.01);
-        std::thread::sleep(Duration::from_millis(30));
-        slow.done(End::Back);
-        assert!(slow.amount(End::Back, 1000) <= 135);
+        slow.begin(End::Back, 0.01, 0.0);
+        slow.done(End::Back, 0.03);
+        assert!((115..=135).contains(&slow.amount(End::Back, 1000, 0.03)));
         // Nobody else is there.
         let queue = queue([0.2, 0.2], [0.0, 1.0]);
-        assert!(queue.take(End::Back).is_none());
-        assert!(queue.take(End::Front).is_some_and(|taken| taken.work == 0.2));
+        assert!(queue.take(End::Back, 0.0).is_none());
+        assert!(queue.take(End::Front, 0.0).is_some_and(|taken| taken.work == 0.2));
     }
 }

@@ -1,54 +1,56 @@
 //! What if there were a GPU?
 //!
-//! A simulated device runs `bitmap` and `prefix-bitmap` on one thread of the CPU, with a speed, a
-//! memory and a tendency to fail of one's choice. Its pairs are real, so what is done with a device can
+//! A simulated device runs `bitmap` and `prefix-bitmap` on one thread of the CPU in the name of a device, with a
+//! speed, a memory and a tendency to fail of one's choice. Its pairs are real, so what is done with a device can
 //! be tested where there is none: `SIMJOIN_SIMULATED_GPU=speed=0.5,memory=64M,latency=2,fail=0.1`. Vectors are
 //! joined on it by a nested loop (`simulated_vectors.rs`).
 //!
-//! * `speed`: relative to one core. A slower device sleeps. One faster than a core cannot be had; beside
-//!   it the cores sleep instead, as if time were stretched, so that both end when they would. Alone it is
-//!   only believed to be fast.
+//! It never sleeps: how long it takes is told by a virtual clock (`clock.rs`), from the same fixed cost table that
+//! plans are made with (`machine.rs`). So any speed can be simulated, and the same happens on every machine.
+//!
+//! * `speed`: relative to one core.
+//! * `actual`: its true speed is so many times what the planner believes; 1 unless given.
+//! * `latency`: milliseconds before each tile, or each stripe of vectors.
 //! * `memory`: bytes, as for `--device-memory`.
-//! * `latency`: milliseconds before each piece.
-//! * `fail`: the part of the pieces that fail; which ones follows from the tile and the piece.
-//! * `rest`: the part of a divided join that is kept back for the side that is done first, however long the
-//!   join takes.
+//! * `fail`: the part of the pieces that fail; which ones follows from the tile and the piece. `fail=@3`: the third
+//!   piece that the device is given fails, and no other.
+//! * `rest`: the work is divided between CPU and device, however short the join is, and this part of it is kept back
+//!   for the side that is done first.
 
-use crate::threads::Attendants;
 use simjoin_core::{Error, PairSink, Result};
 use simjoin_cpu::{Bitmap, PrefixBitmap};
-use simjoin_plan::{
-    Cost, Join, Prepared, Room, Span, Survey, Technique, Tile, Trace, Unit, Units, Worker,
-};
+use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Units, Worker};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The environment variable that asks for a simulated device.
 pub const VARIABLE: &str = "SIMJOIN_SIMULATED_GPU";
 
-/// A device that is none.
+/// A simulated device.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Simulated {
     speed: f64,
+    actual: f64,
+    /// Seconds before each tile.
+    latency: f64,
     pub(crate) memory: u64,
-    latency: Duration,
-    fail: f64,
-    rest: Option<f64>,
+    fail: Fail,
+    pub(crate) rest: Option<f64>,
+}
+
+/// Which pieces fail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fail {
+    /// This part of them.
+    Part(f64),
+    /// The one of this number, counted from 1.
+    Nth(u64),
 }
 
 impl Simulated {
-    /// The one that the environment asks for, if it does.
-    pub(crate) fn asked_for() -> Result<Option<Self>> {
-        let Some(text) = std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) else {
-            return Ok(None);
-        };
-        Self::parse(&text.to_string_lossy()).map(Some)
-    }
-
-    fn parse(text: &str) -> Result<Self> {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
         let wrong = |what: &str| {
             Error::Config(format!(
                 "{VARIABLE}: {what:?} is not understood; expected such as \
@@ -57,9 +59,10 @@ impl Simulated {
         };
         let mut device = Simulated {
             speed: 1.0,
+            actual: 1.0,
+            latency: 0.0,
             memory: 1 << 30,
-            latency: Duration::ZERO,
-            fail: 0.0,
+            fail: Fail::Part(0.0),
             rest: None,
         };
         for part in text.split(',') {
@@ -69,9 +72,16 @@ impl Simulated {
                 number().filter(|number| (low..=high).contains(number)).ok_or_else(|| wrong(part))
             };
             match name.trim() {
-                "speed" => device.speed = within(0.001, 1e6)?,
-                "latency" => device.latency = Duration::from_secs_f64(within(0.0, 1e6)? / 1e3),
-                "fail" => device.fail = within(0.0, 1.0)?,
+                "speed" => device.speed = within(1e-6, 1e6)?,
+                "actual" => device.actual = within(1e-3, 1e3)?,
+                "latency" => device.latency = within(0.0, 1e6)? / 1e3,
+                "fail" => {
+                    device.fail = match value.strip_prefix('@').map(str::parse) {
+                        Some(Ok(nth)) if nth > 0 => Fail::Nth(nth),
+                        Some(_) => return Err(wrong(part)),
+                        None => Fail::Part(within(0.0, 1.0)?),
+                    }
+                }
                 "rest" => device.rest = Some(within(0.01, 0.99)?),
                 "memory" => {
                     let bytes = crate::size::bytes(value).ok_or_else(|| wrong(part))?;
@@ -83,11 +93,11 @@ impl Simulated {
         Ok(device)
     }
 
-    /// What it can do, alone or beside the CPU.
-    pub(crate) fn techniques(self, stretch: Option<&Stretch>) -> Vec<Box<dyn Technique>> {
-        let device = self.beside(stretch);
+    /// The techniques of the device.
+    pub(crate) fn techniques(self) -> Vec<Box<dyn Technique>> {
+        let given = Arc::new(AtomicU64::new(0));
         let simulated = |name, inner| -> Box<dyn Technique> {
-            Box::new(OnSimulated { device, name, inner, stretch: stretch.cloned() })
+            Box::new(OnSimulated { device: self, name, inner, given: given.clone() })
         };
         vec![
             simulated("gpu-bitmap", Box::new(Bitmap { words: 4 })),
@@ -95,216 +105,50 @@ impl Simulated {
         ]
     }
 
-    /// The same by a stretched clock.
-    pub(crate) fn beside(mut self, stretch: Option<&Stretch>) -> Self {
-        if let Some(stretch) = stretch {
-            self.speed /= stretch.factor;
-            self.latency = self.latency.mul_f64(stretch.factor);
-        }
-        self
-    }
-
-    /// Seconds for what takes a core so many.
+    /// The seconds that the planner expects of the device for what takes a core so many.
     pub(crate) fn seconds(&self, of_core: f64) -> f64 {
-        self.latency.as_secs_f64() + of_core / self.speed
+        self.latency + of_core / self.speed
     }
 
-    /// Waits as long as it takes to answer.
-    pub(crate) fn wait(&self) {
-        std::thread::sleep(self.latency);
+    /// The virtual seconds that the device takes, of which the planner expects so many.
+    pub(crate) fn actual_seconds(&self, expected: f64) -> f64 {
+        let latency = self.latency.min(expected);
+        latency + (expected - latency) / self.actual
     }
 
-    /// Whether this piece of work fails, by its number.
-    pub(crate) fn fails(&self, number: u64) -> bool {
-        fraction(number) < self.fail
-    }
-
-    /// How the clock is stretched beside it.
-    pub(crate) fn stretch(&self) -> Stretch {
-        Stretch { factor: self.speed.max(1.0), rest: self.rest, over: Arc::default() }
-    }
-}
-
-/// A clock that goes slower, until the device fails.
-#[derive(Clone, Debug)]
-pub(crate) struct Stretch {
-    factor: f64,
-    rest: Option<f64>,
-    over: Arc<AtomicBool>,
-}
-
-impl Stretch {
-    /// What is to be kept back.
-    pub(crate) fn rest(&self) -> Option<f64> {
-        self.rest
-    }
-
-    /// From now on the CPU is alone.
-    pub(crate) fn end(&self) {
-        self.over.store(true, Ordering::Relaxed);
-    }
-
-    /// The CPU's techniques in stretched time.
-    pub(crate) fn slowed(&self, techniques: Vec<Box<dyn Technique>>) -> Vec<Box<dyn Technique>> {
-        if self.is_none() {
-            return techniques;
+    /// Whether a piece fails, by its number among those that the device was given, counted from 1, and by a number that
+    /// stands for the piece.
+    pub(crate) fn fails(&self, nth: u64, piece: u64) -> bool {
+        match self.fail {
+            Fail::Part(part) => fraction(piece) < part,
+            Fail::Nth(wanted) => nth == wanted,
         }
-        let slowed =
-            |inner| -> Box<dyn Technique> { Box::new(Slowed { inner, stretch: self.clone() }) };
-        techniques.into_iter().map(slowed).collect()
-    }
-
-    /// Whether there is anything to it.
-    pub(crate) fn is_none(&self) -> bool {
-        self.factor == 1.0
-    }
-
-    /// How many times as long everything takes.
-    pub(crate) fn factor(&self) -> f64 {
-        self.factor
-    }
-
-    /// Sleeps for what something would have taken longer.
-    pub(crate) fn sleep(&self, begin: Instant) {
-        let until = begin + begin.elapsed().mul_f64(self.factor);
-        // In short naps: the device may fail meanwhile.
-        while !self.over.load(Ordering::Relaxed) {
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
-            std::thread::sleep(left.min(Duration::from_millis(2)));
-        }
-    }
-}
-
-/// A technique of the CPU in stretched time.
-struct Slowed {
-    inner: Box<dyn Technique>,
-    stretch: Stretch,
-}
-
-impl Technique for Slowed {
-    fn name(&self) -> &'static str {
-        self.inner.name()
-    }
-
-    fn variant(&self) -> String {
-        self.inner.variant()
-    }
-
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
-        let Cost { serial, shared } = self.inner.cost(survey, units)?;
-        let factor = self.stretch.factor;
-        Some(Cost { serial: serial * factor, shared: shared * factor })
-    }
-
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        self.inner.memory_bytes(join, tile, threads)
-    }
-
-    fn memory_at_most(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        self.inner.memory_at_most(join, tile, threads)
-    }
-
-    fn prepare<'a>(
-        &self,
-        join: &Join<'a>,
-        tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
-        let begin = Instant::now();
-        let inner = self.inner.prepare(join, tile, room)?;
-        self.stretch.sleep(begin);
-        Ok(Box::new(SlowedPrepared { inner, stretch: self.stretch.clone() }))
-    }
-}
-
-struct SlowedPrepared<'a> {
-    inner: Box<dyn Prepared + 'a>,
-    stretch: Stretch,
-}
-
-impl Prepared for SlowedPrepared<'_> {
-    fn rounds(&self) -> usize {
-        self.inner.rounds()
-    }
-
-    fn begin(&mut self, round: usize) -> Result<()> {
-        let begin = Instant::now();
-        self.inner.begin(round)?;
-        self.stretch.sleep(begin);
-        Ok(())
-    }
-
-    fn pieces(&self) -> usize {
-        self.inner.pieces()
-    }
-
-    fn workers(&self) -> usize {
-        self.inner.workers()
-    }
-
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
-        Ok(Box::new(SlowedWorker { inner: self.inner.worker()?, stretch: &self.stretch }))
-    }
-}
-
-struct SlowedWorker<'a> {
-    inner: Box<dyn Worker + 'a>,
-    stretch: &'a Stretch,
-}
-
-impl Worker for SlowedWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        let begin = Instant::now();
-        let flow = self.inner.run(piece, sink)?;
-        self.stretch.sleep(begin);
-        Ok(flow)
-    }
-
-    fn candidates(&self) -> u64 {
-        self.inner.candidates()
-    }
-}
-
-impl Simulated {
-    /// Sleeps for what a device that is slower than a core takes longer; the seconds that it takes.
-    pub(crate) fn sleep_after(&self, busy: Duration) -> f64 {
-        let simulated = busy.as_secs_f64() / self.speed;
-        std::thread::sleep(Duration::from_secs_f64((simulated - busy.as_secs_f64()).max(0.0)));
-        simulated
-    }
-
-    /// Prepares something as slowly as the device does, by one thread, however many could help.
-    fn timed<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let begin = Instant::now();
-        let done = match Attendants::take(1) {
-            Ok(one) => one.install(work),
-            Err(_) => work(),
-        };
-        self.sleep_after(begin.elapsed());
-        done
     }
 }
 
 impl fmt::Display for Simulated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Simulated { speed, memory, latency, fail, .. } = self;
+        let Simulated { speed, memory, latency, .. } = self;
         write!(
             f,
-            "the GPU is simulated: {speed} times the speed of a core, {memory} bytes of memory, \
-             {latency:?} before each piece, {fail} of the pieces fail"
-        )
+            "the GPU is simulated: {speed} times the speed of a core, {memory} bytes of memory, {} ms before each tile",
+            latency * 1e3
+        )?;
+        match self.fail {
+            Fail::Part(0.0) => Ok(()),
+            Fail::Part(part) => write!(f, ", {part} of the pieces fail"),
+            Fail::Nth(nth) => write!(f, ", piece {nth} fails"),
+        }
     }
 }
 
-/// A CPU technique in the part of a device's.
+/// A technique of the CPU in the part of a device's.
 struct OnSimulated {
     device: Simulated,
     name: &'static str,
     inner: Box<dyn Technique>,
-    stretch: Option<Stretch>,
+    /// How many pieces the device was given so far.
+    given: Arc<AtomicU64>,
 }
 
 impl Technique for OnSimulated {
@@ -346,19 +190,15 @@ impl Technique for OnSimulated {
         let fits = self.device_at_most(join, tile, 1) <= self.device.memory;
         let needed = if fits { 0 } else { self.device_bytes(join, tile, 1) };
         if needed > self.device.memory {
-            self.stretch.iter().for_each(Stretch::end);
             return Err(too_little_memory(needed));
         }
         let room = Room { bytes: room.device_bytes.min(self.device.memory), threads: 1, ..*room };
-        let inner = self.device.timed(|| self.inner.prepare(join, tile, &room))?;
-        let failures = Arc::new(AtomicU64::new(u64::from(tile.probes.start) << 20));
-        let stretch = self.stretch.clone();
         Ok(Box::new(PreparedOnSimulated {
             device: self.device,
-            inner,
-            failures,
-            stretch,
-            spans: room.spans,
+            inner: self.inner.prepare(join, tile, &room)?,
+            tile: mixed(u64::from(tile.probes.start) << 32 | u64::from(tile.builds.start)),
+            round: 0,
+            given: self.given.clone(),
         }))
     }
 }
@@ -366,10 +206,10 @@ impl Technique for OnSimulated {
 struct PreparedOnSimulated<'a> {
     device: Simulated,
     inner: Box<dyn Prepared + 'a>,
-    /// Counts pieces, over all rounds; a failure follows from the number.
-    failures: Arc<AtomicU64>,
-    stretch: Option<Stretch>,
-    spans: bool,
+    /// A number that stands for the tile.
+    tile: u64,
+    round: usize,
+    given: Arc<AtomicU64>,
 }
 
 impl Prepared for PreparedOnSimulated<'_> {
@@ -378,55 +218,36 @@ impl Prepared for PreparedOnSimulated<'_> {
     }
 
     fn begin(&mut self, round: usize) -> Result<()> {
-        let inner = &mut self.inner;
-        self.device.timed(|| inner.begin(round))
+        self.round = round;
+        self.inner.begin(round)
     }
 
     fn pieces(&self) -> usize {
         self.inner.pieces()
     }
 
+    /// One, so that pieces are run in order, and fail in order.
     fn workers(&self) -> usize {
         1
     }
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
-        Ok(Box::new(SimulatedWorker {
-            device: self.device,
-            inner: self.inner.worker()?,
-            failures: &self.failures,
-            stretch: self.stretch.as_ref(),
-            trace: Trace::default(),
-            spans: self.spans.then(Vec::new),
-        }))
+        Ok(Box::new(SimulatedWorker { of: self, inner: self.inner.worker()? }))
     }
 }
 
 struct SimulatedWorker<'a> {
-    device: Simulated,
+    of: &'a PreparedOnSimulated<'a>,
     inner: Box<dyn Worker + 'a>,
-    failures: &'a AtomicU64,
-    stretch: Option<&'a Stretch>,
-    trace: Trace,
-    spans: Option<Vec<Span>>,
 }
 
 impl Worker for SimulatedWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        self.device.wait();
-        let begin = Instant::now();
+        let PreparedOnSimulated { device, tile, round, given, .. } = self.of;
+        let nth = given.fetch_add(1, Ordering::Relaxed) + 1;
         let flow = self.inner.run(piece, sink)?;
-        let simulated = self.device.sleep_after(begin.elapsed());
-        if let Some(spans) = &mut self.spans {
-            let (by, what) = (Unit::Stream, "filter and verify");
-            spans.push(Span { by, what, begin, end: Instant::now() });
-        }
-        self.trace.filter += simulated;
-        self.trace.waited += simulated;
         // A piece that fails does so at its end, with its pairs handed on: the worst moment.
-        let number = self.failures.fetch_add(1, Ordering::Relaxed);
-        if self.device.fails(number) {
-            self.stretch.into_iter().for_each(Stretch::end);
+        if device.fails(nth, tile.wrapping_add((*round as u64) << 32 | piece as u64)) {
             return Err(failed());
         }
         Ok(flow)
@@ -435,32 +256,28 @@ impl Worker for SimulatedWorker<'_> {
     fn candidates(&self) -> u64 {
         self.inner.candidates()
     }
-
-    fn trace(&self) -> Trace {
-        self.trace
-    }
-
-    fn spans(&mut self) -> Vec<Span> {
-        self.spans.as_mut().map(std::mem::take).unwrap_or_default()
-    }
 }
 
-/// What is said where it has failed.
+/// The error of a device that has failed.
 pub(crate) fn failed() -> Error {
     Error::Unavailable("the simulated GPU failed".into())
 }
 
-/// What is said where something does not fit.
+/// The error of a device that has too little memory.
 pub(crate) fn too_little_memory(needed: u64) -> Error {
     let message = format!("the simulated GPU has too little memory: {needed} bytes are needed");
     Error::Unavailable(message)
 }
 
-/// A number from 0 to 1 that looks as if it had nothing to do with this one.
-fn fraction(number: u64) -> f64 {
+/// Mixes the bits of a number.
+fn mixed(number: u64) -> u64 {
     let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mixed = (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    (mixed >> 11) as f64 / (1u64 << 53) as f64
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+/// Hashes a number to [0, 1).
+fn fraction(number: u64) -> f64 {
+    (mixed(number) >> 11) as f64 / (1u64 << 53) as f64
 }
 
 #[cfg(test)]
@@ -468,16 +285,42 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_is_what_the_text_says() {
-        let device = Simulated::parse("speed=5,memory=64M,latency=2,fail=0.2,rest=0.5").unwrap();
-        let latency = Duration::from_millis(2);
-        let (memory, rest) = (64 << 20, Some(0.5));
-        assert_eq!(device, Simulated { speed: 5.0, memory, latency, fail: 0.2, rest });
-        assert!(device.to_string().contains("5 times"));
-        for wrong in ["", "speed", "speed=0", "speed=x", "fail=2", "memory=lots", "colour=red"] {
+    fn device_is_parsed_from_its_text() {
+        let device =
+            Simulated::parse("speed=5,actual=2,memory=64M,latency=2,fail=0.2,rest=0.5").unwrap();
+        let expected = Simulated {
+            speed: 5.0,
+            actual: 2.0,
+            latency: 0.002,
+            memory: 64 << 20,
+            fail: Fail::Part(0.2),
+            rest: Some(0.5),
+        };
+        assert_eq!(device, expected);
+        assert!(device.to_string().contains("5 times") && device.to_string().contains("2 ms"));
+        assert_eq!(Simulated::parse("fail=@3").unwrap().fail, Fail::Nth(3));
+        for wrong in [
+            "",
+            "speed",
+            "speed=0",
+            "speed=x",
+            "fail=2",
+            "fail=@0",
+            "fail=@x",
+            "memory=lots",
+            "colour=red",
+            "actual=0",
+        ] {
             let said = Simulated::parse(wrong).unwrap_err().to_string();
             assert!(said.contains(VARIABLE), "{said}");
         }
+    }
+
+    #[test]
+    fn true_speed_may_differ_from_the_one_that_is_believed() {
+        let device = Simulated::parse("speed=4,actual=0.5,latency=1000").unwrap();
+        let expected = device.seconds(8.0);
+        assert_eq!((expected, device.actual_seconds(expected)), (3.0, 5.0));
     }
 
     #[test]
@@ -485,5 +328,8 @@ mod tests {
         let below = |limit: f64| (0..10_000).filter(|&n| fraction(n) < limit).count();
         assert!((900..1100).contains(&below(0.1)));
         assert_eq!((below(0.0), below(1.0)), (0, 10_000));
+        let device = Simulated::parse("fail=@3").unwrap();
+        let failed: Vec<u64> = (1..9).filter(|&nth| device.fails(nth, 7)).collect();
+        assert_eq!(failed, [3]);
     }
 }

@@ -4,11 +4,12 @@
 //! chosen a technique and made its index. Counting, pairs and groups are then runs of the same pieces of work into
 //! another sink. What a device fails to do, the CPU does: its stripe, where both work at once, else all of the join.
 
-use crate::device_vectors::{Chosen, Offer, Pieces, Taker};
+use crate::device_vectors::{Chosen, Offer, Pieces, Taken, Taker};
 use crate::driver::{Control, Timeline, thread_row};
 use crate::glimpse::{Glimpse, Look};
 use crate::groups::Components;
 use crate::join::{Engine, Moment};
+use crate::machine::Machine;
 use crate::ordered::{Ordered, Room, RowSink};
 use crate::vector_sample;
 use crate::vector_stage::{Hold, PieceSink, Staged};
@@ -20,7 +21,7 @@ use simjoin_core::{
 use simjoin_kernels::tier::Tier;
 use simjoin_plan::{PreparedVectors, VectorRoom};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -58,6 +59,7 @@ pub struct VectorJoin {
     device_memory: u64,
     timeline: bool,
     glimpse: Option<Arc<Glimpse>>,
+    machine: Option<Machine>,
 }
 
 /// What a join of vectors is going to do.
@@ -104,6 +106,8 @@ pub struct VectorReport {
     pub threads: usize,
     /// Seconds from the first piece to the last pair.
     pub seconds: f64,
+    /// The same by the virtual clock, where a device is simulated.
+    pub virtual_seconds: Option<f64>,
     /// What went wrong and was put right, such as a device that failed and whose work the CPU did.
     pub warnings: Vec<String>,
     /// What happened when, if [`VectorJoin::timeline`] asked for it.
@@ -122,6 +126,7 @@ impl VectorJoin {
             device_memory: u64::MAX,
             timeline: false,
             glimpse: None,
+            machine: None,
         }
     }
 
@@ -155,6 +160,17 @@ impl VectorJoin {
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
+    }
+
+    /// Plans for this machine, instead of the one that the environment asks for
+    /// ([`Machine::from_environment`]).
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = Some(machine);
+        self
+    }
+
+    fn planned_for(&self) -> Result<Machine> {
+        self.machine.map_or_else(Machine::from_environment, Ok)
     }
 
     /// Remembers what happened when, for [`VectorReport::timeline`].
@@ -194,7 +210,7 @@ impl VectorJoin {
             u64::MAX => 0,
             memory => Hold::bytes(memory),
         };
-        Offer::new(self.engine, &self.technique, self.device_memory, held)
+        Offer::new(self.engine, &self.technique, (self.device_memory, held), self.planned_for()?)
     }
 
     /// Chooses a technique for a collection with itself, or for two, and prepares it. Two collections
@@ -235,7 +251,7 @@ impl VectorJoin {
         // An eighth of the memory is for rows on their way out.
         let seen = self.glimpse.as_ref().map_or(0, |glimpse| glimpse.bytes());
         let bytes = (self.memory - self.memory / 8).saturating_sub(seen);
-        let offer = self.offer()?;
+        let (offer, machine) = (self.offer()?, self.planned_for()?);
         let made = |chosen: Result<Option<Chosen>>, offer: &Offer| match chosen? {
             Some(chosen) => {
                 let bytes = bytes.saturating_sub(offer.held_for(&*chosen.technique));
@@ -258,7 +274,7 @@ impl VectorJoin {
             }
             match tried {
                 Err(why) if self.is_fault(&why) => {
-                    let instead = made(Offer::on_cpu(&join, bytes, threads), &offer)?;
+                    let instead = made(Offer::on_cpu(&join, bytes, threads, machine), &offer)?;
                     Ok((instead, vec![did_its_work(&why)]))
                 }
                 tried => Ok((tried?, Vec::new())),
@@ -281,6 +297,7 @@ impl VectorJoin {
             warnings,
             timeline: self.timeline,
             glimpse: self.glimpse.clone(),
+            machine,
         })
     }
 
@@ -346,6 +363,7 @@ pub struct PreparedVectorJoin<'a> {
     warnings: Vec<String>,
     timeline: bool,
     glimpse: Option<Arc<Glimpse>>,
+    machine: Machine,
 }
 
 impl PreparedVectorJoin<'_> {
@@ -398,7 +416,9 @@ impl PreparedVectorJoin<'_> {
     }
 
     fn report(&self, pairs: u64, ran: Ran) -> VectorReport {
-        let Ran { candidates, seconds, device_part, both, instead, warnings, timeline } = ran;
+        let Ran { candidates, seconds, virtual_seconds, device_part, .. } = ran;
+        let Ran { both, instead, warnings, timeline, .. } = ran;
+        let lasted = virtual_seconds.unwrap_or(seconds);
         let plan = instead.unwrap_or_else(|| self.plan.clone());
         let planned = |[core, device]: [f64; 2]| {
             let [cores, device] = [plan.threads as f64 / core, 1.0 / device];
@@ -413,9 +433,10 @@ impl PreparedVectorJoin<'_> {
             rotated: plan.rotated,
             device_part,
             planned_part: self.beside.as_ref().map(|(_, pair_seconds)| planned(*pair_seconds)),
-            overlap: both.filter(|_| seconds > 0.0).map(|both| (both / seconds).min(1.0)),
+            overlap: both.filter(|_| lasted > 0.0).map(|both| (both / lasted).min(1.0)),
             threads: plan.threads,
             seconds,
+            virtual_seconds,
             warnings,
             timeline,
         }
@@ -431,10 +452,16 @@ impl PreparedVectorJoin<'_> {
         let device = self.plan.engine != Engine::Cpu;
         let workers = self.prepared.workers().min(self.prepared.pieces()).max(1);
         let pieces = match &self.beside {
-            Some((_, pair_seconds)) => Pieces::shared(&self.join, *pair_seconds, workers),
+            Some((_, pair_seconds)) => {
+                let hands = (self.cores(self.prepared.pieces()), workers);
+                Pieces::shared(&self.join, *pair_seconds, hands, &self.machine)
+            }
             None => Pieces::new(self.prepared.pieces()),
         };
-        let timeline = Timeline::new(self.timeline);
+        // What one side does by itself in virtual time is drawn when it is done.
+        let simulated = self.machine.simulated().is_some();
+        let drawn_later = simulated && self.beside.is_none();
+        let timeline = Timeline::new(self.timeline && !drawn_later);
         let joining = Joining::new(control, &timeline);
         control.begin(pieces.len() as u64);
         let watched = || {
@@ -448,10 +475,7 @@ impl PreparedVectorJoin<'_> {
         match &self.beside {
             Some((cpu, _)) => std::thread::scope(|scope| {
                 for _ in 0..workers {
-                    scope.spawn(|| {
-                        let _attendant = pieces.attendant();
-                        joining.attend(&pieces, of, (workers, true), staged())
-                    });
+                    scope.spawn(|| joining.attend(&pieces, of, (workers, true), staged()));
                 }
                 joining.on_cores(self, &pieces, (&**cpu, "nested-loop"), &watched);
             }),
@@ -485,15 +509,64 @@ impl PreparedVectorJoin<'_> {
         }
         let of_both = self.beside.as_ref().map(|_| (pieces.device_part(), pieces.both()));
         let (candidates, warnings) = joining.into_result()?;
+        let (mut virtual_seconds, mut moments) = (pieces.all_virtual_seconds(), Vec::new());
+        if drawn_later {
+            let drawn = Timeline::new(self.timeline);
+            let mut lasted = self.draw(&drawn, &self.plan, 0.0, (pieces.len(), pieces.taken()));
+            if let Some(plan) = &instead {
+                let all = plan.pieces;
+                lasted += self.draw(&drawn, &plan.plan, lasted, (all, all));
+            }
+            (virtual_seconds, moments) = (Some(lasted), drawn.into_moments());
+        }
+        moments.extend(timeline.into_moments());
+        let instead = instead.map(|instead| instead.plan);
         Ok(Ran {
             candidates,
             seconds: begin.elapsed().as_secs_f64(),
+            virtual_seconds,
             device_part: of_both.map(|(part, _)| part),
             both: of_both.map(|(_, both)| both),
             instead,
             warnings: self.warnings.iter().cloned().chain(warnings).collect(),
-            timeline: timeline.into_moments(),
+            timeline: moments,
         })
+    }
+
+    /// Draws what one side has done by itself in virtual time, and returns how long that takes: as long as was
+    /// estimated, by a device at its true speed.
+    fn draw(
+        &self,
+        timeline: &Timeline,
+        plan: &VectorPlan,
+        begin: f64,
+        (pieces, ran): (usize, usize),
+    ) -> f64 {
+        let on_device = plan.engine == Engine::Gpu;
+        let considered = plan.considered.iter().find(|(name, _)| *name == plan.technique);
+        // Where nothing was estimated, a nanosecond for each pair.
+        let unknown = || 1e-9 * self.machine.scale() * plan.compared / plan.threads as f64;
+        let expected = considered.and_then(|(_, seconds)| *seconds).unwrap_or_else(unknown);
+        let seconds = match self.machine.simulated().filter(|_| on_device) {
+            Some(device) => device.actual_seconds(expected),
+            None => expected,
+        };
+        let row = |worker: usize| match on_device {
+            true => format!("GPU attendant {worker}"),
+            false => format!("CPU thread {worker}"),
+        };
+        let workers = if on_device { 1 } else { plan.threads };
+        let what = (plan.technique, on_device);
+        timeline.add_round((begin, seconds), (row, workers), what, (pieces, ran.min(pieces)));
+        seconds
+    }
+
+    /// How many cores take so many pieces.
+    fn cores(&self, pieces: usize) -> usize {
+        if self.plan.threads == 1 || pieces <= 1 {
+            return 1;
+        }
+        self.pool.as_ref().map_or_else(rayon::current_num_threads, ThreadPool::current_num_threads)
     }
 
     /// Does everything on the CPU, since a device has failed; the plan of what did it.
@@ -502,10 +575,10 @@ impl PreparedVectorJoin<'_> {
         why: Error,
         joining: &Joining<'_>,
         sink: &(impl Fn() -> S + Sync),
-    ) -> Result<VectorPlan> {
+    ) -> Result<Instead> {
         let VectorRoom { bytes, threads } = self.room;
         let make = || {
-            let chosen = Offer::on_cpu(&self.join, bytes, threads)?;
+            let chosen = Offer::on_cpu(&self.join, bytes, threads, self.machine)?;
             chosen.map(|chosen| Made::new(chosen, &self.join, &self.room)).transpose()
         };
         let made = match &self.pool {
@@ -519,14 +592,21 @@ impl PreparedVectorJoin<'_> {
         joining.control.begin(pieces.len() as u64);
         joining.enough.store(false, Ordering::Relaxed);
         joining.on_cores(self, &pieces, (&*made.prepared, made.plan.technique), sink);
-        Ok(made.plan)
+        Ok(Instead { plan: made.plan, pieces: pieces.len() })
     }
+}
+
+/// What the CPU did all of a join with, after a device had failed.
+struct Instead {
+    plan: VectorPlan,
+    pieces: usize,
 }
 
 /// What a run took.
 struct Ran {
     candidates: u64,
     seconds: f64,
+    virtual_seconds: Option<f64>,
     device_part: Option<f64>,
     /// Seconds in which both sides were at something.
     both: Option<f64>,
@@ -540,8 +620,6 @@ struct Ran {
 struct Joining<'a> {
     control: &'a Control,
     timeline: &'a Timeline,
-    /// Threads that attend to devices so far.
-    attendants: AtomicUsize,
     candidates: AtomicU64,
     /// Nothing more is wanted.
     enough: AtomicBool,
@@ -557,7 +635,6 @@ impl<'a> Joining<'a> {
         Joining {
             control,
             timeline,
-            attendants: AtomicUsize::new(0),
             candidates: AtomicU64::new(0),
             enough: AtomicBool::new(false),
             failure: Mutex::new(None),
@@ -613,7 +690,7 @@ impl<'a> Joining<'a> {
         sink: &(impl Fn() -> S + Sync),
     ) {
         let work = || self.work(pieces, how, sink());
-        if of.plan.threads == 1 || pieces.len() <= 1 {
+        if of.cores(pieces.len()) == 1 {
             return work();
         }
         match &of.pool {
@@ -630,14 +707,22 @@ impl<'a> Joining<'a> {
         mut sink: S,
     ) {
         let mut worker = prepared.worker();
-        while let Some(piece) = pieces.take(Taker::Core, || !self.is_over()) {
+        let mut hand = pieces.hand(Taker::Core);
+        while let Some(Taken { piece, span }) = hand.take(|| !self.is_over()) {
             sink.begin(piece);
             let begin = Instant::now();
             let ran = worker.run(piece, &mut sink);
-            pieces.done(Taker::Core, piece, begin.elapsed().as_secs_f64(), 1);
+            let seconds = begin.elapsed().as_secs_f64();
             // Others wait for the end of a piece, whatever became of it.
             let end = sink.end();
-            self.timeline.add(|| thread_row(0), technique, begin, Instant::now());
+            match span {
+                None => self.timeline.add(|| thread_row(0), technique, begin, Instant::now()),
+                Some(span) => {
+                    let row = || format!("CPU thread {}", hand.number);
+                    self.timeline.add_virtual(row, technique, span);
+                }
+            }
+            hand.done(piece, seconds, 1);
             match ran {
                 Ok(flow) => self.ended(if flow.is_break() { flow } else { end }),
                 Err(why) => self.fail(why),
@@ -663,13 +748,20 @@ impl<'a> Joining<'a> {
         mut staged: Staged<'h, S>,
     ) -> Staged<'h, S> {
         let mut worker = prepared.worker();
-        let number = self.attendants.fetch_add(1, Ordering::Relaxed);
-        while let Some(piece) = pieces.take(Taker::Device, || !self.is_over()) {
+        let mut hand = pieces.hand(Taker::Device);
+        while let Some(Taken { piece, span }) = hand.take(|| !self.is_over()) {
             staged.sink.begin(piece);
             let begin = Instant::now();
             let ran = worker.run(piece, &mut staged);
-            let row = || format!("GPU attendant {number}");
-            self.timeline.add(row, technique, begin, Instant::now());
+            let seconds = begin.elapsed().as_secs_f64();
+            let row = || format!("GPU attendant {}", hand.number);
+            match span {
+                None => self.timeline.add(row, technique, begin, Instant::now()),
+                Some(span) => {
+                    self.timeline.add_virtual(row, technique, span);
+                    self.timeline.add_virtual(|| "GPU stream 0".into(), "filter and verify", span);
+                }
+            }
             let flow = match ran {
                 Ok(flow) => flow,
                 // Whatever it is, nobody asks for the rest.
@@ -686,11 +778,11 @@ impl<'a> Joining<'a> {
                 Err(why) => {
                     staged.forget();
                     self.warn(&why);
-                    pieces.give_back(piece);
+                    hand.give_back(piece);
                     break;
                 }
             };
-            pieces.done(Taker::Device, piece, begin.elapsed().as_secs_f64(), attendants);
+            hand.done(piece, seconds, attendants);
             let handed_on = if shared { staged.hand_on() } else { ControlFlow::Continue(()) };
             let end = staged.sink.end();
             let broken = [flow, handed_on, end].iter().any(ControlFlow::is_break);

@@ -331,7 +331,10 @@ impl SetsRun<'_> {
             seconds: PhaseSeconds::new(self.seconds),
             funnel: funnel(left, right, self.with_itself, report, glimpse),
             plan: plan(self.planned, report),
-            timeline: Timeline::new(&report.timeline, report.seconds),
+            timeline: Timeline::new(
+                &report.timeline,
+                report.virtual_seconds.unwrap_or(report.seconds),
+            ),
             histogram: Histogram {
                 of: predicate.name,
                 whole: measure == simjoin::Measure::Overlap,
@@ -433,7 +436,10 @@ impl VectorsRun<'_> {
             seconds: PhaseSeconds::new(self.seconds),
             funnel,
             plan: vector_plan(self.plan, self.estimated_pairs, report, all),
-            timeline: Timeline::new(&report.timeline, report.seconds),
+            timeline: Timeline::new(
+                &report.timeline,
+                report.virtual_seconds.unwrap_or(report.seconds),
+            ),
             histogram: Histogram {
                 of,
                 whole: false,

@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -27,12 +28,17 @@ impl Folder {
         self
     }
 
+    /// The program, to be run in the folder.
+    pub fn command(&self) -> Command {
+        command(program(), self.path())
+    }
+
     /// Runs the program in the folder, reads one line of what it prints and goes away; the program
     /// must notice and say so. Returns the line.
     pub fn leave_after_a_line(&self, arguments: &str) -> String {
-        let mut child = Command::new(program())
+        let mut child = self
+            .command()
             .args(arguments.split_whitespace())
-            .current_dir(self.path())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -58,10 +64,10 @@ impl Folder {
 
     /// The same with these environment variables.
     pub fn run_in(&self, arguments: &str, input: &[u8], variables: &[(&str, &str)]) -> Run {
-        let mut child = Command::new(program())
+        let mut child = self
+            .command()
             .args(arguments.split_whitespace())
             .envs(variables.iter().copied())
-            .current_dir(self.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -84,6 +90,26 @@ impl Folder {
             .collect();
         names.sort();
         names
+    }
+}
+
+/// A program that plans for a fixed machine, unless another one was asked for outside, without a simulated device and
+/// with a cache folder of the tests' own.
+pub fn command(program: impl AsRef<OsStr>, folder: &Path) -> Command {
+    let mut command = Command::new(program);
+    command
+        .current_dir(folder)
+        .env("SIMJOIN_MACHINE", machine())
+        .env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"))
+        .env_remove("SIMJOIN_SIMULATED_GPU");
+    command
+}
+
+/// The machine that plans are made for: a fixed one, whose cost table may be scaled.
+pub fn machine() -> String {
+    match std::env::var("SIMJOIN_MACHINE") {
+        Ok(machine) if machine.starts_with("fixed") => machine,
+        _ => "fixed".into(),
     }
 }
 

@@ -1,0 +1,212 @@
+//! What time is it for workers that run at once?
+//!
+//! [`Clock::real`] is the time that passes. [`Clock::simulated`] is virtual time, as in a discrete-event simulation:
+//! every worker has a time of its own, the end of the work that it has announced last. The work itself is done at full
+//! speed on real threads, but a worker takes more, or tells what became of its work, only when it is its
+//! [turn](Clock::turn): when no other worker has an earlier time. So decisions are made in the same order, with the same
+//! times, on every machine and under any load.
+//!
+//! A worker that is done must [end](Clock::end), or the others wait for it: [`Clock::ending`] does so whatever happens.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// Tells the time to workers.
+pub(crate) struct Clock {
+    begin: Instant,
+    simulation: Option<Simulation>,
+}
+
+struct Simulation {
+    workers: Mutex<Vec<Worker>>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Worker {
+    time: f64,
+    ended: bool,
+}
+
+impl Simulation {
+    fn lock(&self) -> MutexGuard<'_, Vec<Worker>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Ends a worker when it is dropped.
+pub(crate) struct Ending<'c>(&'c Clock, usize);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.end(self.1);
+    }
+}
+
+impl Clock {
+    /// The time that passes from now on.
+    pub(crate) fn real() -> Self {
+        Clock { begin: Instant::now(), simulation: None }
+    }
+
+    /// Virtual time for so many workers, numbered from 0. Of two whose time is the same, the first one has its turn
+    /// first.
+    pub(crate) fn simulated(workers: usize) -> Self {
+        let workers = Mutex::new(vec![Worker::default(); workers]);
+        Clock {
+            begin: Instant::now(),
+            simulation: Some(Simulation { workers, changed: Condvar::new() }),
+        }
+    }
+
+    /// Whether the time is virtual.
+    pub(crate) fn is_virtual(&self) -> bool {
+        self.simulation.is_some()
+    }
+
+    /// The time of a worker: in virtual time, the end of what it has announced.
+    pub(crate) fn now(&self, worker: usize) -> f64 {
+        match &self.simulation {
+            Some(simulation) => simulation.lock()[worker].time,
+            None => self.begin.elapsed().as_secs_f64(),
+        }
+    }
+
+    /// Waits until no other worker has an earlier time; returns the worker's time.
+    pub(crate) fn turn(&self, worker: usize) -> f64 {
+        let Some(simulation) = &self.simulation else { return self.now(worker) };
+        let mut workers = simulation.lock();
+        loop {
+            let own = workers[worker].time;
+            let earlier = |(at, other): (usize, &Worker)| {
+                !other.ended && other.time.total_cmp(&own).then(at.cmp(&worker)).is_lt()
+            };
+            if !workers.iter().enumerate().any(earlier) {
+                return own;
+            }
+            workers = simulation.changed.wait(workers).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Announces that a worker is busy for so many virtual seconds; returns when it begins.
+    pub(crate) fn busy(&self, worker: usize, seconds: f64) -> f64 {
+        let Some(simulation) = &self.simulation else { return self.now(worker) };
+        let mut workers = simulation.lock();
+        let begin = workers[worker].time;
+        workers[worker].time = begin + if seconds.is_finite() { seconds.max(0.0) } else { 0.0 };
+        simulation.changed.notify_all();
+        begin
+    }
+
+    /// Lets a worker wait, in virtual time, until another one has its next turn.
+    pub(crate) fn wait_for(&self, worker: usize, other: usize) {
+        let Some(simulation) = &self.simulation else { return };
+        let mut workers = simulation.lock();
+        let time = workers[worker].time.max(workers[other].time);
+        workers[worker].time = time;
+        simulation.changed.notify_all();
+    }
+
+    /// A worker takes nothing more.
+    pub(crate) fn end(&self, worker: usize) {
+        let Some(simulation) = &self.simulation else { return };
+        simulation.lock()[worker].ended = true;
+        simulation.changed.notify_all();
+    }
+
+    /// Ends a worker when what is returned is dropped.
+    pub(crate) fn ending(&self, worker: usize) -> Ending<'_> {
+        Ending(self, worker)
+    }
+
+    /// Lets a worker go on alone, from when the last one has ended.
+    pub(crate) fn alone(&self, worker: usize) {
+        let Some(simulation) = &self.simulation else { return };
+        let mut workers = simulation.lock();
+        let time = latest(&workers);
+        workers.iter_mut().for_each(|one| one.ended = true);
+        workers[worker] = Worker { time, ended: false };
+        simulation.changed.notify_all();
+    }
+
+    /// The virtual seconds that all have taken so far.
+    pub(crate) fn virtual_seconds(&self) -> Option<f64> {
+        self.simulation.as_ref().map(|simulation| latest(&simulation.lock()))
+    }
+}
+
+fn latest(workers: &[Worker]) -> f64 {
+    workers.iter().fold(0.0, |latest, one| one.time.max(latest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lets workers take pieces of fixed durations until none is left; returns who took each, and when.
+    fn race(durations: [f64; 3], pieces: usize) -> Vec<(usize, f64)> {
+        let clock = Clock::simulated(3);
+        let taken = Mutex::new(Vec::new());
+        std::thread::scope(|scope| {
+            for (worker, duration) in durations.into_iter().enumerate() {
+                let (clock, taken) = (&clock, &taken);
+                scope.spawn(move || {
+                    let _ending = clock.ending(worker);
+                    loop {
+                        let now = clock.turn(worker);
+                        let mut taken = taken.lock().unwrap();
+                        if taken.len() == pieces {
+                            break;
+                        }
+                        taken.push((worker, now));
+                        clock.busy(worker, duration);
+                    }
+                });
+            }
+        });
+        let taken = taken.into_inner().unwrap();
+        let ends = taken.iter().map(|&(worker, at)| at + durations[worker]);
+        assert_eq!(clock.virtual_seconds(), Some(ends.fold(0.0, f64::max)));
+        taken
+    }
+
+    #[test]
+    fn turns_follow_virtual_time_whatever_the_threads_do() {
+        let expected =
+            [(0, 0.0), (1, 0.0), (2, 0.0), (1, 1.0), (0, 2.0), (1, 2.0), (1, 3.0), (0, 4.0)];
+        for _ in 0..200 {
+            assert_eq!(race([2.0, 1.0, 100.0], 8), expected);
+        }
+    }
+
+    #[test]
+    fn worker_that_has_ended_is_not_waited_for() {
+        let clock = Clock::simulated(2);
+        drop(clock.ending(0));
+        clock.busy(1, 5.0);
+        assert_eq!(clock.turn(1), 5.0);
+        clock.alone(0);
+        assert_eq!((clock.turn(0), clock.busy(0, 1.0)), (5.0, 5.0));
+        assert_eq!(clock.virtual_seconds(), Some(6.0));
+    }
+
+    #[test]
+    fn worker_waits_for_what_another_one_does_next() {
+        let clock = Clock::simulated(2);
+        assert_eq!(clock.busy(0, 3.0), 0.0);
+        clock.wait_for(1, 0);
+        // What is done at that time is told before.
+        assert_eq!(clock.turn(0), 3.0);
+        clock.busy(0, f64::INFINITY);
+        clock.busy(0, 2.0);
+        assert_eq!((clock.turn(1), clock.now(0)), (3.0, 5.0));
+    }
+
+    #[test]
+    fn real_time_waits_for_nobody() {
+        let clock = Clock::real();
+        assert!(!clock.is_virtual() && clock.virtual_seconds().is_none());
+        assert!(clock.turn(7) <= clock.busy(3, 9.0));
+        clock.end(0);
+    }
+}
