@@ -1,12 +1,12 @@
 //! Does a device, and does a device that fails, give the same answer as the CPU?
 //!
-//! The device is simulated, so this runs everywhere.
+//! The device is simulated, and time is virtual, so this runs everywhere, and the same happens everywhere: who does
+//! what follows from the cost table and the device's speed alone. What is said of shares and choices here holds for cost
+//! tables of a tenth and of ten times the size as well (`cargo xtask steady`).
 
 mod common;
-use common::{Folder, Run};
+use common::{Folder, Run, machine_times};
 use serde_json::Value;
-
-const DEVICE: (&str, &str) = ("SIMJOIN_SIMULATED_GPU", "speed=2");
 
 /// Sets of which many are alike, and some repeated.
 fn sets(count: u32) -> String {
@@ -29,9 +29,14 @@ fn folder() -> Folder {
     folder
 }
 
+/// Runs the program beside a simulated device.
+fn beside(folder: &Folder, device: &str, arguments: &str) -> Run {
+    folder.run_in(arguments, b"", &[("SIMJOIN_SIMULATED_GPU", device)])
+}
+
+/// Runs the program on a simulated device.
 fn on(folder: &Folder, device: &str, arguments: &str) -> Run {
-    let variables = [("SIMJOIN_SIMULATED_GPU", device)];
-    folder.run_in(&format!("{arguments} --engine gpu"), b"", &variables)
+    beside(folder, device, &format!("{arguments} --engine gpu"))
 }
 
 fn sorted(text: &str) -> Vec<&str> {
@@ -40,10 +45,28 @@ fn sorted(text: &str) -> Vec<&str> {
     lines
 }
 
+fn json(folder: &Folder, file: &str) -> Value {
+    serde_json::from_str(&std::fs::read_to_string(folder.join(file)).unwrap()).unwrap()
+}
+
+/// Whether the device is said to have failed.
+fn failed(run: &Run) -> bool {
+    run.err.contains("failed; the CPU did its work")
+}
+
+/// Whether a device fails by this text; `None` where that depends on the pieces.
+fn must_fail(device: &str) -> Option<bool> {
+    let (_, fail) = device.split_once("fail=").unwrap_or(("", "0"));
+    match fail {
+        "1" | "@1" => Some(true),
+        "0" => Some(false),
+        _ => None,
+    }
+}
+
 #[test]
-fn a_device_of_any_kind_gives_the_answer_of_the_cpu() {
+fn device_of_any_kind_matches_cpu() {
     let folder = folder();
-    let mut failed = 0;
     for join in [
         "sets a.txt --jaccard 0.6",
         "sets a.txt --overlap 5",
@@ -53,36 +76,31 @@ fn a_device_of_any_kind_gives_the_answer_of_the_cpu() {
         "sets a.txt --dice 0.8 --groups",
     ] {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
-        for (device, fails) in [
-            ("speed=1", Some(false)),
-            ("speed=50,latency=1", Some(false)),
-            ("speed=0.5,memory=400K", Some(false)),
-            ("speed=5,fail=0.3", None),
-            ("speed=5,fail=1", Some(true)),
-            ("speed=5,memory=400K,fail=0.5", None),
+        for device in [
+            "speed=1",
+            "speed=50,latency=1",
+            "speed=0.5,memory=400K",
+            "speed=5,fail=0.3",
+            "speed=5,fail=1",
+            "speed=5,fail=@1",
+            "speed=5,memory=400K,fail=0.5",
         ] {
-            for technique in ["auto", "gpu-bitmap", "gpu-prefix"] {
-                for threads in [1, 3] {
-                    let more = format!("{join} --technique {technique} --threads {threads}");
-                    let run = on(&folder, device, &more);
-                    assert_eq!(run.status, 0, "{device} {more}: {run:?}");
-                    assert!(run.err.contains("the GPU is simulated"), "{run:?}");
-                    let said = run.err.contains("failed; the CPU did its work");
-                    assert!(fails.is_none_or(|fails| fails == said), "{device} {more}: {run:?}");
-                    failed += usize::from(said);
-                    assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
-                }
+            for (technique, threads) in [("auto", 1), ("gpu-bitmap", 3), ("gpu-prefix", 2)] {
+                let more = format!("{join} --technique {technique} --threads {threads}");
+                let run = on(&folder, device, &more);
+                assert_eq!(run.status, 0, "{device} {more}: {}", run.err);
+                assert!(run.err.contains("the GPU is simulated"), "{}", run.err);
+                let expected = must_fail(device).unwrap_or(failed(&run));
+                assert_eq!(failed(&run), expected, "{device} {more}: {}", run.err);
+                assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
             }
         }
     }
-    // All of those that had to, and some of those that might.
-    assert!(failed > 6 * 3 * 2 + 20, "{failed}");
 }
 
 #[test]
-fn both_at_once_give_the_answer_of_the_cpu_wherever_the_work_is_split() {
+fn hybrid_matches_cpu_wherever_the_work_is_split() {
     let folder = folder();
-    let mut failed = 0;
     for join in [
         "sets a.txt --jaccard 0.6",
         "sets a.txt b.txt --cosine 0.7",
@@ -90,56 +108,70 @@ fn both_at_once_give_the_answer_of_the_cpu_wherever_the_work_is_split() {
         "sets a.txt --dice 0.8 --groups",
     ] {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
-        for device in ["speed=0.1", "speed=5", "speed=40,memory=400K", "speed=5,fail=0.4"] {
+        for device in [
+            "speed=0.1",
+            "speed=5",
+            "speed=40,memory=400K",
+            "speed=5,fail=0.4",
+            "speed=5,fail=1",
+            "speed=5,fail=@1",
+        ] {
             for split in
                 ["", "--split 0", "--split 0.3", "--split 1", "--split queue", "--split queue:3"]
             {
                 for threads in [1, 3] {
                     let more = format!("{join} {split} --threads {threads} --engine hybrid");
-                    let run = folder.run_in(&more, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
-                    assert_eq!(run.status, 0, "{device} {more}: {run:?}");
+                    let run = beside(&folder, device, &more);
+                    assert_eq!(run.status, 0, "{device} {more}: {}", run.err);
                     assert!(run.err.contains("the GPU is simulated"), "{run:?}");
-                    failed += usize::from(run.err.contains("the CPU did its work"));
+                    let expected = match split {
+                        // The device may be left without work, or is.
+                        "" => None,
+                        "--split 0" => Some(false),
+                        _ => must_fail(device),
+                    };
+                    let expected = expected.unwrap_or(failed(&run));
+                    assert_eq!(failed(&run), expected, "{device} {more}: {}", run.err);
                     assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
                 }
             }
         }
     }
-    assert!(failed > 5, "{failed}");
 }
 
 #[test]
-fn a_device_that_fails_late_loses_nothing_however_many_pairs_it_has_found() {
+fn device_that_fails_late_loses_no_pair_however_many_it_has_found() {
     let folder = Folder::new();
     // Nearly all of them are alike.
     let set = |row: u32| (0..20).map(move |at| if at == row % 20 { row + 100 } else { at });
     let line = |row: u32| set(row).map(|token| token.to_string()).collect::<Vec<_>>().join(" ");
-    folder.file("alike.txt", (0..700).map(|row| line(row) + "\n").collect::<String>());
-    let mut failed = 0;
+    folder.file("alike.txt", (0..450).map(|row| line(row) + "\n").collect::<String>());
     for how in ["", "--groups", "--count", "--report r.html"] {
         let join = format!("sets alike.txt --jaccard 0.6 --memory 4M --threads 2 {how}");
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
-        for device in ["speed=5", "speed=5,fail=0.02", "speed=5,fail=0.1", "speed=5,fail=0.3"] {
+        for device in ["speed=5", "speed=5,fail=@1", "speed=5,fail=@2", "speed=5,fail=0.1"] {
             for technique in ["gpu-bitmap", "gpu-prefix"] {
                 let more = format!("{join} --technique {technique} --trace t.json");
                 let run = on(&folder, device, &more);
-                assert_eq!(run.status, 0, "{device} {more}: {run:?}");
+                assert_eq!(run.status, 0, "{device} {more}: {}", run.err);
                 assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
-                failed += usize::from(run.err.contains("failed; the CPU did its work"));
+                // A part of the sets is a piece at least, and where pairs are only counted, all of them are two.
+                let expected = must_fail(device).unwrap_or(failed(&run));
+                let expected = if device.contains("@2") { true } else { expected };
+                assert_eq!(failed(&run), expected, "{device} {more}: {}", run.err);
                 // More than may be held: in parts.
                 let trace = json(&folder, "t.json");
                 let events = trace["traceEvents"].as_array().unwrap().iter();
                 let begun = events.filter(|event| event["name"] == "prepare").count();
-                let once = how == "--count" && !run.err.contains("failed");
+                let once = how == "--count" && !failed(&run);
                 assert_eq!(begun == 1, once, "{device} {more}: {begun}");
             }
         }
     }
-    assert!(failed > 8, "{failed}");
 }
 
 #[test]
-fn what_exceeds_the_memory_is_done_in_passes_or_refused() {
+fn join_beyond_device_memory_runs_in_passes_or_is_refused() {
     let folder = folder();
     let join = "sets a.txt --jaccard 0.6 --count --technique bitmap";
     let cpu = folder.run(&format!("{join} --engine cpu")).ok();
@@ -150,28 +182,26 @@ fn what_exceeds_the_memory_is_done_in_passes_or_refused() {
 }
 
 #[test]
-fn a_device_that_cannot_be_understood_is_refused() {
+fn device_that_cannot_be_understood_is_refused() {
     let folder = folder();
-    on(&folder, "speed=fast", "sets a.txt --jaccard 0.6").fails(2, &["SIMJOIN_SIMULATED_GPU"]);
-}
-
-fn json(folder: &Folder, file: &str) -> Value {
-    serde_json::from_str(&std::fs::read_to_string(folder.join(file)).unwrap()).unwrap()
+    for wrong in ["speed=fast", "fail=@0", "actual=0"] {
+        on(&folder, wrong, "sets a.txt --jaccard 0.6").fails(2, &["SIMJOIN_SIMULATED_GPU", wrong]);
+    }
 }
 
 #[test]
-fn what_both_sides_did_is_told_and_drawn() {
+fn stats_and_trace_tell_what_both_sides_did() {
     let folder = folder();
     let join = "sets a.txt --jaccard 0.6 --count --threads 2 --engine hybrid --split 0.5";
     let files = "--stats stats.json --trace trace.json --explain";
-    let run = folder.run_in(&format!("{join} {files}"), b"", &[DEVICE]);
+    let run = beside(&folder, "speed=2", &format!("{join} {files}"));
     assert_eq!(run.status, 0, "{run:?}");
     assert!(run.err.contains("(planned 50 %)"), "{}", run.err);
     let stats = json(&folder, "stats.json");
     let number = |name: &str| stats[name].as_f64().unwrap_or(-1.0);
     assert_eq!((number("planned_share"), &stats["engine"]), (0.5, &"hybrid".into()));
     assert!((0.4..0.6).contains(&number("share")), "{stats}");
-    assert!((0.0..=1.0).contains(&number("overlap")), "{stats}");
+    assert!(number("virtual_seconds") > 0.0, "{stats}");
     let trace = json(&folder, "trace.json");
     let events = trace["traceEvents"].as_array().unwrap();
     let rows: Vec<&str> =
@@ -179,36 +209,84 @@ fn what_both_sides_did_is_told_and_drawn() {
     for row in ["CPU thread 0", "GPU attendant 0", "GPU stream 0"] {
         assert!(rows.contains(&row), "{rows:?}");
     }
-    // Each event lies on a row, and none before the beginning.
+    // Each event lies on a row, and within the time that was told.
     let drawn: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
     assert!(drawn.len() >= 4, "{drawn:?}");
-    for event in drawn {
+    let end_of = |event: &Value| event["ts"].as_f64().unwrap() + event["dur"].as_f64().unwrap();
+    for event in &drawn {
         assert!((event["tid"].as_u64().unwrap() as usize) < rows.len(), "{event}");
-        assert!(event["ts"].as_f64().unwrap() >= 0.0 && event["dur"].as_f64().unwrap() >= 0.0);
+        assert!(event["ts"].as_f64().unwrap() >= 0.0 && event["dur"].as_f64().unwrap() > 0.0);
     }
+    // Both begin at once, so the side that ends first was busy beside the other one all the time.
+    let last = |of: &str| {
+        let on_row =
+            |event: &&&Value| rows[event["tid"].as_u64().unwrap() as usize].starts_with(of);
+        drawn.iter().filter(on_row).map(|event| end_of(event) / 1e6).fold(0.0, f64::max)
+    };
+    let (first, second) = (last("CPU").min(last("GPU")), last("CPU").max(last("GPU")));
+    assert!((second / number("virtual_seconds") - 1.0).abs() < 1e-6, "{second} {stats}");
+    assert!((first / second / number("overlap") - 1.0).abs() < 1e-6, "{first} {second} {stats}");
     // The CPU alone has neither.
     folder.run("sets a.txt --jaccard 0.6 --count --engine cpu --stats stats.json").ok();
     let stats = json(&folder, "stats.json");
-    assert_eq!((&stats["overlap"], &stats["planned_share"]), (&Value::Null, &Value::Null));
+    for name in ["overlap", "planned_share", "virtual_seconds"] {
+        assert_eq!(stats[name], Value::Null, "{name}");
+    }
 }
 
 #[test]
-fn auto_takes_a_device_where_that_pays() {
+fn simulated_run_is_the_same_every_time() {
+    let folder = folder();
+    for device in ["speed=2,rest=0.9", "speed=2,rest=0.9,actual=0.3", "speed=3,rest=0.5,fail=@2"] {
+        for split in ["", "--split queue:20"] {
+            let join = format!("sets a.txt --jaccard 0.5 --count --engine hybrid {split}");
+            let files = "--threads 2 --stats stats.json --trace trace.json";
+            let mut first: Option<(Value, Value)> = None;
+            for simd in ["", "scalar", "", ""] {
+                let simd = if simd.is_empty() {
+                    std::env::var("SIMJOIN_SIMD").ok()
+                } else {
+                    Some(simd.into())
+                };
+                let mut variables = vec![("SIMJOIN_SIMULATED_GPU", device)];
+                variables.extend(simd.as_deref().map(|simd| ("SIMJOIN_SIMD", simd)));
+                let run = folder.run_in(&format!("{join} {files}"), b"", &variables);
+                assert_eq!(run.status, 0, "{run:?}");
+                let (mut stats, mut trace) =
+                    (json(&folder, "stats.json"), json(&folder, "trace.json"));
+                // Seconds are those of people.
+                stats.as_object_mut().unwrap().remove("seconds");
+                // Both sides write to it.
+                let events = trace["traceEvents"].as_array_mut().unwrap();
+                events.sort_by_cached_key(Value::to_string);
+                let (stats, trace) = first.get_or_insert_with(|| (stats.clone(), trace.clone()));
+                assert_eq!((&*stats, &*trace), (&*stats, &*trace), "{device} {split}");
+            }
+        }
+    }
+}
+
+#[test]
+fn auto_uses_a_device_where_that_pays() {
     let folder = folder();
     folder.file("tiny.txt", sets(50));
     let cpu = folder.run("sets a.txt --jaccard 0.5 --count --engine cpu").ok();
-    for (file, device, engines) in [
-        ("a.txt", "speed=1000", &["gpu", "hybrid"][..]),
-        ("a.txt", "speed=0.001", &["cpu"]),
-        ("a.txt", "speed=1000,latency=5000", &["cpu"]),
-        ("tiny.txt", "speed=1000", &["cpu"]),
+    for (file, device, engine) in [
+        ("a.txt", "speed=1000", "gpu"),
+        ("a.txt", "speed=0.001", "cpu"),
+        ("a.txt", "speed=1000,latency=5000", "cpu"),
+        // So little is done before anything is thought about.
+        ("tiny.txt", "speed=1000", "cpu"),
     ] {
         let join = format!("sets {file} --jaccard 0.5 --count --threads 1 --stats stats.json");
-        let run = folder.run_in(&join, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
+        // Milliseconds to a second of one core.
+        let machine = machine_times(10.0);
+        let machine = if file == "tiny.txt" { "fixed" } else { &machine };
+        let variables = [("SIMJOIN_SIMULATED_GPU", device), ("SIMJOIN_MACHINE", machine)];
+        let run = folder.run_in(&join, b"", &variables);
         assert_eq!(run.status, 0, "{device}: {run:?}");
         let stats = json(&folder, "stats.json");
-        let engine = stats["engine"].as_str().unwrap();
-        assert!(engines.contains(&engine), "{file} {device}: {engine}");
+        assert_eq!(stats["engine"], engine, "{file} {device}");
         assert_eq!(run.err.contains("the GPU is simulated"), engine != "cpu", "{run:?}");
         if file == "a.txt" {
             assert_eq!(run.out, cpu, "{device}");
@@ -217,13 +295,42 @@ fn auto_takes_a_device_where_that_pays() {
 }
 
 #[test]
-fn a_simulated_device_is_listed_and_timed() {
+fn auto_divides_a_long_join_between_sides_that_are_about_as_fast() {
+    let folder = Folder::new();
+    folder.file("c.txt", sets(30_000));
+    let join = "sets c.txt --jaccard 0.3 --count --threads 1 --stats stats.json";
+    let cpu = folder.run(&format!("{join} --engine cpu")).ok();
+    // A second of one core, more or less.
+    let machine = machine_times(30.0);
+    let divided = |device: &str| {
+        let variables = [("SIMJOIN_SIMULATED_GPU", device), ("SIMJOIN_MACHINE", &*machine)];
+        let run = folder.run_in(join, b"", &variables);
+        assert_eq!((run.status, &run.out), (0, &cpu), "{}", run.err);
+        let stats = json(&folder, "stats.json");
+        assert_eq!(stats["engine"], "hybrid", "{device}: {stats}");
+        move |name: &str| stats[name].as_f64().unwrap()
+    };
+    let both = divided("speed=1");
+    assert!((0.1..0.9).contains(&both("planned_share")), "{}", both("share"));
+    assert!(both("overlap") > 0.5, "{}", both("overlap"));
+    // A device that turns out to be slow gets less than was planned.
+    let late = divided("speed=1,actual=0.1");
+    assert!(
+        late("share") < 0.9 * late("planned_share"),
+        "{} {}",
+        late("share"),
+        late("planned_share")
+    );
+}
+
+#[test]
+fn simulated_device_is_listed_and_timed() {
     let folder = folder();
-    let listed = folder.run_in("devices", b"", &[DEVICE]);
+    let listed = beside(&folder, "speed=2", "devices");
     assert!(listed.status == 0 && listed.out.contains("simulated"), "{listed:?}");
     let bench = "bench b.txt --jaccard 0.7 --threads 1 --repeat 1 --technique auto --json";
     let ways = "--engine cpu,gpu,hybrid,auto --split auto,0.3,queue:5";
-    let run = folder.run_in(&format!("{bench} {ways}"), b"", &[DEVICE]);
+    let run = beside(&folder, "speed=2", &format!("{bench} {ways}"));
     assert_eq!(run.status, 0, "{run:?}");
     let rows: Vec<Value> =
         run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -240,18 +347,20 @@ fn a_simulated_device_is_listed_and_timed() {
     ];
     assert_eq!(said, expected);
     assert!(rows.iter().all(|row| row["pairs"] == rows[0]["pairs"]));
+    assert!(rows.iter().all(|row| row["virtual_seconds"].as_f64().unwrap() > 0.0));
     for wrong in ["queue:0", "queue:x", "1.5", "half"] {
         let join = format!("sets a.txt --jaccard 0.6 --engine hybrid --split {wrong}");
-        folder.run_in(&join, b"", &[DEVICE]).fails(2, &["--split", wrong, "queue:100"]);
+        beside(&folder, "speed=2", &join).fails(2, &["--split", wrong, "queue:100"]);
     }
     folder.run("bench b.txt --jaccard 0.7 --split 0.3").fails(2, &["--split", "hybrid"]);
 }
 
 #[test]
-fn what_is_kept_back_goes_to_whoever_comes_first_and_is_done_once() {
+fn rest_is_done_once_by_the_side_that_is_done_first() {
     let folder = folder();
-    folder.file("c.txt", sets(30_000));
-    let (mut divided, mut failed) = (0, 0);
+    folder.file("c.txt", sets(10_000));
+    // Slow enough for `auto` to think about it.
+    let machine = machine_times(10.0);
     for join in ["sets c.txt --jaccard 0.5", "sets c.txt b.txt --cosine 0.6 --with-itself"] {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
         for device in [
@@ -259,29 +368,51 @@ fn what_is_kept_back_goes_to_whoever_comes_first_and_is_done_once() {
             "speed=1,rest=0.5",
             "speed=0.5,rest=0.9",
             "speed=2,rest=0.9",
-            "speed=1,latency=3,rest=0.5",
             "speed=1,memory=2M,rest=0.5",
             "speed=1,fail=0.2,rest=0.5",
-            "speed=1,fail=0.5,rest=0.9",
+            "speed=1,fail=@1,rest=0.5",
+            "speed=1,fail=@1,rest=0.9",
             "speed=1,fail=1,rest=0.5",
         ] {
             for engine in ["hybrid", "auto", "auto --memory 40M"] {
                 let more = format!("{join} --threads 1 --engine {engine} --stats stats.json");
-                let run = folder.run_in(&more, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
-                assert_eq!(run.status, 0, "{device} {more}: {run:?}");
+                let variables = [("SIMJOIN_SIMULATED_GPU", device), ("SIMJOIN_MACHINE", &*machine)];
+                let run = folder.run_in(&more, b"", &variables);
+                assert_eq!(run.status, 0, "{device} {more}: {}", run.err);
                 assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
-                let planned = json(&folder, "stats.json")["planned_share"].as_f64();
-                divided += usize::from(planned.is_some_and(|share| share > 0.0 && share < 1.0));
-                failed += usize::from(run.err.contains("the CPU did its work"));
+                // The device's memory may be too small for its part.
+                if !device.contains("memory") {
+                    let stats = json(&folder, "stats.json");
+                    let planned = stats["planned_share"].as_f64().unwrap();
+                    assert!(planned > 0.0 && planned < 1.0, "{device} {more}: {stats}");
+                    let expected = must_fail(device).unwrap_or(failed(&run));
+                    assert_eq!(failed(&run), expected, "{device} {more}: {}", run.err);
+                }
             }
         }
     }
-    assert!(divided >= 12 && failed >= 6, "{divided} divided, {failed} failed");
+}
+
+#[test]
+fn rest_goes_to_the_side_that_is_faster_than_expected() {
+    let folder = Folder::new();
+    folder.file("c.txt", sets(10_000));
+    let share = |device: &str| {
+        let join = "sets c.txt --jaccard 0.5 --count --threads 1 --engine hybrid --stats s.json";
+        let run = beside(&folder, device, join);
+        assert_eq!(run.status, 0, "{run:?}");
+        let stats = json(&folder, "s.json");
+        (stats["share"].as_f64().unwrap(), stats["planned_share"].as_f64().unwrap())
+    };
+    let (slow, planned) = share("speed=1,rest=0.9,actual=0.25");
+    assert!(slow < 0.75 * planned, "{slow} {planned}");
+    let (fast, planned) = share("speed=1,rest=0.9,actual=4");
+    assert!(fast > 1.25 * planned, "{fast} {planned}");
 }
 
 /// Vectors on a device, and on CPU cores beside one that takes stripes of the same join.
 #[test]
-fn vectors_on_a_device_are_those_of_the_cpu() {
+fn vectors_on_a_device_match_cpu() {
     let folder = Folder::new();
     folder.run("generate vectors clusters --vectors 9K --dimension 6 -o v.npy").ok();
     folder.run("generate vectors clusters --vectors 5K --dimension 6 -o w.npy").ok();
@@ -294,26 +425,24 @@ fn vectors_on_a_device_are_those_of_the_cpu() {
     ] {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
         assert!(cpu.trim() != "0" && cpu.trim().len() > 2, "{join}: {cpu}");
-        for how in [
-            "--engine gpu",
-            "--engine gpu --technique grid",
-            "--technique gpu-tensor",
-            "--engine hybrid",
-            "--engine hybrid --technique nested-loop --threads 3",
-            "--engine auto",
+        for (device, how, engine) in [
+            ("speed=2", "--engine gpu", "gpu"),
+            ("speed=2", "--engine gpu --technique grid", "gpu"),
+            ("speed=2", "--technique gpu-tensor", "gpu"),
+            ("speed=2", "--engine hybrid", "hybrid"),
+            ("speed=2", "--engine hybrid --technique nested-loop --threads 3", "hybrid"),
+            ("speed=1000", "--engine auto", "gpu"),
+            ("speed=0.001", "--engine auto", "cpu"),
+            ("speed=1000,latency=5000", "--engine auto", "cpu"),
         ] {
-            let run = folder.run_in(&format!("{join} {how} --stats s.json"), b"", &[DEVICE]);
-            let stats = std::fs::read_to_string(folder.join("s.json")).unwrap();
-            let stats: Value = serde_json::from_str(&stats).unwrap();
+            let run = beside(&folder, device, &format!("{join} {how} --stats s.json"));
             assert_eq!((run.status, sorted(&run.out)), (0, sorted(&cpu)), "{join} {how}");
-            match how.split(' ').nth(1) {
-                Some("hybrid") => {
-                    assert_eq!(stats["engine"], "hybrid", "{join} {how}");
-                    let part = stats["device_part"].as_f64().unwrap();
-                    assert!((0.0..=1.0).contains(&part), "{join} {how}: {part}");
-                }
-                Some("auto") => assert_eq!(stats["engine"], "cpu", "{join} {how}"),
-                _ => assert_eq!(stats["engine"], "gpu", "{join} {how}"),
+            let stats = json(&folder, "s.json");
+            assert_eq!(stats["engine"], engine, "{join} {how} {device}");
+            assert!(stats["virtual_seconds"].as_f64().unwrap() > 0.0, "{stats}");
+            if engine == "hybrid" {
+                let part = stats["device_part"].as_f64().unwrap();
+                assert!(part > 0.0 && part <= 1.0, "{join} {how}: {part}");
             }
         }
     }
@@ -321,11 +450,10 @@ fn vectors_on_a_device_are_those_of_the_cpu() {
 
 /// Whatever becomes of a device that joins vectors, the answer is the CPU's, and people are told.
 #[test]
-fn vectors_of_a_device_that_fails_are_done_by_the_cpu() {
+fn vectors_of_a_device_that_fails_are_joined_by_cpu() {
     let folder = Folder::new();
-    folder.run("generate vectors clusters --vectors 17K --dimension 4 -o v.npy").ok();
+    folder.run("generate vectors clusters --vectors 9K --dimension 4 -o v.npy").ok();
     folder.run("generate vectors clusters --vectors 5K --dimension 4 -o w.npy").ok();
-    let (mut failed, mut went_on) = (0, 0);
     for join in [
         "vectors v.npy --within 0.02",
         "vectors v.npy w.npy --within 0.03",
@@ -335,54 +463,58 @@ fn vectors_of_a_device_that_fails_are_done_by_the_cpu() {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
         for device in [
             "fail=1",
-            // The second piece, and the seventh.
-            "speed=4,fail=0.45",
-            "speed=0.5,latency=1,fail=0.45",
+            "speed=4,fail=@2",
+            "speed=0.5,latency=1,fail=@1",
             "speed=1,fail=0.4",
-            "memory=100K",
+            "memory=10K",
         ] {
-            for how in ["--engine gpu", "--engine hybrid", "--engine hybrid --threads 1"] {
+            for how in
+                ["--engine gpu", "--engine hybrid --threads 2", "--engine hybrid --threads 1"]
+            {
                 let more = format!("{join} {how} --stats s.json --trace t.json");
-                let run = folder.run_in(&more, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
+                let run = beside(&folder, device, &more);
                 let (said, found) = (&run.err, (run.status, sorted(&run.out)));
                 assert_eq!(found, (0, sorted(&cpu)), "{join} {how} {device}");
                 let stats = json(&folder, "s.json");
                 let warnings = stats["warnings"].as_array().unwrap().len();
                 assert_eq!(warnings, said.matches("; the CPU did its work").count(), "{said}");
                 assert!(warnings <= 1, "{said}");
-                failed += warnings;
+                assert!(warnings == 1 || device.contains("0.4"), "{join} {how} {device}");
                 // Beside cores, only what it had not done is done again.
-                let shared = how.contains("hybrid") && device != "memory=100K";
+                let shared = how.contains("hybrid") && device != "memory=10K";
                 let engine = if shared { "hybrid" } else { "cpu" };
                 assert!(warnings == 0 || stats["engine"] == engine, "{join} {how} {device}");
-                let part = stats["device_part"].as_f64();
-                went_on += usize::from(warnings == 1 && part.is_some_and(|part| part > 0.0));
+                if shared && device.contains("@2") {
+                    assert!(stats["device_part"].as_f64().unwrap() > 0.0, "{join} {how}");
+                }
                 let events = json(&folder, "t.json")["traceEvents"].as_array().unwrap().len();
                 assert!(events > 2, "{join} {how} {device}");
             }
         }
     }
-    assert!(failed > 20 && went_on > 0, "{failed} {went_on}");
 }
 
 /// Cores and a device that are about as fast do more together, and `auto` knows.
 #[test]
 fn vectors_are_joined_by_both_where_that_pays() {
     let folder = Folder::new();
-    folder.run("generate vectors uniform --vectors 60K --dimension 40 -o v.npy").ok();
+    folder.run("generate vectors uniform --vectors 20K --dimension 40 -o v.npy").ok();
     let stats = |device: &str| {
         let join = "vectors v.npy --within 0.6 --count --threads 1 --stats s.json --explain";
-        let run = folder.run_in(join, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
+        let run = beside(&folder, device, join);
         assert_eq!(run.status, 0, "{}", run.err);
         (json(&folder, "s.json"), run.err)
     };
     let (both, said) = stats("speed=1");
     assert_eq!(both["engine"], "hybrid", "{said}");
     let of = |name: &str| both[name].as_f64().unwrap();
-    assert!((0.05..0.95).contains(&of("device_part")), "{both}");
+    assert!((0.3..0.8).contains(&of("device_part")), "{both}");
     assert!((of("planned_part") - 0.5).abs() < 0.05, "{both}");
-    assert!(of("overlap") > 0.0 && of("overlap") <= 1.0, "{both}");
+    assert!(of("overlap") > 0.3 && of("overlap") <= 1.0, "{both}");
     assert!(said.contains("(planned ") && said.contains("the GPU is simulated"), "{said}");
+    // A device that turns out to be slower than it seemed gets less.
+    let (late, said) = stats("speed=1,actual=0.2");
+    assert!(late["device_part"].as_f64().unwrap() < 0.6 * of("device_part"), "{late} {said}");
     assert_eq!(stats("speed=0.01").0["engine"], "cpu");
     assert_eq!(stats("speed=1000").0["engine"], "gpu");
 }
@@ -393,19 +525,15 @@ fn vectors_that_cannot_be_taken_back_end_the_join() {
     let folder = Folder::new();
     folder.run("generate vectors clusters --vectors 17K --dimension 4 -o v.npy").ok();
     let on = |device: &str, join: &str| {
-        folder.run_in(
-            &format!("vectors v.npy --within 0.05 --engine gpu --memory 24M {join}"),
-            b"",
-            &[("SIMJOIN_SIMULATED_GPU", device)],
-        )
+        on(&folder, device, &format!("vectors v.npy --within 0.05 --memory 24M {join}"))
     };
     assert_eq!(on("fail=0", "-o ok.tsv").status, 0);
-    let run = on("fail=0.45", "-o failed.tsv");
+    let run = on("fail=@3", "-o failed.tsv");
     assert_eq!((run.status, run.err.trim()), (1, "simjoin: the simulated GPU failed"));
     assert!(folder.join("ok.tsv").exists() && !folder.join("failed.tsv").exists());
     // Counting and groups hold numbers, not pairs.
     for how in ["--count", "--groups"] {
-        let run = on("fail=0.45", how);
+        let run = on("fail=@3", how);
         let cpu = folder.run(&format!("vectors v.npy --within 0.05 --engine cpu {how}")).ok();
         assert_eq!((run.status, sorted(&run.out)), (0, sorted(&cpu)), "{how}: {}", run.err);
         assert!(run.err.contains("the CPU did its work"), "{}", run.err);

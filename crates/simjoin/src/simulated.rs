@@ -13,7 +13,7 @@
 //! * `latency`: milliseconds before each tile, or each stripe of vectors.
 //! * `memory`: bytes, as for `--device-memory`.
 //! * `fail`: the part of the pieces that fail; which ones follows from the tile and the piece. `fail=@3`: the third
-//!   piece that the device is given fails, and no other.
+//!   piece that the device does fails, and no other.
 //! * `rest`: the work is divided between CPU and device, however short the join is, and this part of it is kept back
 //!   for the side that is done first.
 
@@ -95,9 +95,9 @@ impl Simulated {
 
     /// The techniques of the device.
     pub(crate) fn techniques(self) -> Vec<Box<dyn Technique>> {
-        let given = Arc::new(AtomicU64::new(0));
+        let done = Arc::new(AtomicU64::new(0));
         let simulated = |name, inner| -> Box<dyn Technique> {
-            Box::new(OnSimulated { device: self, name, inner, given: given.clone() })
+            Box::new(OnSimulated { device: self, name, inner, done: done.clone() })
         };
         vec![
             simulated("gpu-bitmap", Box::new(Bitmap { words: 4 })),
@@ -116,7 +116,7 @@ impl Simulated {
         latency + (expected - latency) / self.actual
     }
 
-    /// Whether a piece fails, by its number among those that the device was given, counted from 1, and by a number that
+    /// Whether a piece fails, by its number among those that the device does, counted from 1, and by a number that
     /// stands for the piece.
     pub(crate) fn fails(&self, nth: u64, piece: u64) -> bool {
         match self.fail {
@@ -147,8 +147,8 @@ struct OnSimulated {
     device: Simulated,
     name: &'static str,
     inner: Box<dyn Technique>,
-    /// How many pieces the device was given so far.
-    given: Arc<AtomicU64>,
+    /// How many pieces the device has done so far.
+    done: Arc<AtomicU64>,
 }
 
 impl Technique for OnSimulated {
@@ -198,7 +198,7 @@ impl Technique for OnSimulated {
             inner: self.inner.prepare(join, tile, &room)?,
             tile: mixed(u64::from(tile.probes.start) << 32 | u64::from(tile.builds.start)),
             round: 0,
-            given: self.given.clone(),
+            done: self.done.clone(),
         }))
     }
 }
@@ -209,7 +209,7 @@ struct PreparedOnSimulated<'a> {
     /// A number that stands for the tile.
     tile: u64,
     round: usize,
-    given: Arc<AtomicU64>,
+    done: Arc<AtomicU64>,
 }
 
 impl Prepared for PreparedOnSimulated<'_> {
@@ -243,9 +243,12 @@ struct SimulatedWorker<'a> {
 
 impl Worker for SimulatedWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        let PreparedOnSimulated { device, tile, round, given, .. } = self.of;
-        let nth = given.fetch_add(1, Ordering::Relaxed) + 1;
+        let PreparedOnSimulated { device, tile, round, done, .. } = self.of;
         let flow = self.inner.run(piece, sink)?;
+        if flow.is_break() {
+            return Ok(flow);
+        }
+        let nth = done.fetch_add(1, Ordering::Relaxed) + 1;
         // A piece that fails does so at its end, with its pairs handed on: the worst moment.
         if device.fails(nth, tile.wrapping_add((*round as u64) << 32 | piece as u64)) {
             return Err(failed());

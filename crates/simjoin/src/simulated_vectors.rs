@@ -53,15 +53,15 @@ impl VectorTechnique for OnSimulated {
             return Err(too_little_memory(needed));
         }
         let inner = self.of.prepare(join, room)?;
-        Ok(Box::new(PreparedOnSimulated { device: self.device, inner, given: AtomicU64::new(0) }))
+        Ok(Box::new(PreparedOnSimulated { device: self.device, inner, done: AtomicU64::new(0) }))
     }
 }
 
 struct PreparedOnSimulated<'a> {
     device: Simulated,
     inner: Box<dyn PreparedVectors + 'a>,
-    /// How many pieces the device was given so far.
-    given: AtomicU64,
+    /// How many pieces the device has done so far.
+    done: AtomicU64,
 }
 
 impl PreparedVectors for PreparedOnSimulated<'_> {
@@ -89,9 +89,12 @@ struct SimulatedWorker<'w> {
 
 impl VectorWorker for SimulatedWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn VectorSink) -> Result<ControlFlow<()>> {
-        let PreparedOnSimulated { device, given, .. } = self.of;
-        let nth = given.fetch_add(1, Ordering::Relaxed) + 1;
+        let PreparedOnSimulated { device, done, .. } = self.of;
         let flow = self.inner.run(piece, sink)?;
+        if flow.is_break() {
+            return Ok(flow);
+        }
+        let nth = done.fetch_add(1, Ordering::Relaxed) + 1;
         // A piece that fails does so at its end, with its pairs handed on: the worst moment.
         if device.fails(nth, piece as u64) {
             return Err(failed());

@@ -107,10 +107,14 @@ pub fn command(program: impl AsRef<OsStr>, folder: &Path) -> Command {
 
 /// The machine that plans are made for: a fixed one, whose cost table may be scaled.
 pub fn machine() -> String {
-    match std::env::var("SIMJOIN_MACHINE") {
-        Ok(machine) if machine.starts_with("fixed") => machine,
-        _ => "fixed".into(),
-    }
+    machine_times(1.0)
+}
+
+/// One that is so many times as slow.
+pub fn machine_times(factor: f64) -> String {
+    let outside = std::env::var("SIMJOIN_MACHINE").unwrap_or_default();
+    let scale = outside.strip_prefix("fixed:").map_or(1.0, |scale| scale.parse().unwrap());
+    format!("fixed:{}", scale * factor)
 }
 
 pub fn program() -> &'static str {
