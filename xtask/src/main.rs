@@ -9,6 +9,7 @@ mod gpu;
 mod layers;
 mod licences;
 mod python;
+mod steady;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -21,7 +22,7 @@ pub type Check = Result<(), String>;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test               everything below but gpu-record, soak and fuzz: what CI runs
+  test               everything below but gpu-record, steady, soak and fuzz: what CI runs
   format             formatting
   lint               clippy on all targets, warnings denied
   unit               all tests of the workspace
@@ -38,6 +39,7 @@ cargo xtask COMMAND
   book               the documentation builds, and its commands print what it shows
   soak [S]           random joins beside a brute force, kills and limits, for S seconds (3600)
   gpu-record         run the tests of simjoin-gpu on the GPU of this machine, and record it
+  steady [N]         tests of plans and simulated devices, N times (20), on a busy machine, for three cost tables
   fuzz TARGET [S]    run a fuzz target (readers or techniques) for S seconds, 60 by default";
 
 type Step = (&'static str, fn() -> Check);
@@ -66,6 +68,9 @@ fn main() -> ExitCode {
         ["test"] => test(),
         ["soak"] => soak("3600"),
         ["soak", seconds] => soak(seconds),
+        ["steady"] => steady::check("20"),
+        ["steady", times] => steady::check(times),
+        [steady::LOAD] => steady::load(),
         ["fuzz", target] => fuzz(target, "60"),
         ["fuzz", target, seconds] => fuzz(target, seconds),
         ["gpu-kernels", "--all"] => gpu::all_kernels(),

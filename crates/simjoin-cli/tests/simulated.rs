@@ -108,32 +108,32 @@ fn hybrid_matches_cpu_wherever_the_work_is_split() {
         "sets a.txt --dice 0.8 --groups",
     ] {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
-        for device in [
-            "speed=0.1",
-            "speed=5",
-            "speed=40,memory=400K",
-            "speed=5,fail=0.4",
-            "speed=5,fail=1",
-            "speed=5,fail=@1",
-        ] {
-            for split in
-                ["", "--split 0", "--split 0.3", "--split 1", "--split queue", "--split queue:3"]
-            {
-                for threads in [1, 3] {
-                    let more = format!("{join} {split} --threads {threads} --engine hybrid");
-                    let run = beside(&folder, device, &more);
-                    assert_eq!(run.status, 0, "{device} {more}: {}", run.err);
-                    assert!(run.err.contains("the GPU is simulated"), "{run:?}");
-                    let expected = match split {
-                        // The device may be left without work, or is.
-                        "" => None,
-                        "--split 0" => Some(false),
-                        _ => must_fail(device),
-                    };
-                    let expected = expected.unwrap_or(failed(&run));
-                    assert_eq!(failed(&run), expected, "{device} {more}: {}", run.err);
-                    assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
-                }
+        for device in
+            ["speed=0.1", "speed=5", "speed=40,memory=400K", "speed=5,fail=0.4", "speed=5,fail=@1"]
+        {
+            for (split, threads) in [
+                ("", 1),
+                ("", 3),
+                ("--split 0", 3),
+                ("--split 0.3", 1),
+                ("--split 1", 3),
+                ("--split queue", 1),
+                ("--split queue", 3),
+                ("--split queue:3", 1),
+            ] {
+                let more = format!("{join} {split} --threads {threads} --engine hybrid");
+                let run = beside(&folder, device, &more);
+                assert_eq!(run.status, 0, "{device} {more}: {}", run.err);
+                assert!(run.err.contains("the GPU is simulated"), "{}", run.err);
+                let expected = match split {
+                    // The device may be left without work, or is.
+                    "" => None,
+                    "--split 0" => Some(false),
+                    _ => must_fail(device),
+                };
+                let expected = expected.unwrap_or(failed(&run));
+                assert_eq!(failed(&run), expected, "{device} {more}: {}", run.err);
+                assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
             }
         }
     }
