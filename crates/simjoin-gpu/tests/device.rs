@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+#[path = "device/buffers.rs"]
+mod buffers;
 #[path = "../../simjoin-cpu/src/generators.rs"]
 mod generators;
 #[path = "device/intersections.rs"]
@@ -36,7 +38,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let device = devices().ok().map(|devices| devices[0].clone());
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
-    let tests: [(&str, Test); 22] = [
+    let tests: [(&str, Test); 23] = [
         ("random_collections_equal_naive", random_collections),
         ("many_near_duplicates_equal_naive", many_near_duplicates),
         ("large_sets_equal_naive", large_sets),
@@ -59,6 +61,7 @@ fn main() -> ExitCode {
         ("many_vectors_equal_those_of_the_cpu", vectors::many),
         ("vectors_on_a_small_device_are_joined_in_slabs", vectors::small_device),
         ("vectors_at_the_edges_are_as_they_should_be", vectors::edges),
+        ("counts_are_whole_when_the_candidate_buffer_fills", buffers::counting),
     ];
     let trial = |(name, test): (&str, Test)| {
         let here = device.clone();

@@ -186,7 +186,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
     u32* held_values = (u32*)(held_pairs + HELD);
     __shared__ u32 held_count, held_base;
     if (threadIdx.x == 0) held_count = 0;
-    // Candidates held, before the current tile; the first tile that is not done; and what was counted since.
+    // Candidates held, before the current tile; the first tile that is not done; and the pairs counted in the tiles from
+    // there on, which count when these are done.
     u32 held = 0, pending = blockIdx.x;
     u64 counted = 0, since = 0;
     // Writes out what is held, and tells which tiles are done, up to one; whether there was room.
@@ -316,7 +317,8 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
         }
         bool overflows = false;
         u32 close[WORDS];
-        u32 count = 0, first_row = 0, first_column = 0;
+        // Candidates of this tile, and pairs of it that are only counted: they count when this tile is done.
+        u32 count = 0, sure = 0, first_row = 0, first_column = 0;
         if (__any_sync(~0u, fours != 0)) {
             Tile tile = tiles[at];
             first_row = tile.row * ROWS + warp_row + group;
@@ -334,11 +336,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
                         near = near && row < left.count && column < right.count && (!itself || row < column);
                         if (near && only_counts) {
 #if BYTES
-                            since++;
+                            sure++;
                             near = false;
 #else
                             if (sums[i][j][k] - right.surely[column] >= left.surely[row]) {
-                                since++;
+                                sure++;
                                 near = false;
                             }
 #endif
@@ -386,19 +388,18 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
         }
         if (__syncthreads_or(overflows)) {
             // Too many for what is left: the tiles before are written out, then this one by itself.
-            u64 counted_here = since;
-            since = 0;
             if (!write_out(at)) break;
             u32 to = places(count, state, capacity);
             // A tile without room is done again, as a whole.
             if (to == ~0u) break;
             if (count != 0) put(candidates, values, to);
-            counted += counted_here;
+            counted += sure;
             pending = at + gridDim.x;
             if (threadIdx.x == 0) done[at] = 1;
             continue;
         }
         held = held_count;
+        since += sure;
         if (held > HELD / 2 && !write_out(at + 1)) break;
     }
     if (at >= tile_count) write_out(tile_count);

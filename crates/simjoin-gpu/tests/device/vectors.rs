@@ -205,7 +205,7 @@ fn check(device: &Arc<Device>, join: &VectorJoin<'_>) -> Result<(), String> {
     Ok(())
 }
 
-fn vectors(rows: &[Vec<f64>], wide: bool) -> VectorCollection {
+pub(crate) fn vectors(rows: &[Vec<f64>], wide: bool) -> VectorCollection {
     let flat = rows.iter().flatten().copied();
     let elements = match wide {
         true => Elements::F64(flat.collect()),
