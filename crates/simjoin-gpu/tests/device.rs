@@ -18,10 +18,14 @@ use std::sync::Arc;
 
 #[path = "device/buffers.rs"]
 mod buffers;
+#[path = "device/emulated.rs"]
+mod emulated;
 #[path = "../../simjoin-cpu/src/generators.rs"]
 mod generators;
 #[path = "device/intersections.rs"]
 mod intersections;
+#[path = "device/kinds.rs"]
+mod kinds;
 #[path = "device/overlaps.rs"]
 mod overlaps;
 #[allow(dead_code, reason = "what has changed since is said by `kernels.rs`")]
@@ -35,6 +39,9 @@ use generators::{near_duplicates, predicate, rows};
 use testing::{Rows, collections};
 
 fn main() -> ExitCode {
+    if let Some(code) = emulated::run_part(&kinds::PARTS) {
+        return code;
+    }
     let arguments = Arguments::from_args();
     let device = devices().ok().map(|devices| devices[0].clone());
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
@@ -63,12 +70,21 @@ fn main() -> ExitCode {
         ("vectors_at_the_edges_are_as_they_should_be", vectors::edges),
         ("counts_are_whole_when_the_candidate_buffer_fills", buffers::counting),
     ];
-    let trial = |(name, test): (&str, Test)| {
-        let here = device.clone();
-        let run = move || here.as_ref().map_or_else(|| Err("no device".into()), test);
-        Trial::test(name, run).with_ignored_flag(device.is_none())
+    // Only an emulated device is of any kind, and fails when it is told to.
+    let emulated: [(&str, Test); 1] =
+        [("vectors_of_two_kinds_of_devices_are_all_found", kinds::vectors_of_two_kinds)];
+    let is_emulated = device.as_deref().is_some_and(emulated::is_emulated);
+    let trial = |able: bool| {
+        let device = &device;
+        move |(name, test): (&str, Test)| {
+            let here = device.clone();
+            let run = move || here.as_ref().map_or_else(|| Err("no device".into()), test);
+            Trial::test(name, run).with_ignored_flag(!able)
+        }
     };
-    let conclusion = libtest_mimic::run(&arguments, tests.map(trial).into());
+    let mut trials: Vec<Trial> = tests.map(trial(device.is_some())).into();
+    trials.extend(emulated.map(trial(is_emulated)));
+    let conclusion = libtest_mimic::run(&arguments, trials);
     if std::env::var_os("SIMJOIN_GPU_RECORD").is_some() {
         let Some(device) = &device else {
             eprintln!("no record: no GPU was found");

@@ -116,6 +116,16 @@ pub(super) struct Piece {
     pub(super) tiles: u32,
 }
 
+/// What the devices of a join have in common.
+pub(super) struct Shared<'a> {
+    /// Columns of a tile, where the tensor cores of all devices multiply.
+    pub(super) columns: Option<u32>,
+    /// The join on the first device, whose order of rows and whose pieces the others take over. Each device computes
+    /// images by itself, and a compiler may round a sum otherwise for another architecture: two orders could differ,
+    /// and pieces are ranges of an order.
+    pub(super) first: Option<&'a Loaded>,
+}
+
 /// A join on a device, ready to be run.
 pub(super) struct Loaded {
     pub(super) device: Arc<Device>,
@@ -147,6 +157,7 @@ impl Loaded {
         device: &Arc<Device>,
         join: &VectorJoin<'_>,
         room: &Room,
+        shared: &Shared<'_>,
     ) -> Result<Self> {
         let sender = Sender::new(device, room)?;
         let wide = !matches!(join.probe.elements(), Elements::F32(_));
@@ -166,7 +177,9 @@ impl Loaded {
             VectorWay::Quantile => transform.is_some_and(|one| one.coordinates() > DIRECT),
         };
         let bytes = technique.bytes && tensor::may_be_bytes(join);
-        let tensor = technique.tensor_kind(device, bytes).filter(|_| wants_tensor);
+        let tensor =
+            shared.columns.and_then(|columns| technique.tensor_kind(device, bytes, columns));
+        let tensor = tensor.filter(|_| wants_tensor);
         let by_tensor = tensor.is_some();
         let both = if join.itself { vec![join.probe] } else { vec![join.probe, join.build] };
         let mut sides = Vec::new();
@@ -210,7 +223,7 @@ impl Loaded {
             VectorWay::Grid | VectorWay::Quantile => {
                 if let Some(transform) = transform {
                     for side in 0..both.len() {
-                        loaded.order(&work, join, technique, transform, side)?;
+                        loaded.order(&work, join, technique, transform, side, shared)?;
                     }
                 }
             }
@@ -219,7 +232,7 @@ impl Loaded {
             loaded.pack(&work, join, technique)?;
         }
         loaded.kernels(&work)?;
-        loaded.cut(&work, technique)?;
+        loaded.cut(&work, technique, shared)?;
         work.stream.synchronize().map_err(failed("preparing"))?;
         Ok(loaded)
     }
@@ -307,6 +320,7 @@ impl Loaded {
         technique: &GpuVectors,
         transform: &Transform,
         at: usize,
+        shared: &Shared<'_>,
     ) -> Result<()> {
         let name = technique.name_of();
         let by_tensor = self.kind != TileKind::Direct;
@@ -332,6 +346,9 @@ impl Loaded {
         let n = self.sides[at].count;
         let rows = match technique.way {
             _ if n < 2 => None,
+            _ if shared.first.is_some() => {
+                shared.first.map(|first| first.rows_for(work, at)).transpose()?.flatten()
+            }
             VectorWay::Grid => {
                 let extents = self.extents(work, &images, m)?;
                 Some(order::by_cells(work, &images, n, m, &extents, limits.near)?)
@@ -617,6 +634,18 @@ impl Loaded {
         stream.synchronize().map_err(&at)
     }
 
+    /// Sends the order of the rows of a side to another device.
+    fn rows_for(&self, other: &Work<'_>, at: usize) -> Result<Option<CudaSlice<u32>>> {
+        let fail = failed("ordering rows");
+        let Some(rows) = &self.sides[at].rows else { return Ok(None) };
+        let order = rows.stream().clone_dtoh(rows).map_err(&fail)?;
+        rows.stream().synchronize().map_err(&fail)?;
+        other.device.context.bind_to_thread().map_err(&fail)?;
+        let sent = other.stream.clone_htod(&order).map_err(&fail)?;
+        other.stream.synchronize().map_err(&fail)?;
+        Ok(Some(sent))
+    }
+
     fn rows_pointer(&self, work: &Work<'_>, at: usize) -> sys::CUdeviceptr {
         self.sides[at].rows.as_ref().map_or(0, |rows| rows.device_ptr(&work.stream).0)
     }
@@ -637,7 +666,7 @@ impl Loaded {
     }
 
     /// Counts the tiles of each group of blocks, and cuts the groups into pieces.
-    fn cut(&mut self, work: &Work<'_>, technique: &GpuVectors) -> Result<()> {
+    fn cut(&mut self, work: &Work<'_>, technique: &GpuVectors, shared: &Shared<'_>) -> Result<()> {
         let at = failed("finding tiles");
         let stream = &work.stream;
         let rows = self.bounds_argument(work, false);
@@ -660,16 +689,24 @@ impl Loaded {
         let total = starts[groups as usize];
         let all = f64::from(rows.blocks) * f64::from(columns.blocks);
         self.tiles = (total, if self.itself { all / 2.0 } else { all } as u64);
-        let most = (total / 12).clamp(technique.tiles.0, technique.tiles.1);
-        let mut first = 0;
-        for group in 0..groups {
-            let tiles = starts[group as usize + 1] - starts[first as usize];
-            let next = counted.get(group as usize + 1).copied().map_or(0, u64::from);
-            let full = tiles > 0 && (tiles + next > most || group + 1 == groups);
-            // A group is a stripe.
-            if full || technique.stripes {
-                self.pieces.push(Piece { groups: first..group + 1, tiles: tiles as u32 });
-                first = group + 1;
+        let piece = |groups: Range<u32>| {
+            let tiles = starts[groups.end as usize] - starts[groups.start as usize];
+            Piece { groups, tiles: tiles as u32 }
+        };
+        if let Some(first) = shared.first {
+            self.pieces = first.pieces.iter().map(|of| piece(of.groups.clone())).collect();
+        } else {
+            let most = (total / 12).clamp(technique.tiles.0, technique.tiles.1);
+            let mut first = 0;
+            for group in 0..groups {
+                let tiles = starts[group as usize + 1] - starts[first as usize];
+                let next = counted.get(group as usize + 1).copied().map_or(0, u64::from);
+                let full = tiles > 0 && (tiles + next > most || group + 1 == groups);
+                // A group is a stripe.
+                if full || technique.stripes {
+                    self.pieces.push(piece(first..group + 1));
+                    first = group + 1;
+                }
             }
         }
         self.starts = stream.clone_htod(&starts).map_err(&at)?;

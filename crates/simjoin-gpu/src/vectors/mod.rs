@@ -47,7 +47,7 @@ use crate::device::{Device, failed};
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, sys,
 };
-use load::Loaded;
+use load::{Loaded, Shared};
 use parts::Parts;
 use simjoin_core::{Error, Result};
 use simjoin_cpu::{Fit, Transform};
@@ -235,18 +235,36 @@ impl GpuVectors {
         self.way.name()
     }
 
-    /// The tensor cores' kernel for a device; `None` where it has too little of what that needs.
-    fn tensor_kind(&self, device: &Device, bytes: bool) -> Option<TileKind> {
-        let warpgroups = self.warpgroups && device.info.capability == (9, 0);
-        if device.info.capability.0 < 8 {
-            return None;
+    /// Returns the kinds of tiles that tensor cores of a device can multiply, the fastest first.
+    fn tensor_kinds(&self, device: &Device, bytes: bool) -> Vec<TileKind> {
+        let (major, minor) = device.info.capability;
+        if major < 8 {
+            return Vec::new();
         }
-        let kind = |columns, stages| TileKind::Tensor { bytes, warpgroups, columns, stages };
-        let able = |kind: &TileKind| kind.shared_bytes() <= device.shared_bytes();
-        match warpgroups {
-            true => Some(kind(256, 4)).filter(able),
-            false => [kind(256, 3), kind(128, 2)].into_iter().find(able),
+        let kind =
+            |warpgroups, columns, stages| TileKind::Tensor { bytes, warpgroups, columns, stages };
+        let mut kinds = vec![kind(false, 256, 3), kind(false, 128, 2)];
+        if self.warpgroups && (major, minor) == (9, 0) {
+            kinds.insert(0, kind(true, 256, 4));
         }
+        kinds.retain(|kind| kind.shared_bytes() <= device.shared_bytes());
+        kinds
+    }
+
+    /// Returns the columns of a tile that tensor cores of all these devices can multiply; `None` where one of them has
+    /// too little of what that needs.
+    fn tensor_columns(&self, devices: &[Arc<Device>]) -> Option<u32> {
+        let columns = |device: &Device| -> Vec<u32> {
+            self.tensor_kinds(device, false).into_iter().map(TileKind::columns).collect()
+        };
+        let (first, others) = devices.split_first()?;
+        let able = |width: &u32| others.iter().all(|device| columns(device).contains(width));
+        columns(first).into_iter().filter(able).max()
+    }
+
+    /// Returns the fastest kind of tiles of a device that has so many columns.
+    fn tensor_kind(&self, device: &Device, bytes: bool, columns: u32) -> Option<TileKind> {
+        self.tensor_kinds(device, bytes).into_iter().find(|kind| kind.columns() == columns)
     }
 
     /// Bytes on a device: for each row, and for each worker.
@@ -293,7 +311,7 @@ impl VectorTechnique for GpuVectors {
     // Measured on an H200, 2026-11-16: cover_10d, MNIST, 1,000,000 × 960, 5,000,000 × 384, 10,000,000 × 8.
     fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
         let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
-        let tensor = self.devices.iter().all(|device| self.tensor_kind(device, false).is_some());
+        let tensor = self.tensor_columns(&self.devices).is_some();
         let (rows, d) = (survey.rows.0 + survey.rows.1, survey.dimension as f64);
         let m = survey.coordinates as f64;
         let by_differences = |m: f64| (4.0 + 2.0 * m) / 2.2e13;
@@ -350,8 +368,13 @@ impl VectorTechnique for GpuVectors {
         if workers == 0 {
             return Ok(Box::new(Parts::new(self, join, &room, memory)?));
         }
-        let load = |device| Loaded::new(self, device, join, &room);
-        let devices = self.devices.iter().map(load).collect::<Result<Vec<_>>>()?;
+        // Any device may take any piece, so all devices have the same tiles and the same order of rows.
+        let columns = self.tensor_columns(&self.devices);
+        let mut devices: Vec<Loaded> = Vec::new();
+        for device in &self.devices {
+            let shared = Shared { columns, first: devices.first() };
+            devices.push(Loaded::new(self, device, join, &room, &shared)?);
+        }
         let technique = self.clone();
         Ok(Box::new(Whole { technique, devices, workers, dealt: AtomicUsize::new(0) }))
     }

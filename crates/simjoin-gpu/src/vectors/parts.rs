@@ -15,7 +15,7 @@
 //!
 //! On the host 12 bytes a row, and the rows of two slabs for each device.
 
-use super::load::Loaded;
+use super::load::{Loaded, Shared};
 use super::worker::Worker;
 use super::{GpuVectors, SMALL, VectorWay};
 use crate::device::Device;
@@ -196,11 +196,14 @@ impl VectorWorker for PartWorker<'_> {
         let build = other.as_ref().unwrap_or(&probe);
         let join =
             VectorJoin { probe: &probe, build, itself: round.itself, predicate: of.join.predicate };
-        let loaded = match Loaded::new(&of.technique, self.device, &join, &of.room) {
+        // Each round is done by one device, which has tiles of its own.
+        let columns = of.technique.tensor_columns(std::slice::from_ref(self.device));
+        let alone = Shared { columns, first: None };
+        let loaded = match Loaded::new(&of.technique, self.device, &join, &of.room, &alone) {
             // What cannot be told apart by images is compared without.
             Err(Error::Config(_)) => {
                 let plain = GpuVectors { way: VectorWay::NestedLoop, ..of.technique.clone() };
-                Loaded::new(&plain, self.device, &join, &of.room)?
+                Loaded::new(&plain, self.device, &join, &of.room, &alone)?
             }
             loaded => loaded?,
         };

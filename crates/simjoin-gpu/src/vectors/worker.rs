@@ -309,6 +309,9 @@ impl VectorWorker for Worker<'_> {
         }
         let Some(buffers) = &mut self.buffers else { return Ok(ControlFlow::Continue(())) };
         let piece = &loaded.pieces[piece];
+        if piece.tiles == 0 {
+            return Ok(ControlFlow::Continue(()));
+        }
         let stream = buffers.work.stream.clone();
         stream.memset_zeros(&mut buffers.done).map_err(&at)?;
         let tiles = buffers.tiles.device_ptr(&stream).0;

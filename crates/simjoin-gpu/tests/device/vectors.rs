@@ -13,9 +13,9 @@ use simjoin_plan::{VectorJoin, VectorRoom, VectorTechnique};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-type Found = Vec<(u32, u32, u64)>;
+pub(crate) type Found = Vec<(u32, u32, u64)>;
 
-struct Collect(Vec<VectorPair>);
+pub(crate) struct Collect(pub Vec<VectorPair>);
 
 impl VectorSink for Collect {
     fn wants_distance(&self) -> bool {
@@ -121,7 +121,7 @@ fn techniques(device: &Arc<Device>, join: &VectorJoin<'_>) -> Vec<(String, GpuVe
 }
 
 /// What a technique finds; `None` where it says that it cannot.
-fn run(
+pub(crate) fn run(
     technique: &GpuVectors,
     join: &VectorJoin<'_>,
     sink: &mut dyn VectorSink,
@@ -146,7 +146,7 @@ fn run(
     Ok(Some(()))
 }
 
-fn named(join: &VectorJoin<'_>, pairs: &[VectorPair]) -> Found {
+pub(crate) fn named(join: &VectorJoin<'_>, pairs: &[VectorPair]) -> Found {
     let mut found: Found = pairs
         .iter()
         .map(|pair| {
@@ -256,7 +256,13 @@ impl Random {
 }
 
 /// Rows in clusters.
-fn clustered(seed: u64, n: usize, d: usize, clusters: usize, spread: f64) -> Vec<Vec<f64>> {
+pub(crate) fn clustered(
+    seed: u64,
+    n: usize,
+    d: usize,
+    clusters: usize,
+    spread: f64,
+) -> Vec<Vec<f64>> {
     let mut random = Random(seed);
     let centres: Vec<Vec<f64>> =
         (0..clusters).map(|_| (0..d).map(|_| random.unit()).collect()).collect();
@@ -396,7 +402,7 @@ pub fn many(device: &Arc<Device>) -> Result<(), Failed> {
 }
 
 /// What the CPU's nested loop finds.
-fn by_cpu(join: &VectorJoin<'_>) -> Found {
+pub(crate) fn by_cpu(join: &VectorJoin<'_>) -> Found {
     let prepared = simjoin_cpu::NestedLoop
         .prepare(join, &VectorRoom { bytes: u64::MAX, threads: 16 })
         .expect("a nested loop");
