@@ -3,7 +3,9 @@
 use crate::nvrtc::Nvrtc;
 use crate::pinned::PinnedPool;
 use crate::send::THREADS;
-use cudarc::driver::{CudaContext, CudaFunction, CudaModule, CudaStream, DriverError};
+use cudarc::driver::{
+    CudaContext, CudaFunction, CudaModule, CudaStream, DriverError, LaunchConfig, PushKernelArg,
+};
 use cudarc::driver::{result, sys};
 use cudarc::nvrtc::Ptx;
 use simjoin_core::{Error, Result};
@@ -223,6 +225,31 @@ impl Device {
             }
         };
         module.load_function(name).map_err(failed("finding a kernel"))
+    }
+
+    /// Runs a kernel once, in a block of 32 threads: it is given numbers, how many there are, and room for as many
+    /// results. For tests of what kernels share.
+    #[doc(hidden)]
+    pub fn run_once(&self, source: &'static str, name: &str, numbers: &[u64]) -> Result<Vec<u64>> {
+        let at = failed("running a kernel");
+        let (function, stream) = (self.function(source, &[], name)?, self.stream()?);
+        let count = numbers.len() as u32;
+        let numbers = stream.clone_htod(numbers).map_err(&at)?;
+        let mut results = stream.alloc_zeros::<u64>(numbers.len()).map_err(&at)?;
+        let one = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (32, 1, 1), shared_mem_bytes: 0 };
+        // SAFETY: the arguments are those of the kernel, by its contract.
+        unsafe {
+            stream
+                .launch_builder(&function)
+                .arg(&numbers)
+                .arg(&count)
+                .arg(&mut results)
+                .launch(one)
+                .map_err(&at)?;
+        }
+        let results = stream.clone_dtoh(&results).map_err(&at)?;
+        stream.synchronize().map_err(&at)?;
+        Ok(results)
     }
 }
 

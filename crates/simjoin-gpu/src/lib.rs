@@ -129,3 +129,21 @@ pub fn kernels() -> Vec<Kernel> {
     }
     kernels
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_kernel_numbers_warps_by_threads_in_32_bits() {
+        for kernel in kernels() {
+            let text: String = kernel.source.split_whitespace().collect();
+            let wraps = text.contains("(blockIdx.x*blockDim.x+threadIdx.x)/32");
+            assert!(
+                !wraps,
+                "{}: a grid may have 2^32 threads and more; use warp_of_grid",
+                kernel.name
+            );
+        }
+    }
+}

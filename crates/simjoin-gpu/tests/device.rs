@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+#[path = "device/arithmetic.rs"]
+mod arithmetic;
 #[path = "device/buffers.rs"]
 mod buffers;
 #[path = "device/emulated.rs"]
@@ -45,7 +47,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let device = devices().ok().map(|devices| devices[0].clone());
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
-    let tests: [(&str, Test); 23] = [
+    let tests: [(&str, Test); 24] = [
         ("random_collections_equal_naive", random_collections),
         ("many_near_duplicates_equal_naive", many_near_duplicates),
         ("large_sets_equal_naive", large_sets),
@@ -69,6 +71,7 @@ fn main() -> ExitCode {
         ("vectors_on_a_small_device_are_joined_in_slabs", vectors::small_device),
         ("vectors_at_the_edges_are_as_they_should_be", vectors::edges),
         ("counts_are_whole_when_the_candidate_buffer_fills", buffers::counting),
+        ("warps_are_numbered_beyond_two_to_the_27", arithmetic::warps),
     ];
     // Only an emulated device is of any kind, and fails when it is told to.
     let emulated: [(&str, Test); 1] =

@@ -108,7 +108,7 @@ __device__ __forceinline__ u32 first_at_least(const u32* tokens, u32 size, u32 v
 
 // In how many sets does each token from `lonely` on stand? A warp a set.
 extern "C" __global__ void count_tokens(Sets sets, u32 count, u32 lonely, u32* lengths) {
-    u32 set = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    u32 set = warp_of_grid();
     if (set >= count) return;
     const u32* tokens = tokens_of(sets, set);
     u32 size = size_of(sets, set);
@@ -171,7 +171,7 @@ extern "C" __global__ void place_lists(Lists lists, u32* taken) {
 
 // A warp a column.
 extern "C" __global__ void fill_lists(Sets columns, u32 count, Lists lists) {
-    u32 set = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    u32 set = warp_of_grid();
     if (set >= count) return;
     const u32* tokens = tokens_of(columns, set);
     u32 size = size_of(columns, set);
@@ -244,7 +244,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_bits(
     Sets sets, u32 count, u32 padded, u32 heavy, u32 words, u32* bits
 ) {
     __shared__ u32 windows[WARPS][WINDOW];
-    u32 set = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    u32 set = warp_of_grid();
     if (set >= padded) return;
     u32* window = windows[threadIdx.x / 32];
     const u32* tokens = 0;

@@ -126,7 +126,7 @@ __device__ __forceinline__ u64 xor_before(u64 value) {
 extern "C" __global__ void count_entries(
     Sets builds, Classes classes, u64 first_item, u32 count, Lists lists
 ) {
-    u32 which = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    u32 which = warp_of_grid();
     if (which >= count) return;
     u64 number = first_item + which;
     Item item = item_of(class_of(classes, number), number);
@@ -161,7 +161,7 @@ extern "C" __global__ void place_lists(Lists lists, u32 count, u32* taken) {
 extern "C" __global__ void fill_lists(
     Sets builds, Classes classes, u64 first_item, u32 count, Lists lists
 ) {
-    u32 which = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    u32 which = warp_of_grid();
     if (which >= count) return;
     u64 number = first_item + which;
     Item item = item_of(class_of(classes, number), number);
@@ -185,7 +185,7 @@ extern "C" __global__ void probe_lists(
     Sets probes, Classes classes, Sets builds, Lists lists, u64 first_item, u32 count,
     uint2* progress, Predicate predicate, u32 order, Survivor* survivors, u32 capacity, State* state
 ) {
-    u32 which = (blockIdx.x * blockDim.x + threadIdx.x) / 32;
+    u32 which = warp_of_grid();
     u32 lane = threadIdx.x % 32;
     if (which >= count) return;
     uint2 resume = progress[which];

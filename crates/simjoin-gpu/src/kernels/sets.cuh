@@ -6,6 +6,15 @@
 // A self-join whose build sets all come before the probes.
 #define ALL_BEFORE 3
 
+// The number of a warp in its grid. Threads may be more than 2^32, warps are not.
+__device__ __forceinline__ u32 warp_number(u32 block, u32 threads, u32 thread) {
+    return block * (threads / 32) + thread / 32;
+}
+
+__device__ __forceinline__ u32 warp_of_grid() {
+    return warp_number(blockIdx.x, blockDim.x, threadIdx.x);
+}
+
 struct Sets {
     // Where each set begins and ends, in tokens.
     const u64* offsets;
