@@ -1,8 +1,9 @@
 """Where is the compiler for GPUs?
 
-NVRTC comes with the CUDA toolkit, or as a package of Python (``pip install simjoin[cuda]``). The engine looks for
-the toolkit by itself, and for packages in the usual places; the folder of *this* interpreter's packages is known
-only here. It is told through the variable that people can set as well, ``SIMJOIN_NVRTC``.
+NVRTC comes with the CUDA toolkit, or as a package of Python (``pip install simjoin[cuda]``, for drivers of
+CUDA 12 ``simjoin[cuda12]``). The engine looks for the toolkit by itself, and for packages in the usual places; the
+folder of *this* interpreter's packages is known only here. It is told through the variable that people can set as
+well, ``SIMJOIN_NVRTC``: one path or several, of which the engine takes the first one that suits the driver.
 """
 
 from __future__ import annotations
@@ -18,17 +19,17 @@ VARIABLE = "SIMJOIN_NVRTC"
 FOLDERS = ("cu13/lib", "cuda_nvrtc/lib")
 
 
-def nvrtc() -> Path | None:
-    """NVRTC among this interpreter's packages, the newest one."""
+def nvrtc() -> list[Path]:
+    """NVRTC among this interpreter's packages, the newest first."""
     spec = importlib.util.find_spec("nvidia")
-    for place in (spec.submodule_search_locations or []) if spec is not None else []:
-        for folder in FOLDERS:
+    places = (spec.submodule_search_locations or []) if spec is not None else []
+    libraries = []
+    for folder in FOLDERS:
+        for place in places:
             found = sorted((Path(place) / folder).glob("libnvrtc.so.*"))
             # One that was built against another interface has a longer name.
-            found = [path for path in found if ".alt." not in path.name]
-            if found:
-                return found[-1]
-    return None
+            libraries += [path for path in found if ".alt." not in path.name][-1:]
+    return libraries
 
 
 def offer_for(engine: str) -> None:
@@ -43,5 +44,5 @@ def offer() -> None:
     if os.environ.get(VARIABLE):
         return
     found = nvrtc()
-    if found is not None:
-        os.environ[VARIABLE] = str(found)
+    if found:
+        os.environ[VARIABLE] = os.pathsep.join(map(str, found))

@@ -109,6 +109,26 @@ def test_the_compiler_among_the_packages_is_offered(tmp_path: Path) -> None:
     )
 
 
+def test_compilers_for_both_versions_of_drivers_are_offered(tmp_path: Path) -> None:
+    """The engine takes the first that suits the driver, so the newest comes first."""
+    libraries = [
+        tmp_path / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13",
+        tmp_path / "nvidia" / "cuda_nvrtc" / "lib" / "libnvrtc.so.12",
+    ]
+    for library in libraries:
+        library.parent.mkdir(parents=True)
+        library.touch()
+    text = f"""
+        import os, sys
+        os.environ.pop("SIMJOIN_NVRTC", None)
+        sys.path.insert(0, {str(tmp_path)!r})
+        from simjoin import _gpu
+        _gpu.offer()
+        print(os.environ["SIMJOIN_NVRTC"])
+    """
+    assert run(text) == os.pathsep.join(map(str, libraries))
+
+
 def test_the_engine_finds_the_compiler_among_the_packages() -> None:
     """The package that the checks of kernels have installed, in a folder where nobody would look for it."""
     packages = ROOT / "target" / "nvrtc"

@@ -1,6 +1,6 @@
 //! Which devices are there, and how is work given to one?
 
-use crate::nvrtc::Nvrtc;
+use crate::nvrtc::{Code, Nvrtc, Target};
 use crate::pinned::PinnedPool;
 use crate::send::THREADS;
 use cudarc::driver::{
@@ -30,6 +30,8 @@ pub struct DeviceInfo {
     pub bandwidth: u64,
     /// The driver's CUDA version, such as (13, 0).
     pub driver: (i32, i32),
+    /// Whether the driver ends kernels that take longer than a few seconds, as it does where a display is attached.
+    pub timeout: bool,
 }
 
 /// How long what others left is known. Asking takes as long as planning a small join does.
@@ -39,11 +41,6 @@ const LATELY: Duration = Duration::from_millis(100);
 const MEASURED_ON: (u32, u64) = (132, 4_800_000_000_000);
 
 impl DeviceInfo {
-    /// The name of its architecture, for the compiler.
-    pub fn architecture(&self) -> String {
-        format!("sm_{}{}", self.capability.0, self.capability.1)
-    }
-
     /// How many times the multiprocessors of the device that costs were measured on.
     pub fn multiprocessor_ratio(&self) -> f64 {
         f64::from(self.multiprocessors) / f64::from(MEASURED_ON.0)
@@ -82,20 +79,74 @@ pub struct Device {
 /// Where a source lies, and its definitions. Sources are static: each lies in one place.
 type ModuleKey = (usize, Vec<(&'static str, u32)>);
 
+/// The least compute capability of a device that kernels are written for.
+const LEAST_CAPABILITY: (i32, i32) = (7, 5);
+
+/// A device of the driver, opened when it is first wanted.
+struct Slot {
+    ordinal: usize,
+    opened: OnceLock<std::result::Result<Arc<Device>, LeftOut>>,
+}
+
+/// A device that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Its number.
+    pub ordinal: usize,
+    /// Its name, as far as the driver tells.
+    pub name: String,
+    /// Why it cannot be used.
+    pub why: String,
+}
+
+static SLOTS: OnceLock<std::result::Result<Vec<Slot>, String>> = OnceLock::new();
 static FOUND: OnceLock<std::result::Result<Vec<Arc<Device>>, String>> = OnceLock::new();
 
-/// Whether devices have been found and opened already, so that using them costs no start.
+/// Returns whether devices have been found and opened already, so that using them costs no start.
 pub fn opened() -> bool {
     FOUND.get().is_some_and(std::result::Result::is_ok)
 }
 
-/// All devices of this machine, found once; why there are none, otherwise.
+/// Returns all devices of this machine that can be used, opened once; or says why there are none. Those that cannot be
+/// used are [`left_out`].
 pub fn devices() -> Result<&'static [Arc<Device>]> {
-    let found = FOUND.get_or_init(|| find().map_err(|error| error.to_string()));
+    let found = FOUND.get_or_init(|| {
+        let found: Vec<_> = slots()?.iter().filter_map(|slot| slot.open().ok()).cloned().collect();
+        if found.is_empty() { Err(none_can_be_used()) } else { Ok(found) }
+    });
     found.as_deref().map_err(|why| Error::Unavailable(why.clone()))
 }
 
-fn find() -> Result<Vec<Arc<Device>>> {
+/// Returns the first device of this machine that can be used; the others are not opened.
+pub fn first_device() -> Result<&'static Arc<Device>> {
+    let slots = slots().map_err(Error::Unavailable)?;
+    let first = slots.iter().find_map(|slot| slot.open().ok());
+    first.ok_or_else(|| Error::Unavailable(none_can_be_used()))
+}
+
+/// Returns the devices of this machine that cannot be used, of those that have been tried.
+pub fn left_out() -> Vec<LeftOut> {
+    let tried = slots().unwrap_or_default().iter().filter_map(|slot| slot.opened.get());
+    tried.filter_map(|opened| opened.as_ref().err()).cloned().collect()
+}
+
+fn none_can_be_used() -> String {
+    let why: Vec<String> = left_out()
+        .into_iter()
+        .map(|LeftOut { ordinal, name, why }| format!("{ordinal} ({name}): {why}"))
+        .collect();
+    format!("no GPU of this machine can be used: {}", why.join("; "))
+}
+
+fn slots() -> std::result::Result<&'static [Slot], String> {
+    let slots = SLOTS.get_or_init(|| {
+        let count = count().map_err(|error| error.to_string())?;
+        Ok((0..count).map(|ordinal| Slot { ordinal, opened: OnceLock::new() }).collect())
+    });
+    slots.as_deref().map_err(Clone::clone)
+}
+
+fn count() -> Result<usize> {
     // SAFETY: this only tries to open the driver's library.
     if !unsafe { sys::is_culib_present() } {
         return Err(Error::Unavailable(
@@ -103,34 +154,70 @@ fn find() -> Result<Vec<Arc<Device>>> {
         ));
     }
     let count = CudaContext::device_count().map_err(failed("looking for devices"))?;
-    if count == 0 {
-        return Err(Error::Unavailable("the NVIDIA driver knows no device".into()));
+    match count {
+        0 => Err(Error::Unavailable("the NVIDIA driver knows no device".into())),
+        count => Ok(count as usize),
     }
-    (0..count as usize).map(|ordinal| Device::open(ordinal).map(Arc::new)).collect()
+}
+
+/// Returns the CUDA version of the driver, such as (13, 0); `None` where there is no driver.
+pub(crate) fn driver_version() -> Option<(i32, i32)> {
+    let mut version = 0;
+    // SAFETY: the first only tries to open the driver's library; the pointer is to a number that lives through the call.
+    let asked = unsafe { sys::is_culib_present() }
+        .then(|| unsafe { sys::cuDriverGetVersion(&raw mut version) }.result())?;
+    asked.ok().map(|()| (version / 1000, version % 1000 / 10))
+}
+
+impl Slot {
+    fn open(&self) -> std::result::Result<&Arc<Device>, &LeftOut> {
+        let ordinal = self.ordinal;
+        let open = || {
+            let mut name = "unknown".to_owned();
+            let device = Device::open(ordinal, &mut name);
+            device.map(Arc::new).map_err(|why| LeftOut { ordinal, name, why: why.to_string() })
+        };
+        self.opened.get_or_init(open).as_ref()
+    }
 }
 
 impl Device {
-    fn open(ordinal: usize) -> Result<Self> {
+    /// Opens a device, and says its name as soon as that is known.
+    fn open(ordinal: usize, name: &mut String) -> Result<Self> {
         let at = failed("opening the device");
-        let context = CudaContext::new(ordinal).map_err(&at)?;
-        let mut version = 0;
-        // SAFETY: the pointer is to a number that lives through the call.
-        unsafe { sys::cuDriverGetVersion(&raw mut version) }.result().map_err(&at)?;
-        let multiprocessors = context
-            .attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
-            .map_err(&at)?;
-        let attribute = |which| context.attribute(which).unwrap_or(0).max(0) as u64;
+        let device = result::device::get(ordinal as i32).map_err(&at)?;
+        *name = result::device::get_name(device).map_err(&at)?;
+        // SAFETY: the device is one that the driver has given out.
+        let ask = |which| unsafe { result::device::get_attribute(device, which) };
+        let capability = (
+            ask(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+                .map_err(&at)?,
+            ask(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+                .map_err(&at)?,
+        );
+        if capability < LEAST_CAPABILITY {
+            let ((major, minor), (a, b)) = (capability, LEAST_CAPABILITY);
+            return Err(Error::Unavailable(format!(
+                "compute capability {major}.{minor}; {a}.{b} or newer is needed"
+            )));
+        }
+        let multiprocessors =
+            ask(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT).map_err(&at)?;
+        let attribute = |which| ask(which).unwrap_or(0).max(0) as u64;
         let kilohertz = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
         let bits = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH);
+        let timeout = attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_KERNEL_EXEC_TIMEOUT);
+        let context = CudaContext::new(ordinal).map_err(&at)?;
         let info = DeviceInfo {
             ordinal,
             // Memory sends twice in a cycle.
             bandwidth: 2 * 1000 * kilohertz * bits / 8,
-            name: context.name().map_err(&at)?,
+            name: name.clone(),
             memory: context.total_mem().map_err(&at)? as u64,
-            capability: context.compute_capability().map_err(&at)?,
+            capability,
             multiprocessors: multiprocessors as u32,
-            driver: (version / 1000, version % 1000 / 10),
+            driver: driver_version().unwrap_or((0, 0)),
+            timeout: timeout != 0,
         };
         // SAFETY: nothing needs to be tracked. Buffers are used by the stream of the worker that owns them;
         // what a worker reads of others (sets, lists, signatures) its stream waits for before anything else
@@ -213,18 +300,46 @@ impl Device {
             Some(module) => module.clone(),
             None => {
                 // Warpgroups multiply on the very architecture only.
-                let very = if defines.contains(&("WGMMA", 1)) { "a" } else { "" };
-                let architecture = self.info.architecture() + very;
-                let code = Nvrtc::get()?.compile(source, &architecture, defines)?;
-                let module = self
-                    .context
-                    .load_module(Ptx::from_binary(code))
-                    .map_err(failed("loading a kernel"))?;
+                let very = defines.contains(&("WGMMA", 1));
+                let target =
+                    Target { capability: self.info.capability, very, driver: self.info.driver };
+                let module = self.load(source, &target, defines)?;
                 modules.insert(key, module.clone());
                 module
             }
         };
         module.load_function(name).map_err(failed("finding a kernel"))
+    }
+
+    /// Loads a kernel source. What was kept and does not load is compiled anew.
+    fn load(
+        &self,
+        source: &str,
+        target: &Target,
+        defines: &[(&'static str, u32)],
+    ) -> Result<Arc<CudaModule>> {
+        let nvrtc = Nvrtc::get()?;
+        let load = |code: &Code| self.context.load_module(Ptx::from_binary(code.bytes.clone()));
+        let mut code = nvrtc.code(source, target, defines, false)?;
+        let mut loaded = load(&code);
+        if loaded.as_ref().is_err_and(is_about_code) && code.was_kept {
+            code.forget();
+            code = nvrtc.code(source, target, defines, true)?;
+            loaded = load(&code);
+        }
+        let module = loaded.map_err(|error| {
+            let ((major, minor), (a, b)) = (nvrtc.version(), target.driver);
+            let doing = if is_about_code(&error) {
+                format!(
+                    "loading what NVRTC {major}.{minor} has made into the driver of CUDA {a}.{b}"
+                )
+            } else {
+                "loading a kernel".into()
+            };
+            failed(&doing)(error)
+        })?;
+        code.keep();
+        Ok(module)
     }
 
     /// Runs a kernel once, in a block of 32 threads: it is given numbers, how many there are, and room for as many
@@ -280,6 +395,19 @@ fn pool_attribute(
         }
     }
     Ok(value)
+}
+
+/// Returns whether it is the code that a driver does not load.
+fn is_about_code(error: &DriverError) -> bool {
+    use sys::CUresult as Is;
+    matches!(
+        error.0,
+        Is::CUDA_ERROR_INVALID_IMAGE
+            | Is::CUDA_ERROR_NO_BINARY_FOR_GPU
+            | Is::CUDA_ERROR_INVALID_PTX
+            | Is::CUDA_ERROR_UNSUPPORTED_PTX_VERSION
+            | Is::CUDA_ERROR_INVALID_SOURCE
+    )
 }
 
 /// What a failure of the driver means for a person.

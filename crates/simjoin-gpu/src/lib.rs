@@ -30,10 +30,12 @@ mod vectors;
 mod verify;
 
 pub use bitmap::GpuBitmap;
-pub use device::{Device, DeviceInfo, devices, opened};
+pub use device::{Device, DeviceInfo, LeftOut, devices, first_device, left_out, opened};
 pub use intersect::{DeviceArray, Intersect, IntersectKernel, Intersection, intersect};
 pub use mmjoin::GpuMmJoin;
 pub use nvrtc::Nvrtc;
+#[doc(hidden)]
+pub use nvrtc::as_kept;
 pub use overlaps::{Counts, OverlapSeconds, OverlapTechnique, OverlapTile, Overlaps};
 pub use prefix::GpuPrefix;
 #[doc(hidden)]

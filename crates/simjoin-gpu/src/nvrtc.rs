@@ -1,13 +1,26 @@
 //! How does kernel source become code for the device at hand?
 //!
-//! NVRTC, NVIDIA's run-time compiler, is a library of the CUDA toolkit and also of the Python package
-//! `nvidia-cuda-nvrtc`; it is looked for in both. It compiles for the exact architecture, so what it
-//! makes is loaded as it is, and is kept in the cache folder under a hash of everything it depends on.
+//! NVRTC, NVIDIA's run-time compiler, is a library of the CUDA toolkit and also of the Python packages
+//! `nvidia-cuda-nvrtc` (CUDA 13) and `nvidia-cuda-nvrtc-cu12`; it is looked for in both.
+//!
+//! # Which code for which device?
+//!
+//! * A driver loads no machine code of a later major version of CUDA than its own. So an NVRTC of the driver's major
+//!   version, or of an earlier one, is preferred; where there is only a later one, GPUs cannot be used.
+//! * NVRTC makes machine code for the device's own architecture if it knows that. A device that is newer than NVRTC is
+//!   served by PTX, the portable form, for the newest architecture that NVRTC knows and the device can run; the driver
+//!   turns that into machine code when it is loaded.
+//!
+//! # The cache
+//!
+//! Code is kept in the cache folder under a hash of everything it depends on, once it has been loaded by a driver. A
+//! file begins with the hash of its code; one that was cut short, or that no longer loads, is removed and made anew.
 
 use libloading::Library;
 use sha2::{Digest, Sha256};
 use simjoin_core::{Error, Result};
 use std::ffi::{CStr, CString, c_char, c_int};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -21,9 +34,72 @@ pub struct Nvrtc {
     version: (c_int, c_int),
 }
 
-/// Where a person gets it.
-const HOW: &str = "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc`, or set \
-                   SIMJOIN_NVRTC to the path of libnvrtc.so";
+/// How a person gets it.
+const HOW: &str = "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc` (CUDA 13) or \
+                   `nvidia-cuda-nvrtc-cu12` (CUDA 12), or set SIMJOIN_NVRTC to the path of libnvrtc.so";
+
+/// Compute capabilities, and the version of CUDA that brought each: the newest first. PTX is made for one of them.
+const CAPABILITIES: [((i32, i32), (i32, i32)); 13] = [
+    ((12, 1), (12, 9)),
+    ((12, 0), (12, 8)),
+    ((11, 0), (13, 0)),
+    ((10, 3), (12, 9)),
+    ((10, 1), (12, 8)),
+    ((10, 0), (12, 8)),
+    ((9, 0), (11, 8)),
+    ((8, 9), (11, 8)),
+    ((8, 8), (13, 0)),
+    ((8, 7), (11, 4)),
+    ((8, 6), (11, 1)),
+    ((8, 0), (11, 0)),
+    ((7, 5), (10, 0)),
+];
+
+/// What code is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    /// The device's compute capability.
+    pub(crate) capability: (i32, i32),
+    /// Whether it takes instructions that only this very architecture has.
+    pub(crate) very: bool,
+    /// The driver's CUDA version.
+    pub(crate) driver: (i32, i32),
+}
+
+/// Machine code, or PTX with a zero at its end.
+pub(crate) struct Code {
+    pub(crate) bytes: Vec<u8>,
+    /// Where it is kept, or is to be.
+    file: Option<PathBuf>,
+    /// Whether it came from there.
+    pub(crate) was_kept: bool,
+}
+
+impl Code {
+    /// Keeps code that a driver has loaded. What cannot be kept is compiled again next time; that is no error.
+    pub(crate) fn keep(&self) {
+        if let Some(file) = self.file.as_ref().filter(|_| !self.was_kept) {
+            keep(file, &self.bytes);
+        }
+    }
+
+    /// Removes kept code that no driver loads.
+    pub(crate) fn forget(&self) {
+        if let Some(file) = &self.file {
+            let _ = std::fs::remove_file(file);
+        }
+    }
+}
+
+/// Why a source was not compiled.
+enum Refused {
+    /// NVRTC does not know the architecture.
+    Architecture,
+    /// It says what is wrong with the source.
+    Source(String),
+    /// It does not work.
+    Broken(Error),
+}
 
 impl Nvrtc {
     /// What every kernel is compiled with.
@@ -38,15 +114,28 @@ impl Nvrtc {
     }
 
     fn find() -> std::result::Result<Self, String> {
+        let driver = crate::device::driver_version();
         let mut tried = Vec::new();
+        let mut later: Option<Self> = None;
         for candidate in candidates() {
             if candidate.is_absolute() && !candidate.exists() {
+                tried.push(format!("{}: there is no such file", candidate.display()));
                 continue;
             }
             match Self::open(&candidate) {
+                Ok(nvrtc) if driver.is_some_and(|driver| nvrtc.version.0 > driver.0) => {
+                    later.get_or_insert(nvrtc);
+                }
                 Ok(nvrtc) => return Ok(nvrtc),
                 Err(why) => tried.push(why),
             }
+        }
+        if let (Some(Nvrtc { version, .. }), Some(driver)) = (later, driver) {
+            return Err(format!(
+                "NVRTC {}.{} makes code that the NVIDIA driver, which is of CUDA {}.{}, does not load; install NVRTC {} \
+                 (`pip install nvidia-cuda-nvrtc-cu{}`), or a newer driver",
+                version.0, version.1, driver.0, driver.1, driver.0, driver.0
+            ));
         }
         // What a person named is what they want to hear about.
         let why = if std::env::var_os("SIMJOIN_NVRTC").is_some() { tried.first() } else { None };
@@ -86,34 +175,101 @@ impl Nvrtc {
         self.version
     }
 
-    /// Compiles a kernel for an architecture such as `sm_90`, or takes it from the cache.
+    /// Compiles a kernel for an architecture such as `sm_90`.
     pub fn compile(
         &self,
         source: &str,
         architecture: &str,
         defines: &[(&str, u32)],
     ) -> Result<Vec<u8>> {
-        let mut options = vec![format!("--gpu-architecture={architecture}")];
-        options.extend(Self::OPTIONS.map(String::from));
-        options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
-        let kept = cache_file(&[
-            env!("CARGO_PKG_VERSION"),
-            &format!("{:?}", self.version),
-            &options.join(" "),
-            source,
-        ]);
-        if let Some(code) = kept.as_ref().and_then(|file| std::fs::read(file).ok()) {
-            return Ok(code);
-        }
-        let code = self.compile_anew(source, &options)?;
-        if let Some(file) = kept {
-            keep(&file, &code);
-        }
-        Ok(code)
+        self.compile_anew(source, &options(architecture, defines)).map_err(
+            |refused| match refused {
+                Refused::Architecture => Error::Unavailable(format!(
+                    "NVRTC {}.{} does not know the architecture {architecture}",
+                    self.version.0, self.version.1
+                )),
+                Refused::Source(log) => Error::Internal(format!("NVRTC: {log}")),
+                Refused::Broken(why) => why,
+            },
+        )
     }
 
-    fn compile_anew(&self, source: &str, options: &[String]) -> Result<Vec<u8>> {
-        let bug = |what: &str| Error::Internal(format!("NVRTC: {what}"));
+    /// Returns code for a device, compiled now or, unless it is to be made `anew`, before.
+    pub(crate) fn code(
+        &self,
+        source: &str,
+        target: &Target,
+        defines: &[(&str, u32)],
+        anew: bool,
+    ) -> Result<Code> {
+        let (major, minor) = target.capability;
+        let very = if target.very { "a" } else { "" };
+        let own = options(&format!("sm_{major}{minor}{very}"), defines);
+        let file = cache_file(&[
+            env!("CARGO_PKG_VERSION"),
+            &format!("{:?} {:?}", self.version, target.driver),
+            &own.join(" "),
+            source,
+        ]);
+        if !anew && let Some(bytes) = file.as_deref().and_then(kept) {
+            return Ok(Code { bytes, file, was_kept: true });
+        }
+        let code = |bytes| Code { bytes, file: file.clone(), was_kept: false };
+        match self.compile_anew(source, &own) {
+            Err(Refused::Architecture) => {}
+            made => return made.map(code).map_err(|refused| self.explain(target, refused)),
+        }
+        // A driver loads no PTX that is newer than itself, and no architecture has the instructions of another one.
+        if self.version <= target.driver && !target.very {
+            for (capability, since) in CAPABILITIES {
+                if capability > target.capability || since > self.version {
+                    continue;
+                }
+                let portable = format!("compute_{}{}", capability.0, capability.1);
+                match self.compile_anew(source, &options(&portable, defines)) {
+                    Err(Refused::Architecture) => {}
+                    made => return made.map(code).map_err(|refused| self.explain(target, refused)),
+                }
+            }
+        }
+        Err(self.explain(target, Refused::Architecture))
+    }
+
+    /// Says why there is no code for a device, and which NVRTC would make some.
+    fn explain(&self, target: &Target, refused: Refused) -> Error {
+        let ((major, minor), (a, b)) = (self.version, target.capability);
+        let log = match refused {
+            Refused::Broken(why) => return why,
+            Refused::Source(log) => log,
+            Refused::Architecture => {
+                let since = CAPABILITIES.iter().find(|(capability, _)| *capability == (a, b));
+                let which = match since {
+                    Some((_, since)) if *since > self.version => {
+                        format!("NVRTC {}.{} or newer does", since.0, since.1)
+                    }
+                    Some((_, since)) => format!("NVRTC {} does", since.0.max(12)),
+                    None => "a newer one may".into(),
+                };
+                return Error::Unavailable(format!(
+                    "NVRTC {major}.{minor} does not compile for GPUs of compute capability {a}.{b}; {which}"
+                ));
+            }
+        };
+        let line = log.lines().find(|line| line.contains("error")).unwrap_or("no reason given");
+        Error::Unavailable(format!(
+            "NVRTC {major}.{minor} does not compile a kernel for compute capability {a}.{b} ({}); NVRTC 12.4 to 13 are \
+             known to",
+            line.trim()
+        ))
+    }
+
+    fn compile_anew(
+        &self,
+        source: &str,
+        options: &[String],
+    ) -> std::result::Result<Vec<u8>, Refused> {
+        let portable = options.iter().any(|option| option.contains("=compute_"));
+        let bug = |what: &str| Refused::Broken(Error::Unavailable(format!("NVRTC: {what}; {HOW}")));
         let source = CString::new(source).map_err(|_| bug("source with a zero byte"))?;
         let options: Vec<CString> =
             options.iter().filter_map(|option| CString::new(option.as_str()).ok()).collect();
@@ -122,22 +278,24 @@ impl Nvrtc {
         // SAFETY: the functions have these signatures in every version; buffers have the sizes that
         // the library asked for, and the program is destroyed once, at the end.
         unsafe {
-            let create = self.function::<unsafe extern "C" fn(
-                *mut Program,
-                *const c_char,
-                *const c_char,
-                c_int,
-                *const *const c_char,
-                *const *const c_char,
-            ) -> c_int>(b"nvrtcCreateProgram\0")?;
-            let compile = self.function::<unsafe extern "C" fn(
-                Program,
-                c_int,
-                *const *const c_char,
-            ) -> c_int>(b"nvrtcCompileProgram\0")?;
-            let destroy = self.function::<unsafe extern "C" fn(*mut Program) -> c_int>(
-                b"nvrtcDestroyProgram\0",
-            )?;
+            let create = self
+                .function::<unsafe extern "C" fn(
+                    *mut Program,
+                    *const c_char,
+                    *const c_char,
+                    c_int,
+                    *const *const c_char,
+                    *const *const c_char,
+                ) -> c_int>(b"nvrtcCreateProgram\0")
+                .map_err(Refused::Broken)?;
+            let compile = self
+                .function::<unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int>(
+                    b"nvrtcCompileProgram\0",
+                )
+                .map_err(Refused::Broken)?;
+            let destroy = self
+                .function::<unsafe extern "C" fn(*mut Program) -> c_int>(b"nvrtcDestroyProgram\0")
+                .map_err(Refused::Broken)?;
             let name = c"simjoin.cu";
             let nothing = std::ptr::null();
             if create(&raw mut program, source.as_ptr(), name.as_ptr(), 0, nothing, nothing) != 0 {
@@ -145,12 +303,22 @@ impl Nvrtc {
             }
             let compiled = compile(program, pointers.len() as c_int, pointers.as_ptr());
             let result = if compiled == 0 {
-                self.bytes(program, b"nvrtcGetCUBINSize\0", b"nvrtcGetCUBIN\0")
+                match portable {
+                    true => self.bytes(program, b"nvrtcGetPTXSize\0", b"nvrtcGetPTX\0"),
+                    false => self.bytes(program, b"nvrtcGetCUBINSize\0", b"nvrtcGetCUBIN\0"),
+                }
+                .map_err(Refused::Broken)
             } else {
                 let log = self.bytes(program, b"nvrtcGetProgramLogSize\0", b"nvrtcGetProgramLog\0");
                 let log = log.unwrap_or_default();
                 let text = CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy();
-                Err(bug(&text))
+                // All options but the architecture are known to every version.
+                let unknown = compiled == INVALID_OPTION || text.contains("--gpu-architecture");
+                Err(if unknown {
+                    Refused::Architecture
+                } else {
+                    Refused::Source(text.into_owned())
+                })
             };
             destroy(&raw mut program);
             result
@@ -186,15 +354,30 @@ impl Nvrtc {
             if code == 0 {
                 code = get(program, bytes.as_mut_ptr().cast());
             }
-            if code == 0 { Ok(bytes) } else { Err(Error::Internal(format!("NVRTC: error {code}"))) }
+            if code == 0 {
+                Ok(bytes)
+            } else {
+                Err(Error::Unavailable(format!("NVRTC: error {code}; {HOW}")))
+            }
         }
     }
+}
+
+/// What NVRTC answers where it does not know an option.
+const INVALID_OPTION: c_int = 5;
+
+/// What a kernel is compiled with.
+fn options(architecture: &str, defines: &[(&str, u32)]) -> Vec<String> {
+    let mut options = vec![format!("--gpu-architecture={architecture}")];
+    options.extend(Nvrtc::OPTIONS.map(String::from));
+    options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+    options
 }
 
 /// Where the library may be, the most wanted place first.
 fn candidates() -> Vec<PathBuf> {
     if let Some(named) = std::env::var_os("SIMJOIN_NVRTC") {
-        return vec![named.into()];
+        return std::env::split_paths(&named).collect();
     }
     let mut places: Vec<PathBuf> =
         ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"].map(PathBuf::from).to_vec();
@@ -250,17 +433,67 @@ fn cache_file(depends_on: &[&str]) -> Option<PathBuf> {
         hash.update(part);
     }
     let name: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(cache.join("simjoin").join("kernels").join(name + ".cubin"))
+    Some(cache.join("simjoin").join("kernels").join(name + ".code"))
 }
 
-/// A kernel that cannot be kept is compiled again next time; that is no error.
+/// Bytes of the hash that a kept file begins with.
+const HASH: usize = 32;
+
+/// Returns what a file holds where this code is kept.
+#[doc(hidden)]
+pub fn as_kept(code: &[u8]) -> Vec<u8> {
+    [&Sha256::digest(code)[..], code].concat()
+}
+
+/// Returns the code that a file holds; removes the file if it does not hold what was written.
+fn kept(file: &Path) -> Option<Vec<u8>> {
+    let mut bytes = std::fs::read(file).ok()?;
+    let whole = bytes.len() > HASH && Sha256::digest(&bytes[HASH..])[..] == bytes[..HASH];
+    if !whole {
+        let _ = std::fs::remove_file(file);
+        return None;
+    }
+    Some(bytes.split_off(HASH))
+}
+
+/// Writes code to a file that is there as a whole or not at all, even if the machine stops.
 fn keep(file: &Path, code: &[u8]) {
     let Some(folder) = file.parent() else { return };
     let part = file.with_extension(format!("{}.part", std::process::id()));
-    let kept = std::fs::create_dir_all(folder)
-        .and_then(|()| std::fs::write(&part, code))
-        .and_then(|()| std::fs::rename(&part, file));
-    if kept.is_err() {
+    let write = || {
+        std::fs::create_dir_all(folder)?;
+        let mut out = std::fs::File::create(&part)?;
+        out.write_all(&as_kept(code))?;
+        out.sync_all()?;
+        std::fs::rename(&part, file)
+    };
+    if write().is_err() {
         let _ = std::fs::remove_file(&part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_code_that_was_cut_short_is_removed() {
+        let folder = std::env::temp_dir().join(format!("simjoin-kept-{}", std::process::id()));
+        let file = folder.join("kernel.code");
+        keep(&file, b"machine code");
+        assert_eq!(kept(&file).as_deref(), Some(&b"machine code"[..]));
+        let whole = std::fs::read(&file).unwrap();
+        for length in [0, 5, HASH, HASH + 1, whole.len() - 1] {
+            std::fs::write(&file, &whole[..length]).unwrap();
+            assert_eq!(kept(&file), None, "{length} bytes");
+            assert!(!file.exists(), "{length} bytes");
+        }
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn capabilities_are_tried_from_the_newest_down() {
+        assert!(CAPABILITIES.windows(2).all(|two| two[0].0 > two[1].0));
     }
 }

@@ -28,6 +28,8 @@ mod generators;
 mod intersections;
 #[path = "device/kinds.rs"]
 mod kinds;
+#[path = "device/machines.rs"]
+mod machines;
 #[path = "device/overlaps.rs"]
 mod overlaps;
 #[allow(dead_code, reason = "what has changed since is said by `kernels.rs`")]
@@ -41,7 +43,7 @@ use generators::{near_duplicates, predicate, rows};
 use testing::{Rows, collections};
 
 fn main() -> ExitCode {
-    if let Some(code) = emulated::run_part(&kinds::PARTS) {
+    if let Some(code) = emulated::run_part(&[&kinds::PARTS, &machines::PARTS]) {
         return code;
     }
     let arguments = Arguments::from_args();
@@ -74,8 +76,13 @@ fn main() -> ExitCode {
         ("warps_are_numbered_beyond_two_to_the_27", arithmetic::warps),
     ];
     // Only an emulated device is of any kind, and fails when it is told to.
-    let emulated: [(&str, Test); 1] =
-        [("vectors_of_two_kinds_of_devices_are_all_found", kinds::vectors_of_two_kinds)];
+    let emulated: [(&str, Test); 5] = [
+        ("vectors_of_two_kinds_of_devices_are_all_found", kinds::vectors_of_two_kinds),
+        ("devices_that_nvrtc_does_not_know_run_portable_code", machines::newer_device),
+        ("devices_without_code_are_unavailable", machines::nothing_compiles),
+        ("devices_that_cannot_be_used_are_left_out", machines::some_left_out),
+        ("kept_code_that_does_not_load_is_compiled_anew", machines::damaged_code),
+    ];
     let is_emulated = device.as_deref().is_some_and(emulated::is_emulated);
     let trial = |able: bool| {
         let device = &device;

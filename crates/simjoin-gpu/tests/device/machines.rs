@@ -1,0 +1,204 @@
+//! What becomes of devices and compilers that do not go together, and of code that was kept?
+
+use super::emulated::{Part, again};
+use super::run;
+use super::testing::collections;
+use super::vectors::{self, Collect, by_cpu, clustered, named, vectors};
+use libtest_mimic::Failed;
+use simjoin_core::{Bounds, Error, Measure, Predicate, VectorPredicate};
+use simjoin_cpu::Naive;
+use simjoin_gpu::{
+    Device, GpuBitmap, GpuPrefix, GpuVectors, Nvrtc, VectorWay, devices, first_device, left_out,
+};
+use simjoin_plan::{Join, Room, Technique, Tile, VectorJoin};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub const PARTS: [Part; 5] = [
+    ("joins", joins),
+    ("no_code", no_code),
+    ("no_compiler", no_compiler),
+    ("second_device_alone", second_device_alone),
+    ("no_device", no_device),
+];
+
+/// A device that NVRTC does not know yet runs what NVRTC makes for the newest one that it knows.
+pub fn newer_device(_: &Arc<Device>) -> Result<(), Failed> {
+    let folder = Folder::new("newer")?;
+    for (device, nvrtc) in [("12.0:2:1G", "12.4"), ("10.0:2:1G", "12.4")] {
+        again(
+            "joins",
+            &[
+                ("EMULATOR_DEVICES", device),
+                ("EMULATOR_NVRTC", nvrtc),
+                ("EMULATOR_DRIVER", "12.8"),
+                ("XDG_CACHE_HOME", folder.text()),
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+/// Where NVRTC makes nothing for a device, the error says so and is one that the CPU can take over from.
+pub fn nothing_compiles(_: &Arc<Device>) -> Result<(), Failed> {
+    let folder = Folder::new("nothing")?;
+    let all = "sm_75,sm_80,sm_86,sm_87,sm_88,sm_89,sm_90";
+    let cache = ("XDG_CACHE_HOME", folder.text());
+    again("no_code", &[("EMULATOR_DEVICES", "9.0:2:1G"), ("EMULATOR_NVRTC_REFUSES", all), cache])?;
+    let versions = [("EMULATOR_DRIVER", "12.4"), ("EMULATOR_NVRTC", "13.0")];
+    again("no_compiler", &[versions[0], versions[1], cache])
+}
+
+/// Devices that are too old, or that cannot be opened, are left out, and the others are used.
+pub fn some_left_out(_: &Arc<Device>) -> Result<(), Failed> {
+    again("second_device_alone", &[("EMULATOR_DEVICES", "6.1:2:1G,9.0:2:1G")])?;
+    let both = ("EMULATOR_DEVICES", "9.0:2:1G,9.0:2:1G");
+    again("second_device_alone", &[both, ("EMULATOR_CLOSED", "0")])?;
+    again("no_device", &[both, ("EMULATOR_CLOSED", "0,1")])
+}
+
+/// Kept code that was cut short or that does not load is compiled anew, and is whole afterwards.
+pub fn damaged_code(_: &Arc<Device>) -> Result<(), Failed> {
+    let folder = Folder::new("damaged")?;
+    let run =
+        || again("joins", &[("EMULATOR_DEVICES", "9.0:2:1G"), ("XDG_CACHE_HOME", folder.text())]);
+    run()?;
+    let kept = folder.kept()?;
+    if kept.is_empty() {
+        return Err("no code is kept".into());
+    }
+    let code = |file: &PathBuf| std::fs::read(file).map_err(|error| error.to_string());
+    let whole = kept.iter().map(code).collect::<Result<Vec<_>, _>>()?;
+    for damage in [|code: &[u8]| code[..code.len() / 2].to_vec(), other_code] {
+        for (file, whole) in kept.iter().zip(&whole) {
+            std::fs::write(file, damage(whole)).map_err(|error| error.to_string())?;
+        }
+        run()?;
+        for (file, whole) in kept.iter().zip(&whole) {
+            if code(file)? != *whole {
+                return Err(format!("{} is not as it was", file.display()).into());
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A file that is whole, of code that no driver loads.
+fn other_code(_: &[u8]) -> Vec<u8> {
+    simjoin_gpu::as_kept(b"\x7fELF, but nothing else")
+}
+
+/// A folder that is removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Result<Self, Failed> {
+        let path = std::env::temp_dir().join(format!("simjoin-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).map_err(|error| error.to_string())?;
+        Ok(Folder(path))
+    }
+
+    fn text(&self) -> &str {
+        self.0.to_str().expect("a temporary folder's name is text")
+    }
+
+    /// The files of kept code, by name.
+    fn kept(&self) -> Result<Vec<PathBuf>, String> {
+        fn files(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
+            for entry in std::fs::read_dir(folder)? {
+                let path = entry?.path();
+                if path.is_dir() { files(&path, found)? } else { found.push(path) }
+            }
+            Ok(())
+        }
+        let mut found = Vec::new();
+        files(&self.0.join("simjoin"), &mut found).map_err(|error| error.to_string())?;
+        found.sort_unstable();
+        Ok(found)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A few techniques on all devices find what the CPU finds.
+fn joins() -> Result<(), Failed> {
+    let devices = devices().map_err(|error| error.to_string())?;
+    let rows = super::near_duplicates(30, 0..150);
+    let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
+    let (left, _) = collections(&rows, None);
+    for (join, _) in Join::parts(&left, None, true, bounds) {
+        let (tile, room) = (Tile::whole(&join), Room::unlimited(1000, 2));
+        let expected = run(&Naive, &join, &tile, &room);
+        let techniques: [Box<dyn Technique>; 2] = [
+            Box::new(GpuBitmap::new(devices, 256)),
+            Box::new(GpuPrefix { devices: devices.to_vec() }),
+        ];
+        for technique in techniques {
+            if run(&*technique, &join, &tile, &room) != expected {
+                return Err(format!("{} finds other pairs", technique.name()).into());
+            }
+        }
+    }
+    let rows = vectors(&clustered(1, 300, 40, 9, 0.3), false);
+    let predicate = VectorPredicate::within("1.1").unwrap();
+    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+    let mut sink = Collect(Vec::new());
+    vectors::run(&GpuVectors::new(devices, VectorWay::Tensor), &join, &mut sink)?;
+    match named(&join, &sink.0) == by_cpu(&join) {
+        true => Ok(()),
+        false => Err("gpu-tensor finds other pairs".into()),
+    }
+}
+
+/// The device is there, but there is no code for it.
+fn no_code() -> Result<(), Failed> {
+    let devices = devices().map_err(|error| error.to_string())?;
+    let rows = vectors(&clustered(1, 300, 4, 9, 0.3), false);
+    let predicate = VectorPredicate::within("0.1").unwrap();
+    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+    let technique = GpuVectors::new(devices, VectorWay::NestedLoop);
+    let room = simjoin_plan::VectorRoom { bytes: u64::MAX, threads: 2 };
+    match simjoin_plan::VectorTechnique::prepare(&technique, &join, &room) {
+        Err(Error::Unavailable(why)) if why.contains("compute capability 9.0") => Ok(()),
+        Err(why) => Err(format!("another error: {why:?}").into()),
+        Ok(_) => Err("it is prepared".into()),
+    }
+}
+
+fn no_compiler() -> Result<(), Failed> {
+    match Nvrtc::get() {
+        Err(Error::Unavailable(why)) if why.contains("NVRTC 13.0") && why.contains("12.4") => {
+            Ok(())
+        }
+        other => Err(format!("{other:?}").into()),
+    }
+}
+
+fn second_device_alone() -> Result<(), Failed> {
+    let first = first_device().map_err(|error| error.to_string())?;
+    let all = devices().map_err(|error| error.to_string())?;
+    let used: Vec<usize> = all.iter().map(|device| device.info.ordinal).collect();
+    if used != [1] || first.info.ordinal != 1 {
+        return Err(format!("devices {used:?} are used").into());
+    }
+    match &left_out()[..] {
+        [out] if out.ordinal == 0 && out.name.contains("mulated") && !out.why.is_empty() => {}
+        other => return Err(format!("left out: {other:?}").into()),
+    }
+    joins()
+}
+
+fn no_device() -> Result<(), Failed> {
+    match (devices(), first_device()) {
+        (Err(Error::Unavailable(why)), Err(Error::Unavailable(same)))
+            if why == same && why.contains("0 (") && why.contains("1 (") =>
+        {
+            Ok(())
+        }
+        other => Err(format!("{other:?}").into()),
+    }
+}
