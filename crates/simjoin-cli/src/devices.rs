@@ -1,7 +1,7 @@
 //! Which GPUs are there?
 
 use crate::speak::note;
-use simjoin::{Error, Result};
+use simjoin::{Error, LeftOut, Result};
 use std::io::Write;
 
 /// Lists the devices on standard output. That there are none, and why, goes to standard error: it is an answer, not
@@ -34,6 +34,14 @@ pub fn run() -> Result<()> {
             info.driver.1,
             simjoin::GPU_TECHNIQUES.join(", "),
         );
+    }
+    if !devices.is_empty() {
+        for LeftOut { ordinal, name, why } in simjoin::left_out() {
+            note(format_args!("device {ordinal} ({name}) is not used: {why}"));
+        }
+        if let Err(why) = simjoin::compiler() {
+            note(format_args!("no device is used: {why}"));
+        }
     }
     let out = std::io::stdout().write_all(text.as_bytes());
     out.map_err(|error| Error::io("standard output", error))

@@ -4,7 +4,7 @@
 
 use crate::flags::OverlapsFlags;
 use crate::progress::{BYTES, PARTS, watch};
-use crate::run::{Interrupt, total_bytes, write_pairs};
+use crate::run::{Interrupt, tell_faults, total_bytes, write_pairs};
 use crate::settings::{bytes, cores, different_files, from_one, number_of_threads, pairs_file};
 use crate::speak::{answer, note};
 use crate::stats::Seconds;
@@ -131,6 +131,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         },
     )?;
     interrupt.check()?;
+    tell_faults(Engine::Cpu, &report.warnings)?;
     if settings.count {
         answer(&report.pairs)?;
     }
@@ -224,6 +225,7 @@ fn document(
         "bits": report.bits,
         "passes": report.passes,
         "threads": report.threads,
+        "warnings": report.warnings,
         "seconds": seconds.json(),
     });
     format!("{document:#}\n")

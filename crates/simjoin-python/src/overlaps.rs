@@ -69,7 +69,7 @@ pub fn overlaps<'py>(
             ("engine", Value::Text(report.engine.name().into())),
             ("technique", Value::Text(report.technique.into())),
             ("threads", Value::Count(report.threads as u64)),
-            ("warnings", Value::Texts(Vec::new())),
+            ("warnings", Value::Texts(report.warnings)),
         ];
         Ok(input.outcome(report.pairs, facts, phase))
     });

@@ -5,8 +5,7 @@
 //! are enough: each has a row that comes before all rows of the sets after it.
 
 use crate::driver::{Control, TileSink};
-use crate::join::{Engine, device_memory};
-use crate::machine::Machine;
+use crate::join::Engine;
 use crate::ordered::Ordered;
 use crate::overlaps::{Overlaps, OverlapsReport, best, join};
 use simjoin_core::{
@@ -57,17 +56,14 @@ impl Overlaps {
         on_cpu: impl FnOnce() -> Result<f64>,
     ) -> Result<Option<Where>> {
         if let Some(technique) = asked_for {
-            return match simjoin_gpu::devices()? {
-                [device, ..] => Ok(Some((device.clone(), technique))),
-                [] => Err(Error::Unavailable("no GPU was found".into())),
-            };
+            return Ok(Some((simjoin_gpu::first_device()?.clone(), technique)));
         }
         if self.engine != Engine::Auto || self.technique != "auto" || on_cpu()? < WAKE_UP {
             return Ok(None);
         }
-        let devices = simjoin_gpu::devices().unwrap_or_default();
-        let combined = OverlapTechnique::Combined(None);
-        Ok(devices.first().map(|device| (device.clone(), combined)))
+        // Whoever has no device needs none.
+        let device = simjoin_gpu::first_device().ok();
+        Ok(device.map(|device| (device.clone(), OverlapTechnique::Combined(None))))
     }
 
     /// Whether the CPU is to do what a device could not.
@@ -83,10 +79,15 @@ impl Overlaps {
         left: &'a SetCollection,
         right: Option<&'a SetCollection>,
     ) -> Result<OnDevice<'a>> {
+        let device_bytes = match self.device_memory {
+            // A little for the driver.
+            u64::MAX => device.free_memory().map(|free| free - free / 20)?,
+            limit => limit,
+        };
         let room = Room {
             piece_tokens: 0,
             bytes: self.memory - self.memory / 8,
-            device_bytes: device_memory(&Machine::from_environment()?, self.device_memory)?,
+            device_bytes,
             threads: self.pool_threads(),
             patient: false,
             spans: false,
@@ -190,6 +191,7 @@ fn report(
         threads: 1,
         estimated: 0.0,
         seconds: begin.elapsed().as_secs_f64(),
+        warnings: Vec::new(),
     }
 }
 

@@ -202,9 +202,7 @@ impl Intersect {
         take: Option<Take<'_>>,
     ) -> Result<IntersectReport> {
         let begin = Instant::now();
-        let [device, ..] = simjoin_gpu::devices()? else {
-            return Err(Error::Unavailable("no GPU was found".into()));
-        };
+        let device = simjoin_gpu::first_device()?;
         let [left, right] = [DeviceArray::new(device, a)?, DeviceArray::new(device, b)?];
         let mut transfer = begin.elapsed().as_secs_f64();
         let kernel = kernel.unwrap_or_else(|| IntersectKernel::choose(&left, &right));

@@ -633,6 +633,11 @@ pub fn simulated_gpu() -> Result<Option<String>> {
     Ok(Machine::from_environment()?.simulated().map(|device| device.to_string()))
 }
 
+/// Returns the version of NVRTC, which compiles for GPUs, or says why it cannot.
+pub fn compiler() -> Result<(i32, i32)> {
+    simjoin_gpu::Nvrtc::get().map(simjoin_gpu::Nvrtc::version)
+}
+
 /// The techniques of all devices.
 fn gpu_techniques(machine: &Machine) -> Result<Techniques> {
     if let Some(device) = machine.simulated() {

@@ -71,7 +71,7 @@ pub use glimpse::{Glimpse, GlimpseBin, GlimpsePair};
 pub use intersect::{GPU_INTERSECT_TECHNIQUES, INTERSECT_TECHNIQUES, Intersect, IntersectReport};
 pub use join::{
     Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,
-    simulated_gpu, techniques_for,
+    compiler, simulated_gpu, techniques_for,
 };
 pub use machine::Machine;
 pub use overlaps::{OVERLAP_TECHNIQUES, Overlaps, OverlapsReport};
@@ -80,7 +80,7 @@ pub use simjoin_core::{
     Threshold, VectorCollection, VectorMeasure, VectorPredicate, prepare,
 };
 pub use simjoin_cpu::ascending;
-pub use simjoin_gpu::{Device, DeviceInfo, devices};
+pub use simjoin_gpu::{Device, DeviceInfo, LeftOut, devices, left_out};
 pub use simjoin_plan::Trace;
 pub use simulated::VARIABLE as SIMULATED_GPU;
 pub use size::bytes as parse_bytes;

@@ -13,6 +13,7 @@ use crate::device_overlaps::Where;
 use crate::driver::{Control, TileSink};
 use crate::join::Engine;
 use crate::ordered::{Ordered, Room};
+use crate::vectors::did_its_work;
 use rayon::ThreadPoolBuilder;
 use simjoin_core::{
     Bounds, Error, Measure, PairSink, Predicate, Result, RowPair, SetCollection, SetId, SetPair,
@@ -92,6 +93,8 @@ pub struct OverlapsReport {
     pub estimated: f64,
     /// Seconds from begin to end.
     pub seconds: f64,
+    /// What went wrong and was put right: a GPU that failed and whose work the CPU did.
+    pub warnings: Vec<String>,
 }
 
 impl Overlaps {
@@ -209,12 +212,14 @@ impl Overlaps {
                 threads: 1,
                 estimated: 0.0,
                 seconds: 0.0,
+                warnings: Vec::new(),
             });
         }
         let shape = self.shape(left, right);
+        let mut warnings = Vec::new();
         if let Some(place) = self.place(&shape)? {
             match self.count_on_device(&place, left, right) {
-                Err(error) if self.rather_on_cpu(&error) => {}
+                Err(error) if self.rather_on_cpu(&error) => warnings.push(did_its_work(&error)),
                 Err(error) => return Err(error),
                 Ok(mut report) => {
                     if right.is_none() {
@@ -252,6 +257,7 @@ impl Overlaps {
             }
         })?;
         report.pairs = found.into_inner();
+        report.warnings = warnings;
         if right.is_none() {
             report.pairs += repeats(left, any_token()?);
         }
@@ -273,10 +279,12 @@ impl Overlaps {
         let ordered = Ordered::new(room, take);
         let part = if right.is_none() { Part::LeftItself } else { Part::LeftProbes };
         let join = join(&shape);
-        let mut on_device = None;
+        let (mut on_device, mut warnings) = (None, Vec::new());
         if let Some(place) = self.place(&shape)? {
             match self.pairs_on_device(&place, (left, right), &ordered, part, control) {
-                Err(error) if ordered.pairs() == 0 && self.rather_on_cpu(&error) => {}
+                Err(error) if ordered.pairs() == 0 && self.rather_on_cpu(&error) => {
+                    warnings.push(did_its_work(&error));
+                }
                 found => on_device = Some(found?),
             }
         }
@@ -330,6 +338,7 @@ impl Overlaps {
             }
         }
         report.pairs = ordered.pairs();
+        report.warnings.append(&mut warnings);
         Ok(report)
     }
 
@@ -416,6 +425,7 @@ impl Overlaps {
                     threads,
                     estimated: 0.0,
                     seconds: 0.0,
+                    warnings: Vec::new(),
                 });
             };
             let passes = shape.passes(plan);
@@ -460,6 +470,7 @@ impl Overlaps {
                 threads,
                 estimated: plan.seconds / threads as f64,
                 seconds: 0.0,
+                warnings: Vec::new(),
             })
         };
         let mut report = own.map_or_else(work, |pool| pool.install(work))?;

@@ -315,7 +315,7 @@ fn is_too_much_for_device(why: &Error) -> bool {
     matches!(why, Error::Memory { device: true, .. })
 }
 
-fn did_its_work(why: &Error) -> String {
+pub(crate) fn did_its_work(why: &Error) -> String {
     format!("{why}; the CPU did its work")
 }
 
