@@ -90,6 +90,8 @@ pub struct GpuBitmap {
     pub bits: u32,
     /// Whether to use tensor cores; they must multiply bits.
     pub tensor: bool,
+    /// Seconds that a launch may take, where it is not the device that says so.
+    pub launch_seconds: Option<f64>,
 }
 
 /// How the filter is cut: threads and probes of a block, build sets of a range and of a step, and
@@ -140,11 +142,29 @@ impl GpuBitmap {
     /// On these devices, by tensor cores if all of them can.
     pub fn new(devices: &[Arc<Device>], bits: u32) -> Self {
         let tensor = devices.iter().all(|device| device.info.multiplies_bits());
-        GpuBitmap { devices: devices.to_vec(), bits, tensor }
+        GpuBitmap { devices: devices.to_vec(), bits, tensor, launch_seconds: None }
     }
 
     fn shape(&self) -> Shape {
         shape(self.bits, self.tensor)
+    }
+
+    /// Returns the pairs that an H200 compares in a second.
+    fn rate(&self) -> f64 {
+        let place = (self.bits / 256).ilog2() as usize;
+        match self.tensor {
+            true => [7.4e12, 5.1e12, 3.2e12, 1.7e12][place],
+            false => [4e11, 2e11, 1e11, 5e10][place],
+        }
+    }
+
+    /// Returns the pairs that each device compares in the seconds of a launch.
+    fn launch_pairs(&self) -> u64 {
+        let pairs = |device: &Arc<Device>| {
+            let seconds = self.launch_seconds.unwrap_or_else(|| device.info.launch_seconds());
+            (seconds * self.rate() * device.info.multiprocessor_ratio()) as u64
+        };
+        self.devices.iter().map(pairs).min().unwrap_or(u64::MAX)
     }
 
     fn function(&self, device: &Device, name: &str) -> Result<CudaFunction> {
@@ -190,8 +210,6 @@ impl Technique for GpuBitmap {
 
     fn cost(&self, survey: &Survey<'_>, _: &Units) -> Option<Cost> {
         let place = (self.bits / 256).ilog2() as usize;
-        let rate =
-            if self.tensor { [7.4e12, 5.1e12, 3.2e12, 1.7e12] } else { [4e11, 2e11, 1e11, 5e10] };
         let devices = self.devices.len() as f64;
         let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
         // Widths beyond those surveyed let through about a third of what half of them does, and all that is
@@ -205,7 +223,7 @@ impl Technique for GpuBitmap {
                 + host_seconds(survey)
                 + devices * survey.tokens as f64 * 0.17e-9
                 + devices * survey.sets as f64 * 2.5e-9
-                + (pairs / rate[place] + verified) / power,
+                + (pairs / self.rate() + verified) / power,
             shared: 0.0,
         })
     }
@@ -395,7 +413,7 @@ impl Signed {
         let pairs_of =
             |item: &Item| u64::from(item.to - item.from) * u64::from(shape.rows * shape.columns);
         let all: u64 = items.iter().map(pairs_of).sum();
-        let piece = (all / PIECES).clamp(SMALL_PIECE, LARGE_PIECE);
+        let piece = (all / PIECES).clamp(SMALL_PIECE, LARGE_PIECE).min(technique.launch_pairs());
         let mut pieces: Vec<Range<usize>> = Vec::new();
         let (mut start, mut pairs) = (0, 0);
         for (at, item) in items.iter().enumerate() {

@@ -54,6 +54,12 @@ impl DeviceInfo {
         }
     }
 
+    /// Returns the seconds that a launch may take, as it is estimated. A driver that ends kernels does so after two
+    /// seconds or more, and estimates are off; elsewhere this bounds how long an interrupt waits.
+    pub fn launch_seconds(&self) -> f64 {
+        if self.timeout { 0.3 } else { 1.0 }
+    }
+
     /// Whether its tensor cores multiply bits.
     pub fn multiplies_bits(&self) -> bool {
         (80..100).contains(&(10 * self.capability.0 + self.capability.1))

@@ -1059,6 +1059,7 @@ impl<'a> Here<'a> {
         let spare = self.spare.saturating_sub(beside);
         let most = most.min(spare / buffers);
         let width = u64::from(self.width);
+        let soon = self.launch_bytes();
         // With more rows there are more columns that the last of them meets.
         let columns_of = |end: u64| {
             let end = end.min(rows);
@@ -1072,12 +1073,13 @@ impl<'a> Here<'a> {
         while first < rows {
             let bytes = |blocks: u64| blocks * block * stride_of(first + blocks * block) * width;
             let mut blocks = (rows - first).div_ceil(block);
-            if bytes(blocks) > most {
+            let fits = |blocks: u64| bytes(blocks) <= most.min(soon);
+            if !fits(blocks) {
                 // The largest that fits; at least one.
                 let (mut low, mut high) = (1, blocks);
                 while low < high {
                     let half = (low + high).div_ceil(2);
-                    (low, high) = if bytes(half) <= most { (half, high) } else { (low, half - 1) };
+                    (low, high) = if fits(half) { (half, high) } else { (low, half - 1) };
                 }
                 blocks = low;
             }
@@ -1105,6 +1107,15 @@ impl<'a> Here<'a> {
             });
         }
         Ok(tiles)
+    }
+
+    /// Returns the bytes of the counts that a launch of the product makes in the seconds that it may take.
+    fn launch_bytes(&self) -> u64 {
+        let Some(bits) = &self.bits else { return u64::MAX };
+        let info = &self.device.info;
+        let rate = if self.defines[1].1 == 1 { PRODUCT } else { POPCOUNT };
+        let pairs = info.launch_seconds() * rate * info.multiprocessor_ratio();
+        (pairs * 256.0 / f64::from(32 * bits.words.max(1))) as u64 * u64::from(self.width)
     }
 
     fn universe(&self) -> u32 {

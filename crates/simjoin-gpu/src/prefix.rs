@@ -365,6 +365,9 @@ struct Listed<'a> {
     survivors: usize,
     /// Whether there may be pairs that are verified by a warp.
     long: bool,
+    /// Whether the driver of any device ends kernels that take long. How long a walk takes is not known beforehand, so
+    /// that pieces are small then.
+    timeout: bool,
     room: Room,
 }
 
@@ -419,6 +422,7 @@ impl<'a> Listed<'a> {
             pieces: Vec::new(),
             survivors: survivors as usize,
             long: any_long(join, tile),
+            timeout: technique.devices.iter().any(|device| device.info.timeout),
             room: *room,
         })
     }
@@ -597,7 +601,8 @@ impl Prepared for Listed<'_> {
             let (first, last) = (self.reaches[first].probes.start, self.reaches[last].probes.end);
             let items = self.probe_items.first_of(first)..self.probe_items.first_of(last);
             // Several, so that the survivors of one are verified while another one is filtered.
-            let piece = ((items.end - items.start) / 4).clamp(SMALL_PIECE, PIECE as u64);
+            let most = if self.timeout { SMALL_PIECE } else { PIECE as u64 };
+            let piece = ((items.end - items.start) / 4).clamp(SMALL_PIECE, most);
             let starts = items.clone().step_by(piece as usize);
             self.pieces.extend(starts.map(|start| start..items.end.min(start + piece)));
         }

@@ -43,13 +43,13 @@ use generators::{near_duplicates, predicate, rows};
 use testing::{Rows, collections};
 
 fn main() -> ExitCode {
-    if let Some(code) = emulated::run_part(&[&kinds::PARTS, &machines::PARTS]) {
+    if let Some(code) = emulated::run_part(&[&buffers::PARTS, &kinds::PARTS, &machines::PARTS]) {
         return code;
     }
     let arguments = Arguments::from_args();
     let device = devices().ok().map(|devices| devices[0].clone());
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
-    let tests: [(&str, Test); 24] = [
+    let tests: [(&str, Test); 25] = [
         ("random_collections_equal_naive", random_collections),
         ("many_near_duplicates_equal_naive", many_near_duplicates),
         ("large_sets_equal_naive", large_sets),
@@ -73,11 +73,14 @@ fn main() -> ExitCode {
         ("vectors_on_a_small_device_are_joined_in_slabs", vectors::small_device),
         ("vectors_at_the_edges_are_as_they_should_be", vectors::edges),
         ("counts_are_whole_when_the_candidate_buffer_fills", buffers::counting),
+        ("short_launches_lose_nothing", buffers::short_launches),
         ("warps_are_numbered_beyond_two_to_the_27", arithmetic::warps),
     ];
     // Only an emulated device is of any kind, and fails when it is told to.
-    let emulated: [(&str, Test); 5] = [
+    let emulated: [(&str, Test); 7] = [
         ("vectors_of_two_kinds_of_devices_are_all_found", kinds::vectors_of_two_kinds),
+        ("joins_take_no_more_device_memory_than_they_say", buffers::little_memory),
+        ("launches_are_short_where_the_driver_ends_long_ones", buffers::timeout),
         ("devices_that_nvrtc_does_not_know_run_portable_code", machines::newer_device),
         ("devices_without_code_are_unavailable", machines::nothing_compiles),
         ("devices_that_cannot_be_used_are_left_out", machines::some_left_out),
@@ -349,7 +352,8 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
 
 /// A tile that no device can hold is refused, and cut smaller by the planner.
 fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
-    let rows = near_duplicates(300, 0..if brief() { 500 } else { 3000 });
+    // Enough that what each set takes is more than what a tile takes for rows beyond the last one.
+    let rows = near_duplicates(300, 0..if brief() { 1200 } else { 3000 });
     let (sets, _) = collections(&rows, None);
     let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
     let joins = Join::parts(&sets, None, false, Bounds::new(predicate));
@@ -359,7 +363,8 @@ fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
     for technique in some(techniques(device), 4) {
         // Half of what a join of the largest sets adds to what is always needed.
         let (n, name) = (whole.probes.end, technique.name());
-        let least = Tile { probes: n - 1..n, builds: n - 1..n };
+        // Most tiles of a cut have two sides, each of which has its fixed part.
+        let least = Tile { probes: n - 1..n, builds: 0..1 };
         let [least, all] = [&least, &whole].map(|tile| technique.device_bytes(join, tile, 1));
         let limit = (least + all) / 2;
         let units = Units::default();

@@ -19,9 +19,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Rows of a block of images; as in the kernels.
-const BLOCK: u32 = 128;
+pub(super) const BLOCK: u32 = 128;
 /// Blocks of rows whose tiles are beside each other; as in the kernels.
-const GROUP: u32 = 16;
+pub(super) const GROUP: u32 = 16;
 /// Coordinates that bounds are made of where tensor cores compare.
 const BOUNDED: usize = 16;
 /// Coordinates up to which images are compared by differences.
@@ -802,6 +802,10 @@ impl Loaded {
             d: self.dimension,
             cosine: u32::from(cosine),
         }
+    }
+
+    pub(super) fn dimension(&self) -> u32 {
+        self.dimension
     }
 
     /// The most tiles of a piece.

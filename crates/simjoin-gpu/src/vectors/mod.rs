@@ -83,15 +83,28 @@ pub(crate) fn defines(wide: bool) -> [(&'static str, u32); 1] {
 
 /// Streams of work for each device.
 const WORKERS: usize = 3;
-/// Candidates that a worker has room for; and at least, those of one tile.
+/// Candidates that a worker has room for: at most, enough for another worker to be worth it, and at least, those of
+/// one tile.
 const CANDIDATES: usize = 8 << 20;
+const MANY_CANDIDATES: usize = 1 << 20;
 const LEAST_CANDIDATES: usize = 1 << 15;
 /// Bytes on the device for each of them: the pair, a value, and the answer.
 const CANDIDATE_BYTES: u64 = 8 + 4 + 16;
 /// Tiles of a piece: at least, unless there are fewer, and at most.
 const TILES: (u64, u64) = (1 << 10, 1 << 21);
+/// Bytes on the device for each of them: where it is, and whether it is done.
+const TILE_BYTES: u64 = 8 + 1;
 /// Bytes for what is small.
 const SMALL: u64 = 1 << 20;
+
+/// Seconds for a pair by differences in so many coordinates, and by products of so many elements, on an H200.
+fn by_differences(m: f64) -> f64 {
+    (4.0 + 2.0 * m) / 2.2e13
+}
+
+fn by_products(d: f64) -> f64 {
+    (2.0 * (d / 64.0).ceil() * 64.0 + 95.0) / 3.9e14
+}
 
 /// How rows are ordered and compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,6 +158,8 @@ pub struct GpuVectors {
     pub stripes: bool,
     /// Whether others need the cores: who waits for a device sleeps meanwhile.
     pub patient: bool,
+    /// Seconds that a launch may take, where it is not the device that says so.
+    pub launch_seconds: Option<f64>,
 }
 
 /// How two blocks are compared.
@@ -228,6 +243,7 @@ impl GpuVectors {
             warpgroups: true,
             stripes: false,
             patient: false,
+            launch_seconds: None,
         }
     }
 
@@ -267,7 +283,7 @@ impl GpuVectors {
         self.tensor_kinds(device, bytes).into_iter().find(|kind| kind.columns() == columns)
     }
 
-    /// Bytes on a device: for each row, and for each worker.
+    /// Returns bytes on a device: for each row, and for a worker with as little room as it can do with.
     pub fn bytes_of(&self, join: &VectorJoin<'_>) -> (u64, u64) {
         let d = join.dimension() as u64;
         let element = join.probe.bytes() / (join.probe.len().max(1) as u64 * d).max(1);
@@ -280,8 +296,36 @@ impl GpuVectors {
             VectorWay::Grid => images(d.min(64)),
             VectorWay::Quantile => packed + images(d.min(64)),
         };
-        let tiles = self.tiles.1 * 9;
-        (d * element + each + 8, tiles + self.candidates() as u64 * CANDIDATE_BYTES + SMALL)
+        let rows = (join.probe.len() as u64, join.build.len() as u64);
+        (d * element + each + 8, self.worker_bytes(rows, LEAST_CANDIDATES))
+    }
+
+    /// Returns bytes on a device for a worker with room for so many candidates, of a join of so many rows.
+    fn worker_bytes(&self, rows: (u64, u64), candidates: usize) -> u64 {
+        TILE_BYTES * self.most_tiles(rows) + candidates as u64 * CANDIDATE_BYTES + SMALL
+    }
+
+    /// Returns the tiles that a piece of a join of so many rows has at most. A group of blocks is never cut, however
+    /// many tiles it has.
+    fn most_tiles(&self, (probes, builds): (u64, u64)) -> u64 {
+        let block = u64::from(TileKind::Direct.columns());
+        let (rows, columns) = (probes.div_ceil(block), builds.div_ceil(block));
+        let group = rows.min(u64::from(load::GROUP)) * columns;
+        if self.stripes { group } else { group.max(self.tiles.1).min(rows * columns) }
+    }
+
+    /// Returns how many workers a device has, and how many candidates each has room for, where so many bytes are left
+    /// for them; `None` where that is too little for one.
+    fn workers(&self, join: &VectorJoin<'_>, spare: u64) -> Option<(usize, usize)> {
+        let rows = (join.probe.len() as u64, join.build.len() as u64);
+        if spare < self.worker_bytes(rows, LEAST_CANDIDATES) {
+            return None;
+        }
+        let worth_it = self.worker_bytes(rows, self.candidates().min(MANY_CANDIDATES));
+        let workers = (spare / worth_it).clamp(1, WORKERS as u64);
+        let each = (spare / workers - self.worker_bytes(rows, 0)) / CANDIDATE_BYTES;
+        let candidates = each.min(self.candidates() as u64) as usize;
+        Some((workers as usize, candidates.max(LEAST_CANDIDATES)))
     }
 
     fn candidates(&self) -> usize {
@@ -314,8 +358,6 @@ impl VectorTechnique for GpuVectors {
         let tensor = self.tensor_columns(&self.devices).is_some();
         let (rows, d) = (survey.rows.0 + survey.rows.1, survey.dimension as f64);
         let m = survey.coordinates as f64;
-        let by_differences = |m: f64| (4.0 + 2.0 * m) / 2.2e13;
-        let by_products = |d: f64| (2.0 * (d / 64.0).ceil() * 64.0 + 95.0) / 3.9e14;
         // What is near is fetched, decided about, and brought to the host.
         let near = survey.pairs * survey.near_by_image * (2e-9 + d * 8.0 / 2.5e12);
         let (pair, kept, sorting) = match self.way {
@@ -354,20 +396,19 @@ impl VectorTechnique for GpuVectors {
         let room = Room { bytes: room.bytes, ..Room::unlimited(0, room.threads) };
         let (row, worker) = self.bytes_of(join);
         let rows = join.probe.len() + if join.itself { 0 } else { join.build.len() };
-        // As many workers as there is room for beside the rows.
+        // As many workers, and as much room for each, as there is memory beside the rows.
         let spare = memory.saturating_sub(row * rows as u64 + SMALL);
-        let workers = (spare / worker.max(1)).min(WORKERS as u64) as usize;
-        if workers == 0 && self.stripes {
-            return Err(Error::Memory {
-                what: "the join of CPU and GPU at once".into(),
-                needed: row * rows as u64 + SMALL + worker,
-                limit: memory,
-                device: true,
-            });
-        }
-        if workers == 0 {
+        let Some((workers, candidates)) = self.workers(join, spare) else {
+            if self.stripes {
+                return Err(Error::Memory {
+                    what: "the join of CPU and GPU at once".into(),
+                    needed: row * rows as u64 + SMALL + worker,
+                    limit: memory,
+                    device: true,
+                });
+            }
             return Ok(Box::new(Parts::new(self, join, &room, memory)?));
-        }
+        };
         // Any device may take any piece, so all devices have the same tiles and the same order of rows.
         let columns = self.tensor_columns(&self.devices);
         let mut devices: Vec<Loaded> = Vec::new();
@@ -375,7 +416,7 @@ impl VectorTechnique for GpuVectors {
             let shared = Shared { columns, first: devices.first() };
             devices.push(Loaded::new(self, device, join, &room, &shared)?);
         }
-        let technique = self.clone();
+        let technique = GpuVectors { candidates, ..self.clone() };
         Ok(Box::new(Whole { technique, devices, workers, dealt: AtomicUsize::new(0) }))
     }
 }
@@ -409,6 +450,19 @@ impl PreparedVectors for Whole {
 }
 
 impl Loaded {
+    /// Returns how many tiles a launch compares at most, so that it takes no more than so many seconds.
+    fn launch_tiles(&self, technique: &GpuVectors) -> u32 {
+        let info = &self.device.info;
+        let pair = match self.kind {
+            TileKind::Direct => by_differences(f64::from(self.coordinates)),
+            TileKind::Tensor { .. } => by_products(f64::from(self.dimension())),
+        };
+        let tile =
+            pair * f64::from(load::BLOCK * self.kind.columns()) / info.multiprocessor_ratio();
+        let seconds = technique.launch_seconds.unwrap_or_else(|| info.launch_seconds());
+        ((seconds / tile) as u32).max(1)
+    }
+
     /// In a few words.
     fn describe(&self) -> String {
         let how = match self.kind {
@@ -469,4 +523,27 @@ fn grid(threads: u64) -> LaunchConfig {
 fn fixed_grid(work: &Work<'_>, threads: u64) -> LaunchConfig {
     let most = u64::from(work.device.info.multiprocessors) * 16;
     grid(threads.min(most * 256))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_has_room_for_a_group_of_more_tiles_than_a_piece() {
+        let vectors = |stripes| GpuVectors { stripes, ..GpuVectors::new(&[], VectorWay::Tensor) };
+        // A group of 16 blocks of 20 million rows meets as many blocks.
+        let rows = (20_000_000, 20_000_000);
+        let group = 16 * 20_000_000u64.div_ceil(128);
+        assert!(group > TILES.1);
+        for stripes in [false, true] {
+            assert_eq!(vectors(stripes).most_tiles(rows), group);
+            let bytes = vectors(stripes).worker_bytes(rows, 10);
+            assert_eq!(bytes, 9 * group + 10 * CANDIDATE_BYTES + SMALL);
+        }
+        // No piece has more tiles than there are.
+        assert_eq!(vectors(false).most_tiles((1000, 300)), 8 * 3);
+        assert_eq!(vectors(false).most_tiles((2_000_000, 2_000_000)), TILES.1);
+        assert_eq!(vectors(true).most_tiles((2_000_000, 2_000_000)), 16 * 15_625);
+    }
 }

@@ -17,7 +17,7 @@
 
 use super::load::{Loaded, Shared};
 use super::worker::Worker;
-use super::{GpuVectors, SMALL, VectorWay};
+use super::{CANDIDATE_BYTES, GpuVectors, LEAST_CANDIDATES, SMALL, TILE_BYTES, VectorWay};
 use crate::device::Device;
 use simjoin_core::{
     Elements, Error, Result, VectorCollection, VectorMeasure, VectorPair, VectorSink,
@@ -30,6 +30,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Rows of a slab, at least.
 const LEAST: usize = 256;
+/// Tiles that a piece has room for, at least, unless fewer are asked for.
+const LEAST_TILES: u64 = 1 << 10;
 
 /// A join in rounds.
 pub(super) struct Parts<'a> {
@@ -56,17 +58,34 @@ impl<'a> Parts<'a> {
         room: &Room,
         memory: u64,
     ) -> Result<Self> {
-        let (row, worker) = technique.bytes_of(join);
-        let fits = memory.saturating_sub(worker + SMALL) / row;
-        let slab = fits as usize / 2;
-        if slab < LEAST {
+        let (row, _) = technique.bytes_of(join);
+        // A group has a tile for each eight rows of a slab.
+        let row = row + TILE_BYTES.div_ceil(8);
+        let least_tiles = LEAST_TILES.min(technique.tiles.1);
+        let least = TILE_BYTES * least_tiles
+            + CANDIDATE_BYTES * LEAST_CANDIDATES as u64
+            + 2 * SMALL
+            + row * 2 * LEAST as u64;
+        let Some(spare) = memory.checked_sub(least) else {
             return Err(Error::Memory {
                 what: "the join".into(),
-                needed: worker + SMALL + row * 2 * LEAST as u64,
+                needed: least,
                 limit: memory,
                 device: true,
             });
-        }
+        };
+        // Most of what is left is for rows: the larger slabs are, the less often each is sent.
+        let tiles = (least_tiles + spare / 64 / TILE_BYTES).min(technique.tiles.1);
+        let candidates = LEAST_CANDIDATES as u64 + spare / 4 / CANDIDATE_BYTES;
+        let candidates = candidates.min(technique.candidates() as u64) as usize;
+        let of_worker = TILE_BYTES * (tiles - least_tiles)
+            + CANDIDATE_BYTES * (candidates - LEAST_CANDIDATES) as u64;
+        let slab = LEAST + ((spare - of_worker) / row / 2) as usize;
+        let technique = &GpuVectors {
+            candidates,
+            tiles: (technique.tiles.0.min(tiles), tiles),
+            ..technique.clone()
+        };
         check_directions(join)?;
         let axis = varying(join);
         let both: &[&VectorCollection] =

@@ -9,7 +9,7 @@
 //! The predicate's kernel reads the number of candidates from the device, so that the host waits once a
 //! turn; while one chunk of pairs is handed on, the next is on its way.
 
-use super::load::{Loaded, Piece};
+use super::load::Loaded;
 use super::{GpuVectors, TileKind, Work, fixed_grid};
 use crate::device::failed;
 use crate::pinned::Pinned;
@@ -20,7 +20,7 @@ use cudarc::driver::{
 };
 use simjoin_core::{Result, VectorPair, VectorSink};
 use simjoin_plan::VectorWorker;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 /// Pairs of a chunk on its way to the host.
@@ -144,13 +144,17 @@ impl<'w> Buffers<'w> {
         self.work.stream.synchronize().map_err(failed("waiting for the device"))
     }
 
-    /// Compares the tiles of a piece that are not done, as long as there is room.
-    fn compare(&mut self, loaded: &Loaded, piece: &Piece, only_counts: bool) -> Result<()> {
+    /// Compares some tiles of the piece that are not done, as long as there is room.
+    fn compare(&mut self, loaded: &Loaded, tiles: Range<u32>, only_counts: bool) -> Result<()> {
         let at = failed("comparing vectors");
         let (work, capacity) = (&self.work, self.candidates.len() as u32);
         let (itself, only_counts) = (u32::from(loaded.itself), u32::from(only_counts));
         let stream = &work.stream;
-        let blocks = |each: u32| (work.device.info.multiprocessors * each).min(piece.tiles);
+        let count = tiles.len() as u32;
+        let first = u64::from(tiles.start);
+        let done = self.done.device_ptr(stream).0 + first;
+        let tiles = self.tiles.device_ptr(stream).0 + first * size_of::<u64>() as u64;
+        let blocks = |each: u32| (work.device.info.multiprocessors * each).min(count);
         let config = |each, shared| LaunchConfig {
             grid_dim: (blocks(each), 1, 1),
             block_dim: (256, 1, 1),
@@ -171,9 +175,9 @@ impl<'w> Buffers<'w> {
                     .arg(&loaded.limits.sure)
                     .arg(&itself)
                     .arg(&only_counts)
-                    .arg(&self.tiles)
-                    .arg(&piece.tiles)
-                    .arg(&mut self.done)
+                    .arg(&tiles)
+                    .arg(&count)
+                    .arg(&done)
                     .arg(&mut self.candidates)
                     .arg(&capacity)
                     .arg(&mut self.state);
@@ -187,9 +191,9 @@ impl<'w> Buffers<'w> {
                     .arg(&loaded.row_pieces)
                     .arg(&itself)
                     .arg(&only_counts)
-                    .arg(&self.tiles)
-                    .arg(&piece.tiles)
-                    .arg(&mut self.done)
+                    .arg(&tiles)
+                    .arg(&count)
+                    .arg(&done)
                     .arg(&mut self.candidates)
                     .arg(&mut self.values)
                     .arg(&capacity)
@@ -323,9 +327,12 @@ impl VectorWorker for Worker<'_> {
             tiles,
         )?;
         let only_counts = sink.only_counts();
-        loop {
+        let most = loaded.launch_tiles(self.technique);
+        let mut first = 0;
+        while first < piece.tiles {
+            let tiles = first..piece.tiles.min(first.saturating_add(most));
             stream.memcpy_htod(&[BEGIN], &mut buffers.state).map_err(&at)?;
-            buffers.compare(loaded, piece, only_counts)?;
+            buffers.compare(loaded, tiles.clone(), only_counts)?;
             buffers.verify(loaded, only_counts)?;
             if patient {
                 buffers.wait(true)?;
@@ -345,9 +352,10 @@ impl VectorWorker for Worker<'_> {
                 return Ok(ControlFlow::Break(()));
             }
             if state.refused == u32::MAX {
-                return Ok(ControlFlow::Continue(()));
+                first = tiles.end;
             }
         }
+        Ok(ControlFlow::Continue(()))
     }
 
     fn candidates(&self) -> u64 {

@@ -1,10 +1,14 @@
 //! Does a join lose nothing when the buffers of its kernels are full?
 
-use super::vectors::vectors;
+use super::emulated::{Part, again};
+use super::testing::collections;
+use super::vectors::{by_cpu, check_one, clustered, vectors};
+use super::{near_duplicates, run};
 use libtest_mimic::Failed;
-use simjoin_core::{VectorCount, VectorPredicate};
-use simjoin_gpu::{Device, GpuVectors, VectorWay};
-use simjoin_plan::{VectorJoin, VectorRoom, VectorTechnique};
+use simjoin_core::{Bounds, Measure, Predicate, VectorCount, VectorPredicate};
+use simjoin_cpu::Naive;
+use simjoin_gpu::{Device, GpuBitmap, GpuVectors, VectorWay, devices};
+use simjoin_plan::{Join, Room, Technique, Tile, VectorJoin, VectorRoom, VectorTechnique};
 use std::sync::Arc;
 
 /// Rows in runs of 128 equal ones. Runs hold one of two points that are exactly at the distance from each other, so a
@@ -50,4 +54,77 @@ pub fn counting(device: &Arc<Device>) -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+/// Launches of one tile or one block at a time, as on a device that is so slow that the driver would end longer ones.
+pub fn short_launches(device: &Arc<Device>) -> Result<(), Failed> {
+    let launch_seconds = Some(1e-12);
+    let one = std::slice::from_ref(device);
+    let rows = vectors(&clustered(3, 600, 12, 9, 0.3), false);
+    let predicate = VectorPredicate::within("0.4").unwrap();
+    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+    let expected = by_cpu(&join);
+    for way in VectorWay::ALL {
+        let technique = GpuVectors { launch_seconds, ..GpuVectors::new(one, way) };
+        check_one(way.name(), &technique, &join, &expected)?;
+    }
+    let rows = near_duplicates(60, 0..700);
+    let (sets, _) = collections(&rows, None);
+    let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
+    let joins = Join::parts(&sets, None, false, bounds);
+    let (join, _) = &joins[0];
+    let (tile, room) = (Tile::whole(join), Room::unlimited(1000, 2));
+    let usual = GpuBitmap::new(one, 256);
+    let short = GpuBitmap { launch_seconds, ..GpuBitmap::new(one, 256) };
+    let pieces = |technique: &GpuBitmap| {
+        technique.prepare(join, &tile, &room).map(|one| one.pieces()).map_err(|e| e.to_string())
+    };
+    let (one, many) = (pieces(&usual)?, pieces(&short)?);
+    if one != 1 || many < 3 {
+        return Err(format!("pieces: {one} and {many}").into());
+    }
+    match run(&short, join, &tile, &room) == run(&Naive, join, &tile, &room) {
+        true => Ok(()),
+        false => Err("gpu-bitmap finds other pairs in short launches".into()),
+    }
+}
+
+pub const PARTS: [Part; 2] =
+    [("joins_of_little_memory", joins_of_little_memory), ("display", display)];
+
+/// A device on which nothing that takes more than it says that it does fits.
+pub fn little_memory(_: &Arc<Device>) -> Result<(), Failed> {
+    for devices in ["9.0:2:5M", "7.5:2:5M"] {
+        again("joins_of_little_memory", &[("EMULATOR_DEVICES", devices)])?;
+    }
+    Ok(())
+}
+
+/// All the memory of the device, in slabs or as a whole: none of it is taken twice.
+fn joins_of_little_memory() -> Result<(), Failed> {
+    let devices = devices().map_err(|error| error.to_string())?;
+    for (rows, dimension, text) in [(900, 8, "0.2"), (300, 100, "1.6")] {
+        let rows = vectors(&clustered(4, rows, dimension, 9, 0.3), true);
+        let predicate = VectorPredicate::within(text).unwrap();
+        let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+        let expected = by_cpu(&join);
+        for way in VectorWay::ALL {
+            check_one(way.name(), &GpuVectors::new(devices, way), &join, &expected)?;
+        }
+    }
+    Ok(())
+}
+
+/// A device with a display: the driver ends kernels that take long.
+pub fn timeout(_: &Arc<Device>) -> Result<(), Failed> {
+    again("display", &[("EMULATOR_DEVICES", "8.6:2:1G,8.6:2:1G"), ("EMULATOR_DISPLAY", "1")])
+}
+
+fn display() -> Result<(), Failed> {
+    let devices = devices().map_err(|error| error.to_string())?;
+    let seconds: Vec<f64> = devices.iter().map(|device| device.info.launch_seconds()).collect();
+    match (devices[0].info.timeout, devices[1].info.timeout) {
+        (false, true) if seconds[1] <= 0.3 && seconds[1] < seconds[0] => Ok(()),
+        timeouts => Err(format!("{timeouts:?}, launches of {seconds:?} seconds").into()),
+    }
 }

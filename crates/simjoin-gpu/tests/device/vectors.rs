@@ -5,7 +5,8 @@ use libtest_mimic::Failed;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{
-    Elements, VectorCollection, VectorCount, VectorMeasure, VectorPair, VectorPredicate, VectorSink,
+    Elements, Error, VectorCollection, VectorCount, VectorMeasure, VectorPair, VectorPredicate,
+    VectorSink,
 };
 use simjoin_cpu::VectorTechniques;
 use simjoin_gpu::{Device, GpuVectors, VectorWay};
@@ -161,7 +162,7 @@ pub(crate) fn named(join: &VectorJoin<'_>, pairs: &[VectorPair]) -> Found {
     found
 }
 
-fn check_one(
+pub(crate) fn check_one(
     name: &str,
     technique: &GpuVectors,
     join: &VectorJoin<'_>,
@@ -470,24 +471,30 @@ pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
                     tiles: (1, 64),
                     ..GpuVectors::new(std::slice::from_ref(device), way)
                 };
-                let (row, worker) = small.bytes_of(&join);
-                for slabs in [3, 7] {
-                    let memory = worker + (1 << 20) + row * (2 * n as u64 / slabs);
-                    let small = GpuVectors { memory, ..small.clone() };
-                    let room = VectorRoom { bytes: u64::MAX, threads: 2 };
-                    let prepared =
-                        small.prepare(&join, &room).map_err(|error| error.to_string())?;
-                    if !prepared.details().contains("slabs") {
-                        return Err(format!("{}: {} bytes are enough", way.name(), memory).into());
-                    }
-                    check_one(way.name(), &small, &join, &expected)?;
-                }
-                let tiny = GpuVectors { memory: 1 << 16, ..small };
                 let room = VectorRoom { bytes: u64::MAX, threads: 2 };
-                match tiny.prepare(&join, &room) {
-                    Err(error) if error.to_string().contains("needs") => {}
+                let prepare =
+                    |memory: u64| GpuVectors { memory, ..small.clone() }.prepare(&join, &room);
+                // What it says that it needs is enough, and a byte less is not.
+                let needed = match prepare(1 << 16) {
+                    Err(Error::Memory { needed, limit, device: true, .. }) if limit == 1 << 16 => {
+                        needed
+                    }
                     Err(error) => return Err(error.to_string().into()),
                     Ok(_) => return Err("64 KiB are enough".into()),
+                };
+                if prepare(needed - 1).is_ok() {
+                    return Err(
+                        format!("{}: less than {needed} bytes are enough", way.name()).into()
+                    );
+                }
+                let (row, _) = small.bytes_of(&join);
+                for memory in some([needed, needed + row * n as u64 / 2], 2) {
+                    let prepared = prepare(memory).map_err(|error| error.to_string())?;
+                    if !prepared.details().contains("slabs") {
+                        return Err(format!("{}: {memory} bytes hold all rows", way.name()).into());
+                    }
+                    let small = GpuVectors { memory, ..small.clone() };
+                    check_one(way.name(), &small, &join, &expected)?;
                 }
             }
         }
