@@ -11,6 +11,7 @@ mod common;
 use common::{Folder, Run};
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::collections::BTreeSet;
+use std::fmt::{self, Display};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -119,10 +120,10 @@ struct Gpus {
 impl Gpus {
     /// Devices as "capability:multiprocessors:memory", separated by commas.
     fn of(devices: &str) -> Self {
-        Gpus::default().with("EMULATOR_DEVICES", devices)
+        Gpus::default().with("EMULATOR_DEVICES", &devices)
     }
 
-    fn with(mut self, name: &'static str, value: impl ToString) -> Self {
+    fn with(mut self, name: &'static str, value: &dyn Display) -> Self {
         self.variables.push((name, value.to_string()));
         self
     }
@@ -135,8 +136,8 @@ impl Gpus {
     }
 }
 
-impl std::fmt::Display for Gpus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for Gpus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words: Vec<String> = self.variables.iter().map(|(n, v)| format!("{n}={v}")).collect();
         f.write_str(&words.join(" "))
     }
@@ -314,7 +315,7 @@ fn on_machines(command: &Command) -> Result<(), Failed> {
     ] {
         for technique in command.techniques {
             seed += 1;
-            let gpus = Gpus::of(devices).with("EMULATOR_ORDER", seed);
+            let gpus = Gpus::of(devices).with("EMULATOR_ORDER", &seed);
             let how = format!("--engine gpu --technique {technique}");
             agrees(&folder, &gpus, join, &how, &cpu)?;
             if !counted.is_empty() {
@@ -322,7 +323,7 @@ fn on_machines(command: &Command) -> Result<(), Failed> {
             }
         }
     }
-    let gpus = Gpus::of("9.0:3:1G").with("EMULATOR_NO_POOLS", 1);
+    let gpus = Gpus::of("9.0:3:1G").with("EMULATOR_NO_POOLS", &1);
     for technique in command.techniques {
         agrees(&folder, &gpus, join, &format!("--engine gpu --technique {technique}"), &cpu)?;
     }
@@ -370,7 +371,7 @@ fn on_both(command: &Command) -> Result<(), Failed> {
             ["7.5:3:1G", "9.0:3:1G", "10.0:3:1G", "8.6:3:1G,9.0:3:1G"].iter().enumerate()
         {
             for split in splits {
-                let gpus = Gpus::of(devices).with("EMULATOR_ORDER", at);
+                let gpus = Gpus::of(devices).with("EMULATOR_ORDER", &at);
                 agrees(&folder, &gpus, &join, &format!("--engine hybrid {split}"), &cpu)?;
             }
         }
@@ -392,7 +393,7 @@ fn with_faults(command: &Command) -> Result<(), Failed> {
         for fault in ["out-of-memory", "launch-failed", "lost"] {
             let (mut warned, mut silent, mut at) = (0, 0, 1);
             while silent < 2 && at < 5000 {
-                let gpus = Gpus::of("9.0:3:1G").with("EMULATOR_FAULT", format!("{fault}@{at}"));
+                let gpus = Gpus::of("9.0:3:1G").with("EMULATOR_FAULT", &format!("{fault}@{at}"));
                 let run = gpus.run(&folder, &how);
                 let exact = run.status == 0 && sorted(&run.out) == sorted(&cpu);
                 let told = run.err.lines().all(|line| line.contains("the CPU did its work"));
@@ -472,19 +473,19 @@ fn planted(fault: &Planted) -> Result<(), Failed> {
     let cpu = expected(&folder, fault.join)?;
     let how = format!("{} --engine gpu --technique {}", fault.join, fault.technique);
     let keeping =
-        |name: &str| Gpus::of("9.0:3:1G").with("XDG_CACHE_HOME", folder.join(name).display());
+        |name: &str| Gpus::of("9.0:3:1G").with("XDG_CACHE_HOME", &folder.join(name).display());
     let mut seen = Vec::new();
     for order in 1..=40 {
-        agrees(&folder, &keeping("kernels").with("EMULATOR_ORDER", order), &how, "", &cpu)?;
-        let mut gpus = keeping("planted").with("EMULATOR_ORDER", order);
+        agrees(&folder, &keeping("kernels").with("EMULATOR_ORDER", &order), &how, "", &cpu)?;
+        let mut gpus = keeping("planted").with("EMULATOR_ORDER", &order);
         if let Some((from, to)) = fault.text {
             let file = folder.join("mutation");
             std::fs::write(&file, format!("{from}\n=====\n{to}"))
                 .map_err(|error| error.to_string())?;
-            gpus = gpus.with("EMULATOR_MUTATION", file.display());
+            gpus = gpus.with("EMULATOR_MUTATION", &file.display());
         }
         if fault.no_waits {
-            gpus = gpus.with("EMULATOR_IGNORE_WAITS", 1);
+            gpus = gpus.with("EMULATOR_IGNORE_WAITS", &1);
         }
         let run = gpus.run(&folder, &how);
         let other_answer = run.status == 0 && sorted(&run.out) != sorted(&cpu);
