@@ -107,6 +107,12 @@ def readme(write: bool) -> list[str]:
 
 
 def main() -> int:
+    """Runs all pages, or those named, with a cache folder of their own."""
+    with tempfile.TemporaryDirectory(prefix="simjoin-docs-") as cache:
+        return check(cache)
+
+
+def check(cache: str) -> int:
     """Runs all pages, or those named."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--simjoin", type=Path, default=ROOT / "target" / "release" / "simjoin")
@@ -124,6 +130,9 @@ def main() -> int:
         "PATH": os.pathsep.join([str(binary.parent), os.environ.get("PATH", "")]),
         "SIMJOIN_DATA": str(data),
         "LC_ALL": "C.UTF-8",
+        # What is shown does not depend on the machine, nor on what was learned before.
+        "SIMJOIN_MACHINE": os.environ.get("SIMJOIN_MACHINE", "fixed"),
+        "XDG_CACHE_HOME": cache,
     }
     problems = readme(options.write)
     for page in [page.resolve() for page in options.pages] or sorted(PAGES.rglob("*.md")):

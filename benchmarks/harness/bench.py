@@ -18,7 +18,8 @@ class Timing:
     """One technique on one cell and number of threads. ``join`` is the shortest
     join; it and what was found are None where the run did not finish; ``joins``
     are all of them, one for each turn. The two estimates are there only where
-    simjoin makes any, and what a device did only where one was used."""
+    simjoin makes any, and what a device did only where one was used; ``virtual``
+    are the seconds of the virtual clock beside a simulated device."""
 
     cell: Cell
     technique: str
@@ -39,6 +40,7 @@ class Timing:
     planned_share: float | None = None
     overlap: float | None = None
     joins: tuple[float, ...] = ()
+    virtual: float | None = None
 
 
 Take = Callable[[Timing], None]
@@ -65,6 +67,7 @@ def parse_line(dataset: str, line: str) -> Timing:
             *(row.get(name) for name in
               ("engine", "split", "ran_on", "share", "planned_share", "overlap")),
             tuple(map(float, row.get("joins", ()))),
+            row.get("virtual_seconds"),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"no line of simjoin bench: {line[:80]!r} ({error})") from None

@@ -1,9 +1,14 @@
 """The cells of the hybrid job and the shares of the split job."""
 
+from __future__ import annotations
+
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
+from harness import bench
 from harness.bench import Timing
 from harness.cells import Cell
 from harness.jobs import hybrid, split
@@ -115,9 +120,31 @@ class Shares(unittest.TestCase):
             self.assertTrue(any(abs(one - speed / (1 + speed)) < 1e-4 for one in shares))
             self.assertEqual((shares[0], shares[-1], shares), (0.0, 1.0, sorted(shares)))
 
-    def test_cases_at_once_have_cores_of_their_own(self) -> None:
-        self.assertEqual(split.groups([0, 1]), [[0, 1]])
-        self.assertEqual(split.groups(list(range(16))), [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [10, 11, 12, 13, 14]])
+    def times(self, without: str = "") -> tuple[split.Found | None, str | None]:
+        """What is found where a split takes as long as the slower side, of which the CPU takes 2 seconds for everything."""
+
+        def ran(_binary: Path, words: list[str], _dataset: str, take: bench.Take, variables: dict[str, str]) -> None:
+            self.assertEqual(variables, {split.VARIABLE: "speed=1,actual=0.5"})
+            for way in words[words.index("--split") + 1].split(","):
+                part = 0.3 if way == "auto" else float(way)
+                seconds = max(2 * (1 - part), 4 * part)
+                if way != without:
+                    take(Timing(Cell("d", "jaccard", "0.5"), "auto", 1, split=way, virtual=seconds))
+
+        context = SimpleNamespace(folder=Path(), binary=Path(), limit=1.0)
+        with mock.patch.object(split.data, "set_file", return_value=Path()), \
+                mock.patch.object(split.bench, "run", side_effect=ran):
+            return split.times(context, "d", "0.5", 1, 0.5)  # type: ignore[arg-type]
+
+    def test_splits_are_compared_in_virtual_time(self) -> None:
+        found, wrong = self.times()
+        assert found is not None
+        self.assertIsNone(wrong)
+        self.assertEqual((found.best.split, found.slower, found.faster), ("0.333333", 2.0, 2.0))
+        self.assertEqual(found.auto.virtual, 1.4)
+
+    def test_a_split_that_did_not_end_is_told(self) -> None:
+        self.assertEqual(self.times(without="1"), (None, "not every split came to its end"))
 
 
 if __name__ == "__main__":

@@ -27,8 +27,12 @@ WIDE, PHONE = (1280, 900), (360, 740)
 
 def simjoin(folder, *arguments, **environment):
     """Runs the program in a folder."""
+    fixed = {
+        "SIMJOIN_MACHINE": os.environ.get("SIMJOIN_MACHINE", "fixed"),
+        "XDG_CACHE_HOME": os.path.join(folder, ".cache"),
+    }
     ran = subprocess.run(
-        [SIMJOIN, *arguments], cwd=folder, env={**os.environ, **environment},
+        [SIMJOIN, *arguments], cwd=folder, env={**os.environ, **fixed, **environment},
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
     )
     if ran.returncode:

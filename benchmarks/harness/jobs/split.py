@@ -1,16 +1,19 @@
-"""Where the work is split beside simulated devices of every speed, and where it had best been."""
+"""Where the work is split beside simulated devices of every speed, and where it had best been, in virtual time.
+
+Beside a simulated device simjoin plans with its built-in cost table and reports the seconds of a virtual clock, which
+follow from that table, the device's speed and what was taken by whom. So this measures the planner and the queue, on any
+machine and always with the same figures; what a join really takes there, it does not say. The cost table itself is
+measured by `techniques` and, with a GPU, by `hybrid`.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
-from queue import Queue
 
-from .. import bench, data, statistics, table
+from .. import bench, data, table
 from ..bench import Timing
 from ..context import Context, Report, say
 from .hybrid import WITHIN
@@ -18,17 +21,13 @@ from .techniques import goal
 
 VARIABLE = "SIMJOIN_SIMULATED_GPU"
 SPEEDS = (0.1, 0.3, 1, 3, 10, 30, 100, 1000)
+# The device's true speed over what the planner believes.
+ACTUAL = (1, 0.5, 2)
 CELLS = (
     ("acl_2grams", "0.9"), ("acl_2grams", "0.8"), ("debian_files", "0.5"), ("debian_deps_4suites", "0.5"),
 )
 # auto is to be so near to the best split.
 NEAR = 1.1
-# The best split and auto are timed again, in up to so many turns and so many times as long.
-TURNS = 60
-LONGER = 20
-# A case has two threads that work, and cores of its own. With four cases at once on 16 cores, the same work took
-# up to a quarter longer.
-CORES = 5
 
 
 def shares(speed: float) -> list[str]:
@@ -38,102 +37,68 @@ def shares(speed: float) -> list[str]:
     return [f"{point:g}" for point in sorted(set(points)) if 0 <= point <= 1]
 
 
-def groups(cores: list[int]) -> list[list[int]]:
-    """The cores for each of the cases that are timed at once."""
-    count = max(1, len(cores) // CORES)
-    each = len(cores) // count
-    return [cores[at * each:(at + 1) * each] for at in range(count)]
-
-
-@contextmanager
-def on_cores(free: Queue[list[int]]) -> Iterator[None]:
-    """What this thread starts meanwhile runs on cores that no other case has, where the system lets it."""
-    cores = free.get()
-    try:
-        if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, cores)
-        yield
-    finally:
-        free.put(cores)
-
-
 def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of this job."""
-    parser.set_defaults(limit=2.5, runs=3)
-    parser.add_argument(
-        "--budget", type=float, default=1.0, metavar="S",
-        help="seconds for the runs of each way, if one run takes less (default: %(default)g)",
-    )
+    parser.set_defaults(limit=60)
 
 
 def run(context: Context, options: argparse.Namespace) -> Report:
-    """Times every split beside every device."""
+    """Compares every split beside every device."""
     result = table.Table(
-        "The split beside simulated devices",
-        ["dataset", "T", "speed", "share", "by", "best ms", "auto's share", "auto by", "auto ms", "auto/best",
-         "slower", "auto/alone"],
+        "The split beside simulated devices, in virtual time",
+        ["dataset", "T", "speed", "actual", "share", "by", "best ms", "auto's share", "auto by", "auto ms",
+         "auto/best", "slower", "auto/alone"],
         frozenset({"dataset", "by", "auto by"}),
         notes=[
-            "One thread of the CPU beside a simulated device of so many times the speed of a core; "
-            "beside one that is faster than a core, the CPU's thread is slowed down instead.",
+            "One thread of the CPU beside a simulated device that the planner believes to have so many times the speed "
+            "of a core. actual: its true speed over that. Times are those of the virtual clock.",
             "share: the device's part of the work (by pairs and tokens) in the best of up to eleven splits: those in "
-            "which the CPU gets from a quarter to three times what its speed would give it, nothing, or all. auto: "
-            "--engine hybrid.",
-            "The shortest of eleven is shorter by chance too. So, once it is known which split is the best, it and "
-            f"auto are timed again, in up to {TURNS} turns: medians of these are shown, and the median of auto over "
-            "the best split, turn by turn.",
-            f"slower: the slower side alone over the faster one (the splits 0 and 1). Where that is at most {WITHIN:g}, "
-            "the faster one takes turns with them: auto/alone is auto over it.",
+            "which the CPU gets from a quarter to three times what the true speed would give it, nothing, or all. "
+            "auto: --engine hybrid, which knows only what it believes, and what it sees.",
+            "slower: the slower side alone over the faster one (the splits 0 and 1). Where that is at most "
+            f"{WITHIN:g}, auto/alone is auto over the faster one.",
         ],
     )
     problems: list[str] = []
-    ratios: list[float] = []
+    # By whether the planner knows the speed.
+    ratios: dict[bool, list[float]] = {True: [], False: []}
     alone: list[float] = []
     cases = [
-        (dataset, threshold, speed)
+        (dataset, threshold, speed, actual)
         for dataset, threshold in CELLS
         if context.datasets is None or dataset in context.datasets
         for speed in SPEEDS
+        for actual in ACTUAL
     ]
-    if hasattr(os, "sched_getaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
-    else:
-        cores = list(range(os.cpu_count() or 1))
-    free: Queue[list[int]] = Queue()
-    for group in groups(cores):
-        free.put(group)
-
-    def timed(case: tuple[str, str, float]) -> tuple[Found | None, str | None]:
-        with on_cores(free):
-            return times(context, options.budget, *case)
-
-    with ThreadPoolExecutor(free.qsize()) as pool:
-        for (dataset, threshold, speed), (found, wrong) in zip(cases, pool.map(timed, cases), strict=True):
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        found_in = pool.map(lambda case: times(context, *case), cases)
+        for (dataset, threshold, speed, actual), (found, wrong) in zip(cases, found_in, strict=True):
             if wrong:
-                problems.append(f"{dataset} {threshold}, speed {speed:g}: {wrong}")
+                problems.append(f"{dataset} {threshold}, speed {speed:g}, actual {actual:g}: {wrong}")
             if found is None:
                 continue
             best, auto = found.best, found.auto
-            ratio = statistics.turns_ratio(auto.joins, best.joins)
-            assert ratio is not None
-            ratios.append(ratio)
-            beside = None if found.faster is None else statistics.turns_ratio(auto.joins, found.faster.joins)
+            assert auto.virtual is not None and best.virtual is not None
+            ratio = auto.virtual / best.virtual
+            ratios[actual == 1].append(ratio)
+            beside = auto.virtual / found.faster if found.slower <= WITHIN else None
             if beside is not None:
                 alone.append(beside)
-            say(f"{dataset} {threshold}, speed {speed:g}: auto {ratio:.2f} times the best")
+            say(f"{dataset} {threshold}, speed {speed:g}, actual {actual:g}: auto {ratio:.2f} times the best")
             result.add(
-                dataset, threshold, f"{speed:g}", best.split or "–", best.ran or "–",
-                table.milliseconds(statistics.median(best.joins)),
-                "–" if auto.share is None else f"{auto.share:.3f}", auto.ran or "–",
-                table.milliseconds(statistics.median(auto.joins)), table.factor(ratio),
+                dataset, threshold, f"{speed:g}", f"{actual:g}", best.split or "–", best.ran or "–",
+                table.milliseconds(best.virtual), "–" if auto.share is None else f"{auto.share:.3f}",
+                auto.ran or "–", table.milliseconds(auto.virtual), table.factor(ratio),
                 table.factor(found.slower), table.factor(beside),
             )
-    if ratios:
-        near = sum(ratio <= NEAR for ratio in ratios)
-        result.summary.append(
-            f"auto within {NEAR} times the best split in {near} of {len(ratios)} cases (at most "
-            f"{max(ratios):.2f} times), " + goal("all of them", near == len(ratios))
-        )
+    for known, word in ((True, "right"), (False, "half or twice the true one")):
+        if ratios[known]:
+            near = sum(ratio <= NEAR for ratio in ratios[known])
+            result.summary.append(
+                f"the speed is believed {word}: auto within {NEAR} times the best split in {near} of "
+                f"{len(ratios[known])} cases (at most {max(ratios[known]):.2f} times)"
+                + (", " + goal("all of them", near == len(ratios[known])) if known else "")
+            )
     if alone:
         wins = sum(ratio < 1 for ratio in alone)
         result.summary.append(
@@ -146,47 +111,39 @@ def run(context: Context, options: argparse.Namespace) -> Report:
 
 @dataclass(frozen=True)
 class Found:
-    """What was timed beside one device: the best split, auto, and the faster side where the other is near."""
+    """What was seen beside one device: the best split, auto, the slower side over the faster one, and the faster one's
+    virtual seconds."""
 
     best: Timing
     auto: Timing
-    slower: float | None
-    faster: Timing | None
+    slower: float
+    faster: float
 
 
 def times(
-    context: Context, budget: float, dataset: str, threshold: str, speed: float
+    context: Context, dataset: str, threshold: str, speed: float, actual: float
 ) -> tuple[Found | None, str | None]:
-    """The best split, auto and the faster side beside one device; and what went wrong."""
+    """The best split and auto beside one device; and what went wrong."""
     path = data.set_file(context.folder, dataset)
     if path is None:
         return None, "not in the data folder"
+    found: dict[str, Timing] = {}
 
-    def timed(splits: list[str], runs: int, seconds: float) -> tuple[dict[str, Timing], str | None]:
-        found: dict[str, Timing] = {}
+    def take(timing: Timing) -> None:
+        if timing.virtual is not None:
+            found[timing.split or ""] = timing
 
-        def take(timing: Timing) -> None:
-            if timing.join is not None:
-                found[timing.split or ""] = timing
-
-        words = [
-            *bench.arguments(path, [threshold], 1, runs, context.limit),
-            "--budget", f"{seconds:g}", "--technique", "auto", "--engine", "hybrid",
-            "--split", ",".join(splits),
-        ]
-        wrong = bench.run(context.binary, words, dataset, take, {VARIABLE: f"speed={speed:g}"})
-        return found, wrong
-
-    found, wrong = timed(shares(speed), context.runs, budget)
-    if wrong or not found:
-        return None, wrong
-    best = min(found, key=lambda split: found[split].join or 0.0)
-    sides = sorted((found[side].join or 0.0, side) for side in ("0", "1") if side in found)
-    slower = sides[1][0] / sides[0][0] if len(sides) == 2 else None
-    faster = sides[0][1] if slower is not None and slower <= WITHIN else None
-    # Each once, whatever is the best.
-    ways = list(dict.fromkeys(["auto", best, *([faster] if faster else [])]))
-    found, wrong = timed(ways, TURNS, LONGER * budget)
-    if wrong or len(found) < len(ways):
-        return None, wrong
-    return Found(found[best], found["auto"], slower, found[faster] if faster else None), None
+    splits = [*shares(speed * actual), "auto"]
+    # Virtual time is the same every time.
+    words = [
+        *bench.arguments(path, [threshold], 1, 1, context.limit),
+        "--budget", "0", "--technique", "auto", "--engine", "hybrid", "--split", ",".join(splits),
+    ]
+    device = f"speed={speed:g},actual={actual:g}"
+    wrong = bench.run(context.binary, words, dataset, take, {VARIABLE: device})
+    if wrong or len(found) < len(splits):
+        return None, wrong or "not every split came to its end"
+    auto = found.pop("auto")
+    best = min(found.values(), key=lambda timing: timing.virtual or 0.0)
+    sides = sorted(found[side].virtual or 0.0 for side in ("0", "1"))
+    return Found(best, auto, sides[1] / sides[0] if sides[0] else float("inf"), sides[0]), None
