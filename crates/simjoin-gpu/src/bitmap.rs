@@ -387,6 +387,12 @@ impl Here {
     }
 }
 
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.device.make_current();
+    }
+}
+
 struct Signed {
     devices: Devices<Here>,
     shape: Shape,

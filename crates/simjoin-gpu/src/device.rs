@@ -266,6 +266,20 @@ impl Device {
         Ok(stream)
     }
 
+    /// Makes its context the current one of this thread, whatever has failed before: for what waits or frees at the end.
+    /// (`bind_to_thread` gives up where an earlier failure has not been told yet.)
+    pub(crate) fn make_current(&self) {
+        // SAFETY: the context lives as long as the device. What fails here has failed before.
+        let _ = unsafe { result::ctx::set_current(self.context.cu_ctx()) };
+    }
+
+    /// Waits for a stream of it, whatever has failed before.
+    pub(crate) fn drain(&self, stream: &CudaStream) {
+        self.make_current();
+        // SAFETY: the stream is alive. One that fails now has nothing in flight.
+        let _ = unsafe { result::stream::synchronize(stream.cu_stream()) };
+    }
+
     /// Bytes of shared memory that a block may have.
     pub(crate) fn shared_bytes(&self) -> u32 {
         let which = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;

@@ -191,6 +191,18 @@ impl DeviceArray {
     }
 }
 
+impl Drop for DeviceArray {
+    fn drop(&mut self) {
+        self.device.make_current();
+    }
+}
+
+impl Drop for Intersect {
+    fn drop(&mut self) {
+        self.device.make_current();
+    }
+}
+
 /// An array as a kernel takes it.
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -459,7 +459,7 @@ impl<'a> Overlaps<'a> {
         let pinned = || Pinned::<u8>::any(&here.device, piece as usize);
         // Waits for copies, whatever happens, before the memory that they write to goes.
         let mut pinned = [pinned()?, pinned()?];
-        let drained = Drained(here.copies.clone());
+        let drained = Drained(here.device.clone(), here.copies.clone());
         let event = || timer(&here.device);
         let clocks = [[event()?, event()?], [event()?, event()?]];
         let copied = [event()?, event()?];
@@ -714,6 +714,7 @@ pub(crate) struct Selection {
     found: Vec<Answer>,
     pairs: Vec<SetPair>,
     clock: [CudaEvent; 2],
+    device: Arc<Device>,
 }
 
 impl Selection {
@@ -735,6 +736,7 @@ impl Selection {
             found: Vec::new(),
             pairs: Vec::new(),
             clock: [timer(&here.device)?, timer(&here.device)?],
+            device: here.device.clone(),
         })
     }
 
@@ -857,6 +859,18 @@ impl Selection {
     }
 }
 
+impl Drop for Selection {
+    fn drop(&mut self) {
+        self.device.make_current();
+    }
+}
+
+impl Drop for Here<'_> {
+    fn drop(&mut self) {
+        self.device.make_current();
+    }
+}
+
 /// Bytes as counts of a width.
 fn as_counts(bytes: &[u8], width: u32) -> Counts<'_> {
     // SAFETY: pinned memory begins at a page, and any bytes are numbers.
@@ -870,12 +884,11 @@ fn as_counts(bytes: &[u8], width: u32) -> Counts<'_> {
 }
 
 /// A stream that is waited for when it goes, so that memory which it writes to may go after it.
-struct Drained(Arc<CudaStream>);
+struct Drained(Arc<Device>, Arc<CudaStream>);
 
 impl Drop for Drained {
     fn drop(&mut self) {
-        // SAFETY: the stream is alive; one that fails now has nothing in flight.
-        let _ = unsafe { result::stream::synchronize(self.0.cu_stream()) };
+        self.0.drain(&self.1);
     }
 }
 

@@ -44,11 +44,11 @@ impl Pinned<u8> {
 impl Device {
     /// Pinned memory, and whether it was used before; otherwise it is all zeros.
     fn pinned_bytes(&self, bytes: usize) -> Result<(*mut u8, bool)> {
+        let at = failed("asking for pinned memory");
+        self.context.bind_to_thread().map_err(&at)?;
         if let Some(start) = self.pinned.take(bytes) {
             return Ok((start, true));
         }
-        let at = failed("asking for pinned memory");
-        self.context.bind_to_thread().map_err(&at)?;
         // SAFETY: the memory is set at once.
         let start = unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(&at)?.cast::<u8>();
         // SAFETY: there are so many bytes, and nobody else has them.
@@ -75,6 +75,7 @@ impl<T> DerefMut for Pinned<T> {
 
 impl<T> Drop for Pinned<T> {
     fn drop(&mut self) {
+        self.device.make_current();
         self.device.pinned.put(self.start.cast(), self.len * size_of::<T>());
     }
 }
@@ -97,7 +98,7 @@ unsafe impl Send for Spare {}
 
 impl PinnedPool {
     /// Spare memory of this size; where there is none, that of other sizes is given back, but for the
-    /// buffers that arrays are sent through.
+    /// buffers that arrays are sent through. The context of the device must be current.
     fn take(&self, bytes: usize) -> Option<*mut u8> {
         let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = spares.iter().position(|spare| spare.bytes == bytes) {
@@ -115,6 +116,7 @@ impl PinnedPool {
         None
     }
 
+    /// Keeps memory, or gives it back; the context of the device must be current.
     fn put(&self, start: *mut u8, bytes: usize) {
         let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let kept: usize = spares.iter().map(|spare| spare.bytes).sum();
@@ -124,7 +126,7 @@ impl PinnedPool {
 }
 
 fn free(start: *mut u8) {
-    // SAFETY: it was allocated so, and nobody uses it any more. A failure leaves the memory pinned, which
-    // harms nothing.
+    // SAFETY: it was allocated so, and nobody uses it any more. It fails only where the device has failed; then the
+    // memory stays pinned until the process ends.
     let _ = unsafe { result::free_host(start.cast()) };
 }

@@ -574,6 +574,12 @@ impl Here {
     }
 }
 
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.device.make_current();
+    }
+}
+
 impl Prepared for Listed<'_> {
     fn rounds(&self) -> usize {
         self.blocks.len()

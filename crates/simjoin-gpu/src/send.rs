@@ -134,7 +134,7 @@ impl Sender {
         let work = |mut buffers: [Pinned<u8>; 2]| -> Result<()> {
             let at = failed("sending sets to the device");
             self.device.context.bind_to_thread().map_err(&at)?;
-            let stream = Drained(self.device.stream()?);
+            let stream = Drained(&self.device, self.device.stream()?);
             let sent = || self.device.context.new_event(None).map_err(&at);
             let sent = [sent()?, sent()?];
             for turn in 0.. {
@@ -152,10 +152,10 @@ impl Sender {
                 fill(begin, out);
                 let to = start + (begin * size_of::<T>()) as u64;
                 // SAFETY: the array is so long, and the buffer is left alone until the event.
-                unsafe { result::memcpy_htod_async(to, out, stream.0.cu_stream()) }.map_err(&at)?;
-                sent[which].record(&stream.0).map_err(&at)?;
+                unsafe { result::memcpy_htod_async(to, out, stream.1.cu_stream()) }.map_err(&at)?;
+                sent[which].record(&stream.1).map_err(&at)?;
             }
-            stream.0.synchronize().map_err(&at)
+            stream.1.synchronize().map_err(&at)
         };
         let work = &work;
         let mut buffers = buffers.into_iter();
@@ -194,13 +194,11 @@ fn write_part<T: Copy>(data: &[T], fill: impl Fn(usize, &mut [T]), start: usize,
 
 /// A stream that is waited for when it goes, whatever happened: buffers and the array outlive what the
 /// device does with them. It is declared after the buffers, and goes before them.
-struct Drained(Arc<CudaStream>);
+struct Drained<'a>(&'a Device, Arc<CudaStream>);
 
-impl Drop for Drained {
+impl Drop for Drained<'_> {
     fn drop(&mut self) {
-        // SAFETY: the stream is alive. Past errors must not keep this from waiting, so the driver is asked
-        // itself; one that fails now has nothing in flight.
-        let _ = unsafe { result::stream::synchronize(self.0.cu_stream()) };
+        self.0.drain(&self.1);
     }
 }
 

@@ -397,15 +397,14 @@ pub(crate) struct Channel {
     pub(crate) log: Log,
     /// When the filter began, when it ended, and when its survivors were verified.
     clock: [CudaEvent; 3],
-    /// The device was given work that has not been waited for.
-    busy: bool,
     patient: bool,
+    device: Arc<Device>,
 }
 
 impl Channel {
     /// To a device, for work that comes after what another stream was given so far.
     pub(crate) fn new(
-        device: &Device,
+        device: &Arc<Device>,
         after: &CudaStream,
         capacity: usize,
         room: &Room,
@@ -418,12 +417,11 @@ impl Channel {
         stream.join(after).map_err(&at)?;
         let clock = [timer(device)?, timer(device)?, timer(device)?];
         let (log, patient) = (Log::new(room), room.patient);
-        Ok(Channel { stream, answers, state, log, clock, busy: false, patient })
+        Ok(Channel { stream, answers, state, log, clock, patient, device: device.clone() })
     }
 
     fn begin(&mut self) -> Result<()> {
         let at = failed("starting a kernel");
-        self.busy = true;
         self.stream.memcpy_htod(&[State::BEGIN], &mut self.state).map_err(&at)?;
         self.clock[0].record(&self.stream).map_err(at)
     }
@@ -443,7 +441,6 @@ impl Channel {
         }
         self.stream.memcpy_dtoh(&self.state, &mut state).map_err(&at)?;
         self.stream.synchronize().map_err(&at)?;
-        self.busy = false;
         let end = Instant::now();
         self.log.trace.waited += (end - waiting).as_secs_f64();
         let [began, filtered, verified] = &self.clock;
@@ -477,12 +474,10 @@ impl Channel {
 }
 
 impl Drop for Channel {
-    /// Where work was begun and then something failed, the device may still read what is freed next.
+    /// Where work was begun and then something failed, the device may still use what is freed next: this, and what its
+    /// worker holds.
     fn drop(&mut self) {
-        if self.busy {
-            // What fails here has failed before.
-            let _ = self.stream.synchronize();
-        }
+        self.device.drain(&self.stream);
     }
 }
 

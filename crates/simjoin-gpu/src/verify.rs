@@ -248,6 +248,12 @@ impl Here {
     }
 }
 
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.device.make_current();
+    }
+}
+
 struct Offloaded<'a> {
     source: Box<dyn CandidateSource + 'a>,
     devices: Devices<Here>,
@@ -542,9 +548,9 @@ impl Worker for OffloadWorker<'_> {
 
 impl Drop for Pipeline<'_> {
     fn drop(&mut self) {
-        // Buffers outlive what the device does with them. A device that fails here has failed before.
+        // Buffers outlive what the device does with them: chunks go back to a pool, and are lent again.
         for slot in &self.slots {
-            let _ = slot.stream.synchronize();
+            self.here.device.drain(&slot.stream);
         }
     }
 }

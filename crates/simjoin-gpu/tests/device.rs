@@ -22,6 +22,8 @@ mod arithmetic;
 mod buffers;
 #[path = "device/emulated.rs"]
 mod emulated;
+#[path = "device/faults.rs"]
+mod faults;
 #[path = "../../simjoin-cpu/src/generators.rs"]
 mod generators;
 #[path = "device/intersections.rs"]
@@ -43,7 +45,9 @@ use generators::{near_duplicates, predicate, rows};
 use testing::{Rows, collections};
 
 fn main() -> ExitCode {
-    if let Some(code) = emulated::run_part(&[&buffers::PARTS, &kinds::PARTS, &machines::PARTS]) {
+    if let Some(code) =
+        emulated::run_part(&[&buffers::PARTS, &faults::PARTS, &kinds::PARTS, &machines::PARTS])
+    {
         return code;
     }
     let arguments = Arguments::from_args();
@@ -77,8 +81,9 @@ fn main() -> ExitCode {
         ("warps_are_numbered_beyond_two_to_the_27", arithmetic::warps),
     ];
     // Only an emulated device is of any kind, and fails when it is told to.
-    let emulated: [(&str, Test); 7] = [
+    let emulated: [(&str, Test); 8] = [
         ("vectors_of_two_kinds_of_devices_are_all_found", kinds::vectors_of_two_kinds),
+        ("devices_that_fail_say_so_and_answer_nothing_wrong", faults::anywhere),
         ("joins_take_no_more_device_memory_than_they_say", buffers::little_memory),
         ("launches_are_short_where_the_driver_ends_long_ones", buffers::timeout),
         ("devices_that_nvrtc_does_not_know_run_portable_code", machines::newer_device),

@@ -665,7 +665,8 @@ pub(crate) fn device_memory(machine: &Machine, limit: u64) -> Result<u64> {
     }
     let mut least = u64::MAX;
     for device in simjoin_gpu::devices()? {
-        least = least.min(device.free_memory()?);
+        // A device that has failed fails at what it is given as well, which the CPU then does.
+        least = least.min(device.free_memory().unwrap_or(u64::MAX));
     }
     // A little for the driver.
     Ok(least - least / 20)

@@ -814,6 +814,12 @@ impl Loaded {
     }
 }
 
+impl Drop for Loaded {
+    fn drop(&mut self) {
+        self.device.make_current();
+    }
+}
+
 /// A copy that is not empty: a device has no memory of no size.
 fn nonempty<T: Clone + Default>(all: &[T]) -> Vec<T> {
     if all.is_empty() { vec![T::default()] } else { all.to_vec() }

@@ -297,9 +297,9 @@ fn fetch(
 }
 
 impl Drop for Buffers<'_> {
+    /// Chunks outlive what is copied into them, whatever has happened.
     fn drop(&mut self) {
-        // SAFETY: the stream is alive. Chunks outlive what is copied into them, whatever happened.
-        let _ = unsafe { result::stream::synchronize(self.work.stream.cu_stream()) };
+        self.work.device.drain(&self.work.stream);
     }
 }
 

@@ -1,0 +1,165 @@
+//! Does a device that fails say so, rather than answer wrongly, hang, or end the process?
+//!
+//! The emulated device ends the process where memory is used after it was freed, so these tests are about what is
+//! freed when, too: buffers must outlive what the device does with them, whatever has failed. Streams run late and in a
+//! random order, so that copies are still on their way when something fails.
+
+use super::emulated::{Part, again};
+use super::testing::collections;
+use super::vectors::{by_cpu, clustered, named, vectors};
+use super::{near_duplicates, run};
+use libtest_mimic::Failed;
+use simjoin_core::{
+    Bounds, Error, Measure, PairSink, Predicate, Result, SetPair, VectorPair, VectorPredicate,
+    VectorSink,
+};
+use simjoin_cpu::Naive;
+use simjoin_gpu::{
+    Device, Filter, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVectors, GpuVerify, VectorWay, Way, devices,
+};
+use simjoin_plan::{Join, Room, Technique, Tile, VectorJoin, VectorRoom, VectorTechnique};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+pub const PARTS: [Part; 1] = [("answers_or_errors", answers_or_errors)];
+
+/// A fault at one of many places, on one device and on two.
+pub fn anywhere(_: &Arc<Device>) -> std::result::Result<(), Failed> {
+    // Early, in the middle and late; the later ones are in joins of vectors.
+    let allocations = [2, 9, 30, 70, 150];
+    let launches = [1, 4, 12, 30, 60];
+    let calls = [30, 200, 500, 900, 1500];
+    let faults = [("out-of-memory", allocations), ("launch-failed", launches), ("lost", calls)];
+    for (kind, places) in faults {
+        for (at, place) in places.into_iter().enumerate() {
+            let two = "8.6:2:1G,8.6:2:1G";
+            let device = if at % 2 == 0 { "9.0:2:1G" } else { two };
+            again(
+                "answers_or_errors",
+                &[
+                    ("EMULATOR_DEVICES", device),
+                    ("EMULATOR_FAULT", &format!("{kind}@{place}")),
+                    ("EMULATOR_ORDER", &place.to_string()),
+                ],
+            )?;
+        }
+    }
+    Ok(())
+}
+
+/// Every technique finds what the CPU finds, or says that the device has failed.
+fn answers_or_errors() -> std::result::Result<(), Failed> {
+    let devices = match devices() {
+        Err(Error::Unavailable(_)) => return Ok(()),
+        devices => devices.map_err(|error| error.to_string())?,
+    };
+    let rows = near_duplicates(30, 0..200);
+    let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
+    let (sets, _) = collections(&rows, None);
+    let joins = Join::parts(&sets, None, true, bounds);
+    let (join, _) = &joins[0];
+    let (tile, room) = (Tile::whole(join), Room::unlimited(1000, 2));
+    let expected = run(&Naive, join, &tile, &room);
+    let (all, filter, way) = (devices.to_vec(), Filter::PpJoin, Way::B);
+    let techniques: [Box<dyn Technique>; 4] = [
+        Box::new(GpuBitmap::new(devices, 256)),
+        Box::new(GpuPrefix { devices: all.clone() }),
+        Box::new(GpuMmJoin { devices: all.clone() }),
+        Box::new(GpuVerify { devices: all, filter, way }),
+    ];
+    for technique in techniques {
+        let found = sets_of(&*technique, join, &tile, &room);
+        judge(technique.name(), found, &expected)?;
+    }
+    let rows = vectors(&clustered(1, 300, 40, 9, 0.3), false);
+    let predicate = VectorPredicate::within("1.1").unwrap();
+    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+    let expected = by_cpu(&join);
+    for way in VectorWay::ALL {
+        let technique = GpuVectors { tiles: (1, 2), ..GpuVectors::new(devices, way) };
+        let found = vectors_of(&technique, &join).map(|pairs| named(&join, &pairs));
+        judge(way.name(), found, &expected)?;
+    }
+    Ok(())
+}
+
+fn judge<T: PartialEq>(
+    name: &str,
+    found: Result<T>,
+    expected: &T,
+) -> std::result::Result<(), String> {
+    match found {
+        Err(Error::Unavailable(_)) => Ok(()),
+        Err(why) => Err(format!("{name}: {why:?}")),
+        Ok(found) if found == *expected => Ok(()),
+        Ok(_) => Err(format!("{name} finds other pairs")),
+    }
+}
+
+struct Pairs<T>(Vec<T>);
+
+impl PairSink for Pairs<SetPair> {
+    fn wants_overlap(&self) -> bool {
+        true
+    }
+
+    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
+        self.0.extend_from_slice(pairs);
+        ControlFlow::Continue(())
+    }
+}
+
+impl VectorSink for Pairs<VectorPair> {
+    fn wants_distance(&self) -> bool {
+        true
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        self.0.extend_from_slice(pairs);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Returns what a technique finds.
+fn sets_of(
+    technique: &dyn Technique,
+    join: &Join<'_>,
+    tile: &Tile,
+    room: &Room,
+) -> Result<Vec<SetPair>> {
+    let mut sink = Pairs(Vec::new());
+    sets_into(technique, join, tile, room, &mut sink)?;
+    sink.0.sort_unstable();
+    Ok(sink.0)
+}
+
+/// Runs a technique with two workers in turn, until it fails or the sink has enough.
+fn sets_into(
+    technique: &dyn Technique,
+    join: &Join<'_>,
+    tile: &Tile,
+    room: &Room,
+    sink: &mut dyn PairSink,
+) -> Result<()> {
+    let mut prepared = technique.prepare(join, tile, room)?;
+    for round in 0..prepared.rounds() {
+        prepared.begin(round)?;
+        let mut workers = [prepared.worker()?, prepared.worker()?];
+        for piece in 0..prepared.pieces() {
+            if workers[piece % 2].run(piece, sink)?.is_break() {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}
+
+fn vectors_of(technique: &GpuVectors, join: &VectorJoin<'_>) -> Result<Vec<VectorPair>> {
+    let prepared = technique.prepare(join, &VectorRoom { bytes: u64::MAX, threads: 2 })?;
+    let mut workers = [prepared.worker(), prepared.worker()];
+    let mut sink = Pairs(Vec::new());
+    for piece in 0..prepared.pieces() {
+        let _ = workers[piece % 2].run(piece, &mut sink)?;
+    }
+    Ok(sink.0)
+}
