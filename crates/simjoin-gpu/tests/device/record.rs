@@ -113,6 +113,7 @@ fn device(name: &str) -> DeviceInfo {
         multiprocessors: 132,
         bandwidth: 0,
         driver: (13, 0),
+        timeout: false,
     }
 }
 
