@@ -5,16 +5,17 @@
 #![forbid(unsafe_code)]
 
 mod emulated;
+mod environment;
 mod gpu;
 mod layers;
 mod licences;
 mod python;
 mod steady;
+mod steps;
 
+use environment::Environment;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::sync::{Mutex, PoisonError};
-use std::time::Instant;
 
 /// What a check answers: nothing, or why it failed.
 pub type Check = Result<(), String>;
@@ -22,7 +23,7 @@ pub type Check = Result<(), String>;
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test               everything below but gpu-record, steady, soak and fuzz: what CI runs
+  test               everything below but gpu-record, steady, soak and fuzz: what CI runs, with a table of times
   format             formatting
   lint               clippy on all targets, warnings denied
   unit               all tests of the workspace
@@ -44,28 +45,30 @@ cargo xtask COMMAND
 
 type Step = (&'static str, fn() -> Check);
 
+/// In the order in which they begin, two at a time. Those that build for release stand beside those that build for
+/// development, which share a folder that only one of them can use.
 const STEPS: &[Step] = &[
     ("format", format),
     ("layers", layers::check),
     ("licences", licences::check),
-    ("gpu-kernels", gpu::kernels),
     ("lint", lint),
+    ("expected", expected),
+    ("gpu-kernels", gpu::kernels),
     ("unit", unit),
     ("emulator", emulated::build),
+    ("book", book),
+    ("python", python::check),
     ("docs", docs),
     ("fuzz-build", fuzz_build),
-    ("python", python::check),
-    ("benchmarks", benchmarks),
     ("report", report),
-    ("expected", expected),
-    ("book", book),
+    ("benchmarks", benchmarks),
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let result = match words[..] {
-        ["test"] => test(),
+        ["test"] => steps::run_all(&STEPS.iter().map(|(name, _)| *name).collect::<Vec<_>>()),
         ["soak"] => soak("3600"),
         ["soak", seconds] => soak(seconds),
         ["steady"] => steady::check("20"),
@@ -77,7 +80,7 @@ fn main() -> ExitCode {
         ["gpu-record"] => gpu::record(),
         ["expected", "--all"] => published_counts(&[]),
         [name] => match STEPS.iter().find(|(step, _)| *step == name) {
-            Some(step) => run(step),
+            Some((name, check)) => steps::run_step(name, *check),
             None => Err(HELP.into()),
         },
         _ => Err(HELP.into()),
@@ -89,23 +92,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// All steps. What Python needs is fetched meanwhile.
-fn test() -> Check {
-    let fetching = std::thread::spawn(python::prepare);
-    let tested = STEPS.iter().try_for_each(run);
-    // What went wrong there has been said by the step that needs it.
-    let _ = fetching.join();
-    tested
-}
-
-fn run((name, check): &Step) -> Check {
-    eprintln!("── {name}");
-    let begin = Instant::now();
-    check().map_err(|why| format!("── {name} failed: {why}"))?;
-    eprintln!("── {name}: {:.0} s", begin.elapsed().as_secs_f64());
-    Ok(())
 }
 
 /// The root of the repository.
@@ -128,12 +114,12 @@ fn call(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Chec
     }
 }
 
-/// Debian's packages are installed one at a time.
-static INSTALLING: Mutex<()> = Mutex::new(());
-
-/// Installs a package of Debian.
+/// Installs a package of Debian; packages are installed one at a time, whichever steps want them.
 fn install(package: &str) -> Check {
-    let _alone = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let path = root().join("target/installing.lock");
+    let file = std::fs::File::create(&path);
+    let locked = file.and_then(|file| file.lock().map(|()| file));
+    let _alone = locked.map_err(|error| format!("{}: {error}", path.display()))?;
     eprintln!("installing {package}");
     call("apt-get", &["update", "--quiet"], &[])?;
     call("apt-get", &["install", "--yes", "--quiet", "--no-install-recommends", package], &[])
@@ -289,28 +275,15 @@ fn published_counts(extra: &[&str]) -> Check {
     call("python3", &[&["benchmarks/run.py", "expected"], extra].concat(), &[])
 }
 
-/// Makes a virtual environment of Python. Debian keeps what that takes in a package of its own, which is
-/// installed where it is missing and can be.
-pub fn virtual_environment(folder: &str) -> Check {
-    let make = || call("python3", &["-m", "venv", "--clear", folder], &[]);
-    make()
-        .or_else(|_| {
-            install("python3-venv")?;
-            make()
-        })
-        .map_err(|why| format!("Python 3.10 or newer with the module venv is needed ({why})"))
-}
-
 /// Builds the documentation by mkdocs, in an environment of its own, and runs every command in it.
 fn book() -> Check {
-    let folder = root().join("target/book-venv");
-    let python = folder.join("bin/python");
-    let [folder, python] = [folder, python].map(|path| path.to_string_lossy().into_owned());
-    virtual_environment(&folder)?;
-    let install = ["-m", "pip", "install", "--quiet", "--requirement", "docs/requirements.txt"];
-    call(&python, &install, &[])?;
+    let recipe = std::fs::read_to_string(root().join("docs/requirements.txt"));
+    let recipe = recipe.map_err(|error| format!("docs/requirements.txt: {error}"))?;
+    let packages = ["--requirement", "docs/requirements.txt"];
+    let environment = Environment::prepare("book-venv", &recipe, &packages)?;
     // The book shows the program's own help.
     call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
-    call(&python, &["-m", "mkdocs", "build", "--quiet", "--config-file", "docs/mkdocs.yml"], &[])?;
-    call(&python, &["docs/check.py"], &[])
+    let build = ["-m", "mkdocs", "build", "--quiet", "--config-file", "docs/mkdocs.yml"];
+    environment.run("python", &build)?;
+    environment.run("python", &["docs/check.py"])
 }

@@ -4,30 +4,24 @@
 //! that it shares what the other steps have compiled, and then its tests, the examples of its documentation, its
 //! types and its style.
 
-use crate::{Check, call, root, virtual_environment};
-use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use crate::environment::Environment;
+use crate::{Check, root};
 
 /// Libraries for tests, and what builds wheels.
 const TOOLS: [&str; 2] = ["maturin>=1.9,<2", "pip"];
 
-/// One at a time prepares it.
-static PREPARING: Mutex<()> = Mutex::new(());
-
-/// Makes the virtual environment, anew when its recipe has changed.
-pub fn prepare() -> Check {
-    let _alone = PREPARING.lock().unwrap_or_else(PoisonError::into_inner);
-    environment().prepare()
-}
-
-fn environment() -> Environment {
-    Environment { folder: root().join("target/python/venv") }
+/// The virtual environment, made anew when its recipe has changed.
+fn prepare() -> Result<Environment, String> {
+    let recipe = std::fs::read_to_string(root().join("pyproject.toml"));
+    let recipe = recipe.map_err(|error| format!("pyproject.toml: {error}"))?;
+    let extras = extras(&recipe, "test");
+    let packages: Vec<&str> = TOOLS.into_iter().chain(extras.iter().map(String::as_str)).collect();
+    Environment::prepare("python/venv", &recipe, &packages)
 }
 
 /// Builds, installs and tests the package.
 pub fn check() -> Check {
-    prepare()?;
-    let environment = environment();
+    let environment = prepare()?;
     let folder = root().join("target/python");
     let wheels = folder.join("wheels");
     let _ = std::fs::remove_dir_all(&wheels);
@@ -64,45 +58,6 @@ pub fn check() -> Check {
     let scripts = ["check", "--quiet", "--select", "F", "benchmarks", "docs", "fuzz"];
     environment.run("ruff", &scripts)?;
     environment.run("ruff", &["format", "--check", "--quiet", "python"])
-}
-
-/// A virtual environment.
-struct Environment {
-    folder: PathBuf,
-}
-
-impl Environment {
-    /// Makes it, unless one is there that was made by the same recipe.
-    fn prepare(&self) -> Check {
-        let recipe = root().join("pyproject.toml");
-        let recipe = std::fs::read_to_string(&recipe).map_err(|error| error.to_string())?;
-        let stamp = self.folder.join("recipe.toml");
-        if std::fs::read_to_string(&stamp).is_ok_and(|made_by| made_by == recipe) {
-            return Ok(());
-        }
-        let folder = self.folder.to_string_lossy();
-        virtual_environment(&folder)?;
-        let extras = extras(&recipe, "test");
-        let wanted: Vec<&str> =
-            TOOLS.into_iter().chain(extras.iter().map(String::as_str)).collect();
-        self.run(
-            "python",
-            &[&["-m", "pip", "install", "--quiet", "--upgrade"], &wanted[..]].concat(),
-        )?;
-        std::fs::write(&stamp, recipe).map_err(|error| error.to_string())
-    }
-
-    /// Runs one of its programs.
-    fn run(&self, program: &str, arguments: &[&str]) -> Check {
-        let bin = self.folder.join("bin");
-        // maturin builds for the interpreter that is first on the path.
-        let path = std::env::var("PATH").unwrap_or_default();
-        let path = format!("{}:{path}", bin.to_string_lossy());
-        let program = bin.join(program);
-        let environment =
-            [("PATH", path.as_str()), ("VIRTUAL_ENV", &self.folder.to_string_lossy())];
-        call(&program.to_string_lossy(), arguments, &environment)
-    }
 }
 
 /// The packages of an extra: the strings of its list in pyproject.toml.
