@@ -59,7 +59,8 @@ class Trials:
     def run(self, words: list[str], variables: dict[str, str] | None = None,
             memory: int | None = None) -> subprocess.CompletedProcess[str]:
         """Runs the program in the folder."""
-        environment = {**os.environ, **(variables or {})}
+        # A trial is the same on every machine, and leaves the user's cache folder alone.
+        environment = {"SIMJOIN_MACHINE": "fixed", **os.environ, **(variables or {})}
         self.last = " ".join([*(f"{name}={value}" for name, value in (variables or {}).items()),
                               "simjoin", *map(shlex.quote, words)])
 

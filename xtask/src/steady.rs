@@ -22,7 +22,7 @@ const MACHINES: [&str; 3] = ["fixed", "fixed:0.1", "fixed:10"];
 /// The packages whose tests are run, and of each the arguments for cargo that choose them.
 const TESTS: [(&str, &[&str]); 3] = [
     ("simjoin-plan", &["--lib"]),
-    ("simjoin", &["--lib", "--test", "glimpse", "--test", "vectors"]),
+    ("simjoin", &["--lib", "--test", "machine", "--test", "glimpse", "--test", "vectors"]),
     (
         "simjoin-cli",
         &["--test", "simulated", "--test", "report", "--test", "bench", "--test", "sets"],
