@@ -35,7 +35,7 @@ JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 USUAL_JAVA = {"spark.executor.extraJavaOptions": "", "spark.driver.extraJavaOptions": ""}
 
 #: Seconds that a start may take on a busy machine.
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 
 @dataclass(frozen=True)
