@@ -27,7 +27,7 @@
 //!
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
-use crate::device::{Device, failed};
+use crate::device::{Device, Lease, failed};
 use crate::send::Sender;
 use crate::sets::{
     Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_long, host_seconds,
@@ -356,6 +356,8 @@ struct Here {
     verify: CudaFunction,
     verify_deferred: CudaFunction,
     sides: Sides<Side>,
+    /// The last to go.
+    _lease: Lease,
 }
 
 impl Here {
@@ -366,6 +368,7 @@ impl Here {
         tile: &Tile,
         room: &Room,
     ) -> Result<Self> {
+        let lease = Lease::new(device);
         let sender = Sender::new(device, room)?;
         let sides = Sides::new(join, tile, |sets, range| {
             Side::new(technique, device, &sender, sets, range, &join.bounds)
@@ -383,7 +386,7 @@ impl Here {
             sender.stream.synchronize().map_err(failed("making signatures"))?;
         }
         let (device, stream) = (device.clone(), sender.stream);
-        Ok(Here { device, stream, filter, verify, verify_deferred, sides })
+        Ok(Here { device, stream, filter, verify, verify_deferred, sides, _lease: lease })
     }
 }
 

@@ -10,6 +10,7 @@ use cudarc::driver::{result, sys};
 use cudarc::nvrtc::Ptx;
 use simjoin_core::{Error, Result};
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -79,7 +80,44 @@ pub struct Device {
     senders: OnceLock<Option<rayon::ThreadPool>>,
     modules: Mutex<HashMap<ModuleKey, Arc<CudaModule>>>,
     /// Bytes of its memory that nobody else had, and when that was asked.
-    left_by_others: Mutex<Option<(Instant, u64)>>,
+    left_by_others: Mutex<Option<Asked>>,
+    /// Leases that have not ended.
+    leases: AtomicUsize,
+}
+
+/// What others left of a device's memory.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    when: Instant,
+    /// Allocations that had failed by then.
+    failures: u64,
+    bytes: u64,
+}
+
+/// Bytes of freed memory that are kept for the next join. What is beyond is given back at the end of each, so that
+/// other processes can have it.
+const KEPT: u64 = 256 << 20;
+
+/// Allocations that have failed for want of memory: others have taken some.
+static FAILURES: AtomicU64 = AtomicU64::new(0);
+
+/// Somebody holds memory of a device. When the last has gone, memory that is not used is given back.
+#[derive(Debug)]
+pub(crate) struct Lease(Arc<Device>);
+
+impl Lease {
+    pub(crate) fn new(device: &Arc<Device>) -> Self {
+        device.leases.fetch_add(1, Ordering::AcqRel);
+        Lease(device.clone())
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if self.0.leases.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.give_back();
+        }
+    }
 }
 
 /// Where a source lies, and its definitions. Sources are static: each lies in one place.
@@ -239,6 +277,7 @@ impl Device {
             senders: OnceLock::new(),
             modules: Mutex::default(),
             left_by_others: Mutex::default(),
+            leases: AtomicUsize::new(0),
         })
     }
 
@@ -280,6 +319,27 @@ impl Device {
         let _ = unsafe { result::stream::synchronize(stream.cu_stream()) };
     }
 
+    /// Gives memory back that is not used, but for a part that the next join is better off with.
+    fn give_back(&self) {
+        if !self.context.has_async_alloc() || self.held_memory().is_ok_and(|held| held <= KEPT) {
+            return;
+        }
+        self.make_current();
+        // SAFETY: the pool is the device's. Memory is given back when its streams have come to where it was freed. What
+        // fails here has failed before.
+        let _ = result::ctx::synchronize().and_then(|()| unsafe {
+            let pool = result::device::get_default_mem_pool(self.context.cu_device())?;
+            result::mem_pool::trim_to(pool, KEPT as usize)
+        });
+    }
+
+    /// Returns the bytes of memory that this process has taken and not given back, whether they are used or not.
+    #[doc(hidden)]
+    pub fn held_memory(&self) -> Result<u64> {
+        let reserved = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
+        pool_attribute(&self.context, reserved).map_err(failed("asking for held memory"))
+    }
+
     /// Bytes of shared memory that a block may have.
     pub(crate) fn shared_bytes(&self) -> u32 {
         let which = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
@@ -291,15 +351,17 @@ impl Device {
         let at = failed("asking for free memory");
         let held = |attribute| pool_attribute(&self.context, attribute).map_err(&at);
         let mut known = self.left_by_others.lock().unwrap_or_else(PoisonError::into_inner);
-        let lately = known.filter(|(asked, _)| asked.elapsed() < LATELY);
+        let failures = FAILURES.load(Ordering::Relaxed);
+        let lately =
+            known.filter(|asked| asked.when.elapsed() < LATELY && asked.failures == failures);
         let left = match lately {
-            Some((_, bytes)) if self.context.has_async_alloc() => bytes,
+            Some(Asked { bytes, .. }) if self.context.has_async_alloc() => bytes,
             _ => {
                 let (free, _) = self.context.mem_get_info().map_err(&at)?;
                 let reserved =
                     held(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
                 let bytes = free as u64 + reserved;
-                *known = Some((Instant::now(), bytes));
+                *known = Some(Asked { when: Instant::now(), failures, bytes });
                 bytes
             }
         };
@@ -388,7 +450,7 @@ impl Device {
     }
 }
 
-/// Memory that is freed is kept for the next buffer, rather than given back at every wait.
+/// Memory that is freed is kept for the next buffer, rather than given back at every wait: leases end that.
 fn keep_memory(context: &CudaContext) -> std::result::Result<(), DriverError> {
     if !context.has_async_alloc() {
         return Ok(());
@@ -435,6 +497,7 @@ pub(crate) fn failed(doing: &str) -> impl Fn(DriverError) -> Error + use<> {
     let doing = doing.to_string();
     move |error| {
         if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
+            FAILURES.fetch_add(1, Ordering::Relaxed);
             return Error::Unavailable(format!(
                 "the GPU has too little free memory ({doing}); give it less with --device-memory"
             ));

@@ -31,7 +31,7 @@
 //! Each block owns elements of one array, or a range of values, and no other block does; it sees all
 //! partners that these may have. That arrays ascend is checked on the device when they arrive.
 
-use crate::device::{Device, failed};
+use crate::device::{Device, Lease, failed};
 use crate::send::Sender;
 use crate::sets::{source, timer};
 use cudarc::driver::{
@@ -121,6 +121,8 @@ pub struct DeviceArray {
     with_last: bool,
     /// The first and the last of the others.
     ends: Option<(u32, u32)>,
+    /// The last to go.
+    _lease: Lease,
 }
 
 /// The largest number of all.
@@ -131,6 +133,7 @@ impl DeviceArray {
     pub fn new(device: &Arc<Device>, values: &[u32]) -> Result<Self> {
         let at = failed("sending a set to the device");
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let lease = Lease::new(device);
         let sender = Sender::new(device, &Room::unlimited(1, threads))?;
         let sent = sender.send(if values.is_empty() { &[0] } else { values })?;
         let with_last = values.last() == Some(&LAST);
@@ -141,6 +144,7 @@ impl DeviceArray {
             len: values.len(),
             with_last,
             ends: others.first().copied().zip(others.last().copied()),
+            _lease: lease,
         };
         let stream = &sender.stream;
         let mut place = stream.clone_htod(&[u64::MAX]).map_err(&at)?;
@@ -274,6 +278,8 @@ pub struct Intersect {
     /// The counts of blocks, or where their elements begin.
     blocks: CudaSlice<u64>,
     clock: [CudaEvent; 2],
+    /// The last to go.
+    _lease: Lease,
 }
 
 fn grid(blocks: u32, shared_mem_bytes: u32) -> LaunchConfig {
@@ -306,6 +312,7 @@ impl Intersect {
             blocks: stream.alloc_zeros(1).map_err(&at)?,
             stream,
             clock: [timer(device)?, timer(device)?],
+            _lease: Lease::new(device),
         })
     }
 
@@ -357,7 +364,8 @@ impl Intersect {
             self.stream.memcpy_htod(&[LAST], &mut values.slice_mut(seen..len)).map_err(&at)?;
         }
         self.stream.synchronize().map_err(&at)?;
-        Ok((DeviceArray { device: self.device.clone(), values, len, with_last, ends }, seconds))
+        let (device, lease) = (self.device.clone(), Lease::new(&self.device));
+        Ok((DeviceArray { device, values, len, with_last, ends, _lease: lease }, seconds))
     }
 
     /// Counts for one pair of arrays after the other, so many times in all, without a pause: the seconds

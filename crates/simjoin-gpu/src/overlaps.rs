@@ -37,7 +37,7 @@
 //! and then the column stands once in its list. Counts are as wide as the largest overlap needs, so no
 //! addition reaches into a neighbour. Predicates are decided in integers, as everywhere.
 
-use crate::device::{Device, failed};
+use crate::device::{Device, Lease, failed};
 use crate::pinned::Pinned;
 use crate::send::Sender;
 use crate::sets::{Answer, DeviceSets, Predicate as DevicePredicate, SetsArgument, source, timer};
@@ -302,6 +302,8 @@ pub(crate) struct Here<'a> {
     limits: Option<CudaSlice<u32>>,
     /// Bytes that are left for tiles and answers.
     spare: u64,
+    /// The last to go.
+    _lease: Lease,
 }
 
 /// Sets of a collection: rows, or columns.
@@ -975,6 +977,7 @@ impl<'a> Here<'a> {
         if limit < fixed + tile {
             return too_much(0);
         }
+        let lease = Lease::new(device);
         let sender = Sender::new(device, room)?;
         let send = |side: &Side<'_>| DeviceSets::new(&sender, side.sets, &side.range);
         let row_sets = send(rows)?;
@@ -1000,6 +1003,7 @@ impl<'a> Here<'a> {
             look_up: None,
             limits,
             spare: limit - fixed,
+            _lease: lease,
         };
         if let Some(kernel) = technique.look_up() {
             let words = here.words_beside();

@@ -31,7 +31,7 @@
 //! each worker 8 MiB and 28 bytes for each survivor that it has room for. Blocks become smaller and sections
 //! fewer where memory is short.
 
-use crate::device::{Device, failed};
+use crate::device::{Device, Lease, failed};
 use crate::send::Sender;
 use crate::sets::{
     Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_long, host_seconds,
@@ -338,6 +338,8 @@ struct Here {
     begins: CudaSlice<u32>,
     ends: CudaSlice<u32>,
     entries: CudaSlice<Entry>,
+    /// The last to go.
+    _lease: Lease,
 }
 
 struct Kernels {
@@ -478,6 +480,7 @@ impl Here {
     ) -> Result<Self> {
         let Needs { probe_items, build_items, entries, sections } = *needs;
         let at = failed("sending sets to the device");
+        let lease = Lease::new(device);
         let sender = Sender::new(device, room)?;
         let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
         let firsts = (sides.probes().first, sides.builds().first);
@@ -510,6 +513,7 @@ impl Here {
             ends,
             entries,
             stream,
+            _lease: lease,
         })
     }
 

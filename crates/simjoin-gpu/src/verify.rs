@@ -29,7 +29,7 @@
 //! On the device the sets, and two chunks with room for as many answers for each worker; on the host
 //! what the filter needs, and two chunks for each worker.
 
-use crate::device::{Device, failed};
+use crate::device::{Device, Lease, failed};
 use crate::pinned::Pinned;
 use crate::send::Sender;
 use crate::sets::{
@@ -230,6 +230,8 @@ struct Here {
     device: Arc<Device>,
     verify: CudaFunction,
     sides: Sides<DeviceSets>,
+    /// The last to go.
+    _lease: Lease,
 }
 
 impl Here {
@@ -240,11 +242,12 @@ impl Here {
         tile: &Tile,
         room: &Room,
     ) -> Result<Self> {
+        let lease = Lease::new(device);
         let sender = Sender::new(device, room)?;
         let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
         let verify = device.function(SOURCE, &[], way.kernel())?;
         sender.stream.synchronize().map_err(failed("sending sets to the device"))?;
-        Ok(Here { device: device.clone(), verify, sides })
+        Ok(Here { device: device.clone(), verify, sides, _lease: lease })
     }
 }
 

@@ -81,9 +81,10 @@ fn main() -> ExitCode {
         ("warps_are_numbered_beyond_two_to_the_27", arithmetic::warps),
     ];
     // Only an emulated device is of any kind, and fails when it is told to.
-    let emulated: [(&str, Test); 8] = [
+    let emulated: [(&str, Test); 9] = [
         ("vectors_of_two_kinds_of_devices_are_all_found", kinds::vectors_of_two_kinds),
         ("devices_that_fail_say_so_and_answer_nothing_wrong", faults::anywhere),
+        ("memory_is_given_back_at_the_end_of_a_join", buffers::given_back),
         ("joins_take_no_more_device_memory_than_they_say", buffers::little_memory),
         ("launches_are_short_where_the_driver_ends_long_ones", buffers::timeout),
         ("devices_that_nvrtc_does_not_know_run_portable_code", machines::newer_device),

@@ -9,7 +9,7 @@
 
 use super::tensor::{self, Band};
 use super::{Frame, GpuVectors, TileKind, VectorWay, Work, fixed_grid, order};
-use crate::device::{Device, failed};
+use crate::device::{Device, Lease, failed};
 use crate::send::{Plain, Sender};
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys};
 use simjoin_core::{Elements, Error, Result, VectorCollection, VectorMeasure, VectorPredicate};
@@ -148,6 +148,8 @@ pub(super) struct Loaded {
     pub(super) pieces: Vec<Piece>,
     /// Tiles of all pieces, and of those that there are without bounds.
     pub(super) tiles: (u64, u64),
+    /// The last to go.
+    _lease: Lease,
 }
 
 impl Loaded {
@@ -159,6 +161,7 @@ impl Loaded {
         room: &Room,
         shared: &Shared<'_>,
     ) -> Result<Self> {
+        let lease = Lease::new(device);
         let sender = Sender::new(device, room)?;
         let wide = !matches!(join.probe.elements(), Elements::F32(_));
         let work = Work { device, stream: sender.stream.clone(), wide };
@@ -212,6 +215,7 @@ impl Loaded {
             starts: work.stream.alloc_zeros(1).map_err(failed("preparing"))?,
             pieces: Vec::new(),
             tiles: (0, 0),
+            _lease: lease,
         };
         if join.predicate.measure() == VectorMeasure::Cosine {
             loaded.square(&work, &both)?;

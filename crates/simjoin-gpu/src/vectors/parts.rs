@@ -18,7 +18,7 @@
 use super::load::{Loaded, Shared};
 use super::worker::Worker;
 use super::{CANDIDATE_BYTES, GpuVectors, LEAST_CANDIDATES, SMALL, TILE_BYTES, VectorWay};
-use crate::device::Device;
+use crate::device::{Device, Lease};
 use simjoin_core::{
     Elements, Error, Result, VectorCollection, VectorMeasure, VectorPair, VectorSink,
 };
@@ -42,6 +42,8 @@ pub(super) struct Parts<'a> {
     orders: Vec<Vec<u32>>,
     rounds: Vec<Round>,
     dealt: AtomicUsize,
+    /// Memory is kept from round to round.
+    _leases: Vec<Lease>,
 }
 
 /// Places of probes and of builds that meet; the same where rows meet their own.
@@ -124,7 +126,8 @@ impl<'a> Parts<'a> {
         let fit = fit.or_else(|| ordered.then(|| VectorTechniques::new(join).fit));
         let technique = GpuVectors { fit, ..technique.clone() };
         let dealt = AtomicUsize::new(0);
-        Ok(Parts { technique, join: *join, room: *room, orders, rounds, dealt })
+        let leases = technique.devices.iter().map(Lease::new).collect();
+        Ok(Parts { technique, join: *join, room: *room, orders, rounds, dealt, _leases: leases })
     }
 
     /// Rows of one side at some places, as a collection of their own.

@@ -89,8 +89,11 @@ pub fn short_launches(device: &Arc<Device>) -> Result<(), Failed> {
     }
 }
 
-pub const PARTS: [Part; 2] =
-    [("joins_of_little_memory", joins_of_little_memory), ("display", display)];
+pub const PARTS: [Part; 3] = [
+    ("joins_of_little_memory", joins_of_little_memory),
+    ("display", display),
+    ("memory_after_joins", memory_after_joins),
+];
 
 /// A device on which nothing that takes more than it says that it does fits.
 pub fn little_memory(_: &Arc<Device>) -> Result<(), Failed> {
@@ -126,5 +129,35 @@ fn display() -> Result<(), Failed> {
     match (devices[0].info.timeout, devices[1].info.timeout) {
         (false, true) if seconds[1] <= 0.3 && seconds[1] < seconds[0] => Ok(()),
         timeouts => Err(format!("{timeouts:?}, launches of {seconds:?} seconds").into()),
+    }
+}
+
+/// Memory that a join has taken is there for other processes when it has ended.
+pub fn given_back(_: &Arc<Device>) -> Result<(), Failed> {
+    again("memory_after_joins", &[("EMULATOR_DEVICES", "9.0:2:1G")])
+}
+
+fn memory_after_joins() -> Result<(), Failed> {
+    let devices = devices().map_err(|error| error.to_string())?;
+    let held = || devices[0].held_memory().map_err(|error| error.to_string());
+    let rows = vectors(&clustered(5, 300, 4, 9, 0.3), false);
+    let predicate = VectorPredicate::within("0.1").unwrap();
+    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+    let room = VectorRoom { bytes: u64::MAX, threads: 3 };
+    let technique = GpuVectors::new(devices, VectorWay::NestedLoop);
+    let prepared = technique.prepare(&join, &room).map_err(|error| error.to_string())?;
+    let (mut first, mut second) = (prepared.worker(), prepared.worker());
+    for worker in [&mut first, &mut second] {
+        let flow = worker.run(0, &mut VectorCount(0)).map_err(|error| error.to_string())?;
+        assert!(flow.is_continue());
+    }
+    let most = 256 << 20;
+    let during = held()?;
+    drop((first, second));
+    drop(prepared);
+    let after = held()?;
+    match during > most && after <= most {
+        true => Ok(()),
+        false => Err(format!("{during} bytes are held during the join, {after} after it").into()),
     }
 }
