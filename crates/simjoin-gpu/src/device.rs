@@ -83,6 +83,9 @@ pub struct Device {
     left_by_others: Mutex<Option<Asked>>,
     /// Leases that have not ended.
     leases: AtomicUsize,
+    /// Whether its tensor cores add halves as exactly as they are taken to, by warps and by warpgroups; tried when
+    /// that is first needed.
+    pub(crate) adds_halves: [OnceLock<bool>; 2],
 }
 
 /// What others left of a device's memory.
@@ -278,6 +281,7 @@ impl Device {
             modules: Mutex::default(),
             left_by_others: Mutex::default(),
             leases: AtomicUsize::new(0),
+            adds_halves: Default::default(),
         })
     }
 

@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let device = devices().ok().map(|devices| devices[0].clone());
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
-    let tests: [(&str, Test); 25] = [
+    let tests: [(&str, Test); 26] = [
         ("random_collections_equal_naive", random_collections),
         ("many_near_duplicates_equal_naive", many_near_duplicates),
         ("large_sets_equal_naive", large_sets),
@@ -78,10 +78,11 @@ fn main() -> ExitCode {
         ("vectors_at_the_edges_are_as_they_should_be", vectors::edges),
         ("counts_are_whole_when_the_candidate_buffer_fills", buffers::counting),
         ("short_launches_lose_nothing", buffers::short_launches),
+        ("lengths_that_are_no_numbers_stay_the_longest", arithmetic::lengths),
         ("warps_are_numbered_beyond_two_to_the_27", arithmetic::warps),
     ];
     // Only an emulated device is of any kind, and fails when it is told to.
-    let emulated: [(&str, Test); 9] = [
+    let emulated: [(&str, Test); 10] = [
         ("vectors_of_two_kinds_of_devices_are_all_found", kinds::vectors_of_two_kinds),
         ("devices_that_fail_say_so_and_answer_nothing_wrong", faults::anywhere),
         ("memory_is_given_back_at_the_end_of_a_join", buffers::given_back),
@@ -89,6 +90,7 @@ fn main() -> ExitCode {
         ("launches_are_short_where_the_driver_ends_long_ones", buffers::timeout),
         ("devices_that_nvrtc_does_not_know_run_portable_code", machines::newer_device),
         ("devices_without_code_are_unavailable", machines::nothing_compiles),
+        ("tensor_cores_that_add_inexactly_are_left_alone", machines::inexact_device),
         ("devices_that_cannot_be_used_are_left_out", machines::some_left_out),
         ("kept_code_that_does_not_load_is_compiled_anew", machines::damaged_code),
     ];

@@ -192,7 +192,7 @@ __device__ __forceinline__ u32 test_all(
     u32 count = 0;
     for (u64 chunk = begin / 4 * 4; chunk < end; chunk += 4 * THREADS) {
         u64 first = chunk + 4 * threadIdx.x;
-        u32 values[4] = {0, 0, 0, 0};
+        __align__(16) u32 values[4] = {0, 0, 0, 0};
         if (first + 4 <= array.size) {
             *(uint4*)values = *(const uint4*)(array.at + first);
         } else {
@@ -444,7 +444,7 @@ __device__ __forceinline__ void path_search(const Array& a, const Array& b, cons
 // array there is LAST.
 template <u32 COUNT>
 struct Fours {
-    u32 values[COUNT][4];
+    __align__(16) u32 values[COUNT][4];
 
     __device__ __forceinline__ void load(const Array& array, u32 chunk, u32 end) {
         #pragma unroll

@@ -57,8 +57,7 @@ extern "C" __global__ void lengths(const Element* raw, u32 n, Frame frame, u64* 
             square += t * t;
         }
         square = warp_sum(square);
-        // What is no number is longer than anything.
-        most = square <= most ? most : square;
+        most = longer(most, square);
     }
     if (lane == 0) atomicMax(longest, (u64)__double_as_longlong(most));
 }

@@ -19,6 +19,11 @@ struct State {
     u64 counted;
 };
 
+// The longer one of two lengths, or of their squares. What is no number is longer than anything.
+__device__ __forceinline__ double longer(double most, double other) {
+    return most != most || other <= most ? most : other;
+}
+
 // A block of rows and one of columns.
 struct Tile {
     u32 row;

@@ -36,7 +36,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) direct(
             __syncthreads();
             #pragma unroll 2
             for (u32 i = 0; i < chunk; i++) {
-                float x[8], y[8];
+                __align__(16) float x[8], y[8];
                 *(float4*)&x[0] = *(const float4*)&left[i][4 * ty];
                 *(float4*)&x[4] = *(const float4*)&left[i][64 + 4 * ty];
                 *(float4*)&y[0] = *(const float4*)&right[i][4 * tx];

@@ -86,10 +86,10 @@ unsafe impl DeviceRepr for BoundsArgument {}
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MatrixArgument {
-    rows: sys::CUdeviceptr,
-    least: sys::CUdeviceptr,
-    surely: sys::CUdeviceptr,
-    count: u32,
+    pub(super) rows: sys::CUdeviceptr,
+    pub(super) least: sys::CUdeviceptr,
+    pub(super) surely: sys::CUdeviceptr,
+    pub(super) count: u32,
 }
 
 // SAFETY: as above.

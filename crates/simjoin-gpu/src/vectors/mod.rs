@@ -41,6 +41,7 @@ mod load;
 mod order;
 mod parts;
 mod tensor;
+mod trial;
 mod worker;
 
 use crate::device::{Device, failed};
@@ -193,6 +194,14 @@ impl TileKind {
         }
     }
 
+    /// Returns which of a device's ways to add products of halves it takes; `None` where it adds none.
+    fn adds_halves(self) -> Option<usize> {
+        match self {
+            TileKind::Tensor { bytes: false, warpgroups, .. } => Some(usize::from(warpgroups)),
+            _ => None,
+        }
+    }
+
     /// Bytes of shared memory.
     fn shared_bytes(self) -> u32 {
         match self {
@@ -215,13 +224,15 @@ type Variant = (Vec<(&'static str, u32)>, &'static [&'static str]);
 /// Every variant of the tensor cores' kernel, for checks.
 pub(crate) fn tensor_variants() -> Vec<Variant> {
     let mut all = Vec::new();
+    // As many columns as a block has shared memory for.
+    let most: &[&str] = &["sm_80", "sm_90", "sm_100"];
+    let fewer: &[&str] = &["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"];
     for bytes in [false, true] {
         let kind =
             |warpgroups, columns, stages| TileKind::Tensor { bytes, warpgroups, columns, stages };
-        let by_warps = crate::COPY_ASYNC;
         all.push((kind(true, 256, 4).defines(), &["sm_90a"][..]));
-        all.push((kind(false, 256, 3).defines(), by_warps));
-        all.push((kind(false, 128, 2).defines(), by_warps));
+        all.push((kind(false, 256, 3).defines(), most));
+        all.push((kind(false, 128, 2).defines(), fewer));
     }
     all
 }
@@ -263,8 +274,38 @@ impl GpuVectors {
         if self.warpgroups && (major, minor) == (9, 0) {
             kinds.insert(0, kind(true, 256, 4));
         }
-        kinds.retain(|kind| kind.shared_bytes() <= device.shared_bytes());
+        let known_to_err = |kind: &TileKind| {
+            kind.adds_halves().is_some_and(|by| device.adds_halves[by].get() == Some(&false))
+        };
+        kinds.retain(|kind| kind.shared_bytes() <= device.shared_bytes() && !known_to_err(kind));
         kinds
+    }
+
+    /// Returns the columns of a tile as [`tensor_columns`](Self::tensor_columns) does, where tensor cores have been tried
+    /// and add as exactly as they are taken to.
+    fn exact_columns(&self, devices: &[Arc<Device>]) -> Result<Option<u32>> {
+        let multiplies = matches!(self.way, VectorWay::Tensor | VectorWay::Quantile);
+        while multiplies && let Some(columns) = self.tensor_columns(devices) {
+            let mut exact = true;
+            for device in devices {
+                if let Some(kind) = self.tensor_kind(device, false, columns)
+                    && let Some(by) = kind.adds_halves()
+                {
+                    let known = match device.adds_halves[by].get() {
+                        Some(known) => *known,
+                        None => {
+                            let tried = trial::adds_exactly(device, kind)?;
+                            *device.adds_halves[by].get_or_init(|| tried)
+                        }
+                    };
+                    exact &= known;
+                }
+            }
+            if exact {
+                return Ok(Some(columns));
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the columns of a tile that tensor cores of all these devices can multiply; `None` where one of them has
@@ -343,6 +384,16 @@ impl GpuVectors {
     }
 }
 
+impl GpuVectors {
+    /// Returns a device whose tensor cores were tried and add less exactly than they are taken to.
+    fn inexact_device(&self) -> Option<&Device> {
+        let inexact = |device: &&Arc<Device>| {
+            device.adds_halves.iter().any(|exact| exact.get() == Some(&false))
+        };
+        self.devices.iter().find(inexact).map(|device| &**device)
+    }
+}
+
 impl VectorTechnique for GpuVectors {
     fn name(&self) -> &'static str {
         self.name_of()
@@ -410,7 +461,14 @@ impl VectorTechnique for GpuVectors {
             return Ok(Box::new(Parts::new(self, join, &room, memory)?));
         };
         // Any device may take any piece, so all devices have the same tiles and the same order of rows.
-        let columns = self.tensor_columns(&self.devices);
+        let columns = self.exact_columns(&self.devices)?;
+        let inexact = self.inexact_device();
+        if let (VectorWay::Quantile, Some(device)) = (self.way, inexact) {
+            return Err(Error::Unavailable(format!(
+                "the tensor cores of {} add products less exactly than gpu-quantile takes for granted",
+                device.info.name
+            )));
+        }
         let mut devices: Vec<Loaded> = Vec::new();
         for device in &self.devices {
             let shared = Shared { columns, first: devices.first() };
@@ -432,7 +490,13 @@ struct Whole {
 
 impl PreparedVectors for Whole {
     fn details(&self) -> String {
-        self.devices[0].describe()
+        let details = self.devices[0].describe();
+        match self.technique.inexact_device() {
+            Some(_) if self.technique.way == VectorWay::Tensor => {
+                details + ", since tensor cores add less exactly than they are taken to"
+            }
+            _ => details,
+        }
     }
 
     fn pieces(&self) -> usize {

@@ -219,7 +219,7 @@ impl VectorWorker for PartWorker<'_> {
         let join =
             VectorJoin { probe: &probe, build, itself: round.itself, predicate: of.join.predicate };
         // Each round is done by one device, which has tiles of its own.
-        let columns = of.technique.tensor_columns(std::slice::from_ref(self.device));
+        let columns = of.technique.exact_columns(std::slice::from_ref(self.device))?;
         let alone = Shared { columns, first: None };
         let loaded = match Loaded::new(&of.technique, self.device, &join, &of.room, &alone) {
             // What cannot be told apart by images is compared without.

@@ -11,7 +11,7 @@
 
 use super::load::Loaded;
 use super::{GpuVectors, TileKind, Work, fixed_grid};
-use crate::device::failed;
+use crate::device::{Device, failed};
 use crate::pinned::Pinned;
 use crate::sets::sleep_until;
 use cudarc::driver::{
@@ -32,12 +32,12 @@ pub(super) const HOST_BYTES: u64 = 2 * (CHUNK * size_of::<VectorPair>()) as u64;
 /// What a worker and its kernels tell each other.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-struct State {
+pub(super) struct State {
     reserved: u32,
     refused: u32,
     answered: u32,
     unused: u32,
-    counted: u64,
+    pub(super) counted: u64,
 }
 
 // SAFETY: numbers, laid out as in the kernels.
@@ -45,7 +45,8 @@ unsafe impl DeviceRepr for State {}
 // SAFETY: zeros are numbers.
 unsafe impl ValidAsZeroBits for State {}
 
-const BEGIN: State = State { reserved: 0, refused: u32::MAX, answered: 0, unused: 0, counted: 0 };
+pub(super) const BEGIN: State =
+    State { reserved: 0, refused: u32::MAX, answered: 0, unused: 0, counted: 0 };
 
 /// A pair as the device writes it.
 #[repr(transparent)]
@@ -88,24 +89,28 @@ impl<'w> Worker<'w> {
 impl Loaded {
     /// The kernels that compare and decide. Compiled when they are first asked for.
     pub(super) fn kernels(&self, work: &Work<'_>) -> Result<(CudaFunction, CudaFunction)> {
-        let (source, name) = match self.kind {
-            TileKind::Direct => (super::DIRECT, "direct"),
-            TileKind::Tensor { .. } => (super::TENSOR, "multiply_tiles"),
-        };
-        let compare = self.device.function(source, &self.kind.defines(), name)?;
-        let shared = self.kind.shared_bytes();
-        if shared > 0 {
-            let which = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            compare
-                .set_attribute(which, shared as i32)
-                .map_err(failed("asking for shared memory"))?;
-        }
+        let compare = compare_function(&self.device, self.kind)?;
         let verify = match self.kind {
             TileKind::Tensor { bytes: true, .. } => "answer_whole",
             _ => "verify",
         };
         Ok((compare, work.function(verify)?))
     }
+}
+
+/// Returns the kernel that compares tiles of a kind. It is compiled when it is first asked for.
+pub(super) fn compare_function(device: &Device, kind: TileKind) -> Result<CudaFunction> {
+    let (source, name) = match kind {
+        TileKind::Direct => (super::DIRECT, "direct"),
+        TileKind::Tensor { .. } => (super::TENSOR, "multiply_tiles"),
+    };
+    let compare = device.function(source, &kind.defines(), name)?;
+    let shared = kind.shared_bytes();
+    if shared > 0 {
+        let which = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        compare.set_attribute(which, shared as i32).map_err(failed("asking for shared memory"))?;
+    }
+    Ok(compare)
 }
 
 impl<'w> Buffers<'w> {

@@ -19,6 +19,32 @@ extern \"C\" __global__ void warp_numbers(const u64* warps, u32 count, u64* numb
 "
 );
 
+/// Lengths: of each number and the one after it, the longer one.
+static LENGTHS: &str = concat!(
+    include_str!("../../src/kernels/vectors.cuh"),
+    "
+extern \"C\" __global__ void longer_ones(const double* lengths, u32 count, double* most) {
+    for (u32 at = threadIdx.x; at < count; at += 32) most[at] = longer(lengths[at], lengths[(at + 1) % count]);
+}
+"
+);
+
+/// What is no number is longer than anything, whichever comes first: it stands for lengths that cannot be told.
+pub fn lengths(device: &Arc<Device>) -> Result<(), Failed> {
+    let (none, most) = (f64::NAN, f64::INFINITY);
+    let lengths = [1.0, 2.0, 2.0, 1.0, none, 1.0, most, none, most, 0.0];
+    let expected = [2.0, 2.0, 2.0, none, none, most, none, none, most, 1.0];
+    let bits: Vec<u64> = lengths.map(f64::to_bits).into();
+    let found =
+        device.run_once(LENGTHS, "longer_ones", &bits).map_err(|error| error.to_string())?;
+    for (at, (found, expected)) in found.into_iter().map(f64::from_bits).zip(expected).enumerate() {
+        if found != expected && !(found.is_nan() && expected.is_nan()) {
+            return Err(format!("number {at}: {found} rather than {expected}").into());
+        }
+    }
+    Ok(())
+}
+
 /// A join may have nearly 2^32 sets, and a warp for each: 2^37 threads.
 pub fn warps(device: &Arc<Device>) -> Result<(), Failed> {
     let warps: Vec<u64> =

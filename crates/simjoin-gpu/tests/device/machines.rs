@@ -10,16 +10,17 @@ use simjoin_cpu::Naive;
 use simjoin_gpu::{
     Device, GpuBitmap, GpuPrefix, GpuVectors, Nvrtc, VectorWay, devices, first_device, left_out,
 };
-use simjoin_plan::{Join, Room, Technique, Tile, VectorJoin};
+use simjoin_plan::{Join, Room, Technique, Tile, VectorJoin, VectorRoom, VectorTechnique};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub const PARTS: [Part; 5] = [
+pub const PARTS: [Part; 6] = [
     ("joins", joins),
     ("no_code", no_code),
     ("no_compiler", no_compiler),
     ("second_device_alone", second_device_alone),
     ("no_device", no_device),
+    ("inexact_sums", inexact_sums),
 ];
 
 /// A device that NVRTC does not know yet runs what NVRTC makes for the newest one that it knows.
@@ -86,6 +87,52 @@ pub fn damaged_code(_: &Arc<Device>) -> Result<(), Failed> {
 /// A file that is whole, of code that no driver loads.
 fn other_code(_: &[u8]) -> Vec<u8> {
     simjoin_gpu::as_kept(b"\x7fELF, but nothing else")
+}
+
+/// Tensor cores that keep 12 bits of a sum: a kernel that cuts off the others stands for them.
+pub fn inexact_device(_: &Arc<Device>) -> Result<(), Failed> {
+    let folder = Folder::new("inexact")?;
+    let find = "        // What rows and columns ask for.";
+    let cut = "        for (u32 i = 0; i < TALL * BROAD * 4; i++) {\n            Sum& sum = sums[i / (BROAD * 4)][i / 4 % BROAD][i % 4];\n            sum = (Sum)((int)(sum * 16) / 16);\n        }\n";
+    let file = folder.0.join("mutation");
+    std::fs::write(&file, format!("{find}\n=====\n{cut}{find}")).map_err(|e| e.to_string())?;
+    let file = file.to_str().expect("a temporary file's name is text");
+    for device in ["9.0:2:1G", "8.6:2:1G"] {
+        again(
+            "inexact_sums",
+            &[
+                ("EMULATOR_DEVICES", device),
+                ("EMULATOR_MUTATION", file),
+                ("XDG_CACHE_HOME", folder.text()),
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+/// Tensor cores are left alone, and pairs are found without.
+fn inexact_sums() -> Result<(), Failed> {
+    let devices = devices().map_err(|error| error.to_string())?;
+    let rows = vectors(&clustered(1, 300, 100, 9, 0.3), false);
+    let predicate = VectorPredicate::within("1.5").unwrap();
+    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+    let room = VectorRoom { bytes: u64::MAX, threads: 2 };
+    let technique = GpuVectors::new(devices, VectorWay::Tensor);
+    let prepared = technique.prepare(&join, &room).map_err(|error| error.to_string())?;
+    let details = prepared.details();
+    if !details.contains("differences") || !details.contains("less exactly") {
+        return Err(details.into());
+    }
+    let mut sink = Collect(Vec::new());
+    vectors::run(&technique, &join, &mut sink)?;
+    if named(&join, &sink.0) != by_cpu(&join) {
+        return Err("gpu-tensor finds other pairs".into());
+    }
+    match GpuVectors::new(devices, VectorWay::Quantile).prepare(&join, &room) {
+        Err(Error::Unavailable(why)) if why.contains("less exactly") => Ok(()),
+        Err(why) => Err(why.to_string().into()),
+        Ok(_) => Err("gpu-quantile is prepared".into()),
+    }
 }
 
 /// A folder that is removed at the end.
@@ -161,8 +208,8 @@ fn no_code() -> Result<(), Failed> {
     let predicate = VectorPredicate::within("0.1").unwrap();
     let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
     let technique = GpuVectors::new(devices, VectorWay::NestedLoop);
-    let room = simjoin_plan::VectorRoom { bytes: u64::MAX, threads: 2 };
-    match simjoin_plan::VectorTechnique::prepare(&technique, &join, &room) {
+    let room = VectorRoom { bytes: u64::MAX, threads: 2 };
+    match technique.prepare(&join, &room) {
         Err(Error::Unavailable(why)) if why.contains("compute capability 9.0") => Ok(()),
         Err(why) => Err(format!("another error: {why:?}").into()),
         Ok(_) => Err("it is prepared".into()),
