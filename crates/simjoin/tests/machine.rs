@@ -48,7 +48,7 @@ fn virtual_time_follows_the_cost_table_and_the_device() {
         join.count(&sets, None, &control).unwrap().virtual_seconds.unwrap()
     };
     let near = |found: f64, expected: f64| {
-        assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}")
+        assert!((found / expected - 1.0).abs() < 1e-9, "{found} {expected}");
     };
     let once = alone(1.0, "speed=1");
     near(alone(10.0, "speed=1"), 10.0 * once);

@@ -226,7 +226,7 @@ pub(crate) fn tensor_variants() -> Vec<Variant> {
     let mut all = Vec::new();
     // As many columns as a block has shared memory for.
     let most: &[&str] = &["sm_80", "sm_90", "sm_100"];
-    let fewer: &[&str] = &["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"];
+    let fewer = crate::COPY_ASYNC;
     for bytes in [false, true] {
         let kind =
             |warpgroups, columns, stages| TileKind::Tensor { bytes, warpgroups, columns, stages };
