@@ -34,8 +34,14 @@ unsafe impl Sync for Module {}
 impl Module {
     fn load(image: Image, device: usize) -> Result<Self, String> {
         let last_error = || std::io::Error::last_os_error().to_string();
+        let digits = |bytes: &[u8]| -> String {
+            Sha256::digest(bytes).iter().take(3).map(|byte| format!("{byte:02x}")).collect()
+        };
+        let source_name = digits(image.source.as_bytes());
+        // The name is for debuggers.
+        let name = format!("kernels-{source_name}-{}\0", digits(&image.object));
         // SAFETY: the name is a text with a zero.
-        let file = unsafe { libc::memfd_create(c"kernels".as_ptr(), libc::MFD_CLOEXEC) };
+        let file = unsafe { libc::memfd_create(name.as_ptr().cast(), libc::MFD_CLOEXEC) };
         if file < 0 {
             return Err(last_error());
         }
@@ -64,11 +70,10 @@ impl Module {
             fill(table.as_mut_ptr());
             table.assume_init()
         };
-        let hash = Sha256::digest(&image.source);
         Ok(Module {
             device,
             architecture: format!("sm_{}", image.architecture.suffix()),
-            source_name: hash.iter().take(3).map(|byte| format!("{byte:02x}")).collect(),
+            source_name,
             source: image.source,
             table,
             library,

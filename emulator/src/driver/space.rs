@@ -4,8 +4,8 @@
 //! own, its end (but for the last of 16 bytes) at a page that nobody may touch. What is freed becomes such pages too,
 //! and its addresses are not given out again until the whole range is used up.
 //!
-//! New memory is poisoned. Large allocations are mapped from one file of poison, copied where they are written, so that
-//! this costs nothing for what is never touched.
+//! New memory is poisoned. Larger allocations are mapped from one file of poison, copied where they are written, so that
+//! this costs nothing for what is never touched; larger parts that are set to zero are mapped anew, for the same reason.
 
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
@@ -50,7 +50,7 @@ pub(super) struct Space {
 
 const PAGE: usize = 4096;
 /// What is mapped from the file of poison, and that file's size.
-const LARGE: usize = 1 << 20;
+const LARGE: usize = 64 << 10;
 const POISON_FILE: usize = 8 << 20;
 /// A byte at an even address, and one at an odd one; as in device/machine.h.
 const POISON: [u8; 2] = [0xc3, 0xff];
@@ -58,8 +58,13 @@ const POISON: [u8; 2] = [0xc3, 0xff];
 const REMEMBERED: usize = 100_000;
 
 fn poison(bytes: &mut [u8]) {
-    for two in bytes.chunks_mut(2) {
-        two.copy_from_slice(&POISON[..two.len()]);
+    // What is there already is copied, twice as much each time.
+    let mut done = bytes.len().min(2);
+    bytes[..done].copy_from_slice(&POISON[..done]);
+    while done < bytes.len() {
+        let more = done.min(bytes.len() - done);
+        bytes.copy_within(..more, done);
+        done += more;
     }
 }
 
@@ -163,7 +168,9 @@ impl Space {
             }
         }
         let at = pages + mapped - whole;
-        self.dead.retain(|_, old| old.pages + old.mapped <= pages || old.pages >= pages + mapped);
+        while let Some((&old, _)) = self.dead.range(pages..pages + mapped).next() {
+            self.dead.remove(&old);
+        }
         let allocation = Allocation {
             owner,
             bytes,
@@ -213,6 +220,18 @@ impl Space {
         }
         self.dead.insert(at, allocation.clone());
         Ok(allocation)
+    }
+
+    /// Sets bytes of a device's memory to zero, as far as whole pages of it are many; which part is left to do: before
+    /// these, and after them.
+    pub(super) fn zero_pages(&self, at: usize, bytes: usize) -> [std::ops::Range<usize>; 2] {
+        let (from, to) = (at.next_multiple_of(PAGE), (at + bytes) / PAGE * PAGE);
+        let both = libc::PROT_READ | libc::PROT_WRITE;
+        let can = self.find(at).is_some_and(|(_, allocation)| allocation.open && allocation.ready);
+        if can && to >= from + LARGE && map(from, to - from, both, libc::MAP_ANONYMOUS, -1) {
+            return [at..from, to..at + bytes];
+        }
+        [at..at + bytes, at + bytes..at + bytes]
     }
 
     fn protect(&self, allocation: &Allocation, open: bool) {

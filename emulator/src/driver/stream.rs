@@ -207,12 +207,30 @@ fn perform(driver: &mut Driver, device: usize, op: Op) {
         }
         Op::Set { to, value, count } => {
             let what = || format!("a memset of {} bytes at {to:#x}", count * value.len());
+            let whole = to..to + count * value.len();
+            let parts = match value[..] {
+                [0] => driver.space.zero_pages(to, count),
+                _ => [whole, 0..0],
+            };
             report::guarded(&driver.space, device, &what, || {
-                for at in 0..count {
-                    let to = std::ptr::with_exposed_provenance_mut(to + at * value.len());
-                    // SAFETY: the call was checked to be within an allocation; where that has been freed since,
-                    // or is not there yet, the handler says so.
-                    unsafe { std::ptr::copy_nonoverlapping(value.as_ptr(), to, value.len()) };
+                for part in parts {
+                    let start = std::ptr::with_exposed_provenance_mut::<u8>(part.start);
+                    if let [byte] = value[..] {
+                        // SAFETY: the call was checked to be within an allocation; where that has been freed
+                        // since, or is not there yet, the handler says so.
+                        unsafe { start.write_bytes(byte, part.len()) };
+                        continue;
+                    }
+                    for at in (0..part.len()).step_by(value.len()) {
+                        // SAFETY: as above.
+                        unsafe {
+                            std::ptr::copy_nonoverlapping(
+                                value.as_ptr(),
+                                start.add(at),
+                                value.len(),
+                            );
+                        }
+                    }
                 }
             });
         }
