@@ -2,8 +2,9 @@
 //!
 //! Each test needs a device; where there is none, it is counted as ignored, not as passed. With
 //! `SIMJOIN_GPU_RECORD=1` a run in which all have passed is put on record (`cargo xtask gpu-record`).
-//! `SIMJOIN_GPU_BRIEF=1` makes every test smaller, for a run under compute-sanitizer, which slows kernels
-//! down a hundredfold; such a run is not put on record.
+//! `SIMJOIN_GPU_TESTS=brief` makes every test smaller, for a run under compute-sanitizer, which slows kernels
+//! down a hundredfold, and `small` smaller still, for the emulated device, which is slower than that; such a run is not
+//! put on record.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use proptest::prelude::*;
@@ -126,9 +127,36 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
+/// How much of each test is run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Length {
+    Full,
+    Brief,
+    Small,
+}
+
+/// The length that `SIMJOIN_GPU_TESTS` asks for.
+fn length() -> Length {
+    match std::env::var("SIMJOIN_GPU_TESTS").as_deref() {
+        Err(_) | Ok("full" | "") => Length::Full,
+        Ok("brief") => Length::Brief,
+        Ok("small") => Length::Small,
+        Ok(other) => panic!("SIMJOIN_GPU_TESTS={other}: expected full, brief or small"),
+    }
+}
+
 /// Whether a little of each will do.
 fn brief() -> bool {
-    std::env::var_os("SIMJOIN_GPU_BRIEF").is_some()
+    length() != Length::Full
+}
+
+/// A number for each length.
+fn sized<T>(full: T, brief: T, small: T) -> T {
+    match length() {
+        Length::Full => full,
+        Length::Brief => brief,
+        Length::Small => small,
+    }
 }
 
 /// All of them, or a part of them when brief.
@@ -319,7 +347,7 @@ fn large_arrays(device: &Arc<Device>) -> Result<(), Failed> {
 fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
     // Of each pair of neighbours one has up to two tokens more.
     // Enough that weights take several buffers, unless brief: then tokens do.
-    let count = if brief() { 30_000 } else { 900_000 };
+    let count = sized(900_000, 30_000, 7_000);
     let row = |row: u32| -> BTreeSet<u32> {
         let token = |at: u32| {
             let mixed = (row / 2).wrapping_mul(2_654_435_761).rotate_left(at);
@@ -339,8 +367,12 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
         let counted = testing::count(&PrefixBitmap { words: 1 }, &join, &whole, &room);
         for technique in simjoin_gpu::techniques(std::slice::from_ref(device)) {
             let variant = technique.variant();
-            // One of those that filter on the CPU will do.
-            if technique.name() == "gpu-verify" && variant != "ppjoin B" {
+            // One of those that filter on the CPU will do, and where time is short the fastest of the others.
+            if technique.name() == "gpu-verify" && variant != "ppjoin B"
+                || technique.name() == "gpu-bitmap"
+                    && length() == Length::Small
+                    && !variant.contains("256")
+            {
                 continue;
             }
             let name = format!("{} {variant}, {part:?}", technique.name());

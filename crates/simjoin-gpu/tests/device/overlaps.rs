@@ -1,8 +1,8 @@
 //! Are the overlaps of all pairs those of the oracle?
 
-use crate::brief;
 use crate::generators::{near_duplicates, predicate, rows};
 use crate::testing::{Rows, collections};
+use crate::{brief, sized};
 use libtest_mimic::Failed;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -185,7 +185,7 @@ impl Case<'_> {
 
 fn techniques() -> Vec<OverlapTechnique> {
     let mut techniques = OverlapTechnique::ALL.to_vec();
-    for frequent in [0, 3, 512, 700] {
+    for &frequent in sized::<&[u32]>(&[0, 3, 512, 700], &[0, 3, 512, 700], &[3, 512]) {
         techniques.push(OverlapTechnique::Combined(Some(frequent)));
     }
     techniques
@@ -223,11 +223,9 @@ pub(crate) fn random(device: &Arc<Device>) -> Result<(), Failed> {
 
 /// Enough sets for many blocks, and for several tiles and pieces where memory is short.
 pub(crate) fn many(device: &Arc<Device>) -> Result<(), Failed> {
-    let (left, right) = if brief() {
-        (near_duplicates(60, 0..160), near_duplicates(60, 100..230))
-    } else {
-        (near_duplicates(400, 0..2100), near_duplicates(400, 1000..1700))
-    };
+    let (seeds, rows, others) =
+        sized((400, 0..2100, 1000..1700), (60, 0..160, 100..230), (40, 0..140, 100..150));
+    let (left, right) = (near_duplicates(seeds, rows), near_duplicates(seeds, others));
     let predicate = Predicate::parse(Measure::Containment, "0.8").unwrap();
     for tight in [false, true] {
         check(device, predicate, &left, None, tight)?;

@@ -1,6 +1,6 @@
 //! Does every technique for vectors find the pairs of a plain loop, and their distances to the last bit?
 
-use super::{brief, some};
+use super::{brief, sized, some};
 use libtest_mimic::Failed;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
@@ -324,7 +324,7 @@ pub fn random(device: &Arc<Device>) -> Result<(), Failed> {
 
 /// Many rows that are equal, or a step of a lattice apart, in blocks and buffers that they overflow.
 pub fn duplicates(device: &Arc<Device>) -> Result<(), Failed> {
-    let n = if brief() { 300 } else { 1500 };
+    let n = sized(1500, 300, 200);
     for (d, wide) in some([(3, false), (16, true), (40, false)], 3) {
         let mut random = Random(d as u64);
         let mut lattice =
@@ -351,7 +351,7 @@ pub fn dimensions(device: &Arc<Device>) -> Result<(), Failed> {
     for d in
         some([1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128, 257, 784, 960, 2048, 4096], 6)
     {
-        let n = if d > 1000 { 260 } else { 520 };
+        let n = if d > 1000 { sized(260, 260, 140) } else { sized(520, 520, 260) };
         let left = clustered(d as u64, n, d, 9, 0.3);
         let right = clustered(d as u64 + 1, n / 2, d, 9, 0.3);
         for wide in [false, true] {
@@ -386,7 +386,7 @@ pub fn many(device: &Arc<Device>) -> Result<(), Failed> {
         (6_000, 960, 20, 0.4, "4.9", false),
     ];
     for (n, d, clusters, spread, text, wide) in some(cases, 3) {
-        let n = if brief() { n / 20 } else { n };
+        let n = n / sized(1, 20, 40);
         let left = vectors(&clustered(7, n, d, clusters, spread), wide);
         let right = vectors(&clustered(8, n / 2, d, clusters, spread), wide);
         let predicate = VectorPredicate::within(text).unwrap();
@@ -428,6 +428,7 @@ pub(crate) fn by_cpu(join: &VectorJoin<'_>) -> Found {
 /// Images of bytes: the decision itself, beside the oracle.
 pub fn bytes(device: &Arc<Device>) -> Result<(), Failed> {
     for (n, d) in some([(700, 784), (1500, 20), (900, 128)], 3) {
+        let n = n / sized(1, 1, 2);
         let mut random = Random(3);
         let images: Vec<Vec<f64>> = (0..10)
             .map(|_| {
