@@ -45,6 +45,7 @@ mod trial;
 mod worker;
 
 use crate::device::{Device, failed};
+use crate::nvrtc::Nvrtc;
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, sys,
 };
@@ -271,7 +272,9 @@ impl GpuVectors {
         let kind =
             |warpgroups, columns, stages| TileKind::Tensor { bytes, warpgroups, columns, stages };
         let mut kinds = vec![kind(false, 256, 3), kind(false, 128, 2)];
-        if self.warpgroups && (major, minor) == (9, 0) {
+        // NVRTC 11 does not know the instructions of warpgroups.
+        let known = || Nvrtc::get().is_ok_and(|nvrtc| nvrtc.version() >= (12, 0));
+        if self.warpgroups && (major, minor) == (9, 0) && known() {
             kinds.insert(0, kind(true, 256, 4));
         }
         let known_to_err = |kind: &TileKind| {
