@@ -28,6 +28,7 @@ cargo xtask COMMAND
   lint               clippy on all targets, warnings denied
   unit               all tests of the workspace
   emulator           builds the emulated GPU in target/emulator
+  emulated           the device tests and every command on emulated GPUs
   docs               documentation, warnings denied
   layers             every dependency between our crates points to an earlier one
   licences           every dependency's licence is one that we accept
@@ -55,7 +56,7 @@ const STEPS: &[Step] = &[
     ("expected", expected),
     ("gpu-kernels", gpu::kernels),
     ("unit", unit),
-    ("emulator", emulated::build),
+    ("emulated", emulated::check),
     ("book", book),
     ("python", python::check),
     ("docs", docs),
@@ -71,6 +72,7 @@ fn main() -> ExitCode {
         ["test"] => steps::run_all(&STEPS.iter().map(|(name, _)| *name).collect::<Vec<_>>()),
         ["soak"] => soak("3600"),
         ["soak", seconds] => soak(seconds),
+        ["emulator"] => emulated::build(),
         ["steady"] => steady::check("20"),
         ["steady", times] => steady::check(times),
         [steady::LOAD] => steady::load(),

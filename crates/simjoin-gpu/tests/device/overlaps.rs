@@ -224,7 +224,7 @@ pub(crate) fn random(device: &Arc<Device>) -> Result<(), Failed> {
 /// Enough sets for many blocks, and for several tiles and pieces where memory is short.
 pub(crate) fn many(device: &Arc<Device>) -> Result<(), Failed> {
     let (seeds, rows, others) =
-        sized((400, 0..2100, 1000..1700), (60, 0..160, 100..230), (40, 0..140, 100..150));
+        sized((400, 0..2100, 1000..1700), (60, 0..160, 100..230), (40, 0..90, 60..100));
     let (left, right) = (near_duplicates(seeds, rows), near_duplicates(seeds, others));
     let predicate = Predicate::parse(Measure::Containment, "0.8").unwrap();
     for tight in [false, true] {
