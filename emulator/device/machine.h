@@ -37,8 +37,18 @@ struct Copy {
     const char* from;
 };
 
-// A thread of a block: a fiber with a stack of its own.
-struct Thread {
+// Copies of a thread that have not arrived, and where each group of them ends.
+struct Copies {
+    Copy* list;
+    uint32_t from, to, room;
+    uint32_t groups[64];
+    uint32_t groups_from, groups_to;
+    // What arrived by cp.async since the last fence.proxy.async, which wgmma must not read yet.
+    char *unfenced_from, *unfenced_to;
+};
+
+// A thread of a block: a fiber with a stack of its own. What is used at every switch is in one line of the cache.
+struct alignas(64) Thread {
     void* stack_pointer;
     Dim index;
     // Its number in the block; the number of its warp; its place there.
@@ -47,13 +57,6 @@ struct Thread {
     uint32_t mask;
     // Where it passed last, or waits.
     Site site;
-    // Copies that have not arrived, and where each group of them ends.
-    Copy* copies;
-    uint32_t copies_from, copies_to, copies_room;
-    uint32_t groups[64];
-    uint32_t groups_from, groups_to;
-    // What arrived by cp.async since the last fence.proxy.async, which wgmma must not read yet.
-    char *unfenced_from, *unfenced_to;
 };
 
 // The thread that runs now, and what it reads of its block.

@@ -261,16 +261,16 @@ static void check_rows(Layout layout, uint32_t first, uint32_t count) {
     static uint32_t unfenced[MOST_THREADS];
     uint32_t unfenced_count = 0;
     for (uint32_t t = 0; t < thread_count; t++) {
-        if (threads[t].unfenced_from) unfenced[unfenced_count++] = t;
+        if (copies[t].unfenced_from) unfenced[unfenced_count++] = t;
     }
     for (uint32_t row = first; row < first + count; row++) {
         for (uint32_t piece = 0; piece < 2; piece++) {
             const char* at = shared_at(self->site, layout.at(row, piece), 16, 16);
             note_read(at, 16);
             for (uint32_t i = 0; i < unfenced_count; i++) {
-                const Thread& thread = threads[unfenced[i]];
-                if (at < thread.unfenced_to && at + 16 > thread.unfenced_from) {
-                    die("wgmma reads what thread %u copied without a fence.proxy.async since", thread.number);
+                const Copies& other = copies[unfenced[i]];
+                if (at < other.unfenced_to && at + 16 > other.unfenced_from) {
+                    die("wgmma reads what thread %u copied without a fence.proxy.async since", unfenced[i]);
                 }
             }
         }

@@ -27,10 +27,16 @@ static const uint32_t ALL = 0xffffffffu;
 struct Warp {
     // Lanes that exist and have not left; that can go on; that wait for other lanes; that wait for the block.
     uint32_t alive, runnable, meeting, at_barrier;
+    // What the lanes that came last wait for.
+    uint32_t mask;
+    Site site;
     void* operands[32];
 };
 
 static Thread threads[MOST_THREADS];
+static Copies copies[MOST_THREADS];
+// Whether any of these were used in this block.
+static bool copies_used;
 static Warp warps[MOST_THREADS / 32];
 static uint32_t warp_count;
 // Warps of which some lane can go on.
@@ -293,7 +299,10 @@ void meet(Site site, uint32_t mask, void* operand, Together run) {
         die_with_report(text, site.line);
     }
     uint32_t there = warp.meeting & mask;
-    if (there) {
+    if (!there) {
+        warp.mask = mask;
+        warp.site = site;
+    } else if (warp.mask != mask || !(warp.site == site)) {
         const Thread& first = threads[32 * thread.warp + __builtin_ctz(there)];
         if (first.mask != mask || !(first.site == site)) {
             char text[300];
@@ -522,39 +531,41 @@ static void end_shared() {
 void copy_async(Site site, uint32_t to, const void* from) {
     char* at = shared_at(site, to, 16, 16);
     if ((uintptr_t)from % 16 != 0) die("%s: the global address %p is not a multiple of 16", site.what, from);
-    Thread& thread = *self;
-    if (thread.copies_to == thread.copies_room) {
-        thread.copies_room = thread.copies_room ? 2 * thread.copies_room : 64;
-        thread.copies = (Copy*)realloc(thread.copies, thread.copies_room * sizeof(Copy));
+    Copies& own = copies[self->number];
+    copies_used = true;
+    if (own.to == own.room) {
+        own.room = own.room ? 2 * own.room : 64;
+        own.list = (Copy*)realloc(own.list, own.room * sizeof(Copy));
     }
     poison(at, 16);
-    thread.copies[thread.copies_to++] = {at, (const char*)from};
+    own.list[own.to++] = {at, (const char*)from};
     note_write(at, 16);
 }
 
 void copy_async_commit(Site site) {
-    Thread& thread = *self;
-    thread.site = site;
-    if (thread.groups_to - thread.groups_from == 64) die("%s: more than 64 groups are under way", site.what);
-    thread.groups[thread.groups_to++ % 64] = thread.copies_to;
+    Copies& own = copies[self->number];
+    self->site = site;
+    copies_used = true;
+    if (own.groups_to - own.groups_from == 64) die("%s: more than 64 groups are under way", site.what);
+    own.groups[own.groups_to++ % 64] = own.to;
 }
 
 void copy_async_wait(Site site, uint32_t left) {
-    Thread& thread = *self;
-    thread.site = site;
-    while (thread.groups_to - thread.groups_from > left) {
-        uint32_t end = thread.groups[thread.groups_from++ % 64];
-        for (; thread.copies_from < end; thread.copies_from++) {
-            const Copy& copy = thread.copies[thread.copies_from];
+    Copies& own = copies[self->number];
+    self->site = site;
+    while (own.groups_to - own.groups_from > left) {
+        uint32_t end = own.groups[own.groups_from++ % 64];
+        for (; own.from < end; own.from++) {
+            const Copy& copy = own.list[own.from];
             memcpy(copy.to, copy.from, 16);
-            if (!thread.unfenced_from || copy.to < thread.unfenced_from) thread.unfenced_from = copy.to;
-            if (copy.to + 16 > thread.unfenced_to) thread.unfenced_to = copy.to + 16;
+            if (!own.unfenced_from || copy.to < own.unfenced_from) own.unfenced_from = copy.to;
+            if (copy.to + 16 > own.unfenced_to) own.unfenced_to = copy.to + 16;
         }
     }
-    if (thread.copies_from == thread.copies_to) {
+    if (own.from == own.to) {
         // Groups that are left are empty.
-        for (uint32_t group = thread.groups_from; group != thread.groups_to; group++) thread.groups[group % 64] = 0;
-        thread.copies_from = thread.copies_to = 0;
+        for (uint32_t group = own.groups_from; group != own.groups_to; group++) own.groups[group % 64] = 0;
+        own.from = own.to = 0;
     }
 }
 
@@ -575,7 +586,7 @@ uint32_t load_shared(Site site, uint32_t from) {
 
 void fence_proxy_async(Site site) {
     self->site = site;
-    self->unfenced_from = self->unfenced_to = nullptr;
+    copies[self->number].unfenced_from = copies[self->number].unfenced_to = nullptr;
 }
 
 // ---- Blocks.
@@ -603,11 +614,17 @@ static void begin_block() {
         thread.warp = t / 32;
         thread.lane = t % 32;
         thread.site = {nullptr, 0};
-        thread.copies_from = thread.copies_to = thread.groups_from = thread.groups_to = 0;
-        thread.unfenced_from = thread.unfenced_to = nullptr;
         // Stacks begin at different places of their pages, or all would meet in the same lines of the cache.
         char* top = machine->stacks + (t + 1) * machine->stack_stride - t % 32 * 128;
         thread.stack_pointer = prepare_stack(top, thread_main);
+    }
+    if (copies_used) {
+        for (uint32_t t = 0; t < thread_count; t++) {
+            Copies& own = copies[t];
+            own.from = own.to = own.groups_from = own.groups_to = 0;
+            own.unfenced_from = own.unfenced_to = nullptr;
+        }
+        copies_used = false;
     }
     begin_shared();
     begin_matrices(warp_count);
