@@ -39,6 +39,8 @@ pub fn again(part: &str, variables: &[(&str, &str)]) -> Result<(), Failed> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let ran = Command::new(program)
         .env(PART, part)
+        // Where streams run late, freed memory is free late, and a limit on memory is no longer exact.
+        .env_remove("EMULATOR_ORDER")
         .envs(variables.iter().copied())
         .output()
         .map_err(|error| error.to_string())?;
