@@ -1,0 +1,118 @@
+//! Does the emulated device do what CUDA's documentation says, and does it say so when a kernel does not?
+//!
+//! What is emulated is chosen by variables that a process reads once, so each case runs in a process of its own: this
+//! program again, which loads the library by the names of NVIDIA's, as any program would.
+
+use libtest_mimic::{Arguments, Failed, Trial};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+#[path = "device/arithmetic.rs"]
+mod arithmetic;
+#[path = "device/common.rs"]
+mod common;
+#[path = "device/machines.rs"]
+mod machines;
+#[path = "device/memory.rs"]
+mod memory;
+#[path = "device/ptx.rs"]
+mod ptx;
+#[path = "device/reports.rs"]
+mod reports;
+
+/// The variable that names the case to be run in this process.
+const CASE: &str = "EMULATOR_TEST_CASE";
+
+/// How the process of a case is to end.
+#[derive(Clone, Copy)]
+enum End {
+    /// Its checks hold.
+    Well,
+    /// It is aborted with a message that has all of these.
+    Abort(&'static [&'static str]),
+}
+
+/// A case.
+#[derive(Clone, Copy)]
+struct Case {
+    name: &'static str,
+    variables: &'static [(&'static str, &'static str)],
+    end: End,
+    run: fn(),
+}
+
+/// A case whose checks hold, on the usual device.
+const fn holds(name: &'static str, run: fn()) -> Case {
+    Case { name, variables: &[], end: End::Well, run }
+}
+
+/// A case that ends with a message.
+const fn aborts(name: &'static str, says: &'static [&'static str], run: fn()) -> Case {
+    Case { name, variables: &[], end: End::Abort(says), run }
+}
+
+impl Case {
+    const fn with(self, variables: &'static [(&'static str, &'static str)]) -> Self {
+        Case { variables, ..self }
+    }
+}
+
+fn main() -> ExitCode {
+    let all: Vec<Case> =
+        [arithmetic::CASES, ptx::CASES, memory::CASES, reports::CASES, machines::CASES].concat();
+    if let Ok(wanted) = std::env::var(CASE) {
+        let case = all.iter().find(|case| case.name == wanted).expect("there is such a case");
+        (case.run)();
+        return ExitCode::SUCCESS;
+    }
+    let arguments = Arguments::from_args();
+    let folder = tempfile::tempdir().expect("a folder");
+    place(folder.path());
+    let path = folder.path().to_path_buf();
+    let trial = |case: Case| {
+        let folder = path.clone();
+        Trial::test(case.name, move || check(&case, &folder))
+    };
+    libtest_mimic::run(&arguments, all.into_iter().map(trial).collect()).exit_code()
+}
+
+/// Puts the library where the loader finds it under the names that are looked for.
+fn place(folder: &Path) {
+    let own = std::env::current_exe().expect("this program's path");
+    let library = own.parent().expect("its folder").join("libcuda_emulator.so");
+    for name in ["libcuda.so", "libnvrtc.so"] {
+        std::os::unix::fs::symlink(&library, folder.join(name)).expect("a link");
+    }
+}
+
+fn check(case: &Case, folder: &Path) -> Result<(), Failed> {
+    let kept = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulated-objects");
+    let log = folder.join(format!("{}.log", case.name));
+    let mutation = folder.join("mutation");
+    std::fs::write(&mutation, "a[i] + b[i]\n=====\na[i] - b[i]\n")?;
+    let output = Command::new(std::env::current_exe()?)
+        .env(CASE, case.name)
+        .env("LD_LIBRARY_PATH", folder)
+        .env("EMULATOR_CACHE", kept)
+        .envs(case.variables.iter().map(|&(name, value)| match value {
+            "{log}" => (name, log.clone().into_os_string()),
+            "{mutation}" => (name, mutation.clone().into_os_string()),
+            _ => (name, value.into()),
+        }))
+        .output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
+    match case.end {
+        End::Well if output.status.success() => {}
+        // SIGABRT
+        End::Abort(parts) if signal == Some(6) && parts.iter().all(|part| said.contains(part)) => {}
+        End::Well => return Err(format!("ended with {}: {said}", output.status).into()),
+        End::Abort(parts) => {
+            return Err(format!("ended with {}, expected {parts:?}: {said}", output.status).into());
+        }
+    }
+    if case.variables.iter().any(|&(name, _)| name == "EMULATOR_LOG") {
+        machines::check_log(&std::fs::read_to_string(log)?)?;
+    }
+    Ok(())
+}
