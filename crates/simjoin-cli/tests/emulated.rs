@@ -120,7 +120,10 @@ struct Gpus {
 impl Gpus {
     /// Devices as "capability:multiprocessors:memory", separated by commas.
     fn of(devices: &str) -> Self {
-        Gpus::default().with("EMULATOR_DEVICES", &devices)
+        // Kernels that another build of the emulator has compiled are removed from there.
+        let cache = emulator().unwrap_or_default().join("cache");
+        let gpus = Gpus::default().with("XDG_CACHE_HOME", &cache.display());
+        gpus.with("EMULATOR_DEVICES", &devices)
     }
 
     fn with(mut self, name: &'static str, value: &dyn Display) -> Self {
