@@ -187,8 +187,8 @@ template <class T> struct Same { typedef T type; };
 
 #define EMULATOR_ATOMIC(name, RESULT)                                                                     \
     template <class T>                                                                                    \
-    EMULATOR_OWN static inline T name(T* at, typename emulator::Same<T>::type value) {                   \
-        emulator::note_atomic(at, sizeof(T));                                                             \
+    EMULATOR_OWN EMULATOR_ALONE static inline T name(T* at, typename emulator::Same<T>::type value) {                   \
+        EMULATOR_NOTE_ATOMIC(at, sizeof(T));                                                              \
         if ((uintptr_t)at % sizeof(T) != 0) emulator::die(#name ": the address %p is not aligned", (void*)at); \
         T old = *at;                                                                                      \
         *at = (T)(RESULT);                                                                                \
@@ -202,10 +202,10 @@ EMULATOR_ATOMIC(atomicOr, old | value)
 EMULATOR_ATOMIC(atomicXor, old ^ value)
 EMULATOR_ATOMIC(atomicExch, value)
 template <class T>
-EMULATOR_OWN static inline T atomicCAS(
+EMULATOR_OWN EMULATOR_ALONE static inline T atomicCAS(
     T* at, typename emulator::Same<T>::type expected, typename emulator::Same<T>::type value
 ) {
-    emulator::note_atomic(at, sizeof(T));
+    EMULATOR_NOTE_ATOMIC(at, sizeof(T));
     if ((uintptr_t)at % sizeof(T) != 0) emulator::die("atomicCAS: the address %p is not aligned", (void*)at);
     T old = *at;
     if (old == expected) *at = value;

@@ -80,6 +80,8 @@ struct Machine {
     const float* halves;
     // Ends the process with a message.
     void (*fail)(const char* message, uint32_t line);
+    // The line of the source that an address of code is of, or 0.
+    uint32_t (*line_of)(const void* address);
 };
 
 struct Kernel {
@@ -154,11 +156,10 @@ EMULATOR_HIDDEN void poison(void* to, size_t bytes);
 // What the device itself reads and writes of shared memory for a thread, for the check for races.
 EMULATOR_HIDDEN void note_read(const void* at, uint32_t bytes);
 EMULATOR_HIDDEN void note_write(const void* at, uint32_t bytes);
-EMULATOR_HIDDEN void note_atomic(const void* at, uint32_t bytes);
+EMULATOR_HIDDEN void note_atomic_at(const void* at, uint32_t bytes, const void* place);
 #else
 static inline void note_read(const void*, uint32_t) {}
 static inline void note_write(const void*, uint32_t) {}
-static inline void note_atomic(const void*, uint32_t) {}
 #endif
 
 // What the lanes of a warp bring to an operation, or take from it; the last of them to arrive does the whole.
@@ -179,4 +180,12 @@ EMULATOR_HIDDEN void synchronize_warp(Site site, uint32_t mask);
 
 }  // namespace emulator
 
+#ifdef EMULATOR_RACES
+// The place of an atomic is where it returns to.
+#define EMULATOR_NOTE_ATOMIC(at, bytes) emulator::note_atomic_at(at, bytes, __builtin_return_address(0))
+#define EMULATOR_ALONE __attribute__((noinline))
+#else
+#define EMULATOR_NOTE_ATOMIC(at, bytes) ((void)0)
+#define EMULATOR_ALONE
+#endif
 #define EMULATOR_SITE(what) (emulator::Site{what, __LINE__})

@@ -409,6 +409,10 @@ struct Wait {
             }
         }
         warp.fenced = false;
+#ifdef EMULATOR_RACES
+        // What the products read they have read.
+        races_warp(self->warp, ALL);
+#endif
         if (sums && warp.from == warp.to) {
             for (uint32_t l = 0; l < 32; l++) {
                 uint32_t* to = (uint32_t*)sums[l];

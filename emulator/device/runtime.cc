@@ -11,6 +11,7 @@
 
 extern "C" {
 void* malloc(size_t) noexcept;
+void* calloc(size_t, size_t) noexcept;
 void* realloc(void*, size_t) noexcept;
 void* memset(void*, int, size_t) noexcept;
 void* memcpy(void*, const void*, size_t) noexcept;
@@ -558,6 +559,7 @@ void copy_async_wait(Site site, uint32_t left) {
         for (; own.from < end; own.from++) {
             const Copy& copy = own.list[own.from];
             memcpy(copy.to, copy.from, 16);
+            note_write(copy.to, 16);
             if (!own.unfenced_from || copy.to < own.unfenced_from) own.unfenced_from = copy.to;
             if (copy.to + 16 > own.unfenced_to) own.unfenced_to = copy.to + 16;
         }

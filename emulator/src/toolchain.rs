@@ -20,6 +20,7 @@ const CUDA: &str = include_str!("../device/cuda.h");
 const PTX: &str = include_str!("../device/ptx.h");
 const RUNTIME: &str = include_str!("../device/runtime.cc");
 const MATRIX: &str = include_str!("../device/matrix.cc");
+const RACES: &str = include_str!("../device/races.cc");
 
 /// The C++ compiler.
 struct Compiler {
@@ -110,7 +111,7 @@ pub fn prelude() -> String {
 /// How modules are compiled: the same for all of one build of the emulator, on one machine, with the same settings.
 pub fn variant() -> [u8; 32] {
     let mut hash = Sha256::new();
-    for text in [MACHINE, CUDA, PTX, RUNTIME, MATRIX] {
+    for text in [MACHINE, CUDA, PTX, RUNTIME, MATRIX, RACES] {
         hash.update((text.len() as u64).to_le_bytes());
         hash.update(text);
     }
@@ -166,7 +167,8 @@ pub fn preprocess(source: &str, name: &str, defines: &[String]) -> Result<String
 pub fn library(code: &str) -> Result<Vec<u8>, String> {
     let runtime = runtime()?;
     let runtime = runtime.to_string_lossy();
-    let mut flags = vec!["-O2", "-fsanitize=alignment,bounds"];
+    // Lines, for messages.
+    let mut flags = vec!["-O2", "-g1", "-fsanitize=alignment,bounds"];
     if settings().races {
         flags.push("-fsanitize=thread");
     }
@@ -186,6 +188,7 @@ fn runtime() -> Result<PathBuf, String> {
             ("ptx.h", PTX),
             ("runtime.cc", RUNTIME),
             ("matrix.cc", MATRIX),
+            ("races.cc", RACES),
         ]);
         kept(&code, &["-O3", "-c", "-x", "c++", "-"], "o")
     });

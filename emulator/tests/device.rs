@@ -17,6 +17,8 @@ mod machines;
 mod memory;
 #[path = "device/ptx.rs"]
 mod ptx;
+#[path = "device/races.rs"]
+mod races;
 #[path = "device/reports.rs"]
 mod reports;
 
@@ -58,8 +60,15 @@ impl Case {
 }
 
 fn main() -> ExitCode {
-    let all: Vec<Case> =
-        [arithmetic::CASES, ptx::CASES, memory::CASES, reports::CASES, machines::CASES].concat();
+    let all: Vec<Case> = [
+        arithmetic::CASES,
+        ptx::CASES,
+        memory::CASES,
+        reports::CASES,
+        races::CASES,
+        machines::CASES,
+    ]
+    .concat();
     if let Ok(wanted) = std::env::var(CASE) {
         let case = all.iter().find(|case| case.name == wanted).expect("there is such a case");
         (case.run)();

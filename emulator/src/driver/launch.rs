@@ -33,6 +33,7 @@ struct Machine {
     static_bytes: u64,
     halves: *const f32,
     fail: extern "C" fn(*const c_char, u32),
+    line_of: extern "C" fn(*const c_void) -> u32,
 }
 
 #[repr(C)]
@@ -138,6 +139,7 @@ impl MachineMemory {
             static_bytes: STATIC_BYTES as u64,
             halves: halves.as_ptr(),
             fail: report::fail,
+            line_of: report::line_of,
         };
         MachineMemory { machine, _halves: halves }
     }
@@ -243,6 +245,7 @@ pub(super) fn execute(driver: &mut Driver, device: usize, launch: &Launch) {
         block: threads[1],
         source: &launch.module.source,
         place: launch.module.table.place,
+        library: launch.module.descriptor(),
         machine,
     };
     report::guarded_kernel(&driver.space, device, running, || {

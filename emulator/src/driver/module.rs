@@ -9,7 +9,7 @@ use crate::toolchain;
 use cudarc::driver::sys::{CUfunction, CUmodule, CUresult};
 use sha2::{Digest, Sha256};
 use std::ffi::{CStr, CString, c_char, c_uint, c_void};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 
 /// A loaded module: a shared library.
@@ -23,7 +23,7 @@ pub(super) struct Module {
     pub(super) table: ModuleTable,
     library: *mut c_void,
     /// Open as long as the library is loaded, whose name it is.
-    _file: OwnedFd,
+    file: OwnedFd,
 }
 
 // SAFETY: the library's code runs under the driver's lock alone.
@@ -49,7 +49,7 @@ impl Module {
         let mut file = unsafe { std::fs::File::from_raw_fd(file) };
         std::io::Write::write_all(&mut file, &image.object).map_err(|error| error.to_string())?;
         let file = OwnedFd::from(file);
-        let name = format!("/proc/self/fd/{}\0", std::os::fd::AsRawFd::as_raw_fd(&file));
+        let name = format!("/proc/self/fd/{}\0", file.as_raw_fd());
         // SAFETY: the library was made by this emulator's compiler; loading it runs nothing.
         let library =
             unsafe { libc::dlopen(name.as_ptr().cast(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
@@ -77,7 +77,7 @@ impl Module {
             source: image.source,
             table,
             library,
-            _file: file,
+            file,
         })
     }
 
@@ -88,6 +88,11 @@ impl Module {
         };
         // SAFETY: names are texts with a zero.
         kernels.iter().find(|kernel| unsafe { CStr::from_ptr(kernel.name) } == name)
+    }
+
+    /// The file of its library.
+    pub(super) fn descriptor(&self) -> i32 {
+        self.file.as_raw_fd()
     }
 
     /// Adds the forms of PTX that it has executed.

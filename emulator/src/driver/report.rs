@@ -20,6 +20,8 @@ pub(super) struct RunningKernel<'a> {
     pub(super) block: u64,
     pub(super) source: &'a str,
     pub(super) place: extern "C" fn(*mut Place),
+    /// The file of its module's library.
+    pub(super) library: c_int,
     pub(super) machine: &'a MachineMemory,
 }
 
@@ -171,7 +173,55 @@ pub(super) fn install() {
     let _ = BEFORE.set(before.map(|old| unsafe { old.assume_init() }));
 }
 
-extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, _context: *mut c_void) {
+/// The line of a kernel's source that an address of its code is of, by the compiler's tools; 0 where they do not say.
+pub(super) extern "C" fn line_of(address: *const c_void) -> u32 {
+    let Some(Running { what: What::Kernel(kernel), .. }) = running() else { return 0 };
+    line(kernel, address.addr()).unwrap_or(0)
+}
+
+fn line(kernel: &RunningKernel<'_>, address: usize) -> Option<u32> {
+    let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
+    let at = std::ptr::without_provenance(address);
+    // SAFETY: the function only writes to the structure, which lives through the call.
+    if unsafe { libc::dladdr(at, found.as_mut_ptr()) } == 0 {
+        return None;
+    }
+    // SAFETY: it was filled in.
+    let base = unsafe { found.assume_init() }.dli_fbase.addr();
+    // Where a call returns to is behind it.
+    let output = std::process::Command::new("addr2line")
+        .args(["-i", "-e", &format!("/proc/{}/fd/{}", std::process::id(), kernel.library)])
+        .arg(format!("{:#x}", address.checked_sub(base + 1)?))
+        .output()
+        .ok()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    // What is inlined comes first: of the device's own functions, their caller.
+    let of_source = text.lines().filter(|line| {
+        let file = line.split(':').next().unwrap_or_default();
+        !["machine.h", "cuda.h", "ptx.h", "module.cc"].iter().any(|own| file.ends_with(own))
+    });
+    let mut lines =
+        of_source.filter_map(|line| line.rsplit(':').next()?.split(' ').next()?.parse().ok());
+    lines.next().filter(|&line| line > 0)
+}
+
+/// The address of the instruction that a signal came from.
+#[cfg(target_arch = "x86_64")]
+fn instruction(context: *mut c_void) -> usize {
+    // SAFETY: the handler is given this structure.
+    unsafe {
+        (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] as usize
+    }
+}
+
+/// The address of the instruction that a signal came from.
+#[cfg(target_arch = "aarch64")]
+fn instruction(context: *mut c_void) -> usize {
+    // SAFETY: the handler is given this structure.
+    unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc as usize }
+}
+
+extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(running) = running() else {
         // Not ours: as it was before, and once more.
         let at = SIGNALS.iter().position(|&own| own == signal).unwrap_or(0);
@@ -193,7 +243,8 @@ extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, _context:
     let mut text = String::new();
     match &running.what {
         What::Kernel(kernel) => {
-            let _ = write!(text, "emulated device: {what}{}", place(kernel, None));
+            let at = line(kernel, instruction(context) + 1);
+            let _ = write!(text, "emulated device: {what}{}", place(kernel, at));
         }
         What::Other(doing) => {
             let _ = write!(text, "emulated device: {}: {what}", doing());
