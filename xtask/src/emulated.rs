@@ -4,7 +4,7 @@
 //! device tests of `simjoin-gpu`, at their smallest size, once for each compute capability that has kernels of its own,
 //! and then every command of the program. Nothing is taken from or left in the user's folders.
 
-use crate::{Check, call, cpp_compiler, root};
+use crate::{Check, call, programs, root};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -42,11 +42,11 @@ fn folder() -> PathBuf {
 
 /// Builds the emulated device, and puts it where a program finds it.
 pub fn build() -> Check {
-    cpp_compiler()?;
-    call("cargo", &["build", "--locked", "--package", "cuda-emulator"], &[])?;
+    // As the step that runs all tests builds it: another build would replace the library under tests that run.
+    programs()?;
     let folder = folder();
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
-    place(&target().join("debug/libcuda_emulator.so"), &folder)
+    place(&target().join("debug/deps/libcuda_emulator.so"), &folder)
         .map_err(|error| format!("{}: {error}", folder.display()))
 }
 
