@@ -264,9 +264,10 @@ __device__ __forceinline__ Merged merge_by_warp(
         u32 taken = __shfl_sync(~0u, a, 31);
         i += taken;
         j += steps - taken;
+        // Before the next tokens are brought, here or for the next pair.
+        __syncwarp();
         // The y of the last x may still come.
         if ((int)(overlap + min(n - i + 1, m - j)) < needed) return {0, 0, false};
-        __syncwarp();
     }
     if (i == n && j < m && xs[n - 1] == ys[j]) {
         first = min(first, n - 1);
