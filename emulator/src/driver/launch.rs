@@ -92,6 +92,8 @@ const DYNAMIC_BYTES: usize = 256 << 10;
 /// Stacks, shared memory and tables: what launches run on.
 pub(super) struct MachineMemory {
     machine: Machine,
+    /// Threads whose stacks have their guard pages: as many as the largest block so far.
+    guarded: usize,
     _halves: Vec<f32>,
 }
 
@@ -110,15 +112,8 @@ impl MachineMemory {
             }
             at.cast()
         };
-        let guard = |at: *mut u8| {
-            // SAFETY: a page of what was mapped above, that nobody uses.
-            unsafe { libc::mprotect(at.cast(), PAGE, libc::PROT_NONE) };
-        };
         let stride = STACK + PAGE;
         let stacks = pages(MOST_THREADS * stride);
-        for thread in 0..MOST_THREADS {
-            guard(stacks.wrapping_add(thread * stride));
-        }
         // A guard page before, between and behind the two parts.
         let all = pages(STATIC_BYTES + DYNAMIC_BYTES + 3 * PAGE);
         let shared = all.wrapping_add(PAGE);
@@ -141,7 +136,15 @@ impl MachineMemory {
             fail: report::fail,
             line_of: report::line_of,
         };
-        MachineMemory { machine, _halves: halves }
+        MachineMemory { machine, guarded: 0, _halves: halves }
+    }
+
+    /// Puts a guard page below the stack of each thread of a block.
+    fn guard_stacks(&mut self, threads: usize) {
+        for thread in self.guarded..threads {
+            guard(self.machine.stacks.wrapping_add(thread * (STACK + PAGE)));
+        }
+        self.guarded = self.guarded.max(threads);
     }
 
     /// Whether an address is in the stacks.
@@ -156,6 +159,12 @@ impl MachineMemory {
         let end = self.machine.statics.addr() + STATIC_BYTES + PAGE;
         (begin..end).contains(&address)
     }
+}
+
+/// Makes sure that nobody touches a page of what `MachineMemory` has mapped.
+fn guard(at: *mut u8) {
+    // SAFETY: a page of that mapping, which nobody uses.
+    unsafe { libc::mprotect(at.cast(), PAGE, libc::PROT_NONE) };
 }
 
 /// The value of a half precision number.
@@ -225,6 +234,7 @@ pub(super) fn execute(driver: &mut Driver, device: usize, launch: &Launch) {
     let name = format!("{}@{}", launch.name, launch.module.source_name);
     driver.log.launched(&name, &launch.module.architecture, threads[0] * threads[1]);
     let machine = driver.machine.get_or_insert_with(|| Box::new(MachineMemory::new()));
+    machine.guard_stacks(threads[1] as usize);
     let begin = launch.parameters.as_ptr().cast::<u8>();
     let mut arguments: Vec<*mut c_void> =
         launch.begins.iter().map(|&at| begin.wrapping_add(at).cast_mut().cast()).collect();

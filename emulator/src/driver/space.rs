@@ -51,7 +51,7 @@ pub(super) struct Space {
 const PAGE: usize = 4096;
 /// What is mapped from the file of poison, and that file's size.
 const LARGE: usize = 64 << 10;
-const POISON_FILE: usize = 8 << 20;
+const POISON_FILE: usize = 1 << 20;
 /// A byte at an even address, and one at an odd one; as in device/machine.h.
 const POISON: [u8; 2] = [0xc3, 0xff];
 /// Freed allocations that are remembered.
