@@ -54,7 +54,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let device = devices().ok().map(|devices| devices[0].clone());
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
-    let tests: [(&str, Test); 26] = [
+    let tests: [(&str, Test); 27] = [
         ("random_collections_equal_naive", random_collections),
         ("many_near_duplicates_equal_naive", many_near_duplicates),
         ("large_sets_equal_naive", large_sets),
@@ -75,6 +75,7 @@ fn main() -> ExitCode {
         ("vectors_of_every_dimension_equal_a_plain_loop", vectors::dimensions),
         ("vectors_of_whole_numbers_equal_a_plain_loop", vectors::bytes),
         ("many_vectors_equal_those_of_the_cpu", vectors::many),
+        ("rows_are_sorted_in_several_pieces", vectors::sorted_in_pieces),
         ("vectors_on_a_small_device_are_joined_in_slabs", vectors::small_device),
         ("vectors_at_the_edges_are_as_they_should_be", vectors::edges),
         ("counts_are_whole_when_the_candidate_buffer_fills", buffers::counting),
@@ -267,13 +268,7 @@ fn little_room(device: &Arc<Device>) -> Result<(), Failed> {
     {
         let predicate = Predicate::parse(measure, text).unwrap();
         check(device, predicate, &rows, None, true)?;
-        check(
-            device,
-            predicate,
-            &rows,
-            Some(&near_duplicates(300, 0..if brief() { 100 } else { 900 })),
-            true,
-        )?;
+        check(device, predicate, &rows, Some(&near_duplicates(300, 0..sized(900, 100, 50))), true)?;
     }
     Ok(())
 }
@@ -347,7 +342,7 @@ fn large_arrays(device: &Arc<Device>) -> Result<(), Failed> {
 fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
     // Of each pair of neighbours one has up to two tokens more.
     // Enough that weights take several buffers, unless brief: then tokens do.
-    let count = sized(900_000, 30_000, 7_000);
+    let count = sized(900_000, 30_000, 5_000);
     let row = |row: u32| -> BTreeSet<u32> {
         let token = |at: u32| {
             let mixed = (row / 2).wrapping_mul(2_654_435_761).rotate_left(at);

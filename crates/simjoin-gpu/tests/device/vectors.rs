@@ -406,6 +406,34 @@ pub fn many(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
+/// More rows than are sorted with one table of counts, few of which are near each other. Some are equal.
+pub fn sorted_in_pieces(device: &Arc<Device>) -> Result<(), Failed> {
+    let mut random = Random(11);
+    let mut rows: Vec<Vec<f64>> = (0..34_000).map(|_| vec![100.0 * random.unit()]).collect();
+    rows.extend(rows[..20].to_vec());
+    let points = vectors(&rows, true);
+    let predicate = VectorPredicate::within("1e-5").unwrap();
+    let join = VectorJoin { probe: &points, build: &points, itself: true, predicate };
+    let mut sorted: Vec<u32> = (0..rows.len() as u32).collect();
+    sorted.sort_by(|&a, &b| rows[a as usize][0].total_cmp(&rows[b as usize][0]));
+    let mut expected = Found::new();
+    for (at, &a) in sorted.iter().enumerate() {
+        for &b in &sorted[at + 1..] {
+            let distance = square(&rows[a as usize], &rows[b as usize]).sqrt();
+            if distance > 1e-5 {
+                break;
+            }
+            expected.push((a.min(b), a.max(b), distance.to_bits()));
+        }
+    }
+    expected.sort_unstable();
+    let one = [device.clone()];
+    for way in [VectorWay::Grid, VectorWay::Quantile] {
+        check_one(way.name(), &GpuVectors::new(&one, way), &join, &expected)?;
+    }
+    Ok(())
+}
+
 /// What the CPU's nested loop finds.
 pub(crate) fn by_cpu(join: &VectorJoin<'_>) -> Found {
     let prepared = simjoin_cpu::NestedLoop
