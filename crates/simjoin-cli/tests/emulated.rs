@@ -190,6 +190,19 @@ fn sets(count: u32, seed: u64) -> String {
     text
 }
 
+/// Sets that are long enough for a warp to merge two of them in several steps. Those of a family are alike, and those of
+/// others just not alike enough, which shows before their end.
+fn long_sets() -> String {
+    let mut text = String::new();
+    for row in 0..48 {
+        let (mut of_family, mut own) = (Numbers(row % 12), Numbers(100 + row));
+        let mut token = |at: u32| 4 * at + of_family.below(20) / 17 + own.below(50) / 49;
+        let tokens: Vec<String> = (0..1500).map(|at| token(at).to_string()).collect();
+        text += &(tokens.join(" ") + "\n");
+    }
+    text
+}
+
 fn titles() -> String {
     let mut numbers = Numbers(5);
     let words = ["exact", "joins", "of", "sets", "and", "texts", "on", "every", "device", "fast"];
@@ -242,7 +255,7 @@ fn numbers(seed: u64, count: u32, universe: u32) -> String {
 fn folder() -> Folder {
     let folder = Folder::new();
     folder.file("a.txt", sets(330, 1)).file("b.txt", sets(150, 2)).file("t.csv", titles());
-    folder.file("g.csv", grid());
+    folder.file("g.csv", grid()).file("long.txt", long_sets());
     folder.file("p.txt", numbers(1, 5000, 20_000)).file("q.txt", numbers(2, 3000, 20_000));
     let points = "generate vectors clusters --vectors";
     folder.run(&format!("{points} 900 --dimension 4 -o v.npy")).ok();
@@ -382,6 +395,27 @@ fn on_both(command: &Command) -> Result<(), Failed> {
     Ok(())
 }
 
+/// The engine that is chosen where the CPU is so slow that a GPU is expected to pay: the GPU, and the CPU where
+/// NVRTC makes nothing for the GPU.
+fn on_auto(command: &Command) -> Result<(), Failed> {
+    let folder = folder();
+    let join = format!("{} --stats stats.json", command.arguments);
+    let cpu = expected(&folder, command.arguments)?;
+    let refused = "sm_70,sm_75,sm_80,sm_86,sm_87,sm_88,sm_89,sm_90";
+    let gpus = Gpus::of("9.0:4:1G").with("SIMJOIN_MACHINE", &"fixed:1000000");
+    let empty = gpus.clone().with("XDG_CACHE_HOME", &folder.join("empty").display());
+    for (gpus, engine) in [(gpus, "gpu"), (empty.with("EMULATOR_NVRTC_REFUSES", &refused), "cpu")] {
+        let run = gpus.run(&folder, &join);
+        let told = run.err.lines().all(|line| line.contains("the CPU did its work"));
+        let stats = std::fs::read_to_string(folder.join("stats.json")).unwrap_or_default();
+        let chosen = stats.contains(&format!("\"engine\": \"{engine}\""));
+        if run.status != 0 || sorted(&run.out) != sorted(&cpu) || !told || !chosen {
+            return Err(format!("{gpus} {join}, for {engine}: {run:?}").into());
+        }
+    }
+    Ok(())
+}
+
 /// A device that fails somewhere: the CPU does its work, says so, and the answer is the same. Faults come later and
 /// later, until the join ends before them.
 fn with_faults(command: &Command) -> Result<(), Failed> {
@@ -427,8 +461,8 @@ struct Planted {
     what: &'static str,
     /// What kernels say, and what they are made to say instead.
     text: Option<(&'static str, &'static str)>,
-    /// Whether streams no longer wait for events.
-    no_waits: bool,
+    /// What is asked of the device beside it.
+    variable: Option<(&'static str, &'static str)>,
     join: &'static str,
     technique: &'static str,
 }
@@ -440,7 +474,7 @@ const PLANTED: &[Planted] = &[
             "await_groups<STAGES - 2>();\n        __syncthreads();",
             "await_groups<STAGES - 2>();",
         )),
-        no_waits: false,
+        variable: None,
         join: "overlaps a.txt --positive",
         technique: "dense",
     },
@@ -450,21 +484,31 @@ const PLANTED: &[Planted] = &[
             "make_uint4(LAST, LAST, LAST, LAST);\n        }\n        __syncthreads();",
             "make_uint4(LAST, LAST, LAST, LAST);\n        }",
         )),
-        no_waits: false,
+        variable: None,
         join: "intersect p.txt q.txt",
         technique: "ip-hash",
     },
     Planted {
         what: "an entry of a list is written past its end",
         text: Some(("lists.entries[place] = {", "lists.entries[place + 1] = {")),
-        no_waits: false,
+        variable: None,
         join: "sets a.txt --jaccard 0.5",
+        technique: "gpu-prefix",
+    },
+    Planted {
+        what: "tokens are replaced while other threads may still read them",
+        text: Some((
+            "__syncwarp();\n        // The y of the last x may still come.",
+            "// The y of the last x may still come.",
+        )),
+        variable: Some(("EMULATOR_RACES", "1")),
+        join: "sets long.txt --jaccard 0.7",
         technique: "gpu-prefix",
     },
     Planted {
         what: "counts are copied before they are complete",
         text: None,
-        no_waits: true,
+        variable: Some(("EMULATOR_IGNORE_WAITS", "1")),
         join: "overlaps a.txt",
         technique: "hash",
     },
@@ -480,15 +524,17 @@ fn planted(fault: &Planted) -> Result<(), Failed> {
     let mut seen = Vec::new();
     for order in 1..=40 {
         agrees(&folder, &keeping("kernels").with("EMULATOR_ORDER", &order), &how, "", &cpu)?;
-        let mut gpus = keeping("planted").with("EMULATOR_ORDER", &order);
+        // What runs here are not our kernels: it is not counted among them.
+        let gpus = keeping("planted").with("EMULATOR_ORDER", &order);
+        let mut gpus = gpus.with("EMULATOR_LOG", &"");
         if let Some((from, to)) = fault.text {
             let file = folder.join("mutation");
             std::fs::write(&file, format!("{from}\n=====\n{to}"))
                 .map_err(|error| error.to_string())?;
             gpus = gpus.with("EMULATOR_MUTATION", &file.display());
         }
-        if fault.no_waits {
-            gpus = gpus.with("EMULATOR_IGNORE_WAITS", &1);
+        if let Some((name, value)) = fault.variable {
+            gpus = gpus.with(name, &value);
         }
         let run = gpus.run(&folder, &how);
         let other_answer = run.status == 0 && sorted(&run.out) != sorted(&cpu);
@@ -522,6 +568,7 @@ fn main() -> ExitCode {
         }
         if name.starts_with("sets") || name.starts_with("text") || name.starts_with("vectors") {
             add(format!("{name}_on_both_match_cpu"), Box::new(move || on_both(command)));
+            add(format!("{name}_on_auto_match_cpu"), Box::new(move || on_auto(command)));
         }
         add(format!("{name}_match_cpu_when_device_fails"), Box::new(move || with_faults(command)));
     }
