@@ -77,6 +77,8 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let folder = tempfile::tempdir().expect("a folder");
     place(folder.path());
+    std::fs::write(folder.path().join("mutation"), "a[i] + b[i]\n=====\na[i] - b[i]\n")
+        .expect("a file");
     let path = folder.path().to_path_buf();
     let trial = |case: Case| {
         let folder = path.clone();
@@ -98,7 +100,6 @@ fn check(case: &Case, folder: &Path) -> Result<(), Failed> {
     let kept = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulated-objects");
     let log = folder.join(format!("{}.log", case.name));
     let mutation = folder.join("mutation");
-    std::fs::write(&mutation, "a[i] + b[i]\n=====\na[i] - b[i]\n")?;
     let output = Command::new(std::env::current_exe()?)
         .env(CASE, case.name)
         .env("LD_LIBRARY_PATH", folder)
