@@ -59,8 +59,9 @@ fuzz_target!(|case: Case| {
     let predicate = Predicate::parse(measure, &threshold).unwrap();
     let (left, right) = prepare(raw(&case.left), case.right.as_deref().map(raw), 256).unwrap();
     left.validate().unwrap();
-    let join =
-        Join::new(predicate).threads(1 + usize::from(case.threads)).with_itself(case.with_itself);
+    let join = simjoin::join(predicate)
+        .threads(1 + usize::from(case.threads))
+        .with_itself(case.with_itself);
     let oracle = answer(&join.clone().technique("naive"), &left, right.as_ref());
     for technique in techniques_for(predicate) {
         let found = answer(&join.clone().technique(technique), &left, right.as_ref());

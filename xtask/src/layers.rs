@@ -12,7 +12,7 @@ const ORDER: [&str; 11] = [
     "simjoin-kernels",
     "simjoin-io",
     "simjoin-generate",
-    "simjoin-plan",
+    "simjoin-engine",
     "simjoin-cpu",
     "simjoin-gpu",
     "simjoin",

@@ -21,7 +21,7 @@ const MACHINES: [&str; 3] = ["fixed", "fixed:0.1", "fixed:10"];
 
 /// The packages whose tests are run, and of each the arguments for cargo that choose them.
 const TESTS: [(&str, &[&str]); 3] = [
-    ("simjoin-plan", &["--lib"]),
+    ("simjoin-engine", &["--lib"]),
     ("simjoin", &["--lib", "--test", "machine", "--test", "glimpse", "--test", "vectors"]),
     (
         "simjoin-cli",

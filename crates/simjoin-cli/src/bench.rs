@@ -455,7 +455,7 @@ mod tests {
         let predicate = Predicate::parse(Measure::Jaccard, "0.5").unwrap();
         let engine = Engine::Cpu;
         let contestant = Contestant { engine, split: None, technique: "auto".into() };
-        let mut trial = Trial::new(&contestant, "auto".into(), Join::new(predicate), false);
+        let mut trial = Trial::new(&contestant, "auto".into(), simjoin::join(predicate), false);
         assert_eq!(trial.median(), None);
         for (second, median) in [(3, 3.0), (1, 2.0), (2, 2.0), (9, 2.5)] {
             trial.times.push(Duration::from_secs(second));

@@ -5,7 +5,7 @@
 
 use crate::settings::Settings;
 use crate::speak::note;
-use simjoin::{Explanation, Report, Result, SetCollection, Trace, duration, grouped};
+use simjoin::{DeviceTimes, Explanation, Report, Result, SetCollection, duration, grouped};
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub fn after(planned: &Explanation, report: &Report, join: Duration) {
             step.estimated.map_or_else(|| "-".into(), duration),
         );
         if let Some(hidden) = step.trace.hidden() {
-            let Trace { filter, verify, copies, host, waited, .. } = step.trace;
+            let DeviceTimes { filter, verify, copies, host, waited, .. } = step.trace;
             let _ = writeln!(
                 text,
                 "  device: filter {}, verify {}, copies {}; host: busy {}, waited {}; {:.0} % of the \

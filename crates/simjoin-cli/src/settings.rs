@@ -72,7 +72,7 @@ fn resolve(command: &'static str, flags: JoinFlags, tokenizer: Tokenizer) -> Res
                 .into(),
         ));
     }
-    let mut join = Join::new(predicate)
+    let mut join = simjoin::join(predicate)
         .engine(engine)
         .technique(&flags.technique)
         .with_itself(flags.with_itself)
@@ -216,7 +216,7 @@ impl Contestant {
     }
 
     fn join(&self, predicate: Predicate) -> Result<Join> {
-        let join = Join::new(predicate).engine(self.engine).technique(&self.technique);
+        let join = simjoin::join(predicate).engine(self.engine).technique(&self.technique);
         match &self.split {
             Some(text) => split(join, self.engine, text),
             None => Ok(join),

@@ -4,10 +4,10 @@
 //! duration in microseconds, on rows that are named.
 
 use serde_json::{Value, json};
-use simjoin::Moment;
+use simjoin::Event;
 
 /// The rows of a timeline in the order in which they are shown.
-pub fn rows(timeline: &[Moment]) -> Vec<&str> {
+pub fn rows(timeline: &[Event]) -> Vec<&str> {
     let mut rows: Vec<&str> = timeline.iter().map(|moment| moment.row.as_str()).collect();
     // CPU before GPU, thread 2 before thread 10.
     rows.sort_unstable_by_key(|row| {
@@ -19,7 +19,7 @@ pub fn rows(timeline: &[Moment]) -> Vec<&str> {
 }
 
 /// The document that `--trace` writes.
-pub fn document(timeline: &[Moment]) -> String {
+pub fn document(timeline: &[Event]) -> String {
     let rows = rows(timeline);
     let mut events: Vec<Value> = Vec::with_capacity(2 * rows.len() + timeline.len());
     for (at, row) in rows.iter().enumerate() {
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn rows_are_named_and_events_lie_on_them() {
-        let moment = |row: &str, what: &str, begin: f64| Moment {
+        let moment = |row: &str, what: &str, begin: f64| Event {
             row: row.into(),
             what: what.into(),
             begin,

@@ -52,7 +52,7 @@ impl Settings {
         };
         let answer = Answer::of(&flags.answer);
         let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
-        let mut join = VectorJoin::new(predicate)
+        let mut join = simjoin::vector_join(predicate)
             .technique(&flags.technique)
             .engine(flags.engine.engine.parse()?)
             .timeline(flags.report.is_some() || flags.trace.trace.is_some());

@@ -5,7 +5,7 @@
 //! * [`Bounds`] turns a predicate into integers: required overlap, size bounds, prefix lengths.
 //! * [`RawSets`] are records as they were read; [`SetCollection`] is their joinable form.
 //! * [`VectorCollection`] and [`VectorPredicate`] are the same for vectors.
-//! * [`SetPair`] and [`PairSink`] carry answers from a technique to whoever wants them.
+//! * [`SetPair`] and [`Sink`] carry answers from a technique to whoever wants them.
 //! * [`Error`] names who is to blame.
 //!
 //! Nothing here knows files, threads' work, techniques or devices.
@@ -24,7 +24,7 @@ pub use bounds::Bounds;
 pub use collection::{RawSets, SetCollection, SizeClass, prepare};
 pub use error::{Error, Result};
 pub use measure::{Measure, Predicate};
-pub use pairs::{PairSink, RowPair, SetPair, Side, VectorCount, VectorPair, VectorSink};
+pub use pairs::{RowPair, SetPair, Side, Sink, VectorCount, VectorPair};
 pub use threshold::Threshold;
 pub use vectors::{Elements, VectorCollection, VectorMeasure, VectorPredicate};
 

@@ -1,6 +1,6 @@
 //! How do answers leave a technique?
 //!
-//! A technique *pushes* batches of [`SetPair`]s into a [`PairSink`] and never formats, stores or
+//! A technique *pushes* batches of [`SetPair`]s into a [`Sink`] and never formats, stores or
 //! counts them itself. Pairs are between distinct sets; whoever owns the sink expands them to the
 //! rows that hold those sets. The sink may answer "enough", and the technique stops.
 
@@ -54,30 +54,6 @@ pub struct RowPair {
     pub left_input: Side,
 }
 
-/// Takes the pairs that a technique finds.
-pub trait PairSink {
-    /// Whether [`SetPair::overlap`] must be exact. A sink that only counts says no, and
-    /// verification may then stop as soon as the predicate is certain.
-    fn wants_overlap(&self) -> bool;
-
-    /// Whether the technique should stop although nothing was pushed; asked once a probe.
-    fn stopped(&self) -> bool {
-        false
-    }
-
-    /// Whether [`count`](Self::count) will do: a device then need not send the pairs.
-    fn only_counts(&self) -> bool {
-        false
-    }
-
-    /// Takes a number of pairs of rows in place of the pairs of sets that they come from. Called only
-    /// where [`only_counts`](Self::only_counts) says so.
-    fn count(&mut self, _rows: u64) {}
-
-    /// Takes a batch; `Break` asks the technique to stop.
-    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()>;
-}
-
 /// Two vectors that satisfy the predicate. Devices write it as it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
@@ -90,36 +66,36 @@ pub struct VectorPair {
     pub distance: f64,
 }
 
-/// Takes the pairs of vectors that a technique finds.
-pub trait VectorSink {
-    /// Whether [`VectorPair::distance`] must be right. A sink that does without lets a filter accept
-    /// pairs that it is certain of.
-    fn wants_distance(&self) -> bool;
+/// Takes the pairs that a technique finds: [`SetPair`]s or [`VectorPair`]s.
+pub trait Sink<P> {
+    /// Returns whether the overlap or the distance of each pair must be exact. A sink that only counts says no, and
+    /// verification may then stop as soon as the predicate is certain.
+    fn wants_value(&self) -> bool;
 
-    /// Whether the technique should stop although nothing was pushed; asked now and then.
+    /// Returns whether the technique should stop although nothing was pushed; asked once a probe, or now and then.
     fn stopped(&self) -> bool {
         false
     }
 
-    /// Whether [`count`](Self::count) will do.
+    /// Returns whether [`count`](Self::count) will do: a device then need not send the pairs.
     fn only_counts(&self) -> bool {
         false
     }
 
-    /// Takes a number of pairs in place of the pairs. Called only where
-    /// [`only_counts`](Self::only_counts) says so.
-    fn count(&mut self, _pairs: u64) {}
+    /// Takes a number of pairs of rows in place of the pairs that they come from. Called only
+    /// where [`only_counts`](Self::only_counts) says so.
+    fn count(&mut self, _rows: u64) {}
 
     /// Takes a batch; `Break` asks the technique to stop.
-    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()>;
+    fn push(&mut self, pairs: &[P]) -> ControlFlow<()>;
 }
 
 /// A sink that only counts.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VectorCount(pub u64);
 
-impl VectorSink for VectorCount {
-    fn wants_distance(&self) -> bool {
+impl Sink<VectorPair> for VectorCount {
+    fn wants_value(&self) -> bool {
         false
     }
 

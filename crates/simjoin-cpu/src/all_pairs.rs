@@ -25,32 +25,32 @@
 use crate::candidates::{CandidateSource, Filtering};
 use crate::set_join::{self, Filter, Space};
 use simjoin_core::{Result, SetId};
-use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Units};
+use simjoin_engine::{Budget, Cost, CostTable, Prepared, SetTask, Sets, Survey, Technique, Tile};
 use std::ops::Range;
 
 /// Prefix filter and length filter.
 pub struct AllPairs;
 
-impl Technique for AllPairs {
+impl Technique<Sets> for AllPairs {
     fn name(&self) -> &'static str {
         "all-pairs"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         // Sets met again under another token count once.
         Some(set_join::cost(survey, units, 0.2))
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         set_join::memory_bytes(join, tile, threads, Self::POSITIONS)
     }
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         Ok(Box::new(set_join::prepare::<Self>(join, tile, room.piece_tokens)))
     }
 }
@@ -58,7 +58,7 @@ impl Technique for AllPairs {
 impl Filtering for AllPairs {
     fn source<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
         piece_tokens: usize,
     ) -> Box<dyn CandidateSource + 'a> {

@@ -33,14 +33,14 @@
 
 use crate::verify::Emitter;
 use rayon::prelude::*;
-use simjoin_core::{PairSink, Result, SetCollection, SetId, SetPair};
+use simjoin_core::{Result, SetCollection, SetId, SetPair, Sink};
+use simjoin_engine::{
+    Budget, Cost, CostTable, Order, Prepared, Random, Reach, SetTask, Sets, Survey, Technique,
+    Tile, WIDTHS, Worker, reaches,
+};
 use simjoin_kernels::bitmap::{Kernels, PROBES, SLACK};
 use simjoin_kernels::overlap::Verify;
 use simjoin_kernels::prefetch::prefetch;
-use simjoin_plan::{
-    Cost, Join, Order, Prepared, Random, Reach, Room, Survey, Technique, Tile, Units, WIDTHS,
-    Worker, reaches,
-};
 use std::ops::{ControlFlow, Range};
 
 /// Signatures of so many words of all sets, compared pair by pair.
@@ -76,7 +76,7 @@ impl Bitmap {
     }
 }
 
-impl Technique for Bitmap {
+impl Technique<Sets> for Bitmap {
     fn name(&self) -> &'static str {
         "bitmap"
     }
@@ -85,7 +85,7 @@ impl Technique for Bitmap {
         format!("{} bits", 64 * self.words)
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         let place = self.place();
         let pairs = survey.pairs as f64;
         let survival = |place: usize| survey.survival[place.min(WIDTHS.len() - 1)];
@@ -114,7 +114,7 @@ impl Technique for Bitmap {
         })
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         // The signatures of a self-join are one array, but it need not span what lies between
         // probes and build sets that are far apart.
         let sets = (tile.probes.len() + tile.builds.len()) as u64;
@@ -129,10 +129,10 @@ impl Technique for Bitmap {
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        _: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        _: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         Ok(match self.words {
             1 => Box::new(Signed::<1>::new(join, tile)),
             2 => Box::new(Signed::<2>::new(join, tile)),
@@ -149,7 +149,7 @@ impl Technique for Bitmap {
 fn crowded<'s>(survey: &'s Survey<'_>, words: usize) -> impl Iterator<Item = (f64, f64)> + 's {
     let classes = survey.join.probe.classes().iter().zip(&survey.reaches);
     // Half of the bits of two full signatures differ, and larger sets are fuller.
-    let full = move |n: u32| survey.join.bounds.budget(n, n) >= 28 * words as i64;
+    let full = move |n: u32| survey.join.predicate.budget(n, n) >= 28 * words as i64;
     let full = classes.rev().take_while(move |(class, _)| full(class.size));
     full.map(|(class, reach)| (reach.pairs as f64, f64::from(class.size)))
 }
@@ -170,7 +170,7 @@ fn calls(survey: &Survey<'_>) -> u64 {
 /// Estimates how many pairs of rows a join has, pairs of equal sets left out, from `samples` groups
 /// of probes: each group of neighbours is joined for certain. Groups are drawn in proportion to the
 /// rows that they stand for. `None` where that takes more than `memory` bytes.
-pub fn estimate_rows(join: &Join<'_>, samples: usize, memory: u64) -> Option<f64> {
+pub fn estimate_rows(join: &SetTask<'_>, samples: usize, memory: u64) -> Option<f64> {
     let whole = Tile::whole(join);
     if (Bitmap { words: 2 }).memory_bytes(join, &whole, rayon::current_num_threads()) > memory {
         return None;
@@ -229,12 +229,12 @@ pub fn estimate_rows(join: &Join<'_>, samples: usize, memory: u64) -> Option<f64
 
 /// Adds up the pairs of rows that pairs of sets stand for.
 struct RowSum<'a> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     rows: u64,
 }
 
-impl PairSink for RowSum<'_> {
-    fn wants_overlap(&self) -> bool {
+impl Sink<SetPair> for RowSum<'_> {
+    fn wants_value(&self) -> bool {
         false
     }
 
@@ -248,36 +248,36 @@ impl PairSink for RowSum<'_> {
 }
 
 /// Whether signatures of this width hold a bit for every token.
-fn is_exact(join: &Join<'_>, words: usize) -> bool {
+fn is_exact(join: &SetTask<'_>, words: usize) -> bool {
     join.build.universe() as usize <= 64 * words
 }
 
 impl Dense {
-    fn words(join: &Join<'_>) -> Option<usize> {
+    fn words(join: &SetTask<'_>) -> Option<usize> {
         Bitmap::WORDS.into_iter().find(|&words| is_exact(join, words))
     }
 }
 
-impl Technique for Dense {
+impl Technique<Sets> for Dense {
     fn name(&self) -> &'static str {
         "dense"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         Bitmap { words: Self::words(&survey.join)? }.cost(survey, units)
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let words = Self::words(join).unwrap_or(32);
         Bitmap { words }.memory_bytes(join, tile, threads)
     }
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         // Where the universe is too large, the widest signatures do, with verification.
         let words = Self::words(join).unwrap_or(32);
         Bitmap { words }.prepare(join, tile, room)
@@ -325,7 +325,7 @@ impl<const W: usize> Signatures<W> {
 }
 
 struct Signed<'a, const W: usize> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     reaches: Vec<Reach>,
     /// Signatures are sets.
     exact: bool,
@@ -346,21 +346,22 @@ impl Run {
     /// The largest budget of a probe of size `n` with a set of the run, or a little more; negative
     /// if there is none.
     #[inline(always)]
-    fn limit(&self, join: &Join<'_>, n: u32) -> i64 {
+    fn limit(&self, join: &SetTask<'_>, n: u32) -> i64 {
         let size = |class: usize| join.build.classes()[class].size;
         let (first, last) = (size(self.classes.start), size(self.classes.end - 1));
         if first == last {
-            return join.bounds.budget(n, first);
+            return join.predicate.budget(n, first);
         }
         // Shares follow a straight line, so the largest is at one of the ends.
         const UNIT: i32 = 16;
-        let share = |size: u32| join.bounds.build_share(size, UNIT);
-        (join.bounds.probe_share(n, UNIT) + share(first).max(share(last))).div_euclid(UNIT.into())
+        let share = |size: u32| join.predicate.build_share(size, UNIT);
+        (join.predicate.probe_share(n, UNIT) + share(first).max(share(last)))
+            .div_euclid(UNIT.into())
     }
 }
 
 impl<'a, const W: usize> Signed<'a, W> {
-    fn new(join: &Join<'a>, tile: &Tile) -> Self {
+    fn new(join: &SetTask<'a>, tile: &Tile) -> Self {
         let reaches = reaches(join, tile);
         let met = reaches.iter().filter(|reach| reach.pairs > 0);
         let all = |ranges: &mut dyn Iterator<Item = &Range<SetId>>| {
@@ -441,12 +442,12 @@ fn runs(sets: &SetCollection, builds: Range<SetId>) -> Vec<Run> {
     runs
 }
 
-impl<const W: usize> Prepared for Signed<'_, W> {
+impl<const W: usize> Prepared<Sets> for Signed<'_, W> {
     fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         Ok(Box::new(self.signed_worker()))
     }
 }
@@ -507,7 +508,7 @@ impl<const W: usize> SignedWorker<'_, W> {
             if *exact {
                 let distance = self.kernels.distance(&signatures.of(probe), &builds.of(build));
                 let overlap = (n + m - distance as u32) / 2;
-                if met && overlap >= join.bounds.required_overlap(n, m) {
+                if met && overlap >= join.predicate.required_overlap(n, m) {
                     emitter.push(probe, build, overlap);
                 }
                 continue;
@@ -529,7 +530,7 @@ impl<const W: usize> SignedWorker<'_, W> {
             let probe = probes.start + (code >> 16);
             let build = range.start + (code & 0xffff);
             let (r, s) = (join.probe.set(probe), join.build.set(build));
-            let required = join.bounds.required_overlap(n, s.len() as u32);
+            let required = join.predicate.required_overlap(n, s.len() as u32);
             self.verified += 1;
             if let Some(overlap) = self.verify.overlap(r, s, 0, required) {
                 emitter.push(probe, build, overlap);
@@ -539,7 +540,7 @@ impl<const W: usize> SignedWorker<'_, W> {
 }
 
 impl<const W: usize> SignedWorker<'_, W> {
-    fn join(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+    fn join(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> ControlFlow<()> {
         let signed = self.signed;
         let Signed { join, reaches, runs, pieces, .. } = signed;
         let piece = pieces[piece].clone();
@@ -575,8 +576,8 @@ impl<const W: usize> SignedWorker<'_, W> {
     }
 }
 
-impl<const W: usize> Worker for SignedWorker<'_, W> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+impl<const W: usize> Worker<Sets> for SignedWorker<'_, W> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         Ok(self.join(piece, sink))
     }
 

@@ -4,18 +4,18 @@
 //! comparing signatures in runs and in lists, merging sets, and writing to scattered places. Their times
 //! over those of the machine that the units were measured on are the machine's [`Ratios`].
 
+use simjoin_engine::{Random, Ratios};
 use simjoin_kernels::bitmap::{Kernels, PROBES, Probes, SLACK, Survivors, WEIGHT_UNIT};
 use simjoin_kernels::overlap::overlap;
-use simjoin_plan::{Random, Ratios};
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Seconds per pair of 64-bit signatures in a list, of which `Units::list` is a multiple: fitted on other
+/// Seconds per pair of 64-bit signatures in a list, of which `CostTable::list` is a multiple: fitted on other
 /// machines, as that is.
 const LIST: f64 = 0.1e-9;
 
 /// Seconds per pair of 256-bit signatures in a run, per merged token and per scattered write on the machine
-/// of `Units::default` (2-core AMD EPYC, 2026-11-15).
+/// of `CostTable::default` (2-core AMD EPYC, 2026-11-15).
 const SCAN: f64 = 0.21e-9;
 const MERGE: f64 = 2.21e-9;
 const SCATTER: f64 = 0.9e-9;

@@ -8,20 +8,20 @@
 
 use crate::set_join;
 use simjoin_core::{Result, SetId, SetPair};
-use simjoin_plan::{Cost, Join, Survey, Technique, Tile, Units};
+use simjoin_engine::{Cost, CostTable, SetTask, Sets, Survey, Technique, Tile};
 use std::ops::ControlFlow;
 
 /// A technique that can leave verification to others.
-pub trait Filtering: Technique {
+pub trait Filtering: Technique<Sets> {
     /// What filtering the surveyed tile would cost, without verification.
-    fn filter_cost(&self, survey: &Survey<'_>, units: &Units) -> Cost {
+    fn filter_cost(&self, survey: &Survey<'_>, units: &CostTable) -> Cost {
         set_join::cost(survey, units, 0.0)
     }
 
     /// Prepares a tile for filtering, cut into pieces of so many probe tokens.
     fn source<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
         piece_tokens: usize,
     ) -> Box<dyn CandidateSource + 'a>;
@@ -49,7 +49,7 @@ pub trait CandidateFinder {
 /// Takes candidates.
 pub trait CandidateSink {
     /// Whether answers need an exact overlap.
-    fn wants_overlap(&self) -> bool;
+    fn wants_value(&self) -> bool;
 
     /// Whether it is enough; asked once a probe.
     fn stopped(&self) -> bool;

@@ -5,11 +5,11 @@
 //! is first asked for.
 
 use simjoin_core::SetId;
-use simjoin_plan::{Join, Order};
+use simjoin_engine::{Order, SetTask};
 use std::ops::Range;
 
 pub(crate) struct Demands<'a> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     builds: Range<SetId>,
     size: u32,
     prefix: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Demands<'a> {
 
 impl<'a> Demands<'a> {
     /// Demands of probes on these build sets.
-    pub(crate) fn new(join: &Join<'a>, builds: Range<SetId>) -> Self {
+    pub(crate) fn new(join: &SetTask<'a>, builds: Range<SetId>) -> Self {
         Demands {
             join: *join,
             builds,
@@ -40,7 +40,7 @@ impl<'a> Demands<'a> {
         let size = self.join.probe.size(probe);
         if size != self.size {
             self.size = size;
-            self.prefix = self.join.bounds.probe_prefix(size) as usize;
+            self.prefix = self.join.predicate.probe_prefix(size) as usize;
             let partners = self.join.partners(probe);
             self.partners =
                 partners.start.max(self.builds.start)..partners.end.min(self.builds.end);
@@ -75,13 +75,13 @@ impl<'a> Demands<'a> {
     #[cold]
     fn compute(&mut self, class: u32) -> u32 {
         let size = self.join.build.classes()[class as usize].size;
-        let required = self.join.bounds.required_overlap(self.size, size);
+        let required = self.join.predicate.required_overlap(self.size, size);
         self.required[class as usize] = required;
         required
     }
 }
 
 /// The index prefix length of each build class.
-pub(crate) fn index_prefixes(join: &Join<'_>) -> Vec<u32> {
-    join.build.classes().iter().map(|class| join.bounds.index_prefix(class.size)).collect()
+pub(crate) fn index_prefixes(join: &SetTask<'_>) -> Vec<u32> {
+    join.build.classes().iter().map(|class| join.predicate.index_prefix(class.size)).collect()
 }

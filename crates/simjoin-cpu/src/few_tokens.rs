@@ -10,7 +10,7 @@
 
 use crate::demands::index_prefixes;
 use simjoin_core::{SetCollection, SetId, TokenId};
-use simjoin_plan::{Join, Order, Tile};
+use simjoin_engine::{Order, SetTask, Tile};
 
 /// A side is small when the other has this many times its sets. With titles as words, Jaccard 0.8,
 /// 399,000 old ones, ppjoin: 100 new ones in 7 instead of 17 ms, 1,000 in 12 instead of 17 ms;
@@ -26,7 +26,7 @@ pub(crate) enum Few {
 }
 
 impl Few {
-    pub(crate) fn of(join: &Join<'_>, tile: &Tile) -> Self {
+    pub(crate) fn of(join: &SetTask<'_>, tile: &Tile) -> Self {
         let (probes, builds) = (tile.probes.len(), tile.builds.len());
         if join.order == Order::Before {
             Few::Neither
@@ -47,14 +47,18 @@ pub(crate) struct FewTokens {
 
 impl FewTokens {
     /// The tokens in the prefixes of a tile's probes.
-    pub(crate) fn of_probes(join: &Join<'_>, tile: &Tile) -> Self {
-        let lengths: Vec<u32> =
-            join.probe.classes().iter().map(|class| join.bounds.probe_prefix(class.size)).collect();
+    pub(crate) fn of_probes(join: &SetTask<'_>, tile: &Tile) -> Self {
+        let lengths: Vec<u32> = join
+            .probe
+            .classes()
+            .iter()
+            .map(|class| join.predicate.probe_prefix(class.size))
+            .collect();
         Self::new(join.probe, tile.probes.clone(), &lengths)
     }
 
     /// The tokens in the prefixes of a tile's build sets.
-    pub(crate) fn of_builds(join: &Join<'_>, tile: &Tile) -> Self {
+    pub(crate) fn of_builds(join: &SetTask<'_>, tile: &Tile) -> Self {
         Self::new(join.build, tile.builds.clone(), &index_prefixes(join))
     }
 
@@ -80,7 +84,7 @@ impl FewTokens {
         tokens.iter().any(|&token| self.contain(token))
     }
 
-    pub(crate) fn memory_bytes(join: &Join<'_>) -> u64 {
+    pub(crate) fn memory_bytes(join: &SetTask<'_>) -> u64 {
         8 * (u64::from(join.build.universe()) / 64 + 1)
     }
 }
@@ -101,7 +105,7 @@ mod tests {
         for (probe, build, side) in
             [(&few, &many, Few::Probes), (&many, &few, Few::Builds), (&many, &many, Few::Neither)]
         {
-            let join = Join { probe, build, bounds, order: Order::NotLarger };
+            let join = SetTask { probe, build, predicate: bounds, order: Order::NotLarger };
             let tile = Tile::whole(&join);
             assert_eq!(Few::of(&join, &tile), side);
             let (tokens, prefix) = match side {
@@ -116,7 +120,8 @@ mod tests {
                 assert!(tokens.contain_any(few.set(0)) && !tokens.contain_any(&[]));
             }
         }
-        let itself = Join { probe: &many, build: &many, bounds, order: Order::Before };
+        let itself =
+            SetTask { probe: &many, build: &many, predicate: bounds, order: Order::Before };
         assert_eq!(Few::of(&itself, &Tile { probes: 0..1, builds: 0..128 }), Few::Neither);
     }
 }

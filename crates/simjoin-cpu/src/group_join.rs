@@ -30,38 +30,38 @@ use crate::demands::{Demands, index_prefixes};
 use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::set_join;
 use crate::verify::{AHEAD, Emitter, verify};
-use simjoin_core::{Error, PairSink, Result, SetId, SetPair};
-use simjoin_kernels::prefetch::prefetch;
-use simjoin_plan::{
-    Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker, cut,
+use simjoin_core::{Error, Result, SetId, SetPair, Sink};
+use simjoin_engine::{
+    Budget, Cost, CostTable, Order, Prepared, SetTask, Sets, Survey, Technique, Tile, Worker, cut,
 };
+use simjoin_kernels::prefetch::prefetch;
 use std::cell::{Cell, RefCell};
 use std::ops::{ControlFlow, Range};
 
 /// Prefix, length and positional filter over groups of sets with one prefix.
 pub struct GroupJoin;
 
-impl Technique for GroupJoin {
+impl Technique<Sets> for GroupJoin {
     fn name(&self) -> &'static str {
         "group-join"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         // As ppjoin, with a group's upkeep; few sets share a prefix.
         let cost = set_join::cost(survey, units, 0.35 * survey.list_position);
         Some(Cost { serial: 1.3 * cost.serial, shared: 1.1 * cost.shared })
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         set_join::memory_bytes(join, tile, threads, true) + 4 * tile.builds.len() as u64
     }
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         Ok(Box::new(PreparedGroups::new(join, tile, room.piece_tokens)))
     }
 }
@@ -69,7 +69,7 @@ impl Technique for GroupJoin {
 impl Filtering for GroupJoin {
     fn source<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
         piece_tokens: usize,
     ) -> Box<dyn CandidateSource + 'a> {
@@ -78,7 +78,7 @@ impl Filtering for GroupJoin {
 }
 
 impl<'a> PreparedGroups<'a> {
-    fn new(join: &Join<'a>, tile: &Tile, piece_tokens: usize) -> Self {
+    fn new(join: &SetTask<'a>, tile: &Tile, piece_tokens: usize) -> Self {
         let builds = tile.builds.clone();
         let build = join.build;
         let lengths = index_prefixes(join);
@@ -106,7 +106,7 @@ impl<'a> PreparedGroups<'a> {
 }
 
 struct PreparedGroups<'a> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     builds: Range<SetId>,
     /// The first set of each build group, and the end of the last group.
     starts: Vec<SetId>,
@@ -116,12 +116,12 @@ struct PreparedGroups<'a> {
     pieces: Vec<Tile>,
 }
 
-impl Prepared for PreparedGroups<'_> {
+impl Prepared<Sets> for PreparedGroups<'_> {
     fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         Ok(Box::new(self.group_worker()))
     }
 }
@@ -229,11 +229,11 @@ impl GroupJoinWorker<'_> {
     fn join<const EXACT: bool>(
         &mut self,
         piece: usize,
-        sink: &mut dyn PairSink,
+        sink: &mut dyn Sink<SetPair>,
         mut take: Option<&mut TakeFirsts<'_>>,
     ) -> ControlFlow<()> {
         let tile = &self.prepared.pieces[piece];
-        let Join { probe: probes, build, order, .. } = self.prepared.join;
+        let SetTask { probe: probes, build, order, .. } = self.prepared.join;
         let mut emitter = Emitter::new(sink);
         let mut firsts: Vec<SetId> = Vec::new();
         let mut start = tile.probes.start;
@@ -296,9 +296,9 @@ impl GroupJoinWorker<'_> {
     }
 }
 
-impl Worker for GroupJoinWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        Ok(if sink.wants_overlap() {
+impl Worker<Sets> for GroupJoinWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
+        Ok(if sink.wants_value() {
             self.join::<true>(piece, sink, None)
         } else {
             self.join::<false>(piece, sink, None)
@@ -312,7 +312,7 @@ impl Worker for GroupJoinWorker<'_> {
 
 impl CandidateFinder for GroupJoinWorker<'_> {
     fn find(&mut self, piece: usize, sink: &mut dyn CandidateSink) -> Result<ControlFlow<()>> {
-        let exact = sink.wants_overlap();
+        let exact = sink.wants_value();
         let split = Split { sink: RefCell::new(sink), failure: Cell::new(None) };
         let take = &mut |probe, firsts: &[SetId]| {
             split.flow(split.sink.borrow_mut().candidates(probe, firsts))
@@ -345,9 +345,9 @@ impl Split<'_> {
     }
 }
 
-impl PairSink for &Split<'_> {
-    fn wants_overlap(&self) -> bool {
-        self.sink.borrow().wants_overlap()
+impl Sink<SetPair> for &Split<'_> {
+    fn wants_value(&self) -> bool {
+        self.sink.borrow().wants_value()
     }
 
     fn stopped(&self) -> bool {

@@ -202,7 +202,7 @@ mod tests {
         /// Each number of a range is there with the same chance.
         #[test]
         fn any_two_sets(seed in any::<u64>(), every in prop::array::uniform2(1u64..2000)) {
-            let mut random = simjoin_plan::Random::default();
+            let mut random = simjoin_engine::Random::default();
             let start = seed as u32 >> 1;
             let mut set = |every: u64| -> Vec<u32> {
                 (start..start + 150_000).filter(|_| random.below(every) == 0).collect()

@@ -37,14 +37,16 @@
 use crate::heavy::TokenLists;
 use crate::verify::Emitter;
 use rayon::prelude::*;
-use simjoin_core::{Bounds, Error, Measure, PairSink, Result, SetId, TokenId};
-use simjoin_plan::{Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker};
+use simjoin_core::{Bounds, Error, Measure, Result, SetId, SetPair, Sink, TokenId};
+use simjoin_engine::{
+    Budget, Cost, CostTable, Order, Prepared, SetTask, Sets, Survey, Technique, Tile, Worker,
+};
 use std::ops::{ControlFlow, Range};
 
 /// Prefix tree and lists that are cut across.
 pub struct LcJoin;
 
-impl Technique for LcJoin {
+impl Technique<Sets> for LcJoin {
     fn name(&self) -> &'static str {
         "lcjoin"
     }
@@ -55,11 +57,11 @@ impl Technique for LcJoin {
         measure == Measure::Containment && p == q
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
-        if !self.can(&survey.join.bounds) {
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+        if !self.can(&survey.join.predicate) {
             return None;
         }
-        let Join { probe, build, .. } = survey.join;
+        let SetTask { probe, build, .. } = survey.join;
         let probes = probe.tokens_in(&survey.tile.probes) as f64;
         let builds = build.tokens_in(&survey.tile.builds) as f64;
         Some(Cost {
@@ -73,7 +75,7 @@ impl Technique for LcJoin {
         })
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let sets = tile.builds.len() as u64;
         let tree = 40 * sets + 4 * join.build.tokens_in(&tile.builds) as u64;
         TokenLists::memory_bytes(join.probe, join.probe.tokens_in(&tile.probes) as u64)
@@ -83,11 +85,11 @@ impl Technique for LcJoin {
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
-        if !self.can(&join.bounds) {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
+        if !self.can(&join.predicate) {
             return Err(Error::Internal("lcjoin was given a join of another kind".into()));
         }
         let build = join.build;
@@ -113,7 +115,7 @@ impl Technique for LcJoin {
 }
 
 /// Cuts the sets into parts of about so many tokens, between first tokens.
-fn parts(join: &Join<'_>, order: &[SetId], piece_tokens: usize) -> Vec<Range<usize>> {
+fn parts(join: &SetTask<'_>, order: &[SetId], piece_tokens: usize) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut start, mut tokens, mut last) = (0, 0, None);
     for (at, &set) in order.iter().enumerate() {
@@ -132,7 +134,7 @@ fn parts(join: &Join<'_>, order: &[SetId], piece_tokens: usize) -> Vec<Range<usi
 }
 
 struct Crosscut<'a> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     /// The first probe; lists count from it.
     first: SetId,
     /// Build sets in the order of their tokens.
@@ -141,12 +143,12 @@ struct Crosscut<'a> {
     pieces: Vec<Range<usize>>,
 }
 
-impl Prepared for Crosscut<'_> {
+impl Prepared<Sets> for Crosscut<'_> {
     fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         Ok(Box::new(CrosscutWorker { crosscut: self, tree: Tree::default(), found: 0 }))
     }
 }
@@ -193,7 +195,7 @@ struct Frame {
 
 impl Tree {
     /// Makes the tree of some sets in the order of their tokens. Roots come first; how many they are.
-    fn make(&mut self, join: &Join<'_>, order: &[SetId]) -> u32 {
+    fn make(&mut self, join: &SetTask<'_>, order: &[SetId]) -> u32 {
         let set = |at: u32| join.build.set(order[at as usize]);
         self.nodes.clear();
         self.open.clear();
@@ -334,7 +336,7 @@ impl CrosscutWorker<'_> {
         if set == NONE {
             return;
         }
-        let Join { probe: probes, build, order, .. } = self.crosscut.join;
+        let SetTask { probe: probes, build, order, .. } = self.crosscut.join;
         let probe = self.crosscut.first + probe;
         let size = build.size(set);
         let meets = match order {
@@ -348,7 +350,7 @@ impl CrosscutWorker<'_> {
         }
     }
 
-    fn join(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+    fn join(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> ControlFlow<()> {
         let Crosscut { join, order, pieces, .. } = self.crosscut;
         let mut emitter = Emitter::new(sink);
         let roots = self.tree.make(join, &order[pieces[piece].clone()]);
@@ -367,8 +369,8 @@ impl CrosscutWorker<'_> {
     }
 }
 
-impl Worker for CrosscutWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+impl Worker<Sets> for CrosscutWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         Ok(self.join(piece, sink))
     }
 
@@ -405,13 +407,13 @@ mod tests {
         assert!(LcJoin.can(&bounds));
         let (left, right) = collections(left, right);
         let mut pairs = 0;
-        for (join, _) in Join::parts(&left, right.as_ref(), true, bounds) {
+        for (join, _) in SetTask::parts(&left, right.as_ref(), true, bounds) {
             let whole = Tile::whole(&join);
             let (probes, builds) = (whole.probes.end, whole.builds.end);
             let part = Tile { probes: probes / 3..probes, builds: builds / 4..builds - builds / 5 };
             for tile in [whole, part] {
-                let sorted = |technique: &dyn Technique, piece, threads| {
-                    let room = Room::unlimited(piece, threads);
+                let sorted = |technique: &dyn Technique<Sets>, piece, threads| {
+                    let room = Budget::unlimited(piece, threads);
                     let mut found = run(technique, &join, &tile, &room, true).0;
                     found.sort_unstable();
                     found
@@ -450,8 +452,8 @@ mod tests {
         let nested: Rows = (1..1500).map(|size| (0..size).collect()).collect();
         let (sets, _) = collections(&nested, None);
         let bounds = Bounds::new(Predicate::parse(Measure::Containment, "1").unwrap());
-        let (join, _) = Join::parts(&sets, None, false, bounds)[0];
-        let room = Room::unlimited(1 << 20, 1);
+        let (join, _) = SetTask::parts(&sets, None, false, bounds)[0];
+        let room = Budget::unlimited(1 << 20, 1);
         let (found, _) = run(&LcJoin, &join, &Tile::whole(&join), &room, true);
         assert_eq!(found.len(), 1499 * 1498 / 2);
     }

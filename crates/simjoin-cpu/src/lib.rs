@@ -67,15 +67,15 @@ pub use ppjoin::PpJoin;
 pub use prefix_bitmap::PrefixBitmap;
 pub use skip_join::SkipJoin;
 pub use vectors::{
-    Fit, Grid, Limits, NestedLoop, Quantile, Recipe, StripedLoop, Transform, VectorTechniques,
-    check_directions, draw, no_direction, radii,
+    Fit, Grid, Limits, NestedLoop, Quantile, Recipe, StripedLoop, Transform, check_directions,
+    draw, no_direction, radii, vector_techniques,
 };
 
-use simjoin_plan::Technique;
+use simjoin_engine::{Sets, Techniques};
 
 /// Every CPU technique, in all its variants.
-pub fn techniques() -> Vec<Box<dyn Technique>> {
-    let mut techniques: Vec<Box<dyn Technique>> = vec![
+pub fn techniques() -> Techniques<Sets> {
+    let mut techniques: Techniques<Sets> = vec![
         Box::new(Naive),
         Box::new(AllPairs),
         Box::new(PpJoin),

@@ -31,11 +31,11 @@
 
 use crate::heavy::{BITS, BitRows, TokenLists, Weigh, floor, probe_row};
 use crate::verify::Emitter;
-use simjoin_core::{Measure, PairSink, Result, SetCollection, SetId, TokenId};
-use simjoin_kernels::product::{PROBES, Product, ROWS};
-use simjoin_plan::{
-    Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker, cut,
+use simjoin_core::{Measure, Result, SetCollection, SetId, SetPair, Sink, TokenId};
+use simjoin_engine::{
+    Budget, Cost, CostTable, Order, Prepared, SetTask, Sets, Survey, Technique, Tile, Worker, cut,
 };
+use simjoin_kernels::product::{PROBES, Product, ROWS};
 use std::ops::{ControlFlow, Range};
 
 /// Lists and the product of a bit matrix.
@@ -63,7 +63,7 @@ struct Split {
 
 /// Some of the sets of a tile, each of which stands for several.
 struct Sample<'a> {
-    join: &'a Join<'a>,
+    join: &'a SetTask<'a>,
     probes: Vec<SetId>,
     builds: Vec<SetId>,
     /// How many sets each one stands for.
@@ -73,7 +73,7 @@ struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    fn new(join: &'a Join<'a>, tile: &Tile) -> Self {
+    fn new(join: &'a SetTask<'a>, tile: &Tile) -> Self {
         let some = |sets: &SetCollection, range: &Range<SetId>, half: bool| {
             let step = sets.tokens_in(range).div_ceil(SAMPLE).max(1);
             // Probes are others than build sets, lest sets meet themselves.
@@ -141,13 +141,13 @@ fn same(one: &(TokenId, u32), other: &(TokenId, u32)) -> bool {
 }
 
 /// A probe of a join with itself meets half of the sets.
-fn half(join: &Join<'_>) -> f64 {
+fn half(join: &SetTask<'_>) -> f64 {
     if join.order == Order::Before { 0.5 } else { 1.0 }
 }
 
 impl Split {
     /// The split that costs least, with at most so many words of bits for all heavy build sets together.
-    fn choose(join: &Join<'_>, tile: &Tile, most: u64) -> Split {
+    fn choose(join: &SetTask<'_>, tile: &Tile, most: u64) -> Split {
         let sample = Sample::new(join, tile);
         let weigh = Weigh::new();
         let half = half(join);
@@ -201,7 +201,7 @@ impl Split {
 }
 
 /// Bytes without any bits.
-fn least_bytes(join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+fn least_bytes(join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
     let offsets = join.build.offsets();
     let tokens = offsets[tile.builds.end as usize] - offsets[tile.builds.start as usize];
     TokenLists::memory_bytes(join.build, tokens as u64)
@@ -209,13 +209,13 @@ fn least_bytes(join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
         + 4 * (threads * tile.builds.len()) as u64
 }
 
-impl Technique for MmJoin {
+impl Technique<Sets> for MmJoin {
     fn name(&self) -> &'static str {
         "mmjoin"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
-        let (measure, ..) = survey.join.bounds.parts();
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+        let (measure, ..) = survey.join.predicate.parts();
         // Other measures filter so much that counting everything is never worth it.
         if measure != Measure::Containment {
             return None;
@@ -232,16 +232,16 @@ impl Technique for MmJoin {
         })
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         least_bytes(join, tile, threads)
     }
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         let spare = room.bytes.saturating_sub(least_bytes(join, tile, room.threads));
         // A row of each probe that is at work, too.
         let split = Split::choose(join, tile, spare / 8 / 2);
@@ -250,7 +250,7 @@ impl Technique for MmJoin {
 }
 
 struct Multiplied<'a> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     builds: Range<SetId>,
     split: Split,
     /// The first heavy build set.
@@ -262,7 +262,7 @@ struct Multiplied<'a> {
 }
 
 impl<'a> Multiplied<'a> {
-    fn new(join: &Join<'a>, tile: &Tile, split: Split, piece_tokens: usize) -> Self {
+    fn new(join: &SetTask<'a>, tile: &Tile, split: Split, piece_tokens: usize) -> Self {
         let build = join.build;
         let first = if split.words == 0 { SetId::MAX } else { build.first_of_size(split.size) };
         let heavy = first.clamp(tile.builds.start, tile.builds.end);
@@ -280,12 +280,12 @@ impl<'a> Multiplied<'a> {
     }
 }
 
-impl Prepared for Multiplied<'_> {
+impl Prepared<Sets> for Multiplied<'_> {
     fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         let stride = self.builds.len() + 2 * ROWS;
         Ok(Box::new(MultipliedWorker {
             multiplied: self,
@@ -313,7 +313,7 @@ struct MultipliedWorker<'a> {
 }
 
 impl MultipliedWorker<'_> {
-    fn join(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+    fn join(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> ControlFlow<()> {
         let Multiplied { join, pieces, .. } = self.multiplied;
         let mut emitter = Emitter::new(sink);
         let probes = pieces[piece].probes.clone();
@@ -406,7 +406,7 @@ impl MultipliedWorker<'_> {
         for &set in &self.met {
             let overlap = std::mem::take(&mut counts[set as usize]);
             let build = builds.start + set;
-            if set >= start && join.bounds.accepts(n, join.build.size(build), overlap) {
+            if set >= start && join.predicate.accepts(n, join.build.size(build), overlap) {
                 emitter.push(probe, build, overlap);
             }
         }
@@ -422,7 +422,7 @@ impl MultipliedWorker<'_> {
         emitter: &mut Emitter<'_>,
     ) {
         let Multiplied { join, builds, lists, .. } = self.multiplied;
-        let Join { probe: probes, build, bounds, .. } = join;
+        let SetTask { probe: probes, build, predicate: bounds, .. } = join;
         let counts = &mut self.counts[at * self.stride..(at + 1) * self.stride];
         lists.count(probes.set(probe), partners.end - builds.start, counts);
         let n = probes.size(probe);
@@ -450,8 +450,8 @@ impl MultipliedWorker<'_> {
     }
 }
 
-impl Worker for MultipliedWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+impl Worker<Sets> for MultipliedWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         Ok(self.join(piece, sink))
     }
 
@@ -471,25 +471,25 @@ mod tests {
     /// Any split finds what the oracle finds.
     struct By(u32, usize);
 
-    impl Technique for By {
+    impl Technique<Sets> for By {
         fn name(&self) -> &'static str {
             "by"
         }
 
-        fn cost(&self, _: &Survey<'_>, _: &Units) -> Option<Cost> {
+        fn cost(&self, _: &Survey<'_>, _: &CostTable) -> Option<Cost> {
             None
         }
 
-        fn memory_bytes(&self, _: &Join<'_>, _: &Tile, _: usize) -> u64 {
+        fn memory_bytes(&self, _: &SetTask<'_>, _: &Tile, _: usize) -> u64 {
             0
         }
 
         fn prepare<'a>(
             &self,
-            join: &Join<'a>,
+            join: &SetTask<'a>,
             tile: &Tile,
-            room: &Room,
-        ) -> Result<Box<dyn Prepared + 'a>> {
+            room: &Budget,
+        ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
             let split = Split { size: self.0, words: self.1, seconds: 0.0 };
             Ok(Box::new(Multiplied::new(join, tile, split, room.piece_tokens)))
         }
@@ -497,13 +497,13 @@ mod tests {
 
     fn check(left: &Rows, right: Option<&Rows>, predicate: Predicate) {
         let (left, right) = collections(left, right);
-        for (join, _) in Join::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+        for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
             let whole = Tile::whole(&join);
             let (probes, builds) = (whole.probes.end, whole.builds.end);
             let part = Tile { probes: probes / 3..probes, builds: builds / 4..builds - builds / 5 };
             for tile in [whole, part] {
-                let sorted = |technique: &dyn Technique, piece, threads| {
-                    let room = Room::unlimited(piece, threads);
+                let sorted = |technique: &dyn Technique<Sets>, piece, threads| {
+                    let room = Budget::unlimited(piece, threads);
                     let mut found = run(technique, &join, &tile, &room, true).0;
                     found.sort_unstable();
                     found
@@ -555,7 +555,7 @@ mod tests {
         let bounds = Bounds::new(Predicate::parse(Measure::Containment, "0.9").unwrap());
         let choose = |rows: &Rows, most| {
             let (sets, _) = collections(rows, None);
-            let (join, _) = Join::parts(&sets, None, false, bounds)[0];
+            let (join, _) = SetTask::parts(&sets, None, false, bounds)[0];
             Split::choose(&join, &Tile::whole(&join), most)
         };
         let bit = |row: u32, token: u32| (row.wrapping_mul(token * 2 + 77) >> 9).is_multiple_of(2);

@@ -10,54 +10,54 @@
 //! None beyond the collections.
 
 use crate::verify::Emitter;
-use simjoin_core::{PairSink, Result, SetId};
-use simjoin_kernels::overlap::overlap;
-use simjoin_plan::{
-    Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker, cut,
+use simjoin_core::{Result, SetId, SetPair, Sink};
+use simjoin_engine::{
+    Budget, Cost, CostTable, Order, Prepared, SetTask, Sets, Survey, Technique, Tile, Worker, cut,
 };
+use simjoin_kernels::overlap::overlap;
 use std::ops::{ControlFlow, Range};
 
 /// The technique without filters.
 pub struct Naive;
 
-impl Technique for Naive {
+impl Technique<Sets> for Naive {
     fn name(&self) -> &'static str {
         "naive"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         let tokens = 2.0 * survey.mean_size.max(1.0);
         let pairs = survey.tile.probes.len() as f64 * survey.tile.builds.len() as f64 / 2.0;
         Some(Cost { serial: units.start, shared: pairs * tokens * units.merge_token })
     }
 
-    fn memory_bytes(&self, _: &Join<'_>, _: &Tile, _: usize) -> u64 {
+    fn memory_bytes(&self, _: &SetTask<'_>, _: &Tile, _: usize) -> u64 {
         0
     }
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         let pieces = cut(join, tile, room.piece_tokens);
         Ok(Box::new(PreparedNaive { join: *join, builds: tile.builds.clone(), pieces }))
     }
 }
 
 struct PreparedNaive<'a> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     builds: Range<SetId>,
     pieces: Vec<Tile>,
 }
 
-impl Prepared for PreparedNaive<'_> {
+impl Prepared<Sets> for PreparedNaive<'_> {
     fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         Ok(Box::new(NaiveWorker { prepared: self, candidates: 0 }))
     }
 }
@@ -68,8 +68,8 @@ struct NaiveWorker<'a> {
 }
 
 impl NaiveWorker<'_> {
-    fn join(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
-        let Join { probe, build, bounds, order } = self.prepared.join;
+    fn join(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> ControlFlow<()> {
+        let SetTask { probe, build, predicate: bounds, order } = self.prepared.join;
         let mut emitter = Emitter::new(sink);
         for p in self.prepared.pieces[piece].probes.clone() {
             let r = probe.set(p);
@@ -95,8 +95,8 @@ impl NaiveWorker<'_> {
     }
 }
 
-impl Worker for NaiveWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+impl Worker<Sets> for NaiveWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         Ok(self.join(piece, sink))
     }
 

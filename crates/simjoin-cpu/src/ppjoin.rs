@@ -28,32 +28,32 @@
 use crate::candidates::{CandidateSource, Filtering};
 use crate::set_join::{self, Filter, Index, Space};
 use simjoin_core::{Result, SetId};
-use simjoin_plan::{Cost, Join, Prepared, Room, Survey, Technique, Tile, Units};
+use simjoin_engine::{Budget, Cost, CostTable, Prepared, SetTask, Sets, Survey, Technique, Tile};
 use std::ops::Range;
 
 /// Prefix, length and positional filter.
 pub struct PpJoin;
 
-impl Technique for PpJoin {
+impl Technique<Sets> for PpJoin {
     fn name(&self) -> &'static str {
         "ppjoin"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         // Of the sets met in time, about a third are met first and stay.
         Some(set_join::cost(survey, units, 0.35 * survey.list_position))
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         set_join::memory_bytes(join, tile, threads, Self::POSITIONS)
     }
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         Ok(Box::new(set_join::prepare::<Self>(join, tile, room.piece_tokens)))
     }
 }
@@ -61,7 +61,7 @@ impl Technique for PpJoin {
 impl Filtering for PpJoin {
     fn source<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
         piece_tokens: usize,
     ) -> Box<dyn CandidateSource + 'a> {

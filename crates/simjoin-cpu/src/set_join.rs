@@ -10,9 +10,9 @@ use crate::demands::{Demands, index_prefixes};
 use crate::few_tokens::{Few, FewTokens};
 use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::verify::{AHEAD, Emitter, verify};
-use simjoin_core::{Measure, PairSink, Result, SetId};
+use simjoin_core::{Measure, Result, SetId, SetPair, Sink};
+use simjoin_engine::{Cost, CostTable, Prepared, SetTask, Sets, Survey, Tile, Worker, cut};
 use simjoin_kernels::prefetch::prefetch;
-use simjoin_plan::{Cost, Join, Prepared, Survey, Tile, Units, Worker, cut};
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};
 
@@ -30,7 +30,7 @@ pub(crate) trait Filter: Send + Sync + 'static {
 
 /// Prepares a range of build sets for a filter.
 pub(crate) fn prepare<'a, F: Filter>(
-    join: &Join<'a>,
+    join: &SetTask<'a>,
     tile: &Tile,
     piece_tokens: usize,
 ) -> PreparedSets<'a, F> {
@@ -62,11 +62,11 @@ pub(crate) fn prepare<'a, F: Filter>(
 const WALKED: f64 = 1.3;
 
 /// An index over single sets, of whose list entries a part becomes candidates.
-pub(crate) fn cost(survey: &Survey<'_>, units: &Units, candidates: f64) -> Cost {
+pub(crate) fn cost(survey: &Survey<'_>, units: &CostTable, candidates: f64) -> Cost {
     // Long sets are merged from where their prefixes end.
     let mut merge = (10.0 + survey.mean_size.min(100.0)) * units.merge_token;
     let (mut candidates, mut walked) = (candidates, WALKED);
-    if survey.join.bounds.parts().0 == Measure::Containment {
+    if survey.join.predicate.parts().0 == Measure::Containment {
         // The index prefix of a small set is short: most sets that are met are met once, and stay. They
         // are of all sizes, and seldom at hand.
         candidates = (4.0 * candidates).min(0.85);
@@ -86,7 +86,7 @@ pub(crate) fn cost(survey: &Survey<'_>, units: &Units, candidates: f64) -> Cost 
 
 /// Bytes for the index, its cursors, and the numbers and candidates of each worker.
 pub(crate) fn memory_bytes(
-    join: &Join<'_>,
+    join: &SetTask<'_>,
     tile: &Tile,
     threads: usize,
     with_positions: bool,
@@ -107,7 +107,7 @@ pub(crate) fn memory_bytes(
 
 /// Build sets and the index over them. Units of the index are sets, counted from `builds.start`.
 pub(crate) struct Index<'a> {
-    pub(crate) join: Join<'a>,
+    pub(crate) join: SetTask<'a>,
     pub(crate) builds: Range<SetId>,
     pub(crate) index: PrefixIndex,
     /// The tokens worth looking up, where they are few.
@@ -120,12 +120,12 @@ pub(crate) struct PreparedSets<'a, F> {
     filter: PhantomData<F>,
 }
 
-impl<F: Filter> Prepared for PreparedSets<'_, F> {
+impl<F: Filter> Prepared<Sets> for PreparedSets<'_, F> {
     fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         Ok(Box::new(self.set_worker()))
     }
 }
@@ -196,9 +196,9 @@ impl<F: Filter> SetWorker<'_, F> {
     fn join<const EXACT: bool>(
         &mut self,
         piece: usize,
-        sink: &mut dyn PairSink,
+        sink: &mut dyn Sink<SetPair>,
     ) -> ControlFlow<()> {
-        let Join { probe: probes, build, .. } = self.space.index.join;
+        let SetTask { probe: probes, build, .. } = self.space.index.join;
         let base = self.space.index.builds.start;
         let mut emitter = Emitter::new(sink);
         for probe in self.pieces[piece].probes.clone() {
@@ -232,9 +232,9 @@ impl<F: Filter> SetWorker<'_, F> {
     }
 }
 
-impl<F: Filter> Worker for SetWorker<'_, F> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        Ok(if sink.wants_overlap() {
+impl<F: Filter> Worker<Sets> for SetWorker<'_, F> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
+        Ok(if sink.wants_value() {
             self.join::<true>(piece, sink)
         } else {
             self.join::<false>(piece, sink)

@@ -59,12 +59,12 @@ use crate::block_index::{BlockIndex, Fronts};
 use crate::demands::{Demands, index_prefixes};
 use crate::set_join;
 use crate::verify::{AHEAD, Emitter};
-use simjoin_core::{Measure, PairSink, Result, SetId, TokenId};
+use simjoin_core::{Measure, Result, SetId, SetPair, Sink, TokenId};
+use simjoin_engine::{
+    Budget, Cost, CostTable, Order, Prepared, SetTask, Sets, Survey, Technique, Tile, Worker, cut,
+};
 use simjoin_kernels::overlap;
 use simjoin_kernels::prefetch::prefetch;
-use simjoin_plan::{
-    Cost, Join, Order, Prepared, Room, Survey, Technique, Tile, Units, Worker, cut,
-};
 use std::ops::{ControlFlow, Range};
 
 /// Prefix, length and positional filter that skip parts of lists and whole probes.
@@ -102,25 +102,25 @@ const PER_LIST: u64 = 16;
 /// of one probe. Tuned as above.
 const RELAXED_PERCENT: u64 = 50;
 
-impl Technique for SkipJoin {
+impl Technique<Sets> for SkipJoin {
     fn name(&self) -> &'static str {
         "skip-join"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         // As ppjoin, but only the sets met in time are walked, through blocks.
         let cost = set_join::cost(survey, units, 0.35 * survey.list_position);
         let skipped = survey.list_pairs * (1.0 - survey.list_position) * units.walk;
         let blocks = survey.probe_entries as f64 * survey.live * units.lookup;
         // What a set contains is mostly what a similar one contains: a third is derived (retail and two
         // others at containment 0.8 and 1, 2-core AMD EPYC, 2026-11-15).
-        let (measure, ..) = survey.join.bounds.parts();
+        let (measure, ..) = survey.join.predicate.parts();
         let derived = if measure == Measure::Containment { 0.65 } else { 1.0 };
         let shared = derived * (cost.shared + blocks - skipped);
         Some(Cost { serial: 1.4 * cost.serial, shared })
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let builds = &tile.builds;
         let lengths = index_prefixes(join);
         let prefix_tokens =
@@ -132,10 +132,10 @@ impl Technique for SkipJoin {
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         let builds = tile.builds.clone();
         let index = BlockIndex::new(join.build, &builds, &index_prefixes(join));
         let pieces = cut(join, tile, room.piece_tokens);
@@ -144,7 +144,7 @@ impl Technique for SkipJoin {
 }
 
 struct PreparedSkip<'a> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     builds: Range<SetId>,
     /// Units are sets, counted from `builds.start`.
     index: BlockIndex,
@@ -152,12 +152,12 @@ struct PreparedSkip<'a> {
     pieces: Vec<Tile>,
 }
 
-impl Prepared for PreparedSkip<'_> {
+impl Prepared<Sets> for PreparedSkip<'_> {
     fn pieces(&self) -> usize {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         Ok(Box::new(self.skip_worker()))
     }
 }
@@ -256,7 +256,7 @@ impl SkipWorker<'_> {
     /// lists; the estimate depends on the index and the group alone, not on earlier tiles.
     #[inline(never)]
     fn pays(&mut self, group: &Group) -> bool {
-        let PreparedSkip { join: Join { probe: probes, build, .. }, index, .. } = self.prepared;
+        let PreparedSkip { join: SetTask { probe: probes, build, .. }, index, .. } = self.prepared;
         let sets = self.demands.turn_to(group.probes.end - 1);
         if sets.is_empty() {
             return false;
@@ -292,7 +292,7 @@ impl SkipWorker<'_> {
 
     /// The partners of a probe, given the range of sets, which is not empty.
     fn partners(&self, sets: &Range<SetId>) -> Partners {
-        let PreparedSkip { join: Join { build, .. }, builds, .. } = self.prepared;
+        let PreparedSkip { join: SetTask { build, .. }, builds, .. } = self.prepared;
         let last_class = build.class_of(sets.end - 1);
         let cut = sets.end < build.classes()[last_class as usize].end.min(builds.end);
         Partners {
@@ -361,14 +361,14 @@ impl SkipWorker<'_> {
     #[inline(always)]
     fn look_ahead(&self, at: usize, count: usize) {
         if at + AHEAD < count {
-            let PreparedSkip { join: Join { build, .. }, builds, .. } = self.prepared;
+            let PreparedSkip { join: SetTask { build, .. }, builds, .. } = self.prepared;
             prefetch(build.set(builds.start + self.candidates[at + AHEAD]));
         }
     }
 
     /// Pushes the answers of one probe.
     fn scratch<const EXACT: bool>(&mut self, probe: SetId, emitter: &mut Emitter<'_>) {
-        let PreparedSkip { join: Join { probe: probes, build, .. }, builds, .. } = self.prepared;
+        let PreparedSkip { join: SetTask { probe: probes, build, .. }, builds, .. } = self.prepared;
         let sets = self.demands.turn_to(probe);
         if sets.is_empty() {
             return;
@@ -429,7 +429,7 @@ impl SkipWorker<'_> {
         emitter: &mut Emitter<'_>,
     ) -> usize {
         let PreparedSkip { join, builds, .. } = self.prepared;
-        let Join { probe: probes, build, order, .. } = *join;
+        let SetTask { probe: probes, build, order, .. } = *join;
         let own_end = self.demands.turn_to(leader).end;
         let partners = self.partners(sets);
         let x = probes.set(leader);
@@ -475,7 +475,7 @@ impl SkipWorker<'_> {
         sets: &Range<SetId>,
         emitter: &mut Emitter<'_>,
     ) {
-        let PreparedSkip { join: Join { probe: probes, build, .. }, builds, index, .. } =
+        let PreparedSkip { join: SetTask { probe: probes, build, .. }, builds, index, .. } =
             self.prepared;
         let y = probes.set(follower);
         let (lost, gained) = (self.lost.len() as u32, self.gained.len() as u32);
@@ -525,7 +525,7 @@ impl SkipWorker<'_> {
     fn join<const EXACT: bool>(
         &mut self,
         piece: usize,
-        sink: &mut dyn PairSink,
+        sink: &mut dyn Sink<SetPair>,
     ) -> ControlFlow<()> {
         let tile = &self.prepared.pieces[piece];
         let mut emitter = Emitter::new(sink);
@@ -548,9 +548,9 @@ impl SkipWorker<'_> {
     }
 }
 
-impl Worker for SkipWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
-        Ok(if sink.wants_overlap() {
+impl Worker<Sets> for SkipWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
+        Ok(if sink.wants_value() {
             self.join::<true>(piece, sink)
         } else {
             self.join::<false>(piece, sink)
@@ -615,14 +615,18 @@ mod tests {
     use crate::testing::{Rows, collections, run};
     use proptest::prelude::*;
     use simjoin_core::{Bounds, Measure, Predicate, SetPair};
-    use simjoin_plan::passes;
+    use simjoin_engine::passes;
     use std::collections::BTreeSet;
 
     /// All pairs, and how many were verified; the tiles of each pass dealt to two workers in turn.
-    fn answer(technique: &dyn Technique, join: &Join<'_>, exact: bool) -> (Vec<SetPair>, u64) {
+    fn answer(
+        technique: &dyn Technique<Sets>,
+        join: &SetTask<'_>,
+        exact: bool,
+    ) -> (Vec<SetPair>, u64) {
         let (mut pairs, mut verified) = (Vec::new(), 0);
         let whole = Tile::whole(join);
-        let room = Room::unlimited(60, 2);
+        let room = Budget::unlimited(60, 2);
         for builds in passes(join.build, &whole.builds, join.build.total_tokens() * 2 / 3 + 1) {
             let tile = Tile { builds, ..whole.clone() };
             let more = run(technique, join, &tile, &room, exact);
@@ -635,7 +639,7 @@ mod tests {
 
     fn check(predicate: Predicate, left: &Rows, right: Option<&Rows>) {
         let (left, right) = collections(left, right);
-        for (join, _) in Join::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+        for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
             let expected = answer(&Naive, &join, true).0;
             let policies = (0..4).map(Answers::Derived).chain([Answers::Estimated]);
             for answers in policies {
@@ -647,7 +651,7 @@ mod tests {
                     assert_eq!((counted.probe, counted.build), (expected.probe, expected.build));
                     let (n, m) = (join.probe.size(counted.probe), join.build.size(counted.build));
                     assert!(counted.overlap <= expected.overlap);
-                    assert!(join.bounds.accepts(n, m, counted.overlap));
+                    assert!(join.predicate.accepts(n, m, counted.overlap));
                 }
             }
         }
@@ -718,7 +722,7 @@ mod tests {
             let others = (0..2000u32).map(|row| BTreeSet::from([100 + row % 20, 1000 + row]));
             let (sets, _) = collections(&alike.chain(others).collect(), None);
             let predicate = Predicate::parse(Measure::Jaccard, "0.7").unwrap();
-            let (join, _) = Join::parts(&sets, None, false, Bounds::new(predicate))[0];
+            let (join, _) = SetTask::parts(&sets, None, false, Bounds::new(predicate))[0];
             let builds = 0..sets.len() as SetId;
             let index = BlockIndex::new(&sets, &builds, &index_prefixes(&join));
             let prepared = PreparedSkip {

@@ -1,7 +1,7 @@
 //! What tests of techniques share.
 
-use simjoin_core::{PairSink, RawSets, SetCollection, SetPair, prepare};
-use simjoin_plan::{Join, Room, Technique, Tile};
+use simjoin_core::{RawSets, SetCollection, SetPair, Sink, prepare};
+use simjoin_engine::{Budget, SetTask, Sets, Technique, Tile};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
@@ -12,8 +12,8 @@ struct Collect {
     pairs: Vec<SetPair>,
 }
 
-impl PairSink for Collect {
-    fn wants_overlap(&self) -> bool {
+impl Sink<SetPair> for Collect {
+    fn wants_value(&self) -> bool {
         self.exact
     }
 
@@ -25,12 +25,12 @@ impl PairSink for Collect {
 
 /// Counts rows, as a device may be asked to.
 struct Count<'a> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     rows: u64,
 }
 
-impl PairSink for Count<'_> {
-    fn wants_overlap(&self) -> bool {
+impl Sink<SetPair> for Count<'_> {
+    fn wants_value(&self) -> bool {
         false
     }
 
@@ -43,7 +43,7 @@ impl PairSink for Count<'_> {
     }
 
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
-        let Join { probe, build, .. } = self.join;
+        let SetTask { probe, build, .. } = self.join;
         for pair in pairs {
             self.rows += u64::from(probe.weight(pair.probe)) * u64::from(build.weight(pair.build));
         }
@@ -53,10 +53,10 @@ impl PairSink for Count<'_> {
 
 /// The pairs of a tile as they come, and how many were verified.
 pub(crate) fn run(
-    technique: &dyn Technique,
-    join: &Join<'_>,
+    technique: &dyn Technique<Sets>,
+    join: &SetTask<'_>,
     tile: &Tile,
-    room: &Room,
+    room: &Budget,
     exact: bool,
 ) -> (Vec<SetPair>, u64) {
     let mut sink = Collect { exact, pairs: Vec::new() };
@@ -66,7 +66,12 @@ pub(crate) fn run(
 
 /// How many pairs of rows a tile has.
 #[allow(dead_code, reason = "not every test counts")]
-pub(crate) fn count(technique: &dyn Technique, join: &Join<'_>, tile: &Tile, room: &Room) -> u64 {
+pub(crate) fn count(
+    technique: &dyn Technique<Sets>,
+    join: &SetTask<'_>,
+    tile: &Tile,
+    room: &Budget,
+) -> u64 {
     let mut sink = Count { join: *join, rows: 0 };
     run_into(technique, join, tile, room, &mut sink);
     sink.rows
@@ -74,11 +79,11 @@ pub(crate) fn count(technique: &dyn Technique, join: &Join<'_>, tile: &Tile, roo
 
 /// Pieces are dealt to as many workers as there are threads, in turn.
 fn run_into(
-    technique: &dyn Technique,
-    join: &Join<'_>,
+    technique: &dyn Technique<Sets>,
+    join: &SetTask<'_>,
     tile: &Tile,
-    room: &Room,
-    sink: &mut dyn PairSink,
+    room: &Budget,
+    sink: &mut dyn Sink<SetPair>,
 ) -> u64 {
     let mut verified = 0;
     let mut prepared = technique.prepare(join, tile, room).unwrap();

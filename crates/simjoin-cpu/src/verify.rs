@@ -9,7 +9,7 @@
 //! u`, the same holds with the roles exchanged. So the merge may start there, or with the first token
 //! above `u` if that is looked for.
 
-use simjoin_core::{PairSink, SetId, SetPair, TokenId};
+use simjoin_core::{SetId, SetPair, Sink, TokenId};
 use simjoin_kernels::overlap;
 use std::ops::ControlFlow;
 
@@ -53,13 +53,13 @@ const BATCH: usize = 1024;
 
 /// Collects pairs and hands them to the sink in batches.
 pub(crate) struct Emitter<'s> {
-    sink: &'s mut dyn PairSink,
+    sink: &'s mut dyn Sink<SetPair>,
     pairs: Vec<SetPair>,
     flow: ControlFlow<()>,
 }
 
 impl<'s> Emitter<'s> {
-    pub(crate) fn new(sink: &'s mut dyn PairSink) -> Self {
+    pub(crate) fn new(sink: &'s mut dyn Sink<SetPair>) -> Self {
         Emitter { sink, pairs: Vec::with_capacity(BATCH), flow: ControlFlow::Continue(()) }
     }
 

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use simjoin_core::{Bounds, Result, SetId, SetPair};
 use simjoin_cpu::{AllPairs, CandidateSink, Filtering, GroupJoin, Naive, PpJoin};
-use simjoin_plan::{Join, Room, Tile};
+use simjoin_engine::{Budget, SetTask, Tile};
 use std::ops::ControlFlow;
 
 #[path = "../src/generators.rs"]
@@ -15,12 +15,12 @@ use testing::{collections, run};
 
 /// Verifies by looking every token up.
 struct Check<'a> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     pairs: Vec<SetPair>,
 }
 
 impl CandidateSink for Check<'_> {
-    fn wants_overlap(&self) -> bool {
+    fn wants_value(&self) -> bool {
         true
     }
 
@@ -29,7 +29,7 @@ impl CandidateSink for Check<'_> {
     }
 
     fn candidates(&mut self, probe: SetId, builds: &[SetId]) -> Result<ControlFlow<()>> {
-        let Join { probe: probes, build, bounds, .. } = self.join;
+        let SetTask { probe: probes, build, predicate: bounds, .. } = self.join;
         let r = probes.set(probe);
         for &candidate in builds {
             let s = build.set(candidate);
@@ -57,9 +57,9 @@ proptest! {
         predicate in predicate(),
     ) {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in Join::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+        for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
             let tile = Tile::whole(&join);
-            let (mut wanted, _) = run(&Naive, &join, &tile, &Room::unlimited(1000, 1), true);
+            let (mut wanted, _) = run(&Naive, &join, &tile, &Budget::unlimited(1000, 1), true);
             wanted.sort_unstable();
             for filter in [&AllPairs as &dyn Filtering, &PpJoin, &GroupJoin] {
                 let source = filter.source(&join, &tile, 100);

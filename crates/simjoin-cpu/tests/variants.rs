@@ -7,7 +7,7 @@
 use proptest::prelude::*;
 use simjoin_core::{Bounds, Measure, Predicate, SetPair};
 use simjoin_cpu::{Naive, estimate_rows, techniques};
-use simjoin_plan::{Effort, Join, Room, Survey, Technique, Tile, Units};
+use simjoin_engine::{Budget, CostTable, Effort, SetTask, Sets, Survey, Technique, Tile};
 
 #[path = "../src/generators.rs"]
 mod generators;
@@ -16,7 +16,12 @@ mod testing;
 use generators::{near_duplicates, predicate, rows};
 use testing::collections;
 
-fn run(technique: &dyn Technique, join: &Join<'_>, tile: &Tile, room: &Room) -> Vec<SetPair> {
+fn run(
+    technique: &dyn Technique<Sets>,
+    join: &SetTask<'_>,
+    tile: &Tile,
+    room: &Budget,
+) -> Vec<SetPair> {
     testing::run(technique, join, tile, room, true).0
 }
 
@@ -31,7 +36,7 @@ proptest! {
         cuts in any::<[prop::sample::Index; 4]>(),
     ) {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in Join::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+        for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
             let whole = Tile::whole(&join);
             // A tile out of the middle as well: any range of probes, any range of build sets.
             let range = |len: usize, a: &prop::sample::Index, b: &prop::sample::Index| {
@@ -43,22 +48,22 @@ proptest! {
                 builds: range(join.build.len(), &cuts[2], &cuts[3]),
             };
             for tile in [whole, part] {
-                let roomy = Room::unlimited(1000, 1);
+                let roomy = Budget::unlimited(1000, 1);
                 let mut wanted = run(&Naive, &join, &tile, &roomy);
                 wanted.sort_unstable();
-                for technique in techniques().into_iter().filter(|one| one.can(&join.bounds)) {
+                for technique in techniques().into_iter().filter(|one| one.can(&join.predicate)) {
                     let label = format!("{} {}", technique.name(), technique.variant());
                     let least = technique.memory_bytes(&join, &tile, 3);
                     let most = technique.memory_at_most(&join, &tile, 3);
                     prop_assert!(least <= most, "{}: {} bytes of {}", label, least, most);
-                    let tight = Room { bytes: least, ..Room::unlimited(50, 3) };
+                    let tight = Budget { bytes: least, ..Budget::unlimited(50, 3) };
                     let first = run(&*technique, &join, &tile, &roomy);
                     let mut found = first.clone();
                     found.sort_unstable();
                     prop_assert_eq!(&found, &wanted, "{}", label);
                     let mut found = run(&*technique, &join, &tile, &tight);
                     // The number of workers changes nothing, not even the order.
-                    let same = Room { threads: 3, ..roomy };
+                    let same = Budget { threads: 3, ..roomy };
                     prop_assert_eq!(&run(&*technique, &join, &tile, &same), &first, "{}", label);
                     found.sort_unstable();
                     prop_assert_eq!(&found, &wanted, "{} in little room", label);
@@ -74,7 +79,7 @@ proptest! {
         predicate in predicate(),
     ) {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in Join::parts(&left, right.as_ref(), false, Bounds::new(predicate)) {
+        for (join, _) in SetTask::parts(&left, right.as_ref(), false, Bounds::new(predicate)) {
             let tile = Tile::whole(&join);
             let survey = Survey::new(&join, &tile).sample(Effort { sets: 10_000, pairs: 200 });
             prop_assert!(survey.list_pairs >= 0.0 && survey.list_pairs.is_finite());
@@ -82,13 +87,13 @@ proptest! {
                 prop_assert!((0.0..=1.0).contains(&part));
             }
             for technique in techniques() {
-                if let Some(cost) = technique.cost(&survey, &Units::default()) {
+                if let Some(cost) = technique.cost(&survey, &CostTable::default()) {
                     prop_assert!(cost.seconds(2) > 0.0 && cost.seconds(2).is_finite());
                     prop_assert!(cost.seconds(2) <= cost.seconds(1));
                 }
             }
             // With more samples than groups of probes, the estimate is the count.
-            let rows: u64 = run(&Naive, &join, &tile, &Room::unlimited(100, 1))
+            let rows: u64 = run(&Naive, &join, &tile, &Budget::unlimited(100, 1))
                 .iter()
                 .map(|pair| {
                     u64::from(join.probe.weight(pair.probe)) * u64::from(join.build.weight(pair.build))
@@ -108,9 +113,9 @@ fn lists_made_by_many_threads_in_many_rounds_are_the_same_lists() {
         let predicate = Predicate::parse(measure, text).unwrap();
         for right in [None, Some(&right)] {
             let (left, right) = collections(&left, right);
-            for (join, _) in Join::parts(&left, right.as_ref(), false, Bounds::new(predicate)) {
+            for (join, _) in SetTask::parts(&left, right.as_ref(), false, Bounds::new(predicate)) {
                 let whole = Tile::whole(&join);
-                let room = Room::unlimited(1000, 1);
+                let room = Budget::unlimited(1000, 1);
                 let mut expected = run(&Naive, &join, &whole, &room);
                 expected.sort_unstable();
                 assert!(expected.len() > 500);
@@ -122,7 +127,7 @@ fn lists_made_by_many_threads_in_many_rounds_are_the_same_lists() {
                     for threads in [2, 5] {
                         let least = technique.memory_bytes(&join, &whole, threads);
                         for bytes in [least, least + 100_000, u64::MAX] {
-                            let room = Room { bytes, ..Room::unlimited(1000, threads) };
+                            let room = Budget { bytes, ..Budget::unlimited(1000, threads) };
                             assert_eq!(run(&**technique, &join, &whole, &room), one);
                         }
                     }
@@ -143,12 +148,12 @@ fn lists_of_many_tokens_are_opened_by_many_threads() {
     let mut found = 0;
     for (left, right) in [(rows.clone(), None), (every_other(0), Some(every_other(1)))] {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in Join::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+        for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
             let whole = Tile::whole(&join);
             let all = techniques();
             let of = |name: &str, threads: usize| {
                 let technique = all.iter().find(|technique| technique.name() == name).unwrap();
-                let mut pairs = run(&**technique, &join, &whole, &Room::unlimited(1000, threads));
+                let mut pairs = run(&**technique, &join, &whole, &Budget::unlimited(1000, threads));
                 pairs.sort_unstable();
                 pairs
             };

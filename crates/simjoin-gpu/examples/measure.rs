@@ -4,10 +4,10 @@
 //! [select] [check]`: what is asked for, or all of it.
 
 use simjoin_core::{Measure, Predicate, RawSets, Result, SetCollection, prepare};
+use simjoin_engine::Budget;
 use simjoin_gpu::{
     Counts, Device, DeviceArray, Intersect, IntersectKernel, OverlapTechnique, Overlaps, devices,
 };
-use simjoin_plan::Room;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -188,7 +188,7 @@ fn overlaps(device: &Arc<Device>, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
         like("ORKUT-like", 905.0, 8_700_000, true, 1000.0),
         like("ORKUT-like, uniform", 905.0, 8_700_000, false, 1000.0),
     ];
-    let room = Room::unlimited(1000, 16);
+    let room = Budget::unlimited(1000, 16);
     for like in &collections {
         let sets = like.make();
         println!(
@@ -238,7 +238,7 @@ fn measure(
     device: &Arc<Device>,
     sets: &SetCollection,
     technique: OverlapTechnique,
-    room: &Room,
+    room: &Budget,
     goal: f64,
 ) -> Result<()> {
     let mut overlaps = Overlaps::new(device, sets, None, technique, room)?;
@@ -267,7 +267,7 @@ fn measure(
 }
 
 /// The containment join, and the best ten of each row.
-fn select(device: &Arc<Device>, sets: &SetCollection, room: &Room) -> Result<()> {
+fn select(device: &Arc<Device>, sets: &SetCollection, room: &Budget) -> Result<()> {
     let technique = OverlapTechnique::Combined(None);
     for threshold in ["1", "0.8"] {
         let predicate = Predicate::parse(Measure::Containment, threshold)?;
@@ -304,7 +304,7 @@ fn select(device: &Arc<Device>, sets: &SetCollection, room: &Room) -> Result<()>
 }
 
 /// The sum of all overlaps is that of the pairs of sets that each token stands in.
-fn check(device: &Arc<Device>, sets: &SetCollection, room: &Room) -> Result<()> {
+fn check(device: &Arc<Device>, sets: &SetCollection, room: &Budget) -> Result<()> {
     let mut frequency = vec![0u64; sets.universe() as usize];
     sets.tokens().iter().for_each(|&token| frequency[token as usize] += 1);
     let expected: u64 = frequency.iter().map(|&many| many * many.saturating_sub(1) / 2).sum();

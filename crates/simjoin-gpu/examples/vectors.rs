@@ -7,12 +7,10 @@
 //! Seconds are from rows in memory to pairs in memory. Rows of which a few are joined with all others on the CPU
 //! tell the distance that gives so many partners, and how many pairs they must be in.
 
-use simjoin_core::{
-    Elements, Error, Result, VectorCollection, VectorPair, VectorPredicate, VectorSink,
-};
-use simjoin_cpu::VectorTechniques;
+use simjoin_core::{Elements, Error, Result, Sink, VectorCollection, VectorPair, VectorPredicate};
+use simjoin_cpu::Fit;
+use simjoin_engine::{Budget, Technique, VectorTask};
 use simjoin_gpu::{Device, GpuVectors, VectorWay, devices};
-use simjoin_plan::{VectorJoin, VectorRoom, VectorTechnique};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -260,8 +258,8 @@ struct Case<'a> {
 
 struct Keep(Vec<VectorPair>);
 
-impl VectorSink for Keep {
-    fn wants_distance(&self) -> bool {
+impl Sink<VectorPair> for Keep {
+    fn wants_value(&self) -> bool {
         true
     }
 
@@ -275,14 +273,14 @@ impl Case<'_> {
     fn measure(&self, device: &Arc<Device>, way: VectorWay, bytes: bool) -> Result<()> {
         let Case { rows, distance, .. } = *self;
         let predicate = VectorPredicate::within(distance)?;
-        let join = VectorJoin { probe: rows, build: rows, itself: true, predicate };
+        let join = VectorTask::new(rows, None, predicate);
         let begin = Instant::now();
         let ordered = matches!(way, VectorWay::Grid | VectorWay::Quantile);
-        let fit = ordered.then(|| VectorTechniques::new(&join).fit);
+        let fit = ordered.then(|| Fit::of(&join).0);
         let surveyed = begin.elapsed().as_secs_f64();
         let technique =
             GpuVectors { fit, bytes, ..GpuVectors::new(std::slice::from_ref(device), way) };
-        let room = VectorRoom { bytes: u64::MAX, threads: 15 };
+        let room = Budget::unlimited(0, 15);
         let (n, d) = (rows.len() as f64, rows.dimension() as f64);
         let turns = if n * n * d > 1e15 { 2 } else { 4 };
         let mut best = f64::INFINITY;
@@ -290,11 +288,11 @@ impl Case<'_> {
         let (mut found, mut candidates) = (0u64, 0u64);
         for turn in 0..turns {
             let begin = Instant::now();
-            let prepared = technique.prepare(&join, &room)?;
+            let prepared = technique.prepare(&join, &(..), &room)?;
             let ready = begin.elapsed().as_secs_f64();
             let next = AtomicUsize::new(0);
             let work = || -> Result<(Vec<VectorPair>, u64)> {
-                let (mut worker, mut sink) = (prepared.worker(), Keep(Vec::new()));
+                let (mut worker, mut sink) = (prepared.worker()?, Keep(Vec::new()));
                 loop {
                     let piece = next.fetch_add(1, Ordering::Relaxed);
                     if piece >= prepared.pieces() {

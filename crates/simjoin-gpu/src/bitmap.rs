@@ -36,10 +36,10 @@ use crate::sets::{
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, sys,
 };
-use simjoin_core::{Bounds, PairSink, Result, SetCollection, SetId, SizeClass};
-use simjoin_plan::{
-    Cost, Join, Order, Prepared, Reach, Room, Span, Survey, Technique, Tile, Trace, Units, Worker,
-    reaches,
+use simjoin_core::{Bounds, Result, SetCollection, SetId, SetPair, Sink, SizeClass};
+use simjoin_engine::{
+    Budget, Cost, CostTable, DeviceEvent, DeviceTimes, Order, Prepared, Reach, SetTask, Sets,
+    Survey, Technique, Tile, Worker, reaches,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -184,7 +184,7 @@ impl GpuBitmap {
     }
 
     /// Bytes on each device beside those of the workers.
-    fn fixed_bytes(&self, join: &Join<'_>, tile: &Tile) -> u64 {
+    fn fixed_bytes(&self, join: &SetTask<'_>, tile: &Tile) -> u64 {
         let Shape { rows, columns, .. } = self.shape();
         let each = u64::from(12 + self.bits / 8);
         let bytes = |(sets, range): (&SetCollection, Range<SetId>)| {
@@ -195,7 +195,7 @@ impl GpuBitmap {
     }
 }
 
-impl Technique for GpuBitmap {
+impl Technique<Sets> for GpuBitmap {
     fn name(&self) -> &'static str {
         "gpu-bitmap"
     }
@@ -208,7 +208,7 @@ impl Technique for GpuBitmap {
         format!("{} bits", self.bits)
     }
 
-    fn cost(&self, survey: &Survey<'_>, _: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, _: &CostTable) -> Option<Cost> {
         let place = (self.bits / 256).ilog2() as usize;
         let devices = self.devices.len() as f64;
         let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
@@ -228,21 +228,21 @@ impl Technique for GpuBitmap {
         })
     }
 
-    fn memory_bytes(&self, _: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, _: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         self.host_bytes(tile) + self.workers(threads) * LEAST_SURVIVORS * Answers::HOST_BYTES
     }
 
-    fn device_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let workers = self.workers(threads).min(WORKERS as u64);
         self.fixed_bytes(join, tile) + workers * self.worker_bytes(LEAST_SURVIVORS)
     }
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         Ok(Box::new(Signed::new(self, join, tile, room)?))
     }
 }
@@ -364,14 +364,14 @@ impl Here {
     fn new(
         technique: &GpuBitmap,
         device: &Arc<Device>,
-        join: &Join<'_>,
+        join: &SetTask<'_>,
         tile: &Tile,
-        room: &Room,
+        room: &Budget,
     ) -> Result<Self> {
         let lease = Lease::new(device);
         let sender = Sender::new(device, room)?;
         let sides = Sides::new(join, tile, |sets, range| {
-            Side::new(technique, device, &sender, sets, range, &join.bounds)
+            Side::new(technique, device, &sender, sets, range, &join.predicate)
         })?;
         let filter = technique.function(device, "filter")?;
         filter
@@ -382,7 +382,7 @@ impl Here {
             .map_err(failed("asking for shared memory"))?;
         let verify = technique.function(device, "verify")?;
         let verify_deferred = technique.function(device, "verify_deferred")?;
-        if room.spans {
+        if room.events {
             sender.stream.synchronize().map_err(failed("making signatures"))?;
         }
         let (device, stream) = (device.clone(), sender.stream);
@@ -410,11 +410,11 @@ struct Signed {
     survivors: usize,
     /// Whether there may be pairs that are verified by a warp.
     long: bool,
-    room: Room,
+    room: Budget,
 }
 
 impl Signed {
-    fn new(technique: &GpuBitmap, join: &Join<'_>, tile: &Tile, room: &Room) -> Result<Self> {
+    fn new(technique: &GpuBitmap, join: &SetTask<'_>, tile: &Tile, room: &Budget) -> Result<Self> {
         let here = |device: &Arc<Device>| Here::new(technique, device, join, tile, room);
         let devices = Devices::new(&technique.devices, room, here)?;
         let shape = technique.shape();
@@ -443,7 +443,7 @@ impl Signed {
             devices,
             shape,
             shared_bytes: technique.shared_bytes(),
-            predicate: Predicate::new(&join.bounds),
+            predicate: Predicate::new(&join.predicate),
             order: order(join, tile),
             exact: u32::from(join.build.universe() <= technique.bits),
             tile: tile.clone(),
@@ -457,7 +457,7 @@ impl Signed {
 }
 
 /// Blocks of probes with the ranges of build sets that the length filter leaves them.
-fn items(join: &Join<'_>, tile: &Tile, here: &Here, shape: Shape) -> Vec<Item> {
+fn items(join: &SetTask<'_>, tile: &Tile, here: &Here, shape: Shape) -> Vec<Item> {
     let (rows_from, columns_from) =
         (here.sides.probes().sets.first, here.sides.builds().sets.first);
     let Shape { rows, columns, .. } = shape;
@@ -493,7 +493,7 @@ fn items(join: &Join<'_>, tile: &Tile, here: &Here, shape: Shape) -> Vec<Item> {
     blocks.into_iter().flat_map(cut).collect()
 }
 
-impl Prepared for Signed {
+impl Prepared<Sets> for Signed {
     fn pieces(&self) -> usize {
         self.pieces.len()
     }
@@ -502,7 +502,7 @@ impl Prepared for Signed {
         WORKERS * self.devices.len()
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         let here = self.devices.deal();
         let channel = Channel::new(&here.device, &here.stream, self.survivors, &self.room)?;
         let at = failed("making the buffers of a worker");
@@ -514,8 +514,8 @@ impl Prepared for Signed {
         Ok(Box::new(SignedWorker { signed: self, here, channel, survivors, later, verified: 0 }))
     }
 
-    fn spans(&mut self) -> Vec<Span> {
-        self.devices.spans()
+    fn events(&mut self) -> Vec<DeviceEvent> {
+        self.devices.events()
     }
 }
 
@@ -629,8 +629,8 @@ impl Stages for SignedWorker<'_> {
     }
 }
 
-impl Worker for SignedWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+impl Worker<Sets> for SignedWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         let at = failed("comparing signatures");
         let items = &self.signed.items[self.signed.pieces[piece].clone()];
         let Shape { threads, rows, columns, .. } = self.signed.shape;
@@ -649,11 +649,11 @@ impl Worker for SignedWorker<'_> {
         self.verified
     }
 
-    fn trace(&self) -> Trace {
+    fn times(&self) -> DeviceTimes {
         self.channel.log.trace
     }
 
-    fn spans(&mut self) -> Vec<Span> {
+    fn events(&mut self) -> Vec<DeviceEvent> {
         self.channel.log.take()
     }
 }

@@ -39,7 +39,7 @@ use cudarc::driver::{
     PushKernelArg, sys,
 };
 use simjoin_core::{Error, Result};
-use simjoin_plan::Room;
+use simjoin_engine::Budget;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -134,7 +134,7 @@ impl DeviceArray {
         let at = failed("sending a set to the device");
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let lease = Lease::new(device);
-        let sender = Sender::new(device, &Room::unlimited(1, threads))?;
+        let sender = Sender::new(device, &Budget::unlimited(1, threads))?;
         let sent = sender.send(if values.is_empty() { &[0] } else { values })?;
         let with_last = values.last() == Some(&LAST);
         let others = &values[..values.len() - usize::from(with_last)];

@@ -43,12 +43,12 @@ pub use send::send_by_threads_from;
 pub use vectors::{GpuVectors, VectorWay};
 pub use verify::{Filter, GpuVerify, Way};
 
-use simjoin_plan::Technique;
+use simjoin_engine::{Sets, Technique};
 use std::sync::Arc;
 
 /// Every technique, in all its variants, on these devices, among which tiles are divided.
-pub fn techniques(devices: &[Arc<Device>]) -> Vec<Box<dyn Technique>> {
-    let mut techniques: Vec<Box<dyn Technique>> = vec![
+pub fn techniques(devices: &[Arc<Device>]) -> Vec<Box<dyn Technique<Sets>>> {
+    let mut techniques: Vec<Box<dyn Technique<Sets>>> = vec![
         Box::new(GpuPrefix { devices: devices.to_vec() }),
         Box::new(GpuMmJoin { devices: devices.to_vec() }),
     ];

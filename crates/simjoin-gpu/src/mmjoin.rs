@@ -25,9 +25,10 @@ use crate::overlaps::{
     Here, OverlapSeconds, OverlapTechnique, Selection, SelectionPlan, Side, Sides,
 };
 use crate::sets::{DeviceSets, Devices};
-use simjoin_core::{Measure, PairSink, Result};
-use simjoin_plan::{
-    Cost, Join, Order, Prepared, Room, Span, Survey, Technique, Tile, Trace, Units, Worker,
+use simjoin_core::{Measure, Result, SetPair, Sink};
+use simjoin_engine::{
+    Budget, Cost, CostTable, DeviceEvent, DeviceTimes, Order, Prepared, SetTask, Sets, Survey,
+    Technique, Tile, Worker,
 };
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -40,7 +41,7 @@ pub struct GpuMmJoin {
 }
 
 /// Rows and columns of a tile, without limits.
-fn unlimited<'a>(join: &Join<'a>, tile: &Tile) -> Sides<'a> {
+fn unlimited<'a>(join: &SetTask<'a>, tile: &Tile) -> Sides<'a> {
     let columns = Side { sets: join.build, range: tile.builds.clone() };
     let same = join.order == Order::Before && tile.probes == tile.builds;
     Sides {
@@ -51,7 +52,7 @@ fn unlimited<'a>(join: &Join<'a>, tile: &Tile) -> Sides<'a> {
 }
 
 /// The same, and which columns each row meets.
-fn limited<'a>(join: &Join<'a>, tile: &Tile) -> Sides<'a> {
+fn limited<'a>(join: &SetTask<'a>, tile: &Tile) -> Sides<'a> {
     let mut sides = unlimited(join, tile);
     let builds = &tile.builds;
     let end = |probe: u32| {
@@ -82,7 +83,7 @@ impl GpuMmJoin {
     }
 }
 
-impl Technique for GpuMmJoin {
+impl Technique<Sets> for GpuMmJoin {
     fn name(&self) -> &'static str {
         "gpu-mmjoin"
     }
@@ -91,11 +92,11 @@ impl Technique for GpuMmJoin {
         true
     }
 
-    fn cost(&self, survey: &Survey<'_>, _: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, _: &CostTable) -> Option<Cost> {
         let devices = self.devices.len() as f64;
         let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
         let tensor = self.devices.iter().all(|device| device.info.multiplies_bits());
-        let (measure, ..) = survey.join.bounds.parts();
+        let (measure, ..) = survey.join.predicate.parts();
         // Other measures filter so much that counting everything is never worth it.
         if measure != Measure::Containment {
             return None;
@@ -117,12 +118,12 @@ impl Technique for GpuMmJoin {
         })
     }
 
-    fn memory_bytes(&self, _: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, _: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         Self::host_bytes(tile)
             + self.workers(threads) * Selection::ANSWER * tile.builds.len() as u64
     }
 
-    fn device_bytes(&self, join: &Join<'_>, tile: &Tile, _: usize) -> u64 {
+    fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, _: usize) -> u64 {
         let sides = unlimited(join, tile);
         let lists = sides.list_bytes();
         // Places in the lists are 32-bit numbers.
@@ -135,10 +136,10 @@ impl Technique for GpuMmJoin {
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         let mut counted = Counted { join: *join, devices: None, plan: SelectionPlan::default() };
         if tile.probes.is_empty() || tile.builds.is_empty() {
             return Ok(Box::new(counted));
@@ -165,13 +166,13 @@ impl Technique for GpuMmJoin {
 
 /// A tile of a join, ready to be counted.
 struct Counted<'a> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     /// Nothing where a side has no sets.
     devices: Option<Devices<Here<'a>>>,
     plan: SelectionPlan,
 }
 
-impl Prepared for Counted<'_> {
+impl Prepared<Sets> for Counted<'_> {
     fn pieces(&self) -> usize {
         self.plan.tiles()
     }
@@ -180,19 +181,19 @@ impl Prepared for Counted<'_> {
         self.devices.as_ref().map_or(1, Devices::len)
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         let counter = match &self.devices {
             None => None,
             Some(devices) => {
                 let here = devices.deal();
-                Some((here, Selection::new(here, &self.join.bounds, &self.plan)?))
+                Some((here, Selection::new(here, &self.join.predicate, &self.plan)?))
             }
         };
         Ok(Box::new(Counter { counter, seconds: OverlapSeconds::default(), found: 0, compared: 0 }))
     }
 
-    fn spans(&mut self) -> Vec<Span> {
-        self.devices.as_mut().map(Devices::spans).unwrap_or_default()
+    fn events(&mut self) -> Vec<DeviceEvent> {
+        self.devices.as_mut().map(Devices::events).unwrap_or_default()
     }
 }
 
@@ -204,8 +205,8 @@ struct Counter<'a> {
     compared: u64,
 }
 
-impl Worker for Counter<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+impl Worker<Sets> for Counter<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         let Some((here, selection)) = &mut self.counter else {
             return Ok(ControlFlow::Continue(()));
         };
@@ -229,15 +230,15 @@ impl Worker for Counter<'_> {
         self.found
     }
 
-    fn trace(&self) -> Trace {
+    fn times(&self) -> DeviceTimes {
         let OverlapSeconds { count, select, fetch, .. } = self.seconds;
-        Trace {
+        DeviceTimes {
             filter: count,
             verify: select,
             copies: fetch,
             waited: count + select + fetch,
             compared: self.compared,
-            ..Trace::default()
+            ..DeviceTimes::default()
         }
     }
 }

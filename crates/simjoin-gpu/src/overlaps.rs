@@ -46,7 +46,7 @@ use cudarc::driver::{
     PushKernelArg, result, sys,
 };
 use simjoin_core::{Bounds, Error, Predicate, Result, SetCollection, SetId, SetPair};
-use simjoin_plan::Room;
+use simjoin_engine::Budget;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::Instant;
@@ -275,7 +275,7 @@ struct Bits {
 
 /// Counts overlaps on a device.
 pub struct Overlaps<'a> {
-    room: Room,
+    room: Budget,
     /// Nothing where a side has no sets.
     here: Option<Here<'a>>,
     /// What it has taken so far.
@@ -412,7 +412,7 @@ impl<'a> Overlaps<'a> {
         rows: &'a SetCollection,
         columns: Option<&'a SetCollection>,
         technique: OverlapTechnique,
-        room: &Room,
+        room: &Budget,
     ) -> Result<Self> {
         let mut seconds = OverlapSeconds::default();
         let empty = rows.is_empty() || columns.is_some_and(SetCollection::is_empty);
@@ -955,7 +955,7 @@ impl<'a> Here<'a> {
         device: &Arc<Device>,
         sides: Sides<'a>,
         technique: OverlapTechnique,
-        room: &Room,
+        room: &Budget,
         seconds: &mut OverlapSeconds,
     ) -> Result<Self> {
         let at = failed("preparing to count overlaps");

@@ -40,10 +40,10 @@ use crate::sets::{
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys,
 };
-use simjoin_core::{PairSink, Result, SetCollection, SetId, SizeClass};
-use simjoin_plan::{
-    Cost, Join, Prepared, Reach, Room, Span, Survey, Technique, Tile, Trace, Unit, Units, Worker,
-    build_prefixes, reaches,
+use simjoin_core::{Result, SetCollection, SetId, SetPair, Sink, SizeClass};
+use simjoin_engine::{
+    Budget, Cost, CostTable, DeviceEvent, DeviceTimes, DeviceUnit, Prepared, Reach, SetTask, Sets,
+    Survey, Technique, Tile, Worker, build_prefixes, reaches,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ impl GpuPrefix {
     }
 
     /// Bytes on each device beside entries and survivors.
-    fn fixed_bytes(join: &Join<'_>, tile: &Tile, reaches: &[Reach]) -> u64 {
+    fn fixed_bytes(join: &SetTask<'_>, tile: &Tile, reaches: &[Reach]) -> u64 {
         let bytes = |(sets, range): (&SetCollection, Range<SetId>)| DeviceSets::bytes(sets, &range);
         let classes = join.build.classes().len() + reaches.len();
         sides(join, tile).map(bytes).sum::<u64>()
@@ -117,13 +117,13 @@ impl GpuPrefix {
 }
 
 /// How many tokens have a list.
-fn listed_tokens(join: &Join<'_>) -> u32 {
+fn listed_tokens(join: &SetTask<'_>) -> u32 {
     join.build.universe() - join.build.lonely_tokens()
 }
 
 /// How many sections a list has: as many as take no more memory than the entries of a block, or little,
 /// and no more than there is to spare.
-fn sections(join: &Join<'_>, entries: u64, spare: u64) -> u32 {
+fn sections(join: &SetTask<'_>, entries: u64, spare: u64) -> u32 {
     let one = SECTION_BYTES * u64::from(listed_tokens(join).max(1));
     let most = FEW_SECTION_BYTES.max(ENTRY_BYTES * entries).min(spare);
     let mut sections = SECTIONS;
@@ -137,7 +137,7 @@ fn sections(join: &Join<'_>, entries: u64, spare: u64) -> u32 {
     sections
 }
 
-impl Technique for GpuPrefix {
+impl Technique<Sets> for GpuPrefix {
     fn name(&self) -> &'static str {
         "gpu-prefix"
     }
@@ -146,7 +146,7 @@ impl Technique for GpuPrefix {
         true
     }
 
-    fn cost(&self, survey: &Survey<'_>, _: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, _: &CostTable) -> Option<Cost> {
         let devices = self.devices.len() as f64;
         // Walking lists goes as fast as memory does.
         let power: f64 = self.devices.iter().map(|device| device.info.bandwidth_ratio()).sum();
@@ -164,11 +164,11 @@ impl Technique for GpuPrefix {
         })
     }
 
-    fn memory_bytes(&self, _: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, _: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         Self::host_bytes(tile) + self.workers(threads) * LEAST_SURVIVORS * Answers::HOST_BYTES
     }
 
-    fn device_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let reaches = reaches(join, tile);
         let prefixes = build_prefixes(join, tile, &reaches);
         let longest = prefixes.iter().copied().max().unwrap_or(0);
@@ -185,10 +185,10 @@ impl Technique for GpuPrefix {
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         Ok(Box::new(Listed::new(self, join, tile, room)?))
     }
 }
@@ -352,7 +352,7 @@ struct Kernels {
 }
 
 struct Listed<'a> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     devices: Devices<Here>,
     predicate: Predicate,
     order: u32,
@@ -370,11 +370,11 @@ struct Listed<'a> {
     /// Whether the driver of any device ends kernels that take long. How long a walk takes is not known beforehand, so
     /// that pieces are small then.
     timeout: bool,
-    room: Room,
+    room: Budget,
 }
 
 impl<'a> Listed<'a> {
-    fn new(technique: &GpuPrefix, join: &Join<'a>, tile: &Tile, room: &Room) -> Result<Self> {
+    fn new(technique: &GpuPrefix, join: &SetTask<'a>, tile: &Tile, room: &Budget) -> Result<Self> {
         let reaches = reaches(join, tile);
         let prefixes = build_prefixes(join, tile, &reaches);
         let workers = technique.workers(room.threads).max(1);
@@ -414,7 +414,7 @@ impl<'a> Listed<'a> {
         Ok(Listed {
             join: *join,
             devices: Devices::new(&technique.devices, room, here)?,
-            predicate: Predicate::new(&join.bounds),
+            predicate: Predicate::new(&join.predicate),
             order: order(join, tile),
             reaches,
             blocks: blocks.into_iter().map(|(block, _)| block).collect(),
@@ -431,7 +431,12 @@ impl<'a> Listed<'a> {
 }
 
 /// Cuts the build sets that any probe reaches into blocks; how many entries each has.
-fn blocks(join: &Join<'_>, tile: &Tile, prefixes: &[u32], most: u64) -> Vec<(Range<SetId>, u64)> {
+fn blocks(
+    join: &SetTask<'_>,
+    tile: &Tile,
+    prefixes: &[u32],
+    most: u64,
+) -> Vec<(Range<SetId>, u64)> {
     let mut blocks: Vec<(Range<SetId>, u64)> = Vec::new();
     for (class, &prefix) in join.build.classes().iter().zip(prefixes) {
         let prefix = u64::from(prefix);
@@ -473,9 +478,9 @@ struct Needs<'a> {
 impl Here {
     fn new(
         device: &Arc<Device>,
-        join: &Join<'_>,
+        join: &SetTask<'_>,
         tile: &Tile,
-        room: &Room,
+        room: &Budget,
         needs: &Needs<'_>,
     ) -> Result<Self> {
         let Needs { probe_items, build_items, entries, sections } = *needs;
@@ -517,7 +522,12 @@ impl Here {
         })
     }
 
-    fn lists(&self, join: &Join<'_>, block: &Range<SetId>, stream: &CudaStream) -> ListsArgument {
+    fn lists(
+        &self,
+        join: &SetTask<'_>,
+        block: &Range<SetId>,
+        stream: &CudaStream,
+    ) -> ListsArgument {
         let first = self.sides.builds().first;
         ListsArgument {
             lonely: join.build.lonely_tokens(),
@@ -533,7 +543,7 @@ impl Here {
     }
 
     /// Lets the device make the lists of a block. Workers begin after it.
-    fn list(&mut self, join: &Join<'_>, block: &Range<SetId>, items: Range<u64>) -> Result<()> {
+    fn list(&mut self, join: &SetTask<'_>, block: &Range<SetId>, items: Range<u64>) -> Result<()> {
         let at = failed("making lists");
         let stream = self.stream.clone();
         stream.memset_zeros(&mut self.ends).map_err(&at)?;
@@ -584,7 +594,7 @@ impl Drop for Here {
     }
 }
 
-impl Prepared for Listed<'_> {
+impl Prepared<Sets> for Listed<'_> {
     fn rounds(&self) -> usize {
         self.blocks.len()
     }
@@ -595,11 +605,11 @@ impl Prepared for Listed<'_> {
         let begin = Instant::now();
         for here in self.devices.iter_mut() {
             here.list(&self.join, &block, listed.clone())?;
-            if self.room.spans {
+            if self.room.events {
                 here.stream.synchronize().map_err(failed("making lists"))?;
             }
         }
-        self.devices.note(Unit::Stream, "make lists", begin);
+        self.devices.note(DeviceUnit::Stream, "make lists", begin);
         // What probes reach rises with their size, so those that reach the block are neighbours.
         let reaches = |reach: &Reach| {
             reach.pairs > 0 && reach.builds.start < block.end && reach.builds.end > block.start
@@ -628,7 +638,7 @@ impl Prepared for Listed<'_> {
         WORKERS * self.devices.len()
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         let here = self.devices.deal();
         let at = failed("making the buffers of a worker");
         let channel = Channel::new(&here.device, &here.stream, self.survivors, &self.room)?;
@@ -652,8 +662,8 @@ impl Prepared for Listed<'_> {
         }))
     }
 
-    fn spans(&mut self) -> Vec<Span> {
-        self.devices.spans()
+    fn events(&mut self) -> Vec<DeviceEvent> {
+        self.devices.events()
     }
 }
 
@@ -752,8 +762,8 @@ impl Stages for ListWorker<'_> {
     }
 }
 
-impl Worker for ListWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+impl Worker<Sets> for ListWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         let items = self.listed.pieces[piece].clone();
         let progress = &mut self.progress;
         self.channel.stream.memset_zeros(progress).map_err(failed("walking lists"))?;
@@ -764,11 +774,11 @@ impl Worker for ListWorker<'_> {
         self.verified
     }
 
-    fn trace(&self) -> Trace {
+    fn times(&self) -> DeviceTimes {
         self.channel.log.trace
     }
 
-    fn spans(&mut self) -> Vec<Span> {
+    fn events(&mut self) -> Vec<DeviceEvent> {
         self.channel.log.take()
     }
 }

@@ -12,7 +12,7 @@ use crate::device::{Device, failed};
 use crate::pinned::Pinned;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, result};
 use simjoin_core::Result;
-use simjoin_plan::Room;
+use simjoin_engine::Budget;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -69,7 +69,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub(crate) fn new(device: &Arc<Device>, room: &Room) -> Result<Self> {
+    pub(crate) fn new(device: &Arc<Device>, room: &Budget) -> Result<Self> {
         let stream = device.stream()?;
         let (roomy, threads) = (room.bytes == u64::MAX, room.threads.max(1));
         Ok(Sender { device: device.clone(), stream, roomy, threads })

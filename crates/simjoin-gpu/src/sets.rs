@@ -7,9 +7,9 @@ use cudarc::driver::{
     ValidAsZeroBits, sys,
 };
 use simjoin_core::{
-    Bounds, Measure, PairSink, Result, SetCollection, SetId, SetPair, SizeClass, TokenId,
+    Bounds, Measure, Result, SetCollection, SetId, SetPair, Sink, SizeClass, TokenId,
 };
-use simjoin_plan::{Join, Order, Room, Span, Survey, Tile, Trace, Unit};
+use simjoin_engine::{Budget, DeviceEvent, DeviceTimes, DeviceUnit, Order, SetTask, Survey, Tile};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -56,7 +56,7 @@ impl Predicate {
 }
 
 /// The order of a join as the device reads it.
-pub(crate) fn order(join: &Join<'_>, tile: &Tile) -> u32 {
+pub(crate) fn order(join: &SetTask<'_>, tile: &Tile) -> u32 {
     match join.order {
         Order::Before if apart(tile) => 3,
         Order::Before => 0,
@@ -204,7 +204,7 @@ impl DeviceSets {
 /// The ranges of sets that a tile needs: one that holds probes and build sets of a self-join, or two
 /// where these are apart.
 pub(crate) fn sides<'a>(
-    join: &Join<'a>,
+    join: &SetTask<'a>,
     tile: &Tile,
 ) -> impl Iterator<Item = (&'a SetCollection, Range<SetId>)> + use<'a> {
     let Tile { probes, builds } = tile.clone();
@@ -305,7 +305,7 @@ impl Answers {
         stream: &Arc<CudaStream>,
         state: &State,
         firsts: (SetId, SetId),
-        sink: &mut dyn PairSink,
+        sink: &mut dyn Sink<SetPair>,
         log: &mut Log,
     ) -> Result<ControlFlow<()>> {
         if sink.only_counts() {
@@ -327,7 +327,7 @@ impl Answers {
         let seconds = waiting.elapsed().as_secs_f64();
         log.trace.copies += seconds;
         log.trace.waited += seconds;
-        log.span(Unit::Copies, "fetch answers", Instant::now(), seconds);
+        log.span(DeviceUnit::Copies, "fetch answers", Instant::now(), seconds);
         self.pairs.clear();
         self.pairs.reserve_exact(answered);
         self.pairs.extend(self.found.iter().map(|answer| answer.pair(firsts)));
@@ -338,29 +338,29 @@ impl Answers {
 /// What is remembered of a device's work.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    pub(crate) trace: Trace,
+    pub(crate) trace: DeviceTimes,
     /// When it happened, if that is wanted.
-    spans: Option<Vec<Span>>,
+    spans: Option<Vec<DeviceEvent>>,
 }
 
 impl Log {
     /// Moments remembered at most.
     const MOST: usize = 100_000;
 
-    pub(crate) fn new(room: &Room) -> Self {
-        Log { trace: Trace::default(), spans: room.spans.then(Vec::new) }
+    pub(crate) fn new(room: &Budget) -> Self {
+        Log { trace: DeviceTimes::default(), spans: room.events.then(Vec::new) }
     }
 
     /// Something took so many seconds and has just ended.
-    pub(crate) fn span(&mut self, by: Unit, what: &'static str, end: Instant, seconds: f64) {
+    pub(crate) fn span(&mut self, by: DeviceUnit, what: &'static str, end: Instant, seconds: f64) {
         let Some(spans) = self.spans.as_mut().filter(|spans| spans.len() < Self::MOST) else {
             return;
         };
         let seconds = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        spans.push(Span { by, what, begin: end.checked_sub(seconds).unwrap_or(end), end });
+        spans.push(DeviceEvent { by, what, begin: end.checked_sub(seconds).unwrap_or(end), end });
     }
 
-    pub(crate) fn take(&mut self) -> Vec<Span> {
+    pub(crate) fn take(&mut self) -> Vec<DeviceEvent> {
         self.spans.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
@@ -407,7 +407,7 @@ impl Channel {
         device: &Arc<Device>,
         after: &CudaStream,
         capacity: usize,
-        room: &Room,
+        room: &Budget,
     ) -> Result<Self> {
         let at = failed("making the buffers of a worker");
         let stream = device.stream()?;
@@ -452,8 +452,8 @@ impl Channel {
         self.log.trace.verify += verify;
         let between = Duration::try_from_secs_f64(verify).unwrap_or_default();
         let filter_end = end.checked_sub(between).unwrap_or(end);
-        self.log.span(Unit::Stream, "filter", filter_end, filter);
-        self.log.span(Unit::Stream, "verify", end, verify);
+        self.log.span(DeviceUnit::Stream, "filter", filter_end, filter);
+        self.log.span(DeviceUnit::Stream, "verify", end, verify);
         Ok(state[0])
     }
 
@@ -462,7 +462,7 @@ impl Channel {
         &mut self,
         state: &State,
         firsts: (SetId, SetId),
-        sink: &mut dyn PairSink,
+        sink: &mut dyn Sink<SetPair>,
     ) -> Result<ControlFlow<()>> {
         let begin = Instant::now();
         let waited = self.log.trace.waited;
@@ -508,7 +508,11 @@ pub(crate) trait Stages {
     fn done(&mut self, state: &State);
 
     /// By turns, until all is done.
-    fn both(&mut self, mut piece: Self::Piece, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+    fn both(
+        &mut self,
+        mut piece: Self::Piece,
+        sink: &mut dyn Sink<SetPair>,
+    ) -> Result<ControlFlow<()>> {
         loop {
             self.channel().begin()?;
             self.filter(&mut piece)?;
@@ -531,7 +535,7 @@ pub(crate) trait Stages {
 const STEPS: u64 = 256;
 
 /// Whether there may be such merges.
-pub(crate) fn any_long(join: &Join<'_>, tile: &Tile) -> bool {
+pub(crate) fn any_long(join: &SetTask<'_>, tile: &Tile) -> bool {
     let largest = |sets: &SetCollection, range: &Range<SetId>| {
         if range.is_empty() { 0 } else { u64::from(sets.size(range.end - 1)) }
     };
@@ -559,14 +563,19 @@ impl<T> Devices<T> {
     /// Makes it for one after the other, sets sent included.
     pub(crate) fn new(
         devices: &[Arc<Device>],
-        room: &Room,
+        room: &Budget,
         mut make: impl FnMut(&Arc<Device>) -> Result<T>,
     ) -> Result<Self> {
         let mut log = Log::new(room);
         let mut timed = |device: &Arc<Device>| {
             let begin = Instant::now();
             let made = make(device);
-            log.span(Unit::Copies, "send sets", Instant::now(), begin.elapsed().as_secs_f64());
+            log.span(
+                DeviceUnit::Copies,
+                "send sets",
+                Instant::now(),
+                begin.elapsed().as_secs_f64(),
+            );
             made
         };
         let all = devices.iter().map(&mut timed).collect::<Result<_>>()?;
@@ -574,12 +583,12 @@ impl<T> Devices<T> {
     }
 
     /// Something that began then has just ended.
-    pub(crate) fn note(&mut self, by: Unit, what: &'static str, begin: Instant) {
+    pub(crate) fn note(&mut self, by: DeviceUnit, what: &'static str, begin: Instant) {
         self.log.span(by, what, Instant::now(), begin.elapsed().as_secs_f64());
     }
 
     /// When sets were sent and what else was made ready, if that is wanted.
-    pub(crate) fn spans(&mut self) -> Vec<Span> {
+    pub(crate) fn events(&mut self) -> Vec<DeviceEvent> {
         self.log.take()
     }
 
@@ -606,7 +615,7 @@ pub(crate) struct Sides<T>(Vec<T>);
 
 impl<T> Sides<T> {
     pub(crate) fn new(
-        join: &Join<'_>,
+        join: &SetTask<'_>,
         tile: &Tile,
         mut make: impl FnMut(&SetCollection, &Range<SetId>) -> Result<T>,
     ) -> Result<Self> {

@@ -39,12 +39,13 @@ use cudarc::driver::{
     CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig,
     PushKernelArg, sys,
 };
-use simjoin_core::{PairSink, Result, SetCollection, SetId, SetPair};
+use simjoin_core::{Result, SetCollection, SetId, SetPair, Sink};
 use simjoin_cpu::{
     AllPairs, CandidateFinder, CandidateSink, CandidateSource, Filtering, GroupJoin, PpJoin,
 };
-use simjoin_plan::{
-    Cost, Join, Prepared, Room, Span, Survey, Technique, Tile, Trace, Unit, Units, Worker,
+use simjoin_engine::{
+    Budget, Cost, CostTable, DeviceEvent, DeviceTimes, DeviceUnit, Prepared, SetTask, Sets, Survey,
+    Technique, Tile, Worker,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -139,13 +140,13 @@ pub struct GpuVerify {
 }
 
 impl GpuVerify {
-    fn sets_bytes(join: &Join<'_>, tile: &Tile) -> u64 {
+    fn sets_bytes(join: &SetTask<'_>, tile: &Tile) -> u64 {
         let bytes = |(sets, range): (&SetCollection, Range<SetId>)| DeviceSets::bytes(sets, &range);
         sides(join, tile).map(bytes).sum()
     }
 
     /// Bytes on the host beside chunks and answers: the filter's, and sets on their way.
-    fn host_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn host_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let sets = (tile.probes.len() + tile.builds.len()) as u64;
         self.filter.technique().memory_bytes(join, tile, threads) + DeviceSets::SENDING * sets
     }
@@ -161,7 +162,7 @@ fn chunk_bytes(candidates: u64) -> u64 {
     4 * candidates + 8 * (candidates / PER_PROBE + 1)
 }
 
-impl Technique for GpuVerify {
+impl Technique<Sets> for GpuVerify {
     fn name(&self) -> &'static str {
         "gpu-verify"
     }
@@ -174,7 +175,7 @@ impl Technique for GpuVerify {
         format!("{} {:?}", self.filter.technique().name(), self.way)
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         if self.way != Way::for_size(survey.mean_size) {
             return None;
         }
@@ -183,22 +184,22 @@ impl Technique for GpuVerify {
         Some(Cost { serial: filter.serial + send, shared: filter.shared })
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let each = chunk_bytes(LEAST_CHUNK) + LEAST_CHUNK * Answers::HOST_BYTES;
         self.host_bytes(join, tile, threads) + threads as u64 * SLOTS as u64 * each
     }
 
-    fn device_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let each = chunk_bytes(LEAST_CHUNK) + LEAST_CHUNK * Answers::DEVICE_BYTES;
         Self::sets_bytes(join, tile) + self.on_one(threads) * SLOTS as u64 * each
     }
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         let threads = room.threads.max(1);
         let filter = self.filter.technique();
         let on_host = room.bytes.saturating_sub(self.host_bytes(join, tile, threads))
@@ -218,7 +219,7 @@ impl Technique for GpuVerify {
             source: filter.source(join, tile, piece),
             devices: Devices::new(&self.devices, room, here)?,
             way: self.way,
-            predicate: Predicate::new(&join.bounds),
+            predicate: Predicate::new(&join.predicate),
             chunk: chunk as usize,
             room: *room,
         }))
@@ -238,9 +239,9 @@ impl Here {
     fn new(
         device: &Arc<Device>,
         way: Way,
-        join: &Join<'_>,
+        join: &SetTask<'_>,
         tile: &Tile,
-        room: &Room,
+        room: &Budget,
     ) -> Result<Self> {
         let lease = Lease::new(device);
         let sender = Sender::new(device, room)?;
@@ -263,15 +264,15 @@ struct Offloaded<'a> {
     way: Way,
     predicate: Predicate,
     chunk: usize,
-    room: Room,
+    room: Budget,
 }
 
-impl Prepared for Offloaded<'_> {
+impl Prepared<Sets> for Offloaded<'_> {
     fn pieces(&self) -> usize {
         self.source.pieces()
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         let here = self.devices.deal();
         let slot = || Slot::new(&here.device, self.chunk);
         let slots = [slot()?, slot()?];
@@ -288,8 +289,8 @@ impl Prepared for Offloaded<'_> {
         }))
     }
 
-    fn spans(&mut self) -> Vec<Span> {
-        self.devices.spans()
+    fn events(&mut self) -> Vec<DeviceEvent> {
+        self.devices.events()
     }
 }
 
@@ -433,7 +434,7 @@ impl Pipeline<'_> {
     }
 
     /// Waits for a chunk that the device has, and hands its answers on.
-    fn receive(&mut self, which: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+    fn receive(&mut self, which: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         let slot = &mut self.slots[which];
         (slot.filled, slot.probe_count) = (0, 0);
         if !std::mem::take(&mut slot.away) {
@@ -451,17 +452,17 @@ impl Pipeline<'_> {
         log.trace.copies += copies;
         log.trace.verify += verify;
         // When the device was done is known only where the host waited for it; it was not later.
-        log.span(Unit::Stream, "verify", now, verify);
+        log.span(DeviceUnit::Stream, "verify", now, verify);
         let ago = Duration::try_from_secs_f64(verify).unwrap_or_default();
         let copied = now.checked_sub(ago).unwrap_or(now);
-        log.span(Unit::Copies, "send candidates", copied, copies);
+        log.span(DeviceUnit::Copies, "send candidates", copied, copies);
         let state = slot.state[0];
         let firsts = (self.here.sides.probes().first, self.here.sides.builds().first);
         slot.answers.hand_on(&slot.stream, &state, firsts, sink, &mut self.log)
     }
 
     /// Sends the chunk that is being filled, and turns to the other one.
-    fn turn(&mut self, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+    fn turn(&mut self, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         self.send(sink.only_counts())?;
         self.filling = (self.filling + 1) % SLOTS;
         self.receive(self.filling, sink)
@@ -471,12 +472,12 @@ impl Pipeline<'_> {
 /// Takes a probe's candidates into the chunk.
 struct Taker<'w, 'a, 's> {
     pipeline: &'w mut Pipeline<'a>,
-    sink: &'s mut dyn PairSink,
+    sink: &'s mut dyn Sink<SetPair>,
 }
 
 impl CandidateSink for Taker<'_, '_, '_> {
-    fn wants_overlap(&self) -> bool {
-        self.sink.wants_overlap()
+    fn wants_value(&self) -> bool {
+        self.sink.wants_value()
     }
 
     fn stopped(&self) -> bool {
@@ -514,8 +515,8 @@ impl CandidateSink for Taker<'_, '_, '_> {
     }
 }
 
-impl Worker for OffloadWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+impl Worker<Sets> for OffloadWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         let begin = Instant::now();
         let waited = self.pipeline.log.trace.waited;
         let mut taker = Taker { pipeline: &mut self.pipeline, sink };
@@ -540,11 +541,11 @@ impl Worker for OffloadWorker<'_> {
         self.pipeline.verified + self.finder.verified()
     }
 
-    fn trace(&self) -> Trace {
+    fn times(&self) -> DeviceTimes {
         self.pipeline.log.trace
     }
 
-    fn spans(&mut self) -> Vec<Span> {
+    fn events(&mut self) -> Vec<DeviceEvent> {
         self.pipeline.log.take()
     }
 }

@@ -11,8 +11,10 @@ use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{Bounds, Measure, Predicate, SetPair};
 use simjoin_cpu::{Naive, PrefixBitmap};
+use simjoin_engine::{
+    Budget, Choice, CostTable, Resources, SetTask, Sets, Technique, Tile, choose,
+};
 use simjoin_gpu::{Device, Filter, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVerify, Way, devices};
-use simjoin_plan::{Choice, Join, Means, Room, Technique, Tile, Units, choose};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -167,7 +169,7 @@ fn some<T>(all: impl IntoIterator<Item = T>, part: usize) -> impl Iterator<Item 
 
 /// Every technique on one device, the filter without tensor cores, and work dealt to two devices, which
 /// are the same one.
-fn techniques(device: &Arc<Device>) -> Vec<Box<dyn Technique>> {
+fn techniques(device: &Arc<Device>) -> Vec<Box<dyn Technique<Sets>>> {
     let one = [device.clone()];
     let two = [device.clone(), device.clone()];
     let mut techniques = simjoin_gpu::techniques(&one);
@@ -183,7 +185,12 @@ fn techniques(device: &Arc<Device>) -> Vec<Box<dyn Technique>> {
     techniques
 }
 
-fn run(technique: &dyn Technique, join: &Join<'_>, tile: &Tile, room: &Room) -> Vec<SetPair> {
+fn run(
+    technique: &dyn Technique<Sets>,
+    join: &SetTask<'_>,
+    tile: &Tile,
+    room: &Budget,
+) -> Vec<SetPair> {
     let mut pairs = testing::run(technique, join, tile, room, true).0;
     pairs.sort_unstable();
     pairs
@@ -199,12 +206,12 @@ fn check(
     tight: bool,
 ) -> Result<(), String> {
     let (left, right) = collections(left, right);
-    for (join, _) in Join::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+    for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
         let whole = Tile::whole(&join);
         let (n, m) = (join.probe.len() as u32, join.build.len() as u32);
         let part = Tile { probes: n / 3..n - n / 5, builds: m / 4..m - m / 4 };
         for tile in [whole, part] {
-            let roomy = Room::unlimited(1000, 2);
+            let roomy = Budget::unlimited(1000, 2);
             let expected = run(&Naive, &join, &tile, &roomy);
             let weight = |pair: &SetPair| {
                 u64::from(join.probe.weight(pair.probe)) * u64::from(join.build.weight(pair.build))
@@ -213,7 +220,8 @@ fn check(
             for technique in techniques(device) {
                 let device_bytes = technique.device_bytes(&join, &tile, 2);
                 let bytes = technique.memory_bytes(&join, &tile, 2);
-                let tight_room = Room { bytes, device_bytes, patient: true, spans: true, ..roomy };
+                let tight_room =
+                    Budget { bytes, device_bytes, patient: true, events: true, ..roomy };
                 let room = if tight { tight_room } else { roomy };
                 let found = run(&*technique, &join, &tile, &room);
                 let counted = testing::count(&*technique, &join, &tile, &room);
@@ -356,8 +364,8 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
     left.extend((0..count / 20).map(row));
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.9").unwrap());
     let (left, right) = collections(&left, Some(&right));
-    for (join, part) in Join::parts(&left, right.as_ref(), true, bounds) {
-        let (whole, room) = (Tile::whole(&join), Room::unlimited(10_000, 2));
+    for (join, part) in SetTask::parts(&left, right.as_ref(), true, bounds) {
+        let (whole, room) = (Tile::whole(&join), Budget::unlimited(10_000, 2));
         let expected = run(&PrefixBitmap { words: 1 }, &join, &whole, &room);
         let counted = testing::count(&PrefixBitmap { words: 1 }, &join, &whole, &room);
         for technique in simjoin_gpu::techniques(std::slice::from_ref(device)) {
@@ -391,10 +399,10 @@ fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
     let rows = near_duplicates(300, 0..if brief() { 1200 } else { 3000 });
     let (sets, _) = collections(&rows, None);
     let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
-    let joins = Join::parts(&sets, None, false, Bounds::new(predicate));
+    let joins = SetTask::parts(&sets, None, false, Bounds::new(predicate));
     let (join, _) = &joins[0];
     let whole = Tile::whole(join);
-    let expected = run(&Naive, join, &whole, &Room::unlimited(1000, 1));
+    let expected = run(&Naive, join, &whole, &Budget::unlimited(1000, 1));
     for technique in some(techniques(device), 4) {
         // Half of what a join of the largest sets adds to what is always needed.
         let (n, name) = (whole.probes.end, technique.name());
@@ -402,8 +410,8 @@ fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
         let least = Tile { probes: n - 1..n, builds: 0..1 };
         let [least, all] = [&least, &whole].map(|tile| technique.device_bytes(join, tile, 1));
         let limit = (least + all) / 2;
-        let units = Units::default();
-        let means = Means {
+        let units = CostTable::default();
+        let means = Resources {
             units: &units,
             threads: 1,
             memory: u64::MAX,
@@ -414,7 +422,7 @@ fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
         if choices.len() < 2 {
             return Err(format!("{name}: one tile for {limit} bytes").into());
         }
-        let room = Room { device_bytes: limit, ..Room::unlimited(1000, 1) };
+        let room = Budget { device_bytes: limit, ..Budget::unlimited(1000, 1) };
         let each = |choice: &Choice| run(&*technique, join, &choice.tile, &room);
         let mut found: Vec<SetPair> = choices.iter().flat_map(each).collect();
         found.sort_unstable();

@@ -101,7 +101,7 @@ impl Options {
         let measure = measure.ok_or_else(|| Error::Internal("no such measure".into()))?;
         let predicate = Predicate::parse(measure, &self.threshold)?;
         let engine: Engine = self.engine.parse()?;
-        let mut join = Join::new(predicate)
+        let mut join = simjoin::join(predicate)
             .engine(engine)
             .technique(&self.technique)
             .with_itself(self.with_itself);

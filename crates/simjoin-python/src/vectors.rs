@@ -46,7 +46,7 @@ impl Options {
             _ => VectorPredicate::cosine(&self.threshold)?,
         };
         let engine = self.engine.parse()?;
-        let mut join = VectorJoin::new(predicate).technique(&self.technique).engine(engine);
+        let mut join = simjoin::vector_join(predicate).technique(&self.technique).engine(engine);
         let memory = self.limits.memory()?;
         if let Some(memory) = memory {
             join = join.memory(memory);

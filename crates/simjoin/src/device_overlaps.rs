@@ -4,16 +4,13 @@
 //! sets of each set; here they become pairs of rows. Of the best sets of a set, as many as rows are wanted
 //! are enough: each has a row that comes before all rows of the sets after it.
 
-use crate::driver::{Control, TileSink};
-use crate::join::Engine;
-use crate::ordered::Ordered;
 use crate::overlaps::{Overlaps, OverlapsReport, best, join};
 use simjoin_core::{
-    Error, Measure, PairSink, Predicate, Result, RowPair, SetCollection, SetId, SetPair,
+    Error, Measure, Predicate, Result, RowPair, SetCollection, SetId, SetPair, Sink,
 };
 use simjoin_cpu::AllOverlaps;
+use simjoin_engine::{Budget, Control, Direction, Engine, Ordered, TileSink};
 use simjoin_gpu::{Device, OverlapTechnique, Overlaps as OnDevice};
-use simjoin_plan::{Part, Room};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
@@ -84,13 +81,13 @@ impl Overlaps {
             u64::MAX => device.free_memory().map(|free| free - free / 20)?,
             limit => limit,
         };
-        let room = Room {
+        let room = Budget {
             piece_tokens: 0,
             bytes: self.memory - self.memory / 8,
             device_bytes,
             threads: self.pool_threads(),
             patient: false,
-            spans: false,
+            events: false,
         };
         OnDevice::new(device, left, right, *technique, &room)
     }
@@ -115,7 +112,7 @@ impl Overlaps {
         place: &Where,
         (left, right): (&SetCollection, Option<&SetCollection>),
         ordered: &Ordered<F>,
-        part: Part,
+        part: Direction,
         control: &Control,
     ) -> Result<OverlapsReport> {
         let begin = Instant::now();

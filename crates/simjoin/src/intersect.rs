@@ -1,9 +1,9 @@
 //! What do two large sets have in common?
 
-use crate::join::Engine;
 use rayon::ThreadPoolBuilder;
 use simjoin_core::{Error, Result};
 use simjoin_cpu::Intersection;
+use simjoin_engine::Engine;
 use simjoin_gpu::{DeviceArray, IntersectKernel};
 use simjoin_kernels::intersect::Method;
 use simjoin_kernels::tier::Tier;

@@ -5,7 +5,7 @@
 //! same with every technique and any number of threads.
 //!
 //! ```
-//! use simjoin::{Control, Join, Measure, Predicate, RawSets, prepare};
+//! use simjoin::{Control, Measure, Predicate, RawSets, prepare};
 //!
 //! let mut rows = RawSets::default();
 //! rows.push(&[0, 1, 2, 3]);
@@ -13,7 +13,7 @@
 //! rows.push(&[5, 6]);
 //! let (sets, _) = prepare(rows, None, 7)?;
 //!
-//! let join = Join::new(Predicate::parse(Measure::Jaccard, "0.8")?);
+//! let join = simjoin::join(Predicate::parse(Measure::Jaccard, "0.8")?);
 //! let mut found = Vec::new();
 //! let report = join.pairs(&sets, None, &Control::default(), |pairs| {
 //!     found.extend(pairs.iter().map(|pair| (pair.left, pair.right, pair.overlap)));
@@ -38,54 +38,25 @@
 
 #![forbid(unsafe_code)]
 
-mod clock;
-mod count;
 mod device_overlaps;
-mod device_vectors;
-mod driver;
-mod explain;
-mod glimpse;
-mod groups;
+mod host;
 mod intersect;
-mod join;
-mod machine;
-mod ordered;
 mod overlaps;
-mod plan;
-mod queue;
-mod rates;
-mod simulated;
-mod simulated_vectors;
-mod size;
-mod stage;
-mod threads;
-mod units;
-mod vector_sample;
-mod vector_stage;
-mod vectors;
 
 pub use device_overlaps::GPU_OVERLAP_TECHNIQUES;
-pub use driver::Control;
-pub use explain::{Explanation, duration, grouped, planned_seconds};
-pub use glimpse::{Glimpse, GlimpseBin, GlimpsePair};
+pub use host::{compiler, join, techniques_for, vector_join};
 pub use intersect::{GPU_INTERSECT_TECHNIQUES, INTERSECT_TECHNIQUES, Intersect, IntersectReport};
-pub use join::{
-    Engine, GPU_TECHNIQUES, Join, Moment, Report, StepPlan, StepReport, TECHNIQUES, VARIANTS,
-    compiler, simulated_gpu, techniques_for,
-};
-pub use machine::Machine;
 pub use overlaps::{OVERLAP_TECHNIQUES, Overlaps, OverlapsReport};
 pub use simjoin_core::{
     Bounds, Elements, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side,
     Threshold, VectorCollection, VectorMeasure, VectorPredicate, prepare,
 };
 pub use simjoin_cpu::ascending;
-pub use simjoin_gpu::{Device, DeviceInfo, LeftOut, devices, left_out};
-pub use simjoin_plan::Trace;
-pub use simulated::VARIABLE as SIMULATED_GPU;
-pub use size::bytes as parse_bytes;
-pub use threads::{pool, threads, threads_expected};
-pub use vectors::{
-    GPU_VECTOR_TECHNIQUES, PreparedVectorJoin, VECTOR_TECHNIQUES, VectorJoin, VectorPlan,
-    VectorReport,
+pub use simjoin_engine::{
+    Control, DeviceTimes, Engine, Event, Explanation, GPU_TECHNIQUES, GPU_VECTOR_TECHNIQUES,
+    Glimpse, GlimpseBin, GlimpsePair, Join, Machine, PreparedVectorJoin, Report, SIMULATED_GPU,
+    StepPlan, StepReport, TECHNIQUES, VARIANTS, VECTOR_TECHNIQUES, VectorJoin, VectorPlan,
+    VectorReport, duration, grouped, parse_bytes, planned_seconds, pool, simulated_gpu, threads,
+    threads_expected,
 };
+pub use simjoin_gpu::{Device, DeviceInfo, LeftOut, devices, left_out};

@@ -8,21 +8,18 @@
 //! Lists and bit rows of a pass, counters for each thread, rows on their way out; for the best of each row,
 //! as many as are asked for, of the rows of a tile.
 
-use crate::count::repeats;
 use crate::device_overlaps::Where;
-use crate::driver::{Control, TileSink};
-use crate::join::Engine;
-use crate::ordered::{Ordered, Room};
-use crate::vectors::did_its_work;
 use rayon::ThreadPoolBuilder;
 use simjoin_core::{
-    Bounds, Error, Measure, PairSink, Predicate, Result, RowPair, SetCollection, SetId, SetPair,
-    Side,
+    Bounds, Error, Measure, Predicate, Result, RowPair, SetCollection, SetId, SetPair, Side, Sink,
 };
 use simjoin_cpu::{AllOverlaps, OverlapPass, OverlapPlan, OverlapSpace, OverlapTechnique};
+use simjoin_engine::{
+    Control, Direction, Engine, Order, Ordered, OutputBuffers, SetTask, TileSink, did_its_work,
+    repeats,
+};
 use simjoin_gpu::OverlapTechnique as GpuTechnique;
 use simjoin_kernels::tier::Tier;
-use simjoin_plan::{Join, Order, Part};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
@@ -275,9 +272,9 @@ impl Overlaps {
     ) -> Result<OverlapsReport> {
         self.check()?;
         let shape = self.shape(left, right);
-        let room = Room::within(self.memory / 8, self.pool_threads());
+        let room = OutputBuffers::within(self.memory / 8, self.pool_threads());
         let ordered = Ordered::new(room, take);
-        let part = if right.is_none() { Part::LeftItself } else { Part::LeftProbes };
+        let part = if right.is_none() { Direction::LeftItself } else { Direction::LeftProbes };
         let join = join(&shape);
         let (mut on_device, mut warnings) = (None, Vec::new());
         if let Some(place) = self.place(&shape)? {
@@ -483,12 +480,12 @@ impl Overlaps {
 const BATCH: usize = 1024;
 
 /// What a sink has to know of the collections.
-pub(crate) fn join<'a>(shape: &AllOverlaps<'a>) -> Join<'a> {
+pub(crate) fn join<'a>(shape: &AllOverlaps<'a>) -> SetTask<'a> {
     let bounds = Bounds::new(
         Predicate::parse(Measure::Overlap, "1")
             .unwrap_or_else(|_| unreachable!("one is a whole number")),
     );
-    Join { probe: shape.probe, build: shape.build, bounds, order: Order::Before }
+    SetTask { probe: shape.probe, build: shape.build, predicate: bounds, order: Order::Before }
 }
 
 /// How many rows hold each set, unless each is held by one.

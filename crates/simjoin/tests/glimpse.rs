@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use simjoin::{
     Bounds, Control, Elements, Engine, Glimpse, Join, Measure, Predicate, RawSets, RowPair,
-    SetCollection, Side, VectorCollection, VectorJoin, VectorPredicate, prepare,
+    SetCollection, Side, VectorCollection, VectorPredicate, prepare,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -125,7 +125,7 @@ proptest! {
                 if matches!(answer, Answer::Groups) && right.is_some() {
                     continue;
                 }
-                let join = Join::new(predicate)
+                let join = simjoin::join(predicate)
                     .engine(Engine::Cpu)
                     .technique(technique)
                     .threads(threads)
@@ -178,7 +178,7 @@ proptest! {
             false => VectorPredicate::within("1.5").unwrap(),
         };
         let mut expected = BTreeMap::new();
-        let plain = VectorJoin::new(predicate);
+        let plain = simjoin::vector_join(predicate);
         let prepared = plain.prepare(&left, right.as_ref()).unwrap();
         prepared.pairs(&Control::default(), |pairs| {
             expected.extend(pairs.iter().map(|pair| ((pair.left, pair.right), pair.similarity.to_bits())));
@@ -187,7 +187,7 @@ proptest! {
         for (technique, threads) in [("nested-loop", 1), ("quantile", 2), ("grid", 3)] {
             for answer in [Answer::Count, Answer::Pairs, Answer::Groups] {
                 let glimpse = Arc::new(Glimpse::of_vectors(predicate, &left, right.as_ref(), true));
-                let join = VectorJoin::new(predicate)
+                let join = simjoin::vector_join(predicate)
                     .technique(technique)
                     .threads(threads)
                     .timeline(true)

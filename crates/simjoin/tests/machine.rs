@@ -2,7 +2,7 @@
 
 use simjoin::{
     Control, Elements, Engine, Join, Machine, Measure, Predicate, RawSets, SetCollection,
-    VectorCollection, VectorJoin, VectorPredicate, prepare,
+    VectorCollection, VectorPredicate, prepare,
 };
 
 fn sets() -> SetCollection {
@@ -15,7 +15,7 @@ fn sets() -> SetCollection {
 }
 
 fn join(machine: Machine) -> Join {
-    Join::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap()).threads(2).machine(machine)
+    simjoin::join(Predicate::parse(Measure::Jaccard, "0.6").unwrap()).threads(2).machine(machine)
 }
 
 fn simulated(scale: f64, device: &str) -> Machine {
@@ -63,7 +63,7 @@ fn vectors_are_shared_with_a_simulated_device_whatever_the_cost_table() {
     let points = VectorCollection::new("points", 1, Elements::F32(numbers.collect())).unwrap();
     let predicate = VectorPredicate::within("0.0001").unwrap();
     let count = |machine: Machine, engine: Engine| {
-        let join = VectorJoin::new(predicate).threads(2).machine(machine).engine(engine);
+        let join = simjoin::vector_join(predicate).threads(2).machine(machine).engine(engine);
         join.prepare(&points, None).unwrap().count(&Control::default()).unwrap()
     };
     let cpu = count(Machine::fixed(), Engine::Cpu);

@@ -68,7 +68,7 @@ proptest! {
         let itself = brute_force(&left, None, distance);
         let both = brute_force(&left, Some(&right), distance);
         for technique in VECTOR_TECHNIQUES {
-            let join = VectorJoin::new(predicate).technique(technique).threads(threads);
+            let join = simjoin::vector_join(predicate).technique(technique).threads(threads);
             prop_assert_eq!(&pairs(&join, &l, None), &itself, "{}", technique);
             prop_assert_eq!(&pairs(&join, &l, Some(&r)), &both, "{}", technique);
             // The other way round, every pair is turned.
@@ -92,7 +92,7 @@ proptest! {
             prop_assert_eq!(found, expected);
             // A larger distance finds no less.
             let wider = VectorPredicate::within(&format!("{}", distance + 0.5)).unwrap();
-            let wider = pairs(&VectorJoin::new(wider).technique(technique), &l, None);
+            let wider = pairs(&simjoin::vector_join(wider).technique(technique), &l, None);
             prop_assert!(itself.keys().all(|pair| wider.contains_key(pair)));
             // Groups are the components of the pairs.
             let (groups, report) = join.prepare(&l, None).unwrap().groups(&Control::default()).unwrap();
@@ -128,7 +128,7 @@ fn the_order_does_not_depend_on_threads() {
         let all = |threads| {
             let mut found = Vec::new();
             let predicate = VectorPredicate::within("1.5").unwrap();
-            let join = VectorJoin::new(predicate).technique(technique).threads(threads);
+            let join = simjoin::vector_join(predicate).technique(technique).threads(threads);
             join.prepare(&points, None)
                 .unwrap()
                 .pairs(&Control::default(), |pairs| {
@@ -153,7 +153,7 @@ fn little_memory_is_enough_or_refused() {
             .count(&Control::default())
             .map(|report| (report.pairs, report.technique))
     };
-    let free = VectorJoin::new(predicate).threads(2);
+    let free = simjoin::vector_join(predicate).threads(2);
     let (pairs, _) = count(&free).unwrap();
     // No room for an index: the nested loop needs none.
     let needed = count(&free.clone().memory(1)).unwrap_err().to_string();
@@ -167,8 +167,9 @@ fn little_memory_is_enough_or_refused() {
 fn sinks_may_stop_and_joins_may_be_stopped() {
     let points = lattice(60);
     for technique in VECTOR_TECHNIQUES {
-        let join =
-            VectorJoin::new(VectorPredicate::within("2").unwrap()).technique(technique).threads(2);
+        let join = simjoin::vector_join(VectorPredicate::within("2").unwrap())
+            .technique(technique)
+            .threads(2);
         let prepared = join.prepare(&points, None).unwrap();
         let mut batches = 0;
         prepared
@@ -191,7 +192,7 @@ fn sinks_may_stop_and_joins_may_be_stopped() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let (two, three) = (collection(2, &[vec![1.0, 2.0]]), collection(3, &[vec![1.0, 2.0, 3.0]]));
-    let join = VectorJoin::new(VectorPredicate::within("1").unwrap());
+    let join = simjoin::vector_join(VectorPredicate::within("1").unwrap());
     let error = join.prepare(&two, Some(&three)).err().unwrap().to_string();
     assert_eq!(error, "rows: vectors of dimension 3; those of rows have 2");
     let error = join.prepare(&two, Some(&two.clone().widened())).err().unwrap().to_string();
@@ -200,11 +201,32 @@ fn what_does_not_fit_is_refused() {
     assert!(error.contains("expected one of auto, quantile, grid, nested-loop"), "{error}");
     let zero = collection(2, &[vec![1.0, 2.0], vec![0.0, 0.0]]);
     for technique in VECTOR_TECHNIQUES {
-        let cosine = VectorJoin::new(VectorPredicate::cosine("0.5").unwrap()).technique(technique);
+        let cosine =
+            simjoin::vector_join(VectorPredicate::cosine("0.5").unwrap()).technique(technique);
         let error = cosine.prepare(&zero, None).err().unwrap().to_string();
         assert!(
             error.starts_with("rows: row 1 (counting from 0): the vector is zero"),
             "{technique}: {error}"
         );
     }
+}
+
+#[test]
+fn estimated_pairs_are_near_and_exact_where_every_row_is_sampled() {
+    // On a line, each point has four partners within 2 but those at the ends.
+    let line = |count: usize| {
+        let elements = Elements::F32((0..count).map(|at| at as f32).collect());
+        VectorCollection::new("line", 1, elements).unwrap()
+    };
+    let join = simjoin::vector_join(VectorPredicate::within("2").unwrap()).technique("nested-loop");
+    let about = |left: &VectorCollection, right: Option<&VectorCollection>| {
+        join.prepare(left, right).unwrap().estimate_pairs().unwrap()
+    };
+    let (few, many) = (line(400), line(100_000));
+    assert_eq!(about(&few, None), 797.0);
+    assert_eq!(about(&few, Some(&few)), 1994.0);
+    assert_eq!(about(&few, Some(&many)), 1997.0);
+    let pairs = about(&many, None);
+    assert!((150_000.0..250_000.0).contains(&pairs), "{pairs}");
+    assert_eq!(about(&line(1), None), 0.0);
 }

@@ -1,12 +1,12 @@
 //! Who did what when, in as many spans as an eye can tell apart?
 //!
-//! A join may have hundreds of thousands of [moments](Moment). Those of one row that lie closer than
+//! A join may have hundreds of thousands of [moments](Event). Those of one row that lie closer than
 //! a fraction of a millimetre would on a page become one span, so that there are a few thousand at
 //! most; busy time is added up before that.
 
 use crate::trace::rows;
 use serde::Serialize;
-use simjoin::Moment;
+use simjoin::Event;
 use std::collections::BTreeMap;
 
 /// Parts of the time that can be told apart.
@@ -44,11 +44,11 @@ pub struct Row {
 }
 
 impl Timeline {
-    pub fn new(moments: &[Moment], seconds: f64) -> Self {
+    pub fn new(moments: &[Event], seconds: f64) -> Self {
         let rows = rows(moments);
         let end = moments.iter().fold(seconds, |end, one| end.max(one.begin + one.seconds));
         let width = end / RESOLUTION * (rows.len() as f64 / ROWS as f64).max(1.0);
-        let mut of_row: BTreeMap<&str, Vec<&Moment>> = BTreeMap::new();
+        let mut of_row: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
         moments.iter().for_each(|one| of_row.entry(&one.row).or_default().push(one));
         let mut names: Vec<String> = Vec::new();
         let (mut cpu, mut device) = (Vec::new(), Vec::new());
@@ -107,7 +107,7 @@ struct Span<'a> {
 }
 
 /// Spans of one row. Neighbours are drawn as one where they are of one kind, or too short to be seen.
-fn merged<'a>(moments: &[&'a Moment], width: f64) -> Vec<Span<'a>> {
+fn merged<'a>(moments: &[&'a Event], width: f64) -> Vec<Span<'a>> {
     let mut spans: Vec<Span<'a>> = Vec::new();
     for one in moments {
         let (begin, end, what) = (one.begin, one.begin + one.seconds, one.what.as_str());
@@ -163,8 +163,8 @@ fn total(spans: &[(f64, f64)]) -> f64 {
 mod tests {
     use super::*;
 
-    fn moment(row: &str, what: &str, begin: f64, seconds: f64) -> Moment {
-        Moment { row: row.into(), what: what.into(), begin, seconds }
+    fn moment(row: &str, what: &str, begin: f64, seconds: f64) -> Event {
+        Event { row: row.into(), what: what.into(), begin, seconds }
     }
 
     #[test]
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn many_moments_become_few_spans() {
-        let moments: Vec<Moment> = (0..200_000)
+        let moments: Vec<Event> = (0..200_000)
             .map(|at| {
                 let row = format!("CPU thread {}", at % 4);
                 let what = ["bitmap", "prepare", "ppjoin"][at % 3];

@@ -42,7 +42,7 @@ impl<const W: usize> Check<'_, '_, '_, W> {
             }
             let build_size = classes[build.class()].size;
             let build_rest = build_size - build.position;
-            let required = self.required.of(&join.bounds, size, build_size);
+            let required = self.required.of(&join.predicate, size, build_size);
             if rest.min(build_rest) < required {
                 continue;
             }
@@ -62,7 +62,7 @@ impl<const W: usize> Check<'_, '_, '_, W> {
         for &place in &survivors[..open] {
             let build = list[place as usize].read();
             let s = join.build.set(build.set);
-            let required = self.required.of(&join.bounds, size, s.len() as u32);
+            let required = self.required.of(&join.predicate, size, s.len() as u32);
             let (i, j) = (probe.position as usize, build.position as usize);
             if probe.before & build.before != 0 && share_a_token(&r[..i], &s[..j]) {
                 continue;

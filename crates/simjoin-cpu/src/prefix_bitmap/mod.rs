@@ -50,13 +50,13 @@ use self::check::{Check, NONE, Required};
 use self::lists::{PROBE, Side, Slot, Stretch, class_of, open_lists};
 use crate::verify::Emitter;
 use rayon::prelude::*;
-use simjoin_core::{PairSink, Result, SetCollection, SetId, SizeClass, TokenId};
+use simjoin_core::{Result, SetCollection, SetId, SetPair, Sink, SizeClass, TokenId};
+use simjoin_engine::{
+    Budget, Cost, CostTable, Order, Prepared, Reach, SetTask, Sets, Survey, Technique, Tile,
+    Worker, build_prefixes, reaches,
+};
 use simjoin_kernels::bitmap::{Kernels, PROBES, Probes, SLACK, Survivors, WEIGHT_UNIT};
 use simjoin_kernels::overlap::Verify;
-use simjoin_plan::{
-    Cost, Join, Order, Prepared, Reach, Room, Survey, Technique, Tile, Units, Worker,
-    build_prefixes, reaches,
-};
 use std::ops::{ControlFlow, Range};
 
 /// Prefix lists by token, compared by signatures of so many words.
@@ -76,7 +76,7 @@ const ENTRY_WORK: u64 = 32;
 /// What a token that meets no other costs to be counted, in entries; what a token of the universe costs, in
 /// passes over a set; and which part of the tokens that may have to be merged are. Fitted to 48 joins of nine files
 /// and of their small sets alone, on one core of a 2-core EPYC without AVX-512 and one of a Xeon with it, 2026-11-17;
-/// so were `Units::survivor` and `Units::verify`.
+/// so were `CostTable::survivor` and `CostTable::verify`.
 const COUNTED: f64 = 0.02;
 const COUNTER: f64 = 3.0;
 const MERGED: f64 = 0.1;
@@ -90,7 +90,7 @@ const PIECES: u64 = 8;
 /// Lists that one thread cuts into pieces.
 const BLOCK: usize = 1 << 13;
 
-impl Technique for PrefixBitmap {
+impl Technique<Sets> for PrefixBitmap {
     fn name(&self) -> &'static str {
         "prefix-bitmap"
     }
@@ -99,7 +99,7 @@ impl Technique for PrefixBitmap {
         format!("{} bits", 64 * self.words)
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &Units) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         let place = self.words.ilog2() as usize;
         // Tokens that meet no other are counted, and that is all. Sets that are no probes of a self-join meet
         // the fewer probes the fewer there are.
@@ -131,8 +131,8 @@ impl Technique for PrefixBitmap {
         })
     }
 
-    fn memory_bytes(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
-        fn least<const W: usize>(join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+        fn least<const W: usize>(join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
             let lists = Lists::<W>::counted(join, tile, threads);
             // A round has at least the longest list.
             lists.fixed_bytes(threads) + lists.longest() * Slot::<W>::BYTES
@@ -144,7 +144,7 @@ impl Technique for PrefixBitmap {
         }
     }
 
-    fn memory_at_most(&self, join: &Join<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_at_most(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         // A set stands in a list once for each of its roles, and a token has a count in each part and a start.
         let longest = (tile.probes.len() + tile.builds.len()) as u64;
         let of_side = |sets: &SetCollection| {
@@ -163,10 +163,10 @@ impl Technique for PrefixBitmap {
 
     fn prepare<'a>(
         &self,
-        join: &Join<'a>,
+        join: &SetTask<'a>,
         tile: &Tile,
-        room: &Room,
-    ) -> Result<Box<dyn Prepared + 'a>> {
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         Ok(match self.words {
             1 => Box::new(Lists::<1>::new(join, tile, room)),
             2 => Box::new(Lists::<2>::new(join, tile, room)),
@@ -196,7 +196,7 @@ struct BuildClass {
 const MAX_WEIGHTED: u32 = 1 << 26;
 
 struct Lists<'a, const W: usize> {
-    join: Join<'a>,
+    join: SetTask<'a>,
     reaches: Vec<Reach>,
     probes: Vec<ProbeClass>,
     builds: Vec<BuildClass>,
@@ -228,7 +228,7 @@ struct Piece {
 }
 
 impl<'a, const W: usize> Lists<'a, W> {
-    fn new(join: &Join<'a>, tile: &Tile, room: &Room) -> Self {
+    fn new(join: &SetTask<'a>, tile: &Tile, room: &Budget) -> Self {
         let mut lists = Self::counted(join, tile, room.threads);
         lists.rounds = if room.bytes == u64::MAX {
             // Whatever there is fits.
@@ -261,7 +261,7 @@ impl<'a, const W: usize> Lists<'a, W> {
     }
 
     /// The lists of a tile, known but for their rounds.
-    fn counted(join: &Join<'a>, tile: &Tile, threads: usize) -> Self {
+    fn counted(join: &SetTask<'a>, tile: &Tile, threads: usize) -> Self {
         let reaches = reaches(join, tile);
         let probe = |(class, reach): (&SizeClass, &Reach)| ProbeClass {
             size: class.size,
@@ -269,13 +269,13 @@ impl<'a, const W: usize> Lists<'a, W> {
             share: if class.size > MAX_WEIGHTED {
                 i64::MAX / 2
             } else {
-                join.bounds.probe_share(class.size, WEIGHT_UNIT)
+                join.predicate.probe_share(class.size, WEIGHT_UNIT)
             },
         };
         let probes = join.probe.classes().iter().zip(&reaches).map(probe).collect();
         let build = |(prefix, class): (u32, &SizeClass)| BuildClass {
             prefix,
-            share: join.bounds.build_share(class.size, WEIGHT_UNIT),
+            share: join.predicate.build_share(class.size, WEIGHT_UNIT),
         };
         let prefixes = build_prefixes(join, tile, &reaches).into_iter();
         let builds: Vec<BuildClass> = prefixes.zip(join.build.classes()).map(build).collect();
@@ -424,7 +424,7 @@ fn stretches(
     stretches
 }
 
-impl<const W: usize> Prepared for Lists<'_, W> {
+impl<const W: usize> Prepared<Sets> for Lists<'_, W> {
     fn rounds(&self) -> usize {
         self.rounds.len()
     }
@@ -444,7 +444,7 @@ impl<const W: usize> Prepared for Lists<'_, W> {
         self.pieces.len()
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker + 'a>> {
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         Ok(Box::new(ListWorker::<W> {
             lists: self,
             kernels: Kernels::best(),
@@ -618,7 +618,7 @@ fn weigh(position: u32, share: i64, size: usize) -> i32 {
 }
 
 impl<const W: usize> ListWorker<'_, W> {
-    fn join(&mut self, piece: usize, sink: &mut dyn PairSink) -> ControlFlow<()> {
+    fn join(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> ControlFlow<()> {
         let lists = self.lists;
         let piece = &lists.pieces[piece];
         let mut emitter = Emitter::new(sink);
@@ -636,8 +636,8 @@ impl<const W: usize> ListWorker<'_, W> {
     }
 }
 
-impl<const W: usize> Worker for ListWorker<'_, W> {
-    fn run(&mut self, piece: usize, sink: &mut dyn PairSink) -> Result<ControlFlow<()>> {
+impl<const W: usize> Worker<Sets> for ListWorker<'_, W> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         Ok(self.join(piece, sink))
     }
 

@@ -26,12 +26,12 @@ use super::image::Limits;
 use super::verify::{Finds, Verifier};
 use super::{Fit, bits};
 use rayon::prelude::*;
-use simjoin_core::{Error, Result, VectorSink};
-use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen};
-use simjoin_plan::{
-    PreparedVectors, VectorJoin, VectorRoom, VectorSurvey, VectorTechnique, VectorWorker,
+use simjoin_core::{Error, Result, Sink, VectorPair};
+use simjoin_engine::{
+    Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
 };
-use std::ops::{ControlFlow, Range};
+use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen};
+use std::ops::{ControlFlow, Range, RangeFull};
 use std::sync::Arc;
 
 /// The technique `grid`.
@@ -50,35 +50,36 @@ const CELLS: f64 = ((1u64 << BITS) - 4) as f64;
 /// Points in a piece, about.
 const PIECE: usize = 2048;
 
-impl VectorTechnique for Grid {
+impl Technique<Vectors> for Grid {
     fn name(&self) -> &'static str {
         "grid"
     }
 
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
-    fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
+    fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
         let cells = survey.cells.filter(|_| survey.telling)?;
         let rows = survey.rows.0 + survey.rows.1;
         let neighbours = 3f64.powi(survey.coordinates.min(LAID) as i32 - 1);
         let pair = 0.1e-9 + survey.coordinates as f64 * 0.02e-9;
         let sorting = 30e-9 * rows.max(2.0).log2() / 16.0;
-        Some(
+        Some(Cost::of_shared(
             rows * (sorting + survey.coordinates as f64 * 4e-9 + neighbours * 10e-9)
                 + survey.pairs * (cells * pair + survey.near_by_image * 0.3e-9),
-        )
+        ))
     }
 
-    fn memory_bytes(&self, join: &VectorJoin<'_>, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &VectorTask<'_>, _: &RangeFull, threads: usize) -> u64 {
         let m = self.fit.transform.coordinates() as u64;
-        let rows = join.probe.len() + if join.itself { 0 } else { join.build.len() };
+        let rows = join.probe.len() + if join.is_self_join() { 0 } else { join.build.len() };
         rows as u64 * (8 * m + 28) + Verifier::memory_bytes(join) + (threads as u64) * (1 << 16)
     }
 
     fn prepare<'a>(
         &self,
-        join: &VectorJoin<'a>,
-        _room: &VectorRoom,
-    ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        join: &VectorTask<'a>,
+        _: &RangeFull,
+        _room: &Budget,
+    ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         // What a cosine cannot be told of is found first.
         let verifier = Verifier::new(join)?;
         let transform = &self.fit.transform;
@@ -90,7 +91,7 @@ impl VectorTechnique for Grid {
             )));
         }
         let (probes, longest) = transform.all_images(join.probe, m);
-        let other = (!join.itself).then(|| transform.all_images(join.build, m));
+        let other = (!join.is_self_join()).then(|| transform.all_images(join.build, m));
         let longest = other.as_ref().map_or(longest, |(_, other)| longest.max(*other));
         let limits = transform.limits(join, longest).ok_or_else(|| {
             Error::Config(
@@ -229,7 +230,7 @@ impl Laid<'_> {
     }
 }
 
-impl PreparedVectors for Laid<'_> {
+impl Prepared<Vectors> for Laid<'_> {
     fn details(&self) -> String {
         format!("{} cells in {} coordinates", self.build().len(), self.laid)
     }
@@ -238,14 +239,14 @@ impl PreparedVectors for Laid<'_> {
         self.pieces.len()
     }
 
-    fn worker<'w>(&'w self) -> Box<dyn VectorWorker + 'w> {
-        Box::new(Walk {
+    fn worker<'w>(&'w self) -> Result<Box<dyn Worker<Vectors> + 'w>> {
+        Ok(Box::new(Walk {
             of: self,
             screen: Screen::best(),
             finds: Finds::new(&self.verifier),
             hits: Hits::default(),
             rows: self.rows(),
-        })
+        }))
     }
 }
 
@@ -257,8 +258,8 @@ struct Walk<'w> {
     rows: Vec<i64>,
 }
 
-impl VectorWorker for Walk<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn VectorSink) -> Result<ControlFlow<()>> {
+impl Worker<Vectors> for Walk<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<VectorPair>) -> Result<ControlFlow<()>> {
         self.finds.begin(sink);
         let of = self.of;
         let (probe, build) = (&of.probe, of.build());

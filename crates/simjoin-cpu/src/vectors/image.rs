@@ -35,8 +35,8 @@ use super::rotation::{self, WHOLE};
 use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 use simjoin_core::{Elements, VectorCollection, VectorMeasure};
+use simjoin_engine::{Random, VectorTask};
 use simjoin_kernels::distance::{FARTHEST, exact_error, relative_error};
-use simjoin_plan::{Random, VectorJoin};
 use std::ops::Range;
 
 /// Squared distances that decide, in the units of images.
@@ -84,7 +84,7 @@ enum Shape {
 }
 
 /// The true distances that surely are beyond, and within, the predicate.
-pub fn radii(join: &VectorJoin<'_>) -> (f64, f64) {
+pub fn radii(join: &VectorTask<'_>) -> (f64, f64) {
     let g = exact_error(join.dimension());
     let threshold = join.predicate.threshold();
     match join.predicate.measure() {
@@ -100,10 +100,10 @@ pub fn radii(join: &VectorJoin<'_>) -> (f64, f64) {
 }
 
 /// Rows drawn at random from both sides of a join.
-pub fn draw(join: &VectorJoin<'_>, count: usize) -> Vec<Vec<f64>> {
+pub fn draw(join: &VectorTask<'_>, count: usize) -> Vec<Vec<f64>> {
     let mut random = Random::default();
     let sides: &[&VectorCollection] =
-        if join.itself { &[join.probe] } else { &[join.probe, join.build] };
+        if join.is_self_join() { &[join.probe] } else { &[join.probe, join.build] };
     let mut rows = Vec::with_capacity(count);
     for side in sides.iter().filter(|side| !side.is_empty()) {
         let share = (count / sides.len()).min(side.len());
@@ -119,16 +119,16 @@ pub fn draw(join: &VectorJoin<'_>, count: usize) -> Vec<Vec<f64>> {
 impl Transform {
     /// Images with all elements, in falling order of their variance in the sample; centred where products of images are
     /// to be used.
-    pub fn axes(join: &VectorJoin<'_>, sample: &[Vec<f64>], centred: bool) -> Self {
+    pub fn axes(join: &VectorTask<'_>, sample: &[Vec<f64>], centred: bool) -> Self {
         Self::new(join, sample, centred, false)
     }
 
     /// Images along principal directions, where these say more than the elements themselves.
-    pub fn best(join: &VectorJoin<'_>, sample: &[Vec<f64>]) -> Self {
+    pub fn best(join: &VectorTask<'_>, sample: &[Vec<f64>]) -> Self {
         Self::new(join, sample, false, true)
     }
 
-    fn new(join: &VectorJoin<'_>, sample: &[Vec<f64>], centred: bool, rotate: bool) -> Self {
+    fn new(join: &VectorTask<'_>, sample: &[Vec<f64>], centred: bool, rotate: bool) -> Self {
         let d = join.dimension();
         let unit = join.predicate.measure() == VectorMeasure::Cosine;
         let rows = sample.len().max(1) as f64;
@@ -296,7 +296,7 @@ impl Transform {
 
     /// The radii in the units of images with all errors, for rows up to a length: beyond the first nothing
     /// is accepted; within the second, negative where there is none, everything is.
-    pub fn reach(&self, join: &VectorJoin<'_>, longest: f64) -> (f64, f64) {
+    pub fn reach(&self, join: &VectorTask<'_>, longest: f64) -> (f64, f64) {
         let (more, less) = radii(join);
         let (u, v) = (2f64.powi(-53), 2f64.powi(-24));
         let d = self.dimension as f64;
@@ -322,7 +322,7 @@ impl Transform {
     }
 
     /// The limits of the kernels that add squared differences; `None` where coordinates are too large for them.
-    pub fn limits(&self, join: &VectorJoin<'_>, longest: f64) -> Option<Limits> {
+    pub fn limits(&self, join: &VectorTask<'_>, longest: f64) -> Option<Limits> {
         let (near, sure) = self.reach(join, longest);
         // Some filters add zeros at the end of a row, and squares in another order.
         let error = relative_error(self.coordinates() + 64);
@@ -339,7 +339,7 @@ impl Transform {
     }
 
     /// Whether f32 tells anything about the threshold, for rows up to a length.
-    pub(super) fn is_telling(&self, join: &VectorJoin<'_>, longest: f64) -> bool {
+    pub(super) fn is_telling(&self, join: &VectorTask<'_>, longest: f64) -> bool {
         let (near, _) = self.reach(join, longest);
         let true_radius = radii(join).0 * self.scale;
         let is_zero = join.predicate.threshold() == 0.0 || true_radius < 1e-6;
@@ -399,7 +399,7 @@ mod tests {
                 let square = f64::squared(&exact, a, b, f64::MAX).unwrap();
                 VectorPredicate::within(&format!("{}", square.sqrt())).unwrap()
             };
-            let join = VectorJoin { probe: &vectors, build: &vectors, itself: true, predicate };
+            let join = VectorTask::new(&vectors, None, predicate);
             let sample = draw(&join, 64);
             let transform = if rotate {
                 Transform::best(&join, &sample)

@@ -7,7 +7,7 @@
 //! | `grid` | cells as wide as the distance, images | `grid.rs` |
 //!
 //! What they share: `image.rs` (what filters look at, and how wrong that can be), `rotation.rs` (principal
-//! directions), `verify.rs` (from candidate to answer). [`VectorTechniques::new`] looks at a sample once, for all of
+//! directions), `verify.rs` (from candidate to answer). [`vector_techniques`] looks at a sample once, for all of
 //! them and for the choice between them.
 
 mod grid;
@@ -25,8 +25,8 @@ pub use nested_loop::{NestedLoop, StripedLoop};
 pub use quantile::Quantile;
 pub use verify::{check_directions, no_direction};
 
+use simjoin_engine::{Techniques, VectorSurvey, VectorTask, VectorTechniques, Vectors};
 use simjoin_kernels::distance::LANES;
-use simjoin_plan::{VectorJoin, VectorSurvey, VectorTechnique};
 use std::sync::Arc;
 
 /// How the vectors of a join are looked at.
@@ -37,20 +37,18 @@ pub struct Fit {
 }
 
 impl Fit {
+    /// Looks at a sample of the rows; returns what it says as well.
+    pub fn of(task: &VectorTask<'_>) -> (Arc<Self>, VectorSurvey) {
+        let sample = draw(task, SAMPLE);
+        let transform = Transform::best(task, &sample);
+        let (survey, head) = survey(task, &transform, &sample);
+        (Arc::new(Fit { transform, head }), survey)
+    }
+
     /// How vectors become images.
     pub fn transform(&self) -> &Transform {
         &self.transform
     }
-}
-
-/// The techniques for a join, and what a sample says about it.
-pub struct VectorTechniques {
-    /// Every technique.
-    pub all: Vec<Box<dyn VectorTechnique>>,
-    /// What they estimate their costs from.
-    pub survey: VectorSurvey,
-    /// How they look at vectors.
-    pub fit: Arc<Fit>,
 }
 
 /// Rows that principal directions are taken from: more where more is to be told apart.
@@ -62,43 +60,26 @@ const FEW: usize = 48;
 /// Coordinates that are compared first of more.
 const LEAST: usize = 32;
 
-impl VectorTechniques {
-    /// Looks at a sample of the rows.
-    pub fn new(join: &VectorJoin<'_>) -> Self {
-        let sample = draw(join, SAMPLE);
-        let transform = Transform::best(join, &sample);
-        let (survey, head) = survey(join, &transform, &sample);
-        let fit = Arc::new(Fit { transform, head });
-        let all: Vec<Box<dyn VectorTechnique>> = vec![
-            Box::new(Quantile { fit: fit.clone() }),
-            Box::new(Grid { fit: fit.clone() }),
-            Box::new(NestedLoop),
-        ];
-        VectorTechniques { all, survey, fit }
-    }
-
-    /// The technique that is estimated to take the least time within the memory, and its seconds on one
-    /// core.
-    pub fn cheapest(
-        &self,
-        join: &VectorJoin<'_>,
-        bytes: u64,
-        threads: usize,
-    ) -> Option<(&dyn VectorTechnique, f64)> {
-        let able = self.all.iter().filter(|one| one.memory_bytes(join, threads) <= bytes);
-        able.filter_map(|one| Some((&**one, one.cost(&self.survey)?)))
-            .min_by(|a, b| a.1.total_cmp(&b.1))
-    }
+/// Looks at a sample of the rows; returns the techniques and what the sample says.
+pub fn vector_techniques(join: &VectorTask<'_>) -> VectorTechniques {
+    let (fit, survey) = Fit::of(join);
+    let all: Techniques<Vectors> = vec![
+        Box::new(Quantile { fit: fit.clone() }),
+        Box::new(Grid { fit: fit.clone() }),
+        Box::new(NestedLoop),
+    ];
+    VectorTechniques { all, survey, fit }
 }
 
 /// What the sample says, and how many coordinates to compare first.
 fn survey(
-    join: &VectorJoin<'_>,
+    join: &VectorTask<'_>,
     transform: &Transform,
     sample: &[Vec<f64>],
 ) -> (VectorSurvey, usize) {
     let m = transform.coordinates();
-    let rows = (join.probe.len() as f64, if join.itself { 0.0 } else { join.build.len() as f64 });
+    let rows =
+        (join.probe.len() as f64, if join.is_self_join() { 0.0 } else { join.build.len() as f64 });
     let n = sample.len().min(PAIRED);
     let step = (sample.len() / n.max(1)).max(1);
     let flat: Vec<f64> = sample.iter().step_by(step).take(n).flatten().copied().collect();
@@ -115,7 +96,7 @@ fn survey(
     let near = near * near;
 
     let bounded = m.min(quantile::BOUNDED);
-    let builds = if join.itself { rows.0 } else { rows.1 };
+    let builds = if join.is_self_join() { rows.0 } else { rows.1 };
     let widths = panel_widths(&images, m, bounded, builds);
 
     // Coordinates after which pairs are counted: multiples of eight, and all of them.

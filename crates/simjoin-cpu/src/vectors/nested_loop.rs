@@ -27,12 +27,12 @@ use super::bits;
 use super::image::{Limits, Transform, draw};
 use super::verify::{Finds, Verifier};
 use rayon::prelude::*;
-use simjoin_core::{Result, VectorCollection, VectorSink};
-use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen, product_error};
-use simjoin_plan::{
-    PreparedVectors, VectorJoin, VectorRoom, VectorSurvey, VectorTechnique, VectorWorker,
+use simjoin_core::{Result, Sink, VectorCollection, VectorPair};
+use simjoin_engine::{
+    Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
 };
-use std::ops::{ControlFlow, Range};
+use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen, product_error};
+use std::ops::{ControlFlow, Range, RangeFull};
 
 /// The technique `nested-loop`.
 pub struct NestedLoop;
@@ -44,23 +44,24 @@ const BLOCK: usize = 384 << 10;
 /// Blocks of builds that a block of probes is as large as.
 const BLOCKS: usize = 8;
 
-impl VectorTechnique for NestedLoop {
+impl Technique<Vectors> for NestedLoop {
     fn name(&self) -> &'static str {
         "nested-loop"
     }
 
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
-    fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
+    fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
         let pair = match (survey.telling, survey.dimension) {
             (false, d) => 10e-9 + d as f64 * 0.2e-9,
             (true, d) if d <= FEW => 0.08e-9 + d as f64 * 0.015e-9,
             (true, d) => 0.1e-9 + d as f64 * 0.015e-9,
         };
         let near = survey.near_by_image * if survey.dimension <= FEW { 0.3e-9 } else { 1.5e-9 };
-        Some(survey.pairs * (pair + near) + (survey.rows.0 + survey.rows.1) * 50e-9)
+        let rows = survey.rows.0 + survey.rows.1;
+        Some(Cost::of_shared(survey.pairs * (pair + near) + rows * 50e-9))
     }
 
-    fn memory_bytes(&self, join: &VectorJoin<'_>, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &VectorTask<'_>, _: &RangeFull, threads: usize) -> u64 {
         let builds = block_rows(join.dimension()) as u64;
         let block = 4 * builds * join.dimension() as u64;
         let rows = 16 * (BLOCK as u64 / 64);
@@ -69,9 +70,10 @@ impl VectorTechnique for NestedLoop {
 
     fn prepare<'a>(
         &self,
-        join: &VectorJoin<'a>,
-        _room: &VectorRoom,
-    ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        join: &VectorTask<'a>,
+        _: &RangeFull,
+        _room: &Budget,
+    ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         let rows = block_rows(join.dimension());
         // Enough pieces for all threads, and no piece larger than its block.
         let per_piece = (join.probe.len() / 64).next_multiple_of(rows).clamp(rows, rows * BLOCKS);
@@ -86,31 +88,32 @@ pub struct StripedLoop {
     pub stripe: usize,
 }
 
-impl VectorTechnique for StripedLoop {
+impl Technique<Vectors> for StripedLoop {
     fn name(&self) -> &'static str {
         NestedLoop.name()
     }
 
-    fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
-        NestedLoop.cost(survey)
+    fn cost(&self, survey: &VectorSurvey, costs: &CostTable) -> Option<Cost> {
+        NestedLoop.cost(survey, costs)
     }
 
-    fn memory_bytes(&self, join: &VectorJoin<'_>, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &VectorTask<'_>, range: &RangeFull, threads: usize) -> u64 {
         let stripe = 8 * (self.stripe * (join.dimension() + 4)) as u64;
-        NestedLoop.memory_bytes(join, threads) + threads as u64 * stripe
+        NestedLoop.memory_bytes(join, range, threads) + threads as u64 * stripe
     }
 
     fn prepare<'a>(
         &self,
-        join: &VectorJoin<'a>,
-        _room: &VectorRoom,
-    ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        join: &VectorTask<'a>,
+        _: &RangeFull,
+        _room: &Budget,
+    ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         Ok(Box::new(Loop::new(join, self.stripe)?))
     }
 }
 
 impl<'a> Loop<'a> {
-    fn new(join: &VectorJoin<'a>, per_piece: usize) -> Result<Self> {
+    fn new(join: &VectorTask<'a>, per_piece: usize) -> Result<Self> {
         let sample = draw(join, 256);
         let many = join.dimension() > FEW;
         let transform = Transform::axes(join, &sample, many);
@@ -146,7 +149,7 @@ fn longest(transform: &Transform, side: &VectorCollection) -> f64 {
 
 /// A join that is ready.
 struct Loop<'a> {
-    join: VectorJoin<'a>,
+    join: VectorTask<'a>,
     transform: Transform,
     /// `None` where every pair goes to the predicate.
     limits: Option<Limits>,
@@ -159,7 +162,7 @@ struct Loop<'a> {
     per_piece: usize,
 }
 
-impl PreparedVectors for Loop<'_> {
+impl Prepared<Vectors> for Loop<'_> {
     fn details(&self) -> String {
         match (self.limits, self.products) {
             (None, _) => "every pair by the predicate".into(),
@@ -172,15 +175,15 @@ impl PreparedVectors for Loop<'_> {
         self.join.probe.len().div_ceil(self.per_piece)
     }
 
-    fn worker<'w>(&'w self) -> Box<dyn VectorWorker + 'w> {
-        Box::new(Runner {
+    fn worker<'w>(&'w self) -> Result<Box<dyn Worker<Vectors> + 'w>> {
+        Ok(Box::new(Runner {
             of: self,
             screen: Screen::best(),
             finds: Finds::new(&self.verifier),
             hits: Hits::default(),
             probes: Packed::default(),
             builds: Packed::default(),
-        })
+        }))
     }
 }
 
@@ -252,13 +255,13 @@ struct Runner<'w> {
     builds: Packed,
 }
 
-impl VectorWorker for Runner<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn VectorSink) -> Result<ControlFlow<()>> {
+impl Worker<Vectors> for Runner<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<VectorPair>) -> Result<ControlFlow<()>> {
         self.finds.begin(sink);
         let of = self.of;
         let first = piece * of.per_piece;
         let probes = first..(first + of.per_piece).min(of.join.probe.len());
-        let mut start = if of.join.itself { first } else { 0 };
+        let mut start = if of.join.is_self_join() { first } else { 0 };
         if of.limits.is_some() {
             self.probes.pack(of, of.join.probe, probes.clone());
         }
@@ -291,7 +294,7 @@ impl Runner<'_> {
         probes: &Range<usize>,
         builds: &Range<usize>,
         limits: Limits,
-        sink: &mut dyn VectorSink,
+        sink: &mut dyn Sink<VectorPair>,
     ) -> ControlFlow<()> {
         let d = self.of.join.dimension();
         let all: [u32; LANES] = std::array::from_fn(|lane| lane as u32);
@@ -301,7 +304,7 @@ impl Runner<'_> {
             let lanes = &all[..count];
             for b in 0..builds.len().div_ceil(LANES) {
                 let other = builds.start + b * LANES;
-                if self.of.join.itself && other + LANES <= first {
+                if self.of.join.is_self_join() && other + LANES <= first {
                     continue;
                 }
                 let found = if self.of.products {
@@ -348,7 +351,7 @@ impl Runner<'_> {
         for lane in 0..count {
             let probe = first + lane;
             let mut mask = self.hits.masks[lane];
-            if self.of.join.itself && other <= probe {
+            if self.of.join.is_self_join() && other <= probe {
                 // Only what comes after the probe.
                 mask &= u16::MAX.checked_shl((probe - other + 1) as u32).unwrap_or(0);
             }
@@ -377,11 +380,14 @@ impl Runner<'_> {
         &mut self,
         probes: &Range<usize>,
         builds: &Range<usize>,
-        sink: &mut dyn VectorSink,
+        sink: &mut dyn Sink<VectorPair>,
     ) -> ControlFlow<()> {
         for probe in probes.clone() {
-            let first =
-                if self.of.join.itself { builds.start.max(probe + 1) } else { builds.start };
+            let first = if self.of.join.is_self_join() {
+                builds.start.max(probe + 1)
+            } else {
+                builds.start
+            };
             for build in first..builds.end {
                 self.finds.candidate(probe as u32, build as u32, false);
             }

@@ -33,12 +33,12 @@ use super::image::{Limits, Transform};
 use super::verify::{Finds, Verifier};
 use super::{Fit, bits};
 use rayon::prelude::*;
-use simjoin_core::{Error, Result, VectorCollection, VectorCount, VectorSink};
-use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen};
-use simjoin_plan::{
-    PreparedVectors, VectorJoin, VectorRoom, VectorSurvey, VectorTechnique, VectorWorker,
+use simjoin_core::{Error, Result, Sink, VectorCollection, VectorCount, VectorPair};
+use simjoin_engine::{
+    Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
 };
-use std::ops::ControlFlow;
+use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen};
+use std::ops::{ControlFlow, RangeFull};
 use std::sync::Arc;
 
 /// The technique `quantile`.
@@ -49,13 +49,13 @@ pub struct Quantile {
 /// Coordinates that boxes have bounds in, at most.
 pub(super) const BOUNDED: usize = 16;
 
-impl VectorTechnique for Quantile {
+impl Technique<Vectors> for Quantile {
     fn name(&self) -> &'static str {
         "quantile"
     }
 
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
-    fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
+    fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
         if !survey.telling {
             return None;
         }
@@ -71,31 +71,32 @@ impl VectorTechnique for Quantile {
         let rest = if survey.head < survey.coordinates { survey.near_by_head * 8e-9 } else { 0.0 };
         let asked =
             if survey.head < survey.coordinates { survey.dimension as f64 * 0.1e-9 } else { 0.0 };
-        Some(
+        Some(Cost::of_shared(
             rows * (imaging + sorting + 150e-9)
                 + survey.pairs
                     * (survey.boxes * pair + rest + survey.near_by_image * (0.3e-9 + asked)),
-        )
+        ))
     }
 
-    fn memory_bytes(&self, join: &VectorJoin<'_>, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &VectorTask<'_>, _: &RangeFull, threads: usize) -> u64 {
         let m = self.fit.transform.coordinates().next_multiple_of(LANES) as u64 + 8;
-        let rows = join.probe.len() + if join.itself { 0 } else { join.build.len() };
+        let rows = join.probe.len() + if join.is_self_join() { 0 } else { join.build.len() };
         rows as u64 * (8 * m + 32) + Verifier::memory_bytes(join) + (threads as u64) * (1 << 18)
     }
 
     fn prepare<'a>(
         &self,
-        join: &VectorJoin<'a>,
-        _room: &VectorRoom,
-    ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        join: &VectorTask<'a>,
+        _: &RangeFull,
+        _room: &Budget,
+    ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         // What a cosine cannot be told of is found first.
         let verifier = Verifier::new(join)?;
         let transform = &self.fit.transform;
         let images = |side| transform.all_images(side, transform.coordinates());
         let (probes, longest) = images(join.probe);
         let head = self.fit.head;
-        let (probe, build, longest) = if join.itself {
+        let (probe, build, longest) = if join.is_self_join() {
             (Points::new(probes, join.probe, transform, head), None, longest)
         } else {
             let probe = Points::new(probes, join.probe, transform, head);
@@ -296,7 +297,7 @@ impl Index<'_> {
     }
 }
 
-impl PreparedVectors for Index<'_> {
+impl Prepared<Vectors> for Index<'_> {
     fn details(&self) -> String {
         let build = self.build();
         format!(
@@ -312,8 +313,8 @@ impl PreparedVectors for Index<'_> {
         self.probe.panels().div_ceil(self.per_piece)
     }
 
-    fn worker<'w>(&'w self) -> Box<dyn VectorWorker + 'w> {
-        Box::new(self.search())
+    fn worker<'w>(&'w self) -> Result<Box<dyn Worker<Vectors> + 'w>> {
+        Ok(Box::new(self.search()))
     }
 
     fn estimate(&self) -> Option<f64> {
@@ -352,8 +353,8 @@ struct Search<'i> {
     kept: u64,
 }
 
-impl VectorWorker for Search<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn VectorSink) -> Result<ControlFlow<()>> {
+impl Worker<Vectors> for Search<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<VectorPair>) -> Result<ControlFlow<()>> {
         self.finds.begin(sink);
         let first = piece * self.index.per_piece;
         let last = (first + self.index.per_piece).min(self.index.probe.panels());

@@ -9,7 +9,7 @@
 //! dimension is made.
 
 use ndarray::{Array2, ArrayView2};
-use simjoin_plan::Random;
+use simjoin_engine::Random;
 
 /// Dimensions up to which all directions are found.
 pub(super) const WHOLE: usize = 160;

@@ -2,16 +2,14 @@
 
 use super::*;
 use proptest::prelude::*;
-use simjoin_core::{
-    Elements, VectorCollection, VectorMeasure, VectorPair, VectorPredicate, VectorSink,
-};
-use simjoin_plan::VectorRoom;
+use simjoin_core::{Elements, Sink, VectorCollection, VectorMeasure, VectorPair, VectorPredicate};
+use simjoin_engine::{Budget, CostTable, Technique, VectorTask, Vectors};
 use std::ops::ControlFlow;
 
 struct Collect(Vec<VectorPair>);
 
-impl VectorSink for Collect {
-    fn wants_distance(&self) -> bool {
+impl Sink<VectorPair> for Collect {
+    fn wants_value(&self) -> bool {
         true
     }
 
@@ -27,8 +25,8 @@ struct Count {
     only: bool,
 }
 
-impl VectorSink for Count {
-    fn wants_distance(&self) -> bool {
+impl Sink<VectorPair> for Count {
+    fn wants_value(&self) -> bool {
         false
     }
 
@@ -58,13 +56,13 @@ fn in_order(terms: impl Iterator<Item = f64>) -> f64 {
     sums[0]
 }
 
-fn expected(join: &VectorJoin<'_>) -> Vec<(u32, u32, u64)> {
+fn expected(join: &VectorTask<'_>) -> Vec<(u32, u32, u64)> {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     let product = |a: &[f64], b: &[f64]| in_order(a.iter().zip(b).map(|(x, y)| x * y));
     let mut found = Vec::new();
     for probe in 0..join.probe.len() {
         join.probe.row(probe, &mut a);
-        for build in if join.itself { probe + 1 } else { 0 }..join.build.len() {
+        for build in if join.is_self_join() { probe + 1 } else { 0 }..join.build.len() {
             join.build.row(build, &mut b);
             let threshold = join.predicate.threshold();
             let distance = match join.predicate.measure() {
@@ -86,18 +84,18 @@ fn expected(join: &VectorJoin<'_>) -> Vec<(u32, u32, u64)> {
     found
 }
 
-fn run(join: &VectorJoin<'_>, technique: &dyn VectorTechnique, sink: &mut dyn VectorSink) {
-    let room = VectorRoom { bytes: u64::MAX, threads: 3 };
-    let prepared = match technique.prepare(join, &room) {
+fn run(join: &VectorTask<'_>, technique: &dyn Technique<Vectors>, sink: &mut dyn Sink<VectorPair>) {
+    let room = Budget::unlimited(0, 3);
+    let prepared = match technique.prepare(join, &(..), &room) {
         Ok(prepared) => prepared,
         // Only what f32 cannot tell apart, or what has too many coordinates for a grid, is refused.
         Err(error) => {
             assert!(technique.name() != "nested-loop", "{error}");
-            let room = VectorRoom { bytes: u64::MAX, threads: 1 };
-            NestedLoop.prepare(join, &room).unwrap()
+            let room = Budget::unlimited(0, 1);
+            NestedLoop.prepare(join, &(..), &room).unwrap()
         }
     };
-    let mut workers: Vec<_> = (0..3).map(|_| prepared.worker()).collect();
+    let mut workers: Vec<_> = (0..3).map(|_| prepared.worker().unwrap()).collect();
     for piece in 0..prepared.pieces() {
         assert!(workers[piece % 3].run(piece, sink).unwrap().is_continue());
     }
@@ -106,18 +104,18 @@ fn run(join: &VectorJoin<'_>, technique: &dyn VectorTechnique, sink: &mut dyn Ve
     }
 }
 
-fn check(join: &VectorJoin<'_>) {
+fn check(join: &VectorTask<'_>) {
     let expected = expected(join);
-    let techniques = VectorTechniques::new(join);
-    assert!(techniques.cheapest(join, u64::MAX, 2).is_some());
-    for technique in &techniques.all {
+    let VectorTechniques { all, survey, .. } = vector_techniques(join);
+    assert!(all.iter().any(|one| one.cost(&survey, &CostTable::default()).is_some()));
+    for technique in &all {
         let mut sink = Collect(Vec::new());
         run(join, &**technique, &mut sink);
         let mut found: Vec<(u32, u32, u64)> = sink
             .0
             .iter()
             .map(|pair| {
-                let (a, b) = match join.itself {
+                let (a, b) = match join.is_self_join() {
                     true => (pair.probe.min(pair.build), pair.probe.max(pair.build)),
                     false => (pair.probe, pair.build),
                 };
@@ -144,7 +142,7 @@ fn vectors(d: usize, rows: &[Vec<f64>], wide: bool) -> VectorCollection {
 }
 
 /// A threshold that is the very distance of two of the rows, or a bit beside it.
-fn threshold(join: &VectorJoin<'_>, pick: (u16, u16), beside: i8) -> VectorPredicate {
+fn threshold(join: &VectorTask<'_>, pick: (u16, u16), beside: i8) -> VectorPredicate {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     join.probe.row(pick.0 as usize % join.probe.len(), &mut a);
     join.build.row(pick.1 as usize % join.build.len(), &mut b);
@@ -211,9 +209,8 @@ proptest! {
         let (left, right) = (vectors(d, &left, wide), vectors(d, &right, wide));
         let predicate =
             if cosine { VectorPredicate::cosine("0.9") } else { VectorPredicate::within("0.5") };
-        let build = if itself { &left } else { &right };
-        let mut join =
-            VectorJoin { probe: &left, build, itself, predicate: predicate.unwrap() };
+        let right = (!itself).then_some(&right);
+        let mut join = VectorTask::new(&left, right, predicate.unwrap());
         join.predicate = threshold(&join, pick, beside);
         let direction = |side: &VectorCollection| {
             let mut row = Vec::new();
@@ -222,10 +219,10 @@ proptest! {
                 VectorPredicate::has_direction(row.iter().map(|x| x * x).sum())
             })
         };
-        if cosine && !(direction(&left) && direction(build)) {
-            for technique in &VectorTechniques::new(&join).all {
-                let room = VectorRoom { bytes: u64::MAX, threads: 1 };
-                let error = technique.prepare(&join, &room).err().unwrap().to_string();
+        if cosine && !(direction(&left) && direction(join.build)) {
+            for technique in &vector_techniques(&join).all {
+                let room = Budget::unlimited(0, 1);
+                let error = technique.prepare(&join, &(..), &room).err().unwrap().to_string();
                 assert!(error.contains("counting from 0") || technique.name() != "nested-loop", "{error}");
             }
             return Ok(());
@@ -247,24 +244,9 @@ fn nothing_and_one_and_all_alike() {
             let same = vectors(d, &vec![vec![0.25; d]; 100], wide);
             for text in ["0", "1", "1e-150", "1e150"] {
                 for side in [&none, &one, &same] {
-                    check(&VectorJoin {
-                        probe: side,
-                        build: side,
-                        itself: true,
-                        predicate: within(text),
-                    });
-                    check(&VectorJoin {
-                        probe: side,
-                        build: &same,
-                        itself: false,
-                        predicate: within(text),
-                    });
-                    check(&VectorJoin {
-                        probe: side,
-                        build: &none,
-                        itself: false,
-                        predicate: within(text),
-                    });
+                    check(&VectorTask::new(side, None, within(text)));
+                    check(&VectorTask::new(side, Some(&same), within(text)));
+                    check(&VectorTask::new(side, Some(&none), within(text)));
                 }
             }
         }
@@ -273,7 +255,7 @@ fn nothing_and_one_and_all_alike() {
 
 #[test]
 fn many_dimensions() {
-    let mut random = simjoin_plan::Random::default();
+    let mut random = simjoin_engine::Random::default();
     for (d, n) in [(784, 80), (1000, 40), (4096, 40)] {
         let rows: Vec<Vec<f64>> = (0..n)
             .map(|row| {
@@ -285,13 +267,12 @@ fn many_dimensions() {
             .collect();
         for wide in [false, true] {
             let side = vectors(d, &rows, wide);
-            let join =
-                VectorJoin { probe: &side, build: &side, itself: true, predicate: within("1") };
+            let join = VectorTask::new(&side, None, within("1"));
             for pick in [(0, 7), (1, 2), (3, 24)] {
-                check(&VectorJoin { predicate: threshold(&join, pick, 0), ..join });
+                check(&VectorTask { predicate: threshold(&join, pick, 0), ..join });
             }
-            let join = VectorJoin { predicate: VectorPredicate::cosine("0.99").unwrap(), ..join };
-            check(&VectorJoin { predicate: threshold(&join, (0, 7), 0), ..join });
+            let join = VectorTask { predicate: VectorPredicate::cosine("0.99").unwrap(), ..join };
+            check(&VectorTask { predicate: threshold(&join, (0, 7), 0), ..join });
         }
     }
 }
@@ -303,10 +284,10 @@ fn numbers_beyond_single_precision() {
             .map(|row| vec![shift + factor * f64::from(row % 17), factor * f64::from(row % 5)])
             .collect();
         let side = vectors(2, &rows, true);
-        let join = VectorJoin { probe: &side, build: &side, itself: true, predicate: within("0") };
+        let join = VectorTask::new(&side, None, within("0"));
         check(&join);
         for pick in [(0, 1), (3, 9), (2, 19)] {
-            check(&VectorJoin { predicate: threshold(&join, pick, 0), ..join });
+            check(&VectorTask { predicate: threshold(&join, pick, 0), ..join });
         }
     }
 }
@@ -314,7 +295,7 @@ fn numbers_beyond_single_precision() {
 /// More points than a level of an index holds, and cells of every kind.
 #[test]
 fn several_levels() {
-    let mut random = simjoin_plan::Random::default();
+    let mut random = simjoin_engine::Random::default();
     let mut number = move |limit: u64| random.below(limit) as f64 / 64.0;
     for d in [2, 8] {
         let rows: Vec<Vec<f64>> = (0..3000)
@@ -322,12 +303,7 @@ fn several_levels() {
             .collect();
         let side = vectors(d, &rows, false);
         for text in ["0.125", "1", "2.5"] {
-            check(&VectorJoin {
-                probe: &side,
-                build: &side,
-                itself: true,
-                predicate: within(text),
-            });
+            check(&VectorTask::new(&side, None, within(text)));
         }
     }
 }

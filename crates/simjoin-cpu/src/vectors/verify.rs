@@ -5,16 +5,15 @@
 
 use rayon::prelude::*;
 use simjoin_core::{
-    Elements, Error, Result, VectorCollection, VectorMeasure, VectorPair, VectorPredicate,
-    VectorSink,
+    Elements, Error, Result, Sink, VectorCollection, VectorMeasure, VectorPair, VectorPredicate,
 };
+use simjoin_engine::VectorTask;
 use simjoin_kernels::distance::{Element, Exact, LANES};
-use simjoin_plan::VectorJoin;
 use std::ops::ControlFlow;
 
 /// The predicate over the rows of a join.
 pub(super) struct Verifier<'a> {
-    join: VectorJoin<'a>,
+    join: VectorTask<'a>,
     exact: Exact,
     limit: f64,
     /// For a cosine, `a·a` of each probe and each build row.
@@ -23,14 +22,15 @@ pub(super) struct Verifier<'a> {
 
 impl<'a> Verifier<'a> {
     /// For a cosine, says which row has no direction.
-    pub(super) fn new(join: &VectorJoin<'a>) -> Result<Self> {
+    pub(super) fn new(join: &VectorTask<'a>) -> Result<Self> {
         let exact = Exact::best();
         let squares = match join.predicate.measure() {
             VectorMeasure::Euclidean => None,
             VectorMeasure::Cosine => {
                 let probes = squares(join.probe, &exact)?;
                 // A self-join has but one.
-                let builds = if join.itself { Vec::new() } else { squares(join.build, &exact)? };
+                let builds =
+                    if join.is_self_join() { Vec::new() } else { squares(join.build, &exact)? };
                 Some([probes, builds])
             }
         };
@@ -38,7 +38,7 @@ impl<'a> Verifier<'a> {
     }
 
     /// Bytes that a verifier of a join takes.
-    pub(super) fn memory_bytes(join: &VectorJoin<'_>) -> u64 {
+    pub(super) fn memory_bytes(join: &VectorTask<'_>) -> u64 {
         match join.predicate.measure() {
             VectorMeasure::Euclidean => 0,
             VectorMeasure::Cosine => 8 * (join.probe.len() + join.build.len()) as u64,
@@ -73,7 +73,7 @@ impl<'a> Verifier<'a> {
         let Some([probes, builds]) = &self.squares else {
             return T::squared(&self.exact, a, b, self.limit).map(f64::sqrt);
         };
-        let builds = if self.join.itself { probes } else { builds };
+        let builds = if self.join.is_self_join() { probes } else { builds };
         let (aa, bb) = (probes[probe as usize], builds[build as usize]);
         let ab = T::product(&self.exact, a, b);
         let distance = || (1.0 - VectorPredicate::cosine_of(ab, aa, bb)).max(0.0);
@@ -110,7 +110,7 @@ pub fn no_direction(vectors: &VectorCollection, row: usize, square: f64) -> Erro
 }
 
 /// For a cosine, says which row has no direction.
-pub fn check_directions(join: &VectorJoin<'_>) -> Result<()> {
+pub fn check_directions(join: &VectorTask<'_>) -> Result<()> {
     Verifier::new(join).map(drop)
 }
 
@@ -120,7 +120,7 @@ pub(super) struct Finds<'v, 'a> {
     pairs: Vec<VectorPair>,
     counted: u64,
     candidates: u64,
-    wants_distance: bool,
+    wants_value: bool,
     only_counts: bool,
 }
 
@@ -134,21 +134,21 @@ impl<'v, 'a> Finds<'v, 'a> {
             pairs: Vec::new(),
             counted: 0,
             candidates: 0,
-            wants_distance: true,
+            wants_value: true,
             only_counts: false,
         }
     }
 
     /// Begins a piece for a sink.
-    pub(super) fn begin(&mut self, sink: &dyn VectorSink) {
-        self.wants_distance = sink.wants_distance();
+    pub(super) fn begin(&mut self, sink: &dyn Sink<VectorPair>) {
+        self.wants_value = sink.wants_value();
         self.only_counts = sink.only_counts();
     }
 
     /// A candidate that a filter is certain of, or not.
     #[inline(always)]
     pub(super) fn candidate(&mut self, probe: u32, build: u32, sure: bool) {
-        if sure && !self.wants_distance {
+        if sure && !self.wants_value {
             if self.only_counts {
                 self.counted += 1;
             } else {
@@ -183,12 +183,12 @@ impl<'v, 'a> Finds<'v, 'a> {
 
     /// Passes on what was found, if that is much.
     #[inline(always)]
-    pub(super) fn pass_on(&mut self, sink: &mut dyn VectorSink) -> ControlFlow<()> {
+    pub(super) fn pass_on(&mut self, sink: &mut dyn Sink<VectorPair>) -> ControlFlow<()> {
         if self.pairs.len() < BATCH { ControlFlow::Continue(()) } else { self.end(sink) }
     }
 
     /// Passes on all that was found.
-    pub(super) fn end(&mut self, sink: &mut dyn VectorSink) -> ControlFlow<()> {
+    pub(super) fn end(&mut self, sink: &mut dyn Sink<VectorPair>) -> ControlFlow<()> {
         if self.counted > 0 {
             sink.count(std::mem::take(&mut self.counted));
         }

@@ -14,7 +14,7 @@ use crate::send::{Plain, Sender};
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys};
 use simjoin_core::{Elements, Error, Result, VectorCollection, VectorMeasure, VectorPredicate};
 use simjoin_cpu::{Limits, Transform, draw, no_direction};
-use simjoin_plan::{Room, VectorJoin};
+use simjoin_engine::{Budget, VectorTask};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -157,8 +157,8 @@ impl Loaded {
     pub(super) fn new(
         technique: &GpuVectors,
         device: &Arc<Device>,
-        join: &VectorJoin<'_>,
-        room: &Room,
+        join: &VectorTask<'_>,
+        room: &Budget,
         shared: &Shared<'_>,
     ) -> Result<Self> {
         let lease = Lease::new(device);
@@ -184,7 +184,8 @@ impl Loaded {
             shared.columns.and_then(|columns| technique.tensor_kind(device, bytes, columns));
         let tensor = tensor.filter(|_| wants_tensor);
         let by_tensor = tensor.is_some();
-        let both = if join.itself { vec![join.probe] } else { vec![join.probe, join.build] };
+        let both =
+            if join.is_self_join() { vec![join.probe] } else { vec![join.probe, join.build] };
         let mut sides = Vec::new();
         for side in &both {
             sides.push(Side {
@@ -202,7 +203,7 @@ impl Loaded {
             device: device.clone(),
             wide,
             kind,
-            itself: join.itself,
+            itself: join.is_self_join(),
             sides,
             predicate: join.predicate,
             dimension: join.dimension() as u32,
@@ -301,7 +302,7 @@ impl Loaded {
     }
 
     /// Images along the axes, in the order of the rows; none where they would tell nothing.
-    fn plain_images(&mut self, work: &Work<'_>, join: &VectorJoin<'_>) -> Result<()> {
+    fn plain_images(&mut self, work: &Work<'_>, join: &VectorTask<'_>) -> Result<()> {
         let transform = Transform::axes(join, &draw(join, 256), false);
         let (frame, _centre) = Frame::of(work, &transform)?;
         let longest = self.longest(work, &frame)?;
@@ -320,7 +321,7 @@ impl Loaded {
     fn order(
         &mut self,
         work: &Work<'_>,
-        join: &VectorJoin<'_>,
+        join: &VectorTask<'_>,
         technique: &GpuVectors,
         transform: &Transform,
         at: usize,
@@ -524,7 +525,7 @@ impl Loaded {
     fn pack(
         &mut self,
         work: &Work<'_>,
-        join: &VectorJoin<'_>,
+        join: &VectorTask<'_>,
         technique: &GpuVectors,
     ) -> Result<()> {
         self.whole = tensor::whole_limit(join);
@@ -589,7 +590,7 @@ impl Loaded {
     fn pack_halves(
         &mut self,
         work: &Work<'_>,
-        join: &VectorJoin<'_>,
+        join: &VectorTask<'_>,
         technique: &GpuVectors,
     ) -> Result<()> {
         let at = failed("packing rows");

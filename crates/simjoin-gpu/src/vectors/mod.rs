@@ -53,12 +53,13 @@ use load::{Loaded, Shared};
 use parts::Parts;
 use simjoin_core::{Error, Result};
 use simjoin_cpu::{Fit, Transform};
-use simjoin_plan::{
-    PreparedVectors, Room, VectorJoin, VectorRoom, VectorSurvey, VectorTechnique, VectorWorker,
+use simjoin_engine::{
+    Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
 };
+use std::ops::RangeFull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use worker::Worker;
+use worker::TileWorker;
 
 /// What every kernel source for vectors begins with.
 macro_rules! source {
@@ -240,7 +241,7 @@ pub(crate) fn tensor_variants() -> Vec<Variant> {
 
 impl GpuVectors {
     /// Probes of a piece, where others do some of the pieces.
-    pub const STRIPE: usize = 2048;
+    pub const STRIPE: usize = simjoin_engine::STRIPE;
 
     /// On these devices, with all the memory that they can spare.
     pub fn new(devices: &[Arc<Device>], way: VectorWay) -> Self {
@@ -328,7 +329,7 @@ impl GpuVectors {
     }
 
     /// Returns bytes on a device: for each row, and for a worker with as little room as it can do with.
-    pub fn bytes_of(&self, join: &VectorJoin<'_>) -> (u64, u64) {
+    pub fn bytes_of(&self, join: &VectorTask<'_>) -> (u64, u64) {
         let d = join.dimension() as u64;
         let element = join.probe.bytes() / (join.probe.len().max(1) as u64 * d).max(1);
         let element = element.max(4);
@@ -360,7 +361,7 @@ impl GpuVectors {
 
     /// Returns how many workers a device has, and how many candidates each has room for, where so many bytes are left
     /// for them; `None` where that is too little for one.
-    fn workers(&self, join: &VectorJoin<'_>, spare: u64) -> Option<(usize, usize)> {
+    fn workers(&self, join: &VectorTask<'_>, spare: u64) -> Option<(usize, usize)> {
         let rows = (join.probe.len() as u64, join.build.len() as u64);
         if spare < self.worker_bytes(rows, LEAST_CANDIDATES) {
             return None;
@@ -397,7 +398,7 @@ impl GpuVectors {
     }
 }
 
-impl VectorTechnique for GpuVectors {
+impl Technique<Vectors> for GpuVectors {
     fn name(&self) -> &'static str {
         self.name_of()
     }
@@ -407,7 +408,7 @@ impl VectorTechnique for GpuVectors {
     }
 
     // Measured on an H200, 2026-11-16: cover_10d, MNIST, 1,000,000 × 960, 5,000,000 × 384, 10,000,000 × 8.
-    fn cost(&self, survey: &VectorSurvey) -> Option<f64> {
+    fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
         let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
         let tensor = self.tensor_columns(&self.devices).is_some();
         let (rows, d) = (survey.rows.0 + survey.rows.1, survey.dimension as f64);
@@ -433,23 +434,24 @@ impl VectorTechnique for GpuVectors {
             VectorWay::Tensor | VectorWay::Quantile => return None,
         };
         let sending = rows * (d * 4.0 / 4e10 + sorting);
-        Some(2e-3 + sending + (survey.pairs * kept * pair + near) / power)
+        Some(Cost::of_serial(2e-3 + sending + (survey.pairs * kept * pair + near) / power))
     }
 
-    fn memory_bytes(&self, _: &VectorJoin<'_>, threads: usize) -> u64 {
+    fn memory_bytes(&self, _: &VectorTask<'_>, _: &RangeFull, threads: usize) -> u64 {
         let workers = threads.min(WORKERS * self.devices.len()) as u64;
         workers * worker::HOST_BYTES + (32 << 20)
     }
 
     fn prepare<'a>(
         &self,
-        join: &VectorJoin<'a>,
-        room: &VectorRoom,
-    ) -> Result<Box<dyn PreparedVectors + 'a>> {
+        join: &VectorTask<'a>,
+        _: &RangeFull,
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         let memory = self.device_memory()?;
-        let room = Room { bytes: room.bytes, ..Room::unlimited(0, room.threads) };
+        let room = Budget { bytes: room.bytes, ..Budget::unlimited(0, room.threads) };
         let (row, worker) = self.bytes_of(join);
-        let rows = join.probe.len() + if join.itself { 0 } else { join.build.len() };
+        let rows = join.probe.len() + if join.is_self_join() { 0 } else { join.build.len() };
         // As many workers, and as much room for each, as there is memory beside the rows.
         let spare = memory.saturating_sub(row * rows as u64 + SMALL);
         let Some((workers, candidates)) = self.workers(join, spare) else {
@@ -491,7 +493,7 @@ struct Whole {
     dealt: AtomicUsize,
 }
 
-impl PreparedVectors for Whole {
+impl Prepared<Vectors> for Whole {
     fn details(&self) -> String {
         let details = self.devices[0].describe();
         match self.technique.inexact_device() {
@@ -510,9 +512,9 @@ impl PreparedVectors for Whole {
         self.workers * self.devices.len()
     }
 
-    fn worker<'w>(&'w self) -> Box<dyn VectorWorker + 'w> {
+    fn worker<'w>(&'w self) -> Result<Box<dyn Worker<Vectors> + 'w>> {
         let which = self.dealt.fetch_add(1, Ordering::Relaxed) % self.devices.len();
-        Box::new(Worker::new(&self.technique, &self.devices[which]))
+        Ok(Box::new(TileWorker::new(&self.technique, &self.devices[which])))
     }
 }
 

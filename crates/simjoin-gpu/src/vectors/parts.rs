@@ -16,14 +16,12 @@
 //! On the host 12 bytes a row, and the rows of two slabs for each device.
 
 use super::load::{Loaded, Shared};
-use super::worker::Worker;
+use super::worker::TileWorker;
 use super::{CANDIDATE_BYTES, GpuVectors, LEAST_CANDIDATES, SMALL, TILE_BYTES, VectorWay};
 use crate::device::{Device, Lease};
-use simjoin_core::{
-    Elements, Error, Result, VectorCollection, VectorMeasure, VectorPair, VectorSink,
-};
-use simjoin_cpu::{VectorTechniques, check_directions, draw, radii};
-use simjoin_plan::{PreparedVectors, Room, VectorJoin, VectorWorker};
+use simjoin_core::{Elements, Error, Result, Sink, VectorCollection, VectorMeasure, VectorPair};
+use simjoin_cpu::{Fit, check_directions, draw, radii};
+use simjoin_engine::{Budget, Prepared, VectorTask, Vectors, Worker};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,8 +34,8 @@ const LEAST_TILES: u64 = 1 << 10;
 /// A join in rounds.
 pub(super) struct Parts<'a> {
     technique: GpuVectors,
-    join: VectorJoin<'a>,
-    room: Room,
+    join: VectorTask<'a>,
+    room: Budget,
     /// Rows of the probe and of the build side, in the order of slabs.
     orders: Vec<Vec<u32>>,
     rounds: Vec<Round>,
@@ -56,8 +54,8 @@ struct Round {
 impl<'a> Parts<'a> {
     pub(super) fn new(
         technique: &GpuVectors,
-        join: &VectorJoin<'a>,
-        room: &Room,
+        join: &VectorTask<'a>,
+        room: &Budget,
         memory: u64,
     ) -> Result<Self> {
         let (row, _) = technique.bytes_of(join);
@@ -91,7 +89,7 @@ impl<'a> Parts<'a> {
         check_directions(join)?;
         let axis = varying(join);
         let both: &[&VectorCollection] =
-            if join.itself { &[join.probe] } else { &[join.probe, join.build] };
+            if join.is_self_join() { &[join.probe] } else { &[join.probe, join.build] };
         let cosine = join.predicate.measure() == VectorMeasure::Cosine;
         let sorted: Vec<(Vec<u32>, Vec<f64>)> =
             both.iter().map(|side| sorted(side, axis, cosine)).collect();
@@ -102,7 +100,7 @@ impl<'a> Parts<'a> {
             let probes = start..(start + slab).min(probe_keys.len());
             let (first, last) = (probe_keys[probes.start], probe_keys[probes.end - 1]);
             let end = build_keys.partition_point(|&key| key <= last + reach);
-            let mut from = match join.itself {
+            let mut from = match join.is_self_join() {
                 true => {
                     rounds.push(Round {
                         probes: probes.clone(),
@@ -123,7 +121,7 @@ impl<'a> Parts<'a> {
         // What tells most about all rows tells enough about those of a slab.
         let ordered = matches!(technique.way, VectorWay::Grid | VectorWay::Quantile);
         let fit = technique.fit.clone();
-        let fit = fit.or_else(|| ordered.then(|| VectorTechniques::new(join).fit));
+        let fit = fit.or_else(|| ordered.then(|| Fit::of(join).0));
         let technique = GpuVectors { fit, ..technique.clone() };
         let dealt = AtomicUsize::new(0);
         let leases = technique.devices.iter().map(Lease::new).collect();
@@ -151,7 +149,7 @@ impl<'a> Parts<'a> {
 }
 
 /// The element that varies most in a sample.
-fn varying(join: &VectorJoin<'_>) -> usize {
+fn varying(join: &VectorTask<'_>) -> usize {
     let sample = draw(join, 256);
     let spread = |i: usize| {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -183,7 +181,7 @@ fn sorted(side: &VectorCollection, axis: usize, cosine: bool) -> (Vec<u32>, Vec<
     (keyed.iter().map(|x| x.1).collect(), keyed.iter().map(|x| x.0).collect())
 }
 
-impl PreparedVectors for Parts<'_> {
+impl Prepared<Vectors> for Parts<'_> {
     fn details(&self) -> String {
         format!("{} rounds of slabs", self.rounds.len())
     }
@@ -196,10 +194,10 @@ impl PreparedVectors for Parts<'_> {
         self.technique.devices.len()
     }
 
-    fn worker<'w>(&'w self) -> Box<dyn VectorWorker + 'w> {
+    fn worker<'w>(&'w self) -> Result<Box<dyn Worker<Vectors> + 'w>> {
         let devices = &self.technique.devices;
         let which = self.dealt.fetch_add(1, Ordering::Relaxed) % devices.len();
-        Box::new(PartWorker { of: self, device: &devices[which], candidates: 0 })
+        Ok(Box::new(PartWorker { of: self, device: &devices[which], candidates: 0 }))
     }
 }
 
@@ -209,15 +207,13 @@ struct PartWorker<'w> {
     candidates: u64,
 }
 
-impl VectorWorker for PartWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn VectorSink) -> Result<ControlFlow<()>> {
+impl Worker<Vectors> for PartWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<VectorPair>) -> Result<ControlFlow<()>> {
         let of = self.of;
         let round = &of.rounds[piece];
         let probe = of.rows(false, &round.probes)?;
         let other = (!round.itself).then(|| of.rows(true, &round.builds)).transpose()?;
-        let build = other.as_ref().unwrap_or(&probe);
-        let join =
-            VectorJoin { probe: &probe, build, itself: round.itself, predicate: of.join.predicate };
+        let join = VectorTask::new(&probe, other.as_ref(), of.join.predicate);
         // Each round is done by one device, which has tiles of its own.
         let columns = of.technique.exact_columns(std::slice::from_ref(self.device))?;
         let alone = Shared { columns, first: None };
@@ -229,7 +225,7 @@ impl VectorWorker for PartWorker<'_> {
             }
             loaded => loaded?,
         };
-        let mut worker = Worker::new(&of.technique, &loaded);
+        let mut worker = TileWorker::new(&of.technique, &loaded);
         let mut sink = Renamed {
             probes: &of.order(false)[round.probes.clone()],
             builds: &of.order(true)[round.builds.clone()],
@@ -257,12 +253,12 @@ struct Renamed<'s> {
     probes: &'s [u32],
     builds: &'s [u32],
     pairs: Vec<VectorPair>,
-    sink: &'s mut dyn VectorSink,
+    sink: &'s mut dyn Sink<VectorPair>,
 }
 
-impl VectorSink for Renamed<'_> {
-    fn wants_distance(&self) -> bool {
-        self.sink.wants_distance()
+impl Sink<VectorPair> for Renamed<'_> {
+    fn wants_value(&self) -> bool {
+        self.sink.wants_value()
     }
 
     fn stopped(&self) -> bool {

@@ -42,7 +42,7 @@
 use super::Frame;
 use simjoin_core::{Elements, VectorCollection, VectorMeasure};
 use simjoin_cpu::radii;
-use simjoin_plan::VectorJoin;
+use simjoin_engine::VectorTask;
 
 use cudarc::driver::DeviceRepr;
 
@@ -69,7 +69,7 @@ unsafe impl DeviceRepr for Band {}
 
 impl Band {
     /// For rows of up to a length, not yet scaled.
-    pub(super) fn new(join: &VectorJoin<'_>, frame: &Frame, longest: f64) -> Self {
+    pub(super) fn new(join: &VectorTask<'_>, frame: &Frame, longest: f64) -> Self {
         let (more, less) = radii(join);
         let d = join.dimension();
         let unit = join.predicate.measure() == VectorMeasure::Cosine;
@@ -92,7 +92,7 @@ pub(super) fn scale(longest: f64) -> f64 {
 }
 
 /// Whether some elements of a join, and then perhaps all, are small whole numbers.
-pub(super) fn may_be_bytes(join: &VectorJoin<'_>) -> bool {
+pub(super) fn may_be_bytes(join: &VectorTask<'_>) -> bool {
     let few = |side: &VectorCollection| match side.elements() {
         Elements::F32(all) => all.iter().take(4096).all(|&x| is_byte(f64::from(x))),
         Elements::F64(all) => all.iter().take(4096).all(|&x| is_byte(x)),
@@ -110,7 +110,7 @@ fn is_byte(x: f64) -> bool {
 
 /// The largest squared distance that is accepted, where all distances are roots of whole numbers: none is as
 /// large as 2³⁰.
-pub(super) fn whole_limit(join: &VectorJoin<'_>) -> i32 {
+pub(super) fn whole_limit(join: &VectorTask<'_>) -> i32 {
     join.predicate.limit().floor().min(f64::from(1 << 30) - 1.0) as i32
 }
 

@@ -18,8 +18,8 @@ use cudarc::driver::{
     CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig,
     PushKernelArg, ValidAsZeroBits, result, sys,
 };
-use simjoin_core::{Result, VectorPair, VectorSink};
-use simjoin_plan::VectorWorker;
+use simjoin_core::{Result, Sink, VectorPair};
+use simjoin_engine::{Vectors, Worker};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ struct Buffers<'w> {
 }
 
 /// One stream of work.
-pub(super) struct Worker<'w> {
+pub(super) struct TileWorker<'w> {
     technique: &'w GpuVectors,
     loaded: &'w Loaded,
     /// Made for the first piece.
@@ -80,9 +80,9 @@ pub(super) struct Worker<'w> {
     candidates: u64,
 }
 
-impl<'w> Worker<'w> {
+impl<'w> TileWorker<'w> {
     pub(super) fn new(technique: &'w GpuVectors, loaded: &'w Loaded) -> Self {
-        Worker { technique, loaded, buffers: None, candidates: 0 }
+        TileWorker { technique, loaded, buffers: None, candidates: 0 }
     }
 }
 
@@ -259,7 +259,7 @@ impl<'w> Buffers<'w> {
         &mut self,
         answered: usize,
         patient: bool,
-        sink: &mut dyn VectorSink,
+        sink: &mut dyn Sink<VectorPair>,
     ) -> Result<ControlFlow<()>> {
         let stream = self.work.stream.clone();
         let starts: Vec<usize> = (0..answered).step_by(CHUNK).collect();
@@ -308,8 +308,8 @@ impl Drop for Buffers<'_> {
     }
 }
 
-impl VectorWorker for Worker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn VectorSink) -> Result<ControlFlow<()>> {
+impl Worker<Vectors> for TileWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<VectorPair>) -> Result<ControlFlow<()>> {
         let (loaded, patient) = (self.loaded, self.technique.patient);
         let at = failed("joining vectors");
         loaded.device.context.bind_to_thread().map_err(&at)?;

@@ -7,8 +7,8 @@ use super::{near_duplicates, run};
 use libtest_mimic::Failed;
 use simjoin_core::{Bounds, Measure, Predicate, VectorCount, VectorPredicate};
 use simjoin_cpu::Naive;
+use simjoin_engine::{Budget, SetTask, Technique, Tile, VectorTask};
 use simjoin_gpu::{Device, GpuBitmap, GpuVectors, VectorWay, devices};
-use simjoin_plan::{Join, Room, Technique, Tile, VectorJoin, VectorRoom, VectorTechnique};
 use std::sync::Arc;
 
 /// Rows in runs of 128 equal ones. Runs hold one of two points that are exactly at the distance from each other, so a
@@ -32,7 +32,7 @@ pub fn counting(device: &Arc<Device>) -> Result<(), Failed> {
             runs.chars().flat_map(|run| std::iter::repeat_n(of(run).clone(), 128)).collect();
         let rows = vectors(&rows, false);
         let predicate = VectorPredicate::within(&distance.to_string()).unwrap();
-        let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+        let join = VectorTask::new(&rows, None, predicate);
         let near = runs.chars().filter(|&run| run != 'c').count() as u64 * 128;
         let far = runs.len() as u64 * 128 - near;
         let expected = near * (near - 1) / 2 + far * far.saturating_sub(1) / 2;
@@ -40,9 +40,10 @@ pub fn counting(device: &Arc<Device>) -> Result<(), Failed> {
             // As much room as one tile may need.
             let technique =
                 GpuVectors { candidates: 0, ..GpuVectors::new(std::slice::from_ref(device), way) };
-            let room = VectorRoom { bytes: u64::MAX, threads: 1 };
-            let prepared = technique.prepare(&join, &room).map_err(|e| e.to_string())?;
-            let (mut worker, mut count) = (prepared.worker(), VectorCount(0));
+            let room = Budget::unlimited(0, 1);
+            let prepared = technique.prepare(&join, &(..), &room).map_err(|e| e.to_string())?;
+            let mut worker = prepared.worker().map_err(|e| e.to_string())?;
+            let mut count = VectorCount(0);
             for piece in 0..prepared.pieces() {
                 let flow = worker.run(piece, &mut count).map_err(|e| e.to_string())?;
                 assert!(flow.is_continue());
@@ -62,7 +63,7 @@ pub fn short_launches(device: &Arc<Device>) -> Result<(), Failed> {
     let one = std::slice::from_ref(device);
     let rows = vectors(&clustered(3, 600, 12, 9, 0.3), false);
     let predicate = VectorPredicate::within("0.4").unwrap();
-    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+    let join = VectorTask::new(&rows, None, predicate);
     let expected = by_cpu(&join);
     for way in VectorWay::ALL {
         let technique = GpuVectors { launch_seconds, ..GpuVectors::new(one, way) };
@@ -71,9 +72,9 @@ pub fn short_launches(device: &Arc<Device>) -> Result<(), Failed> {
     let rows = near_duplicates(60, 0..700);
     let (sets, _) = collections(&rows, None);
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
-    let joins = Join::parts(&sets, None, false, bounds);
+    let joins = SetTask::parts(&sets, None, false, bounds);
     let (join, _) = &joins[0];
-    let (tile, room) = (Tile::whole(join), Room::unlimited(1000, 2));
+    let (tile, room) = (Tile::whole(join), Budget::unlimited(1000, 2));
     let usual = GpuBitmap::new(one, 256);
     let short = GpuBitmap { launch_seconds, ..GpuBitmap::new(one, 256) };
     let pieces = |technique: &GpuBitmap| {
@@ -109,7 +110,7 @@ fn joins_of_little_memory() -> Result<(), Failed> {
     for (rows, dimension, text) in [(900, 8, "0.2"), (300, 100, "1.6")] {
         let rows = vectors(&clustered(4, rows, dimension, 9, 0.3), true);
         let predicate = VectorPredicate::within(text).unwrap();
-        let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+        let join = VectorTask::new(&rows, None, predicate);
         let expected = by_cpu(&join);
         for way in VectorWay::ALL {
             check_one(way.name(), &GpuVectors::new(devices, way), &join, &expected)?;
@@ -142,11 +143,12 @@ fn memory_after_joins() -> Result<(), Failed> {
     let held = || devices[0].held_memory().map_err(|error| error.to_string());
     let rows = vectors(&clustered(5, 300, 4, 9, 0.3), false);
     let predicate = VectorPredicate::within("0.1").unwrap();
-    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
-    let room = VectorRoom { bytes: u64::MAX, threads: 3 };
+    let join = VectorTask::new(&rows, None, predicate);
+    let room = Budget::unlimited(0, 3);
     let technique = GpuVectors::new(devices, VectorWay::NestedLoop);
-    let prepared = technique.prepare(&join, &room).map_err(|error| error.to_string())?;
-    let (mut first, mut second) = (prepared.worker(), prepared.worker());
+    let prepared = technique.prepare(&join, &(..), &room).map_err(|error| error.to_string())?;
+    let worker = || prepared.worker().map_err(|error| error.to_string());
+    let (mut first, mut second) = (worker()?, worker()?);
     for worker in [&mut first, &mut second] {
         let flow = worker.run(0, &mut VectorCount(0)).map_err(|error| error.to_string())?;
         assert!(flow.is_continue());

@@ -10,14 +10,13 @@ use super::vectors::{by_cpu, clustered, named, vectors};
 use super::{near_duplicates, run};
 use libtest_mimic::Failed;
 use simjoin_core::{
-    Bounds, Error, Measure, PairSink, Predicate, Result, SetPair, VectorPair, VectorPredicate,
-    VectorSink,
+    Bounds, Error, Measure, Predicate, Result, SetPair, Sink, VectorPair, VectorPredicate,
 };
 use simjoin_cpu::Naive;
+use simjoin_engine::{Budget, SetTask, Sets, Technique, Tile, VectorTask};
 use simjoin_gpu::{
     Device, Filter, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVectors, GpuVerify, VectorWay, Way, devices,
 };
-use simjoin_plan::{Join, Room, Technique, Tile, VectorJoin, VectorRoom, VectorTechnique};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -56,12 +55,12 @@ fn answers_or_errors() -> std::result::Result<(), Failed> {
     let rows = near_duplicates(30, 0..200);
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
     let (sets, _) = collections(&rows, None);
-    let joins = Join::parts(&sets, None, true, bounds);
+    let joins = SetTask::parts(&sets, None, true, bounds);
     let (join, _) = &joins[0];
-    let (tile, room) = (Tile::whole(join), Room::unlimited(1000, 2));
+    let (tile, room) = (Tile::whole(join), Budget::unlimited(1000, 2));
     let expected = run(&Naive, join, &tile, &room);
     let (all, filter, way) = (devices.to_vec(), Filter::PpJoin, Way::B);
-    let techniques: [Box<dyn Technique>; 4] = [
+    let techniques: [Box<dyn Technique<Sets>>; 4] = [
         Box::new(GpuBitmap::new(devices, 256)),
         Box::new(GpuPrefix { devices: all.clone() }),
         Box::new(GpuMmJoin { devices: all.clone() }),
@@ -73,7 +72,7 @@ fn answers_or_errors() -> std::result::Result<(), Failed> {
     }
     let rows = vectors(&clustered(1, 300, 40, 9, 0.3), false);
     let predicate = VectorPredicate::within("1.1").unwrap();
-    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+    let join = VectorTask::new(&rows, None, predicate);
     let expected = by_cpu(&join);
     for way in VectorWay::ALL {
         let technique = GpuVectors { tiles: (1, 2), ..GpuVectors::new(devices, way) };
@@ -98,8 +97,8 @@ fn judge<T: PartialEq>(
 
 struct Pairs<T>(Vec<T>);
 
-impl PairSink for Pairs<SetPair> {
-    fn wants_overlap(&self) -> bool {
+impl Sink<SetPair> for Pairs<SetPair> {
+    fn wants_value(&self) -> bool {
         true
     }
 
@@ -109,8 +108,8 @@ impl PairSink for Pairs<SetPair> {
     }
 }
 
-impl VectorSink for Pairs<VectorPair> {
-    fn wants_distance(&self) -> bool {
+impl Sink<VectorPair> for Pairs<VectorPair> {
+    fn wants_value(&self) -> bool {
         true
     }
 
@@ -122,10 +121,10 @@ impl VectorSink for Pairs<VectorPair> {
 
 /// Returns what a technique finds.
 fn sets_of(
-    technique: &dyn Technique,
-    join: &Join<'_>,
+    technique: &dyn Technique<Sets>,
+    join: &SetTask<'_>,
     tile: &Tile,
-    room: &Room,
+    room: &Budget,
 ) -> Result<Vec<SetPair>> {
     let mut sink = Pairs(Vec::new());
     sets_into(technique, join, tile, room, &mut sink)?;
@@ -135,11 +134,11 @@ fn sets_of(
 
 /// Runs a technique with two workers in turn, until it fails or the sink has enough.
 fn sets_into(
-    technique: &dyn Technique,
-    join: &Join<'_>,
+    technique: &dyn Technique<Sets>,
+    join: &SetTask<'_>,
     tile: &Tile,
-    room: &Room,
-    sink: &mut dyn PairSink,
+    room: &Budget,
+    sink: &mut dyn Sink<SetPair>,
 ) -> Result<()> {
     let mut prepared = technique.prepare(join, tile, room)?;
     for round in 0..prepared.rounds() {
@@ -154,9 +153,9 @@ fn sets_into(
     Ok(())
 }
 
-fn vectors_of(technique: &GpuVectors, join: &VectorJoin<'_>) -> Result<Vec<VectorPair>> {
-    let prepared = technique.prepare(join, &VectorRoom { bytes: u64::MAX, threads: 2 })?;
-    let mut workers = [prepared.worker(), prepared.worker()];
+fn vectors_of(technique: &GpuVectors, join: &VectorTask<'_>) -> Result<Vec<VectorPair>> {
+    let prepared = technique.prepare(join, &(..), &Budget::unlimited(0, 2))?;
+    let mut workers = [prepared.worker()?, prepared.worker()?];
     let mut sink = Pairs(Vec::new());
     for piece in 0..prepared.pieces() {
         let _ = workers[piece % 2].run(piece, &mut sink)?;

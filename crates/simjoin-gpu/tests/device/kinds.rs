@@ -7,8 +7,8 @@ use super::emulated::{Part, again};
 use super::vectors::{Collect, by_cpu, clustered, named, run, vectors};
 use libtest_mimic::Failed;
 use simjoin_core::VectorPredicate;
+use simjoin_engine::VectorTask;
 use simjoin_gpu::{Device, GpuVectors, VectorWay, devices};
-use simjoin_plan::VectorJoin;
 use std::sync::Arc;
 
 pub const PARTS: [Part; 1] = [("vectors_on_all_devices", vectors_on_all_devices)];
@@ -31,7 +31,7 @@ fn vectors_on_all_devices() -> Result<(), Failed> {
         let left = vectors(&clustered(1, 4300, dimension, 25, 0.3), false);
         let right = vectors(&clustered(2, 140, dimension, 25, 0.3), false);
         let predicate = VectorPredicate::within(text).unwrap();
-        let join = VectorJoin { probe: &left, build: &right, itself: false, predicate };
+        let join = VectorTask::new(&left, Some(&right), predicate);
         let expected = by_cpu(&join);
         for &way in ways {
             let technique = GpuVectors { tiles: (32, 32), ..GpuVectors::new(devices, way) };

@@ -7,10 +7,10 @@ use super::vectors::{self, Collect, by_cpu, clustered, named, vectors};
 use libtest_mimic::Failed;
 use simjoin_core::{Bounds, Error, Measure, Predicate, VectorPredicate};
 use simjoin_cpu::Naive;
+use simjoin_engine::{Budget, SetTask, Sets, Technique, Tile, VectorTask};
 use simjoin_gpu::{
     Device, GpuBitmap, GpuPrefix, GpuVectors, Nvrtc, VectorWay, devices, first_device, left_out,
 };
-use simjoin_plan::{Join, Room, Technique, Tile, VectorJoin, VectorRoom, VectorTechnique};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -115,10 +115,10 @@ fn inexact_sums() -> Result<(), Failed> {
     let devices = devices().map_err(|error| error.to_string())?;
     let rows = vectors(&clustered(1, 300, 100, 9, 0.3), false);
     let predicate = VectorPredicate::within("1.5").unwrap();
-    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
-    let room = VectorRoom { bytes: u64::MAX, threads: 2 };
+    let join = VectorTask::new(&rows, None, predicate);
+    let room = Budget::unlimited(0, 2);
     let technique = GpuVectors::new(devices, VectorWay::Tensor);
-    let prepared = technique.prepare(&join, &room).map_err(|error| error.to_string())?;
+    let prepared = technique.prepare(&join, &(..), &room).map_err(|error| error.to_string())?;
     let details = prepared.details();
     if !details.contains("differences") || !details.contains("less exactly") {
         return Err(details.into());
@@ -128,7 +128,7 @@ fn inexact_sums() -> Result<(), Failed> {
     if named(&join, &sink.0) != by_cpu(&join) {
         return Err("gpu-tensor finds other pairs".into());
     }
-    match GpuVectors::new(devices, VectorWay::Quantile).prepare(&join, &room) {
+    match GpuVectors::new(devices, VectorWay::Quantile).prepare(&join, &(..), &room) {
         Err(Error::Unavailable(why)) if why.contains("less exactly") => Ok(()),
         Err(why) => Err(why.to_string().into()),
         Ok(_) => Err("gpu-quantile is prepared".into()),
@@ -177,10 +177,10 @@ fn joins() -> Result<(), Failed> {
     let rows = super::near_duplicates(30, 0..150);
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
     let (left, _) = collections(&rows, None);
-    for (join, _) in Join::parts(&left, None, true, bounds) {
-        let (tile, room) = (Tile::whole(&join), Room::unlimited(1000, 2));
+    for (join, _) in SetTask::parts(&left, None, true, bounds) {
+        let (tile, room) = (Tile::whole(&join), Budget::unlimited(1000, 2));
         let expected = run(&Naive, &join, &tile, &room);
-        let techniques: [Box<dyn Technique>; 2] = [
+        let techniques: [Box<dyn Technique<Sets>>; 2] = [
             Box::new(GpuBitmap::new(devices, 256)),
             Box::new(GpuPrefix { devices: devices.to_vec() }),
         ];
@@ -192,7 +192,7 @@ fn joins() -> Result<(), Failed> {
     }
     let rows = vectors(&clustered(1, 300, 40, 9, 0.3), false);
     let predicate = VectorPredicate::within("1.1").unwrap();
-    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+    let join = VectorTask::new(&rows, None, predicate);
     let mut sink = Collect(Vec::new());
     vectors::run(&GpuVectors::new(devices, VectorWay::Tensor), &join, &mut sink)?;
     match named(&join, &sink.0) == by_cpu(&join) {
@@ -206,10 +206,10 @@ fn no_code() -> Result<(), Failed> {
     let devices = devices().map_err(|error| error.to_string())?;
     let rows = vectors(&clustered(1, 300, 4, 9, 0.3), false);
     let predicate = VectorPredicate::within("0.1").unwrap();
-    let join = VectorJoin { probe: &rows, build: &rows, itself: true, predicate };
+    let join = VectorTask::new(&rows, None, predicate);
     let technique = GpuVectors::new(devices, VectorWay::NestedLoop);
-    let room = VectorRoom { bytes: u64::MAX, threads: 2 };
-    match technique.prepare(&join, &room) {
+    let room = Budget::unlimited(0, 2);
+    match technique.prepare(&join, &(..), &room) {
         Err(Error::Unavailable(why)) if why.contains("compute capability 9.0") => Ok(()),
         Err(why) => Err(format!("another error: {why:?}").into()),
         Ok(_) => Err("it is prepared".into()),

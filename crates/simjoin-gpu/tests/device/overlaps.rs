@@ -7,8 +7,8 @@ use libtest_mimic::Failed;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{Bounds, Error, Measure, Predicate, SetCollection, SetPair};
+use simjoin_engine::Budget;
 use simjoin_gpu::{Device, OverlapTechnique, Overlaps};
-use simjoin_plan::Room;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -146,7 +146,7 @@ impl Case<'_> {
         predicate: Predicate,
         tight: bool,
     ) -> Result<(), String> {
-        let mut room = Room::unlimited(1000, 2);
+        let mut room = Budget::unlimited(1000, 2);
         if tight {
             room.device_bytes = 1;
             room.bytes = 1 << 20;
@@ -266,7 +266,7 @@ pub(crate) fn adversarial(device: &Arc<Device>) -> Result<(), Failed> {
 /// A consumer that has had enough is given no more.
 pub(crate) fn enough(device: &Arc<Device>) -> Result<(), Failed> {
     let (rows, _) = collections(&near_duplicates(60, 0..700), None);
-    let room = Room { bytes: 1 << 16, ..Room::unlimited(1000, 2) };
+    let room = Budget { bytes: 1 << 16, ..Budget::unlimited(1000, 2) };
     let technique = OverlapTechnique::Combined(None);
     let mut overlaps = Overlaps::new(device, &rows, None, technique, &room)?;
     let mut calls = [0; 3];

@@ -5,12 +5,12 @@ use libtest_mimic::Failed;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{
-    Elements, Error, VectorCollection, VectorCount, VectorMeasure, VectorPair, VectorPredicate,
-    VectorSink,
+    Elements, Error, Sink, VectorCollection, VectorCount, VectorMeasure, VectorPair,
+    VectorPredicate,
 };
-use simjoin_cpu::VectorTechniques;
+use simjoin_cpu::Fit;
+use simjoin_engine::{Budget, Technique, VectorTask};
 use simjoin_gpu::{Device, GpuVectors, VectorWay};
-use simjoin_plan::{VectorJoin, VectorRoom, VectorTechnique};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ pub(crate) type Found = Vec<(u32, u32, u64)>;
 
 pub(crate) struct Collect(pub Vec<VectorPair>);
 
-impl VectorSink for Collect {
-    fn wants_distance(&self) -> bool {
+impl Sink<VectorPair> for Collect {
+    fn wants_value(&self) -> bool {
         true
     }
 
@@ -32,8 +32,8 @@ impl VectorSink for Collect {
 /// Has enough after the first batch.
 struct Enough(u64);
 
-impl VectorSink for Enough {
-    fn wants_distance(&self) -> bool {
+impl Sink<VectorPair> for Enough {
+    fn wants_value(&self) -> bool {
         true
     }
 
@@ -71,12 +71,14 @@ fn all_rows(vectors: &VectorCollection) -> Vec<Vec<f64>> {
         .collect()
 }
 
-fn expected(join: &VectorJoin<'_>) -> Found {
+fn expected(join: &VectorTask<'_>) -> Found {
     let (probes, builds) = (all_rows(join.probe), all_rows(join.build));
     let threshold = join.predicate.threshold();
     let mut found = Vec::new();
     for (probe, a) in probes.iter().enumerate() {
-        for (build, b) in builds.iter().enumerate().skip(if join.itself { probe + 1 } else { 0 }) {
+        for (build, b) in
+            builds.iter().enumerate().skip(if join.is_self_join() { probe + 1 } else { 0 })
+        {
             let distance = match join.predicate.measure() {
                 VectorMeasure::Euclidean => {
                     let square = square(a, b);
@@ -97,8 +99,8 @@ fn expected(join: &VectorJoin<'_>) -> Found {
 }
 
 /// Every technique in every variant that finds its way by another path.
-fn techniques(device: &Arc<Device>, join: &VectorJoin<'_>) -> Vec<(String, GpuVectors)> {
-    let fit = VectorTechniques::new(join).fit;
+fn techniques(device: &Arc<Device>, join: &VectorTask<'_>) -> Vec<(String, GpuVectors)> {
+    let fit = Fit::of(join).0;
     let one = [device.clone()];
     let mut all = Vec::new();
     for way in VectorWay::ALL {
@@ -124,11 +126,11 @@ fn techniques(device: &Arc<Device>, join: &VectorJoin<'_>) -> Vec<(String, GpuVe
 /// What a technique finds; `None` where it says that it cannot.
 pub(crate) fn run(
     technique: &GpuVectors,
-    join: &VectorJoin<'_>,
-    sink: &mut dyn VectorSink,
+    join: &VectorTask<'_>,
+    sink: &mut dyn Sink<VectorPair>,
 ) -> Result<Option<()>, String> {
-    let room = VectorRoom { bytes: u64::MAX, threads: 3 };
-    let prepared = match technique.prepare(join, &room) {
+    let room = Budget::unlimited(0, 3);
+    let prepared = match technique.prepare(join, &(..), &room) {
         Ok(prepared) => prepared,
         Err(error) => {
             let text = error.to_string();
@@ -137,7 +139,8 @@ pub(crate) fn run(
             return if refused { Ok(None) } else { Err(text) };
         }
     };
-    let mut workers: Vec<_> = (0..2).map(|_| prepared.worker()).collect();
+    let worker = || prepared.worker().map_err(|error| error.to_string());
+    let mut workers = [worker()?, worker()?];
     for piece in 0..prepared.pieces() {
         let flow = workers[piece % 2].run(piece, sink).map_err(|error| error.to_string())?;
         if flow.is_break() {
@@ -147,11 +150,11 @@ pub(crate) fn run(
     Ok(Some(()))
 }
 
-pub(crate) fn named(join: &VectorJoin<'_>, pairs: &[VectorPair]) -> Found {
+pub(crate) fn named(join: &VectorTask<'_>, pairs: &[VectorPair]) -> Found {
     let mut found: Found = pairs
         .iter()
         .map(|pair| {
-            let (a, b) = match join.itself {
+            let (a, b) = match join.is_self_join() {
                 true => (pair.probe.min(pair.build), pair.probe.max(pair.build)),
                 false => (pair.probe, pair.build),
             };
@@ -165,7 +168,7 @@ pub(crate) fn named(join: &VectorJoin<'_>, pairs: &[VectorPair]) -> Found {
 pub(crate) fn check_one(
     name: &str,
     technique: &GpuVectors,
-    join: &VectorJoin<'_>,
+    join: &VectorTask<'_>,
     expected: &Found,
 ) -> Result<bool, String> {
     let mut sink = Collect(Vec::new());
@@ -198,7 +201,7 @@ pub(crate) fn check_one(
     Ok(true)
 }
 
-fn check(device: &Arc<Device>, join: &VectorJoin<'_>) -> Result<(), String> {
+fn check(device: &Arc<Device>, join: &VectorTask<'_>) -> Result<(), String> {
     let expected = expected(join);
     for (name, technique) in techniques(device, join) {
         check_one(&name, &technique, join, &expected)?;
@@ -222,7 +225,7 @@ fn with_tie<'a>(
     cosine: bool,
     pick: (usize, usize),
     beside: i8,
-) -> VectorJoin<'a> {
+) -> VectorTask<'a> {
     let other = build.unwrap_or(probe);
     let (mut a, mut b) = (Vec::new(), Vec::new());
     probe.row(pick.0 % probe.len(), &mut a);
@@ -240,7 +243,7 @@ fn with_tie<'a>(
         let text = format!("{}", nudge(square(&a, &b).sqrt()).abs());
         VectorPredicate::within(&text).or_else(|_| VectorPredicate::within("1"))
     };
-    VectorJoin { probe, build: other, itself: build.is_none(), predicate: predicate.unwrap() }
+    VectorTask::new(probe, build, predicate.unwrap())
 }
 
 /// Numbers that look random, from 0 to 1.
@@ -337,8 +340,7 @@ pub fn duplicates(device: &Arc<Device>) -> Result<(), Failed> {
         for text in ["0", "1", "1.4142135623730951"] {
             let predicate = VectorPredicate::within(text).unwrap();
             for other in [None, Some(&right)] {
-                let build = other.unwrap_or(&left);
-                let join = VectorJoin { probe: &left, build, itself: other.is_none(), predicate };
+                let join = VectorTask::new(&left, other, predicate);
                 check(device, &join)?;
             }
         }
@@ -395,8 +397,7 @@ pub fn many(device: &Arc<Device>) -> Result<(), Failed> {
         let right = vectors(&clustered(8, n / 2, d, clusters, spread), wide);
         let predicate = VectorPredicate::within(text).unwrap();
         for other in [None, Some(&right)] {
-            let build = other.unwrap_or(&left);
-            let join = VectorJoin { probe: &left, build, itself: other.is_none(), predicate };
+            let join = VectorTask::new(&left, other, predicate);
             let expected = by_cpu(&join);
             for (name, technique) in techniques(device, &join) {
                 check_one(&name, &technique, &join, &expected)?;
@@ -413,7 +414,7 @@ pub fn sorted_in_pieces(device: &Arc<Device>) -> Result<(), Failed> {
     rows.extend(rows[..20].to_vec());
     let points = vectors(&rows, true);
     let predicate = VectorPredicate::within("1e-5").unwrap();
-    let join = VectorJoin { probe: &points, build: &points, itself: true, predicate };
+    let join = VectorTask::new(&points, None, predicate);
     let mut sorted: Vec<u32> = (0..rows.len() as u32).collect();
     sorted.sort_by(|&a, &b| rows[a as usize][0].total_cmp(&rows[b as usize][0]));
     let mut expected = Found::new();
@@ -435,14 +436,15 @@ pub fn sorted_in_pieces(device: &Arc<Device>) -> Result<(), Failed> {
 }
 
 /// What the CPU's nested loop finds.
-pub(crate) fn by_cpu(join: &VectorJoin<'_>) -> Found {
+pub(crate) fn by_cpu(join: &VectorTask<'_>) -> Found {
     let prepared = simjoin_cpu::NestedLoop
-        .prepare(join, &VectorRoom { bytes: u64::MAX, threads: 16 })
+        .prepare(join, &(..), &Budget::unlimited(0, 16))
         .expect("a nested loop");
     let next = std::sync::atomic::AtomicUsize::new(0);
     let pairs = std::thread::scope(|scope| {
         let work = || {
-            let (mut worker, mut sink) = (prepared.worker(), Collect(Vec::new()));
+            let mut worker = prepared.worker().expect("a worker");
+            let mut sink = Collect(Vec::new());
             loop {
                 let piece = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 if piece >= prepared.pieces() {
@@ -495,8 +497,7 @@ pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
             false => VectorPredicate::within(text).unwrap(),
         };
         for other in [None, Some(&right)] {
-            let build = other.unwrap_or(&left);
-            let join = VectorJoin { probe: &left, build, itself: other.is_none(), predicate };
+            let join = VectorTask::new(&left, other, predicate);
             let expected = by_cpu(&join);
             for way in VectorWay::ALL {
                 let small = GpuVectors {
@@ -504,9 +505,10 @@ pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
                     tiles: (1, 64),
                     ..GpuVectors::new(std::slice::from_ref(device), way)
                 };
-                let room = VectorRoom { bytes: u64::MAX, threads: 2 };
-                let prepare =
-                    |memory: u64| GpuVectors { memory, ..small.clone() }.prepare(&join, &room);
+                let room = Budget::unlimited(0, 2);
+                let prepare = |memory: u64| {
+                    GpuVectors { memory, ..small.clone() }.prepare(&join, &(..), &room)
+                };
                 // What it says that it needs is enough, and a byte less is not.
                 let needed = match prepare(1 << 16) {
                     Err(Error::Memory { needed, limit, device: true, .. }) if limit == 1 << 16 => {
@@ -541,11 +543,11 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
     rows[333] = vec![0.0; 6];
     let with_zero = vectors(&rows, false);
     let predicate = VectorPredicate::cosine("0.9").unwrap();
-    let join = VectorJoin { probe: &with_zero, build: &with_zero, itself: true, predicate };
-    let room = VectorRoom { bytes: u64::MAX, threads: 2 };
+    let join = VectorTask::new(&with_zero, None, predicate);
+    let room = Budget::unlimited(0, 2);
     for way in VectorWay::ALL {
         let technique = GpuVectors::new(std::slice::from_ref(device), way);
-        match technique.prepare(&join, &room) {
+        match technique.prepare(&join, &(..), &room) {
             Err(error) if error.to_string().contains("row 333") => {}
             Err(error) => return Err(format!("{}: {error}", way.name()).into()),
             Ok(_) => return Err(format!("{}: a zero has a direction", way.name()).into()),
@@ -554,7 +556,7 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
         let plain = vectors(&rows, false);
         rows[333] = vec![0.0; 6];
         let predicate = VectorPredicate::within("10").unwrap();
-        let join = VectorJoin { probe: &plain, build: &plain, itself: true, predicate };
+        let join = VectorTask::new(&plain, None, predicate);
         let mut enough = Enough(0);
         run(&technique, &join, &mut enough)?;
         if enough.0 == 0 || enough.0 > 400 * 399 / 2 {
@@ -562,10 +564,10 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
         }
         for count in [0usize, 1] {
             let few = VectorCollection::new("few", 6, Elements::F32(vec![0.5; 6 * count])).unwrap();
-            for (build, itself, expected) in
-                [(&few, true, 0), (&few, false, count * count), (&plain, false, 400 * count)]
+            for (build, expected) in
+                [(None, 0), (Some(&few), count * count), (Some(&plain), 400 * count)]
             {
-                let join = VectorJoin { probe: &few, build, itself, predicate };
+                let join = VectorTask::new(&few, build, predicate);
                 let mut sink = VectorCount(0);
                 run(&technique, &join, &mut sink)?;
                 if sink.0 != expected as u64 {

@@ -1,0 +1,83 @@
+//! Which processors does this machine have, and what can they do?
+//!
+//! The engine knows no technique and no device: the library that uses it hands over a [`Host`].
+
+use crate::costs::Ratios;
+use crate::kind::{Sets, Vectors};
+use crate::sets::SetTask;
+use crate::technique::{Technique, Techniques};
+use crate::vectors::{VectorSurvey, VectorTask};
+use simjoin_core::Result;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// The processors of a machine.
+pub trait Host: Sync {
+    /// Returns every technique for sets on CPU cores.
+    fn set_techniques(&self) -> Techniques<Sets>;
+
+    /// Estimates the number of pairs of rows, from about so many sets; `None` where the signatures for it do not fit
+    /// the memory.
+    fn estimate_rows(&self, task: &SetTask<'_>, sets: usize, memory: u64) -> Option<f64>;
+
+    /// Returns the techniques for vectors on CPU cores, and what a sample says about the join.
+    fn vector_techniques(&self, task: &VectorTask<'_>) -> VectorTechniques;
+
+    /// Returns a nested loop on CPU cores whose pieces are stripes of so many probes.
+    fn striped_loop(&self, stripe: usize) -> Box<dyn Technique<Vectors>>;
+
+    /// Measures the machine, which takes a few milliseconds.
+    fn calibrate(&self) -> Ratios;
+
+    /// Returns the devices. The first call wakes them up, which may take a second.
+    fn devices(&self) -> Result<&dyn Device>;
+
+    /// Returns whether devices are awake.
+    fn awake(&self) -> bool;
+
+    /// Returns the names of the devices of this machine; none where they cannot be used.
+    fn device_names(&self) -> Vec<String>;
+}
+
+impl fmt::Debug for dyn Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Host")
+    }
+}
+
+/// The devices of a machine, which work together.
+pub trait Device: Sync {
+    /// Returns every technique for sets.
+    fn set_techniques(&self) -> Techniques<Sets>;
+
+    /// Returns every technique for vectors.
+    fn vector_techniques(&self, how: DeviceVectors) -> Techniques<Vectors>;
+
+    /// Returns the bytes that are free on each device.
+    fn free_memory(&self) -> u64;
+}
+
+/// How devices are to join vectors.
+#[derive(Clone)]
+pub struct DeviceVectors {
+    /// How vectors are looked at, if that is known.
+    pub fit: Option<Fit>,
+    /// Bytes to take on each device at most.
+    pub memory: u64,
+    /// Whether CPU cores work too: the pieces are then stripes, and a thread that waits for a device sleeps.
+    pub shared: bool,
+}
+
+/// How the vectors of a join are looked at; techniques for vectors know its type.
+pub type Fit = Arc<dyn Any + Send + Sync>;
+
+/// The techniques for a join of vectors, and what a sample says about it.
+pub struct VectorTechniques {
+    /// Every technique.
+    pub all: Techniques<Vectors>,
+    /// What they estimate their costs from.
+    pub survey: VectorSurvey,
+    /// How they look at vectors.
+    pub fit: Fit,
+}

@@ -1,0 +1,236 @@
+//! What does the planner believe of this machine, and what is the time?
+//!
+//! A [`Machine`] holds what would otherwise depend on where a join runs: the cost table that plans are made
+//! with, what techniques took in past runs, the device, and the clock. A join takes it as a parameter, or from two
+//! environment variables:
+//!
+//! * `SIMJOIN_MACHINE=calibrated` (the default) measures the machine once and learns from past runs.
+//!   `SIMJOIN_MACHINE=fixed` plans with the built-in cost table, `fixed:10` with one that is ten times as slow.
+//!   A fixed machine measures nothing, learns nothing, and leaves `calibration` and `rates` in the user's cache
+//!   folder alone.
+//! * `SIMJOIN_SIMULATED_GPU=speed=5` puts a simulated device beside the CPU. The machine is then fixed, and the clock
+//!   virtual (`clock.rs`): what is planned and who does what is the same everywhere.
+
+mod calibration;
+mod learned;
+mod simulated;
+mod simulated_vectors;
+
+pub(crate) use simulated::Simulated;
+pub use simulated::VARIABLE as SIMULATED_GPU;
+pub(crate) use simulated_vectors::OnSimulated as VectorsOnSimulated;
+
+use crate::clock::Clock;
+use crate::costs::CostTable;
+use crate::host::Host;
+use crate::kind::Sets;
+use crate::plan::Rates;
+use crate::report::StepReport;
+use crate::technique::Techniques;
+use simjoin_core::{Error, Result};
+
+/// The environment variable that chooses the machine.
+pub const VARIABLE: &str = "SIMJOIN_MACHINE";
+
+/// The machine that a join is planned for, and the clock that it runs by.
+///
+/// ```
+/// use simjoin_engine::Machine;
+///
+/// // A tenth as fast as the built-in cost table says, with a device that is five times as fast as a core.
+/// let machine = Machine::fixed().scaled(10.0).simulating("speed=5")?;
+/// # Ok::<(), simjoin_core::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Machine {
+    costs: Costs,
+    simulated: Option<Simulated>,
+}
+
+/// Where the cost table comes from.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+enum Costs {
+    /// From measuring the machine; past runs correct it.
+    #[default]
+    Calibrated,
+    /// From the built-in table, times a factor.
+    Fixed(f64),
+}
+
+impl Machine {
+    /// A machine that is measured once and corrected by past runs. Both are kept in the user's cache folder.
+    pub fn calibrated() -> Self {
+        Machine::default()
+    }
+
+    /// A machine with the built-in cost table. Nothing is measured, learned, or kept.
+    pub fn fixed() -> Self {
+        Machine { costs: Costs::Fixed(1.0), simulated: None }
+    }
+
+    /// The same machine with a cost table times a factor. The machine is fixed from then on.
+    pub fn scaled(self, factor: f64) -> Self {
+        Machine { costs: Costs::Fixed(self.scale() * factor), ..self }
+    }
+
+    /// The same machine with a simulated device, given in the words of `SIMJOIN_SIMULATED_GPU`, such as
+    /// `speed=5,latency=2`. The machine is fixed from then on, and its clock virtual.
+    pub fn simulating(self, device: &str) -> Result<Self> {
+        Ok(self.with_simulated(Simulated::parse(device)?))
+    }
+
+    fn with_simulated(self, device: Simulated) -> Self {
+        Machine { costs: Costs::Fixed(self.scale()), simulated: Some(device) }
+    }
+
+    /// The machine that the environment asks for.
+    pub fn from_environment() -> Result<Self> {
+        let read = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty());
+        let machine = match read(VARIABLE) {
+            Some(text) => Self::parse(&text.to_string_lossy())?,
+            None => Machine::calibrated(),
+        };
+        match read(simulated::VARIABLE) {
+            Some(device) => machine.simulating(&device.to_string_lossy()),
+            None => Ok(machine),
+        }
+    }
+
+    fn parse(text: &str) -> Result<Self> {
+        let wrong = || {
+            Error::Config(format!(
+                "{VARIABLE}: {text:?} is not a machine; expected calibrated, fixed, or fixed:FACTOR such as \
+                 fixed:10"
+            ))
+        };
+        match text.split_once(':') {
+            None if text == "calibrated" => Ok(Machine::calibrated()),
+            None if text == "fixed" => Ok(Machine::fixed()),
+            Some(("fixed", factor)) => {
+                let factor: f64 = factor.parse().map_err(|_| wrong())?;
+                let sensible = (1e-6..=1e6).contains(&factor);
+                sensible.then(|| Machine::fixed().scaled(factor)).ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
+        }
+    }
+
+    /// The simulated device, if there is one.
+    pub(crate) fn simulated(&self) -> Option<Simulated> {
+        self.simulated
+    }
+
+    /// How many times as slow as the built-in cost table a fixed machine is.
+    pub(crate) fn scale(&self) -> f64 {
+        match self.costs {
+            Costs::Calibrated => 1.0,
+            Costs::Fixed(factor) => factor,
+        }
+    }
+
+    /// The cost table as far as it is known, and whether it needs no measuring.
+    pub(crate) fn units(&self) -> (CostTable, bool) {
+        match self.costs {
+            Costs::Calibrated => calibration::units(),
+            Costs::Fixed(factor) => (CostTable::default().times(factor), true),
+        }
+    }
+
+    /// The cost table after measuring the machine, unless it is fixed.
+    pub(crate) fn measured_units(&self, host: &dyn Host) -> CostTable {
+        match self.costs {
+            Costs::Calibrated => calibration::calibrated(host),
+            Costs::Fixed(_) => self.units().0,
+        }
+    }
+
+    /// How far off estimates have been for joins on so many threads.
+    pub(crate) fn rates(&self, host: &dyn Host, threads: usize) -> Rates {
+        match (self.simulated, self.costs) {
+            // It does not share memory with the CPU.
+            (Some(device), _) if device.rest.is_some() => Rates::default().dividing_always(),
+            (Some(_), _) => Rates::default(),
+            (None, Costs::Fixed(_)) => Rates::of_neighbours(),
+            (None, Costs::Calibrated) => learned::rates(host, threads),
+        }
+    }
+
+    /// Remembers what techniques took, one after the other or at once, unless the machine is fixed.
+    pub(crate) fn learn(
+        &self,
+        host: &dyn Host,
+        threads: usize,
+        at_once: bool,
+        steps: &[StepReport],
+    ) {
+        if self.costs == Costs::Calibrated && host.awake() {
+            learned::learn(host, threads, at_once, steps);
+        }
+    }
+
+    /// Returns the techniques of all devices for sets.
+    pub(crate) fn device_techniques(&self, host: &dyn Host) -> Result<Techniques<Sets>> {
+        match self.simulated() {
+            Some(device) => Ok(device.techniques(host.set_techniques())),
+            None => Ok(host.devices()?.set_techniques()),
+        }
+    }
+
+    /// Returns those of them that share the work with the CPU, whose cores have work of their own.
+    pub(crate) fn device_side(&self, host: &dyn Host) -> Result<Techniques<Sets>> {
+        let mut techniques = self.device_techniques(host)?;
+        techniques.retain(|one| one.name() != "gpu-verify");
+        Ok(techniques)
+    }
+
+    /// Returns what each device can spare, unless a limit is given.
+    pub(crate) fn device_memory(&self, host: &dyn Host, limit: u64) -> Result<u64> {
+        if limit != u64::MAX {
+            return Ok(limit);
+        }
+        if let Some(device) = self.simulated() {
+            return Ok(device.memory);
+        }
+        let free = host.devices()?.free_memory();
+        // A little for the driver.
+        Ok(free - free / 20)
+    }
+
+    /// A clock for so many workers: virtual beside a simulated device.
+    pub(crate) fn clock(&self, workers: usize) -> Clock {
+        if self.simulated.is_some() { Clock::simulated(workers) } else { Clock::real() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machine_is_parsed_from_its_text() {
+        assert_eq!(Machine::parse("calibrated").unwrap(), Machine::calibrated());
+        assert_eq!(Machine::parse("fixed").unwrap(), Machine::fixed());
+        assert_eq!(Machine::parse("fixed:0.1").unwrap().scale(), 0.1);
+        for wrong in ["fast", "fixed:", "fixed:x", "fixed:0", "fixed:-1", "fixed:inf", "fixed:NaN"]
+        {
+            let said = Machine::parse(wrong).unwrap_err().to_string();
+            assert!(said.contains(VARIABLE) && said.contains(wrong), "{said}");
+        }
+    }
+
+    #[test]
+    fn simulated_device_fixes_the_machine_and_its_clock() {
+        let machine = Machine::calibrated().simulating("speed=2").unwrap();
+        assert_eq!(machine.units(), (CostTable::default(), true));
+        assert_eq!(machine.units().0, CostTable::default());
+        assert!(machine.clock(2).is_virtual() && !Machine::fixed().clock(2).is_virtual());
+    }
+
+    #[test]
+    fn scaled_machine_has_a_scaled_cost_table() {
+        let (units, known) = Machine::fixed().scaled(10.0).units();
+        assert!(known && units.start == 10.0 * CostTable::default().start);
+        let twice = Machine::fixed().scaled(2.0).simulating("speed=2").unwrap().scaled(3.0);
+        assert_eq!(twice.scale(), 6.0);
+    }
+}

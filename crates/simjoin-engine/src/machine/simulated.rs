@@ -1,0 +1,350 @@
+//! What if there were a GPU?
+//!
+//! A simulated device runs `bitmap` and `prefix-bitmap` on one thread of the CPU in the name of a device, with a
+//! speed, a memory and a tendency to fail of one's choice. Its pairs are real, so what is done with a device can
+//! be tested where there is none: `SIMJOIN_SIMULATED_GPU=speed=0.5,memory=64M,latency=2,fail=0.1`. Vectors are
+//! joined on it by a nested loop (`simulated_vectors.rs`).
+//!
+//! It never sleeps: how long it takes is told by a virtual clock (`clock.rs`), from the same fixed cost table that
+//! plans are made with (`machine.rs`). So any speed can be simulated, and the same happens on every machine.
+//!
+//! * `speed`: relative to one core.
+//! * `actual`: its true speed is so many times what the planner believes; 1 unless given.
+//! * `latency`: milliseconds before each tile, or each stripe of vectors.
+//! * `memory`: bytes, as for `--device-memory`.
+//! * `fail`: the part of the pieces that fail; which ones follows from the tile and the piece. `fail=@3`: the third
+//!   piece that the device does fails, and no other.
+//! * `rest`: the work is divided between CPU and device, however short the join is, and this part of it is kept back
+//!   for the side that is done first.
+
+use crate::costs::CostTable;
+use crate::kind::Sets;
+use crate::sets::{SetTask, Survey, Tile};
+use crate::technique::{Budget, Cost, Prepared, Technique, Worker};
+use simjoin_core::{Error, Result, SetPair, Sink};
+use std::fmt;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The environment variable that asks for a simulated device.
+pub const VARIABLE: &str = "SIMJOIN_SIMULATED_GPU";
+
+/// A simulated device.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Simulated {
+    speed: f64,
+    actual: f64,
+    /// Seconds before each tile.
+    latency: f64,
+    pub(crate) memory: u64,
+    fail: Fail,
+    pub(crate) rest: Option<f64>,
+}
+
+/// Which pieces fail.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Fail {
+    /// This part of them.
+    Part(f64),
+    /// The one of this number, counted from 1.
+    Nth(u64),
+}
+
+impl Simulated {
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let wrong = |what: &str| {
+            Error::Config(format!(
+                "{VARIABLE}: {what:?} is not understood; expected such as \
+                 speed=5,memory=64M,latency=2,fail=0.1"
+            ))
+        };
+        let mut device = Simulated {
+            speed: 1.0,
+            actual: 1.0,
+            latency: 0.0,
+            memory: 1 << 30,
+            fail: Fail::Part(0.0),
+            rest: None,
+        };
+        for part in text.split(',') {
+            let (name, value) = part.split_once('=').ok_or_else(|| wrong(part))?;
+            let number = || value.parse().ok().filter(|&number: &f64| number.is_finite());
+            let within = |low: f64, high: f64| {
+                number().filter(|number| (low..=high).contains(number)).ok_or_else(|| wrong(part))
+            };
+            match name.trim() {
+                "speed" => device.speed = within(1e-6, 1e6)?,
+                "actual" => device.actual = within(1e-3, 1e3)?,
+                "latency" => device.latency = within(0.0, 1e6)? / 1e3,
+                "fail" => {
+                    device.fail = match value.strip_prefix('@').map(str::parse) {
+                        Some(Ok(nth)) if nth > 0 => Fail::Nth(nth),
+                        Some(_) => return Err(wrong(part)),
+                        None => Fail::Part(within(0.0, 1.0)?),
+                    }
+                }
+                "rest" => device.rest = Some(within(0.01, 0.99)?),
+                "memory" => {
+                    let bytes = crate::size::bytes(value).ok_or_else(|| wrong(part))?;
+                    device.memory = bytes;
+                }
+                _ => return Err(wrong(part)),
+            }
+        }
+        Ok(device)
+    }
+
+    /// Returns the techniques of the device: two of the CPU's under other names.
+    pub(crate) fn techniques(
+        self,
+        of_cpu: Vec<Box<dyn Technique<Sets>>>,
+    ) -> Vec<Box<dyn Technique<Sets>>> {
+        let done = Arc::new(AtomicU64::new(0));
+        let simulated = |name, inner| -> Box<dyn Technique<Sets>> {
+            Box::new(OnSimulated { device: self, name, inner, done: done.clone() })
+        };
+        let played = |technique: Box<dyn Technique<Sets>>| {
+            let name = match (technique.name(), &*technique.variant()) {
+                ("bitmap", "256 bits") => "gpu-bitmap",
+                ("prefix-bitmap", "64 bits") => "gpu-prefix",
+                _ => return None,
+            };
+            Some((name, technique))
+        };
+        let mut played: Vec<_> = of_cpu.into_iter().filter_map(played).collect();
+        played.sort_by_key(|(name, _)| *name);
+        played.into_iter().map(|(name, technique)| simulated(name, technique)).collect()
+    }
+
+    /// The seconds that the planner expects of the device for what takes a core so many.
+    pub(crate) fn seconds(&self, of_core: f64) -> f64 {
+        self.latency + of_core / self.speed
+    }
+
+    /// The virtual seconds that the device takes, of which the planner expects so many.
+    pub(crate) fn actual_seconds(&self, expected: f64) -> f64 {
+        let latency = self.latency.min(expected);
+        latency + (expected - latency) / self.actual
+    }
+
+    /// Whether a piece fails, by its number among those that the device does, counted from 1, and by a number that
+    /// stands for the piece.
+    pub(crate) fn fails(&self, nth: u64, piece: u64) -> bool {
+        match self.fail {
+            Fail::Part(part) => fraction(piece) < part,
+            Fail::Nth(wanted) => nth == wanted,
+        }
+    }
+}
+
+impl fmt::Display for Simulated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Simulated { speed, memory, latency, .. } = self;
+        write!(
+            f,
+            "the GPU is simulated: {speed} times the speed of a core, {memory} bytes of memory, {} ms before each tile",
+            latency * 1e3
+        )?;
+        match self.fail {
+            Fail::Part(0.0) => Ok(()),
+            Fail::Part(part) => write!(f, ", {part} of the pieces fail"),
+            Fail::Nth(nth) => write!(f, ", piece {nth} fails"),
+        }
+    }
+}
+
+/// A technique of the CPU in the part of a device's.
+struct OnSimulated {
+    device: Simulated,
+    name: &'static str,
+    inner: Box<dyn Technique<Sets>>,
+    /// How many pieces the device has done so far.
+    done: Arc<AtomicU64>,
+}
+
+impl Technique<Sets> for OnSimulated {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn variant(&self) -> String {
+        "simulated".into()
+    }
+
+    fn on_device(&self) -> bool {
+        true
+    }
+
+    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+        let seconds = self.inner.cost(survey, units)?.seconds(1);
+        Some(Cost { serial: self.device.seconds(seconds), shared: 0.0 })
+    }
+
+    fn memory_bytes(&self, _: &SetTask<'_>, _: &Tile, _: usize) -> u64 {
+        0
+    }
+
+    fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, _: usize) -> u64 {
+        self.inner.memory_bytes(join, tile, 1)
+    }
+
+    fn device_at_most(&self, join: &SetTask<'_>, tile: &Tile, _: usize) -> u64 {
+        self.inner.memory_at_most(join, tile, 1)
+    }
+
+    fn prepare<'a>(
+        &self,
+        join: &SetTask<'a>,
+        tile: &Tile,
+        room: &Budget,
+    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
+        let fits = self.device_at_most(join, tile, 1) <= self.device.memory;
+        let needed = if fits { 0 } else { self.device_bytes(join, tile, 1) };
+        if needed > self.device.memory {
+            return Err(too_little_memory(needed));
+        }
+        let room = Budget { bytes: room.device_bytes.min(self.device.memory), threads: 1, ..*room };
+        Ok(Box::new(PreparedOnSimulated {
+            device: self.device,
+            inner: self.inner.prepare(join, tile, &room)?,
+            tile: mixed(u64::from(tile.probes.start) << 32 | u64::from(tile.builds.start)),
+            round: 0,
+            done: self.done.clone(),
+        }))
+    }
+}
+
+struct PreparedOnSimulated<'a> {
+    device: Simulated,
+    inner: Box<dyn Prepared<Sets> + 'a>,
+    /// A number that stands for the tile.
+    tile: u64,
+    round: usize,
+    done: Arc<AtomicU64>,
+}
+
+impl Prepared<Sets> for PreparedOnSimulated<'_> {
+    fn rounds(&self) -> usize {
+        self.inner.rounds()
+    }
+
+    fn begin(&mut self, round: usize) -> Result<()> {
+        self.round = round;
+        self.inner.begin(round)
+    }
+
+    fn pieces(&self) -> usize {
+        self.inner.pieces()
+    }
+
+    /// One, so that pieces are run in order, and fail in order.
+    fn workers(&self) -> usize {
+        1
+    }
+
+    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
+        Ok(Box::new(SimulatedWorker { of: self, inner: self.inner.worker()? }))
+    }
+}
+
+struct SimulatedWorker<'a> {
+    of: &'a PreparedOnSimulated<'a>,
+    inner: Box<dyn Worker<Sets> + 'a>,
+}
+
+impl Worker<Sets> for SimulatedWorker<'_> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
+        let PreparedOnSimulated { device, tile, round, done, .. } = self.of;
+        let flow = self.inner.run(piece, sink)?;
+        if flow.is_break() {
+            return Ok(flow);
+        }
+        let nth = done.fetch_add(1, Ordering::Relaxed) + 1;
+        // A piece that fails does so at its end, with its pairs handed on: the worst moment.
+        if device.fails(nth, tile.wrapping_add((*round as u64) << 32 | piece as u64)) {
+            return Err(failed());
+        }
+        Ok(flow)
+    }
+
+    fn candidates(&self) -> u64 {
+        self.inner.candidates()
+    }
+}
+
+/// The error of a device that has failed.
+pub(crate) fn failed() -> Error {
+    Error::Unavailable("the simulated GPU failed".into())
+}
+
+/// The error of a device that has too little memory.
+pub(crate) fn too_little_memory(needed: u64) -> Error {
+    let message = format!("the simulated GPU has too little memory: {needed} bytes are needed");
+    Error::Unavailable(message)
+}
+
+/// Mixes the bits of a number.
+fn mixed(number: u64) -> u64 {
+    let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+/// Hashes a number to [0, 1).
+fn fraction(number: u64) -> f64 {
+    (mixed(number) >> 11) as f64 / (1u64 << 53) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_is_parsed_from_its_text() {
+        let device =
+            Simulated::parse("speed=5,actual=2,memory=64M,latency=2,fail=0.2,rest=0.5").unwrap();
+        let expected = Simulated {
+            speed: 5.0,
+            actual: 2.0,
+            latency: 0.002,
+            memory: 64 << 20,
+            fail: Fail::Part(0.2),
+            rest: Some(0.5),
+        };
+        assert_eq!(device, expected);
+        assert!(device.to_string().contains("5 times") && device.to_string().contains("2 ms"));
+        assert_eq!(Simulated::parse("fail=@3").unwrap().fail, Fail::Nth(3));
+        for wrong in [
+            "",
+            "speed",
+            "speed=0",
+            "speed=x",
+            "fail=2",
+            "fail=@0",
+            "fail=@x",
+            "memory=lots",
+            "colour=red",
+            "actual=0",
+        ] {
+            let said = Simulated::parse(wrong).unwrap_err().to_string();
+            assert!(said.contains(VARIABLE), "{said}");
+        }
+    }
+
+    #[test]
+    fn true_speed_may_differ_from_the_one_that_is_believed() {
+        let device = Simulated::parse("speed=4,actual=0.5,latency=1000").unwrap();
+        let expected = device.seconds(8.0);
+        assert_eq!((expected, device.actual_seconds(expected)), (3.0, 5.0));
+    }
+
+    #[test]
+    fn failures_are_as_frequent_as_asked_for() {
+        let below = |limit: f64| (0..10_000).filter(|&n| fraction(n) < limit).count();
+        assert!((900..1100).contains(&below(0.1)));
+        assert_eq!((below(0.0), below(1.0)), (0, 10_000));
+        let device = Simulated::parse("fail=@3").unwrap();
+        let failed: Vec<u64> = (1..9).filter(|&nth| device.fails(nth, 7)).collect();
+        assert_eq!(failed, [3]);
+    }
+}

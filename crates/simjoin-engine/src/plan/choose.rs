@@ -1,0 +1,516 @@
+//! Which technique for which part of a join?
+//!
+//! The probes are cut into a few ranges of sizes, each range is surveyed, every technique that is
+//! available says what the range would cost it, and the cheapest that fits the memory does it.
+//! Neighbouring ranges with the same choice become one tile again.
+//!
+//! Planning must cost little beside joining: how many ranges and samples there are follows a first
+//! estimate from exact counts alone, and where that is under a millisecond nothing is sampled.
+
+use crate::sets::MANY;
+use crate::{
+    Cost, CostTable, Effort, Order, SetTask, Sets, Survey, Technique, Tile, WIDTHS, passes, reaches,
+};
+use simjoin_core::{Error, Result};
+
+/// What plans are made with.
+#[derive(Clone, Copy, Debug)]
+pub struct Resources<'m> {
+    /// What steps cost.
+    pub units: &'m CostTable,
+    /// How many threads there are.
+    pub threads: usize,
+    /// Bytes for the technique.
+    pub memory: u64,
+    /// Bytes for it on a device.
+    pub device_memory: u64,
+    /// Survey even where a choice could be made without.
+    pub explain: bool,
+}
+
+/// A part of a join and what is to be done with it.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The part.
+    pub tile: Tile,
+    /// The technique, by its place among those offered.
+    pub technique: usize,
+    /// The estimated seconds of every technique offered, with the threads there are; `None` where
+    /// it cannot do the tile or does not fit the memory, and for all where nothing was estimated.
+    pub considered: Vec<Option<f64>>,
+    /// Pairs that the length filter leaves.
+    pub pairs: u64,
+}
+
+impl Choice {
+    /// The estimated seconds of the chosen technique.
+    pub fn seconds(&self) -> Option<f64> {
+        self.considered[self.technique]
+    }
+}
+
+/// Tokens indexed at once: positions in an index are 32-bit numbers, with room for list ends.
+const MAX_INDEX_TOKENS: usize = 1 << 30;
+
+/// A tile is done in at most about this many passes.
+const MAX_PASSES: usize = 1000;
+
+/// Techniques are judged by their time on this many threads, whatever the number there is, so that
+/// the choice, and with it the order of the pairs, does not depend on it.
+pub(crate) const JUDGED_ON: usize = 4;
+
+/// A join that turns out to be so many times as long as was assumed is looked at once more, more closely.
+pub(crate) const FAR_LONGER: f64 = 3.0;
+
+/// Seconds below which nothing is sampled.
+const SMALL: f64 = 0.5e-3;
+
+/// The part of the time that a look at samples may take.
+const PLANNING: f64 = 0.02;
+
+/// List pairs of small sets to look at, at least.
+const FEW: f64 = 48.0;
+
+/// Seconds per range, at least.
+const RANGE: f64 = 20e-3;
+
+/// At most so many ranges.
+const MAX_RANGES: f64 = 6.0;
+
+/// Chooses among techniques for a join. `offered` is not empty.
+pub fn choose(
+    join: &SetTask<'_>,
+    offered: &[&dyn Technique<Sets>],
+    means: &Resources<'_>,
+) -> Result<Vec<Choice>> {
+    choose_for(join, &Tile::whole(join), offered, means)
+}
+
+/// Chooses among techniques for a part of a join.
+pub fn choose_for(
+    join: &SetTask<'_>,
+    whole: &Tile,
+    offered: &[&dyn Technique<Sets>],
+    means: &Resources<'_>,
+) -> Result<Vec<Choice>> {
+    let coarse = Survey::new(join, whole);
+    let known = |technique: usize| -> Vec<Choice> {
+        let considered = vec![None; offered.len()];
+        let choice = |tile: Tile| Choice {
+            tile,
+            technique,
+            considered: considered.clone(),
+            pairs: coarse.pairs,
+        };
+        // Sets that meet none are left out.
+        ranges(&coarse, 1).into_iter().map(choice).collect()
+    };
+    if coarse.pairs == 0 {
+        return Ok(Vec::new());
+    }
+    if offered.len() == 1 && !means.explain {
+        return in_passes(join, known(0), offered, means);
+    }
+    let units = means.units;
+    let mut least = coarse.least_seconds(units);
+    let on_device = offered.iter().all(|technique| technique.on_device());
+    if on_device {
+        let guessed = guess(&coarse);
+        let seconds = offered.iter().filter_map(|technique| technique.cost(&guessed, units));
+        // No more samples are taken for longer ones.
+        least = seconds.map(|cost| cost.seconds(JUDGED_ON)).fold(1.0, f64::min);
+    }
+    if least < SMALL && !means.explain {
+        // Signatures in lists, or of all pairs where these are few.
+        if let Some((at, _)) = cheapest(&[guess(&coarse)], offered, means, JUDGED_ON) {
+            return in_passes(join, known(at), offered, means);
+        }
+    }
+    // Let samples cost a fiftieth of the join, or what it takes to explain it well.
+    let effort_for = |seconds: f64| {
+        // Of large sets fewer.
+        let large = (coarse.mean_size / 25.0).max(1.0);
+        let few = (FEW / large).max(8.0) as usize;
+        let effort = Effort::of(&coarse, seconds * PLANNING, few);
+        if means.explain {
+            Effort::pairs(effort.pairs.max(256))
+        } else if on_device {
+            // Two techniques that differ much: a poor choice costs more than a closer look.
+            let pairs = (seconds * PLANNING / (2e-6 * large)) as usize;
+            Effort::pairs(pairs.clamp(few, MANY))
+        } else {
+            effort
+        }
+    };
+    let effort = effort_for(least);
+    let count = if on_device { 1 } else { ranges_for(least) };
+    let mut choices: Vec<Choice> = Vec::new();
+    for tile in ranges(&coarse, count) {
+        let effort = Effort { sets: effort.sets / count + 1, pairs: effort.pairs / count + 1 };
+        let unseen = if count == 1 { coarse.of_tile(&tile) } else { Survey::new(join, &tile) };
+        if unseen.pairs == 0 {
+            continue;
+        }
+        let costs_of = |survey: &Survey<'_>| -> Vec<Option<Cost>> {
+            offered.iter().map(|technique| technique.cost(survey, units)).collect()
+        };
+        let mut survey = unseen.clone().sample(effort);
+        let mut costs = costs_of(&survey);
+        // What takes far longer than it must at least is worth a closer look: of 36 list pairs, none may survive
+        // by chance where a tenth does. Of 2-gram sets that share 70 tokens, a part estimated at 0.8 s took 13.6, and
+        // another technique takes 3.8 for the whole join (2-core EPYC, 2026-11-18).
+        let seconds = costs.iter().flatten().map(|cost| cost.seconds(JUDGED_ON));
+        let seconds = seconds.fold(f64::INFINITY, f64::min);
+        if seconds.is_finite() && seconds > FAR_LONGER * least / count as f64 {
+            survey = unseen.sample(effort_for(seconds.min(1.0)));
+            costs = costs_of(&survey);
+        }
+        let mut by_cost: Vec<(f64, usize)> =
+            (0..offered.len()).filter_map(|at| Some((costs[at]?.seconds(JUDGED_ON), at))).collect();
+        by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut considered = vec![None; offered.len()];
+        for &(_, at) in &by_cost {
+            if fits(join, &tile, offered[at], means) {
+                considered[at] = costs[at].map(|cost| cost.seconds(means.threads));
+            }
+        }
+        // When none fits at once, the first that can be done in passes is.
+        let cheapest = by_cost.iter().map(|&(_, at)| at).find(|&at| considered[at].is_some());
+        let technique = cheapest.unwrap_or_else(|| {
+            let in_turn: Vec<usize> = if on_device {
+                by_cost.iter().map(|&(_, at)| at).collect()
+            } else {
+                // What has no cost cannot do it.
+                let costly = costs.iter().any(Option::is_some);
+                (0..offered.len()).filter(|&at| !costly || costs[at].is_some()).collect()
+            };
+            let can = |at: usize| tiles_in_passes(join, &tile, offered[at], means).is_ok();
+            in_turn.iter().copied().find(|&at| can(at)).unwrap_or(in_turn[0])
+        });
+        let pairs = survey.pairs;
+        let choice = Choice { tile, technique, considered, pairs };
+        match choices.last_mut() {
+            Some(last) if last.technique == technique => merge(last, choice),
+            _ => choices.push(choice),
+        }
+    }
+    in_passes(join, choices, offered, means)
+}
+
+/// In how many ranges of sizes a join is looked at that takes one core so many seconds at least.
+pub(crate) fn ranges_for(seconds: f64) -> usize {
+    (seconds / RANGE).clamp(1.0, MAX_RANGES) as usize
+}
+
+/// The technique that does all that was surveyed in the shortest time on so many threads and fits the memory,
+/// and the seconds that it takes.
+pub(crate) fn cheapest(
+    surveys: &[Survey<'_>],
+    offered: &[&dyn Technique<Sets>],
+    means: &Resources<'_>,
+    judged_on: usize,
+) -> Option<(usize, f64)> {
+    let seconds = |at: usize, threads: usize| -> Option<f64> {
+        let of = |survey| Some(offered[at].cost(survey, means.units)?.seconds(threads));
+        surveys.iter().map(of).sum()
+    };
+    let judged = (0..offered.len()).filter_map(|at| Some((seconds(at, judged_on)?, at)));
+    let mut by_cost: Vec<(f64, usize)> = judged.collect();
+    by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let fit = |at: usize| surveys.iter().all(|one| fits(&one.join, &one.tile, offered[at], means));
+    // Whether it fits may take long to tell.
+    let (_, at) = by_cost.into_iter().find(|&(_, at)| !surveys.is_empty() && fit(at))?;
+    Some((at, seconds(at, means.threads)?))
+}
+
+/// What may be assumed of a join without looking at its sets.
+pub(crate) fn guess<'a>(coarse: &Survey<'a>) -> Survey<'a> {
+    let mut survey = coarse.clone();
+    survey.list_pairs = 4.0 * coarse.probe_entries as f64;
+    if coarse.join.order == Order::Before {
+        survey.list_idle = survey.list_pairs;
+    }
+    survey.list_survival = [0.05, 0.04, 0.03];
+    survey.list_open = 0.01;
+    survey.list_merged = 0.02 * coarse.mean_size;
+    survey.survival = [0.02, 0.01, 0.005, 0.002];
+    survey.list_position = 0.5;
+    const { assert!(WIDTHS.len() == 4) };
+    survey
+}
+
+fn merge(last: &mut Choice, next: Choice) {
+    last.tile.probes.end = next.tile.probes.end;
+    last.tile.builds.end = last.tile.builds.end.max(next.tile.builds.end);
+    last.tile.builds.start = last.tile.builds.start.min(next.tile.builds.start);
+    last.pairs += next.pairs;
+    for (sum, more) in last.considered.iter_mut().zip(next.considered) {
+        *sum = sum.zip(more).map(|(sum, more)| sum + more);
+    }
+}
+
+fn fits(
+    join: &SetTask<'_>,
+    tile: &Tile,
+    technique: &dyn Technique<Sets>,
+    means: &Resources<'_>,
+) -> bool {
+    excess(join, tile, technique, means).is_none()
+}
+
+/// Bytes that a technique needs for a tile and that exceed a limit, and whether on a device.
+fn excess(
+    join: &SetTask<'_>,
+    tile: &Tile,
+    technique: &dyn Technique<Sets>,
+    means: &Resources<'_>,
+) -> Option<(u64, bool)> {
+    let Resources { threads, memory, device_memory, .. } = *means;
+    if memory != u64::MAX && technique.memory_at_most(join, tile, threads) > memory {
+        let needed = technique.memory_bytes(join, tile, threads);
+        if needed > memory {
+            return Some((needed, false));
+        }
+    }
+    if device_memory != u64::MAX && technique.device_at_most(join, tile, threads) > device_memory {
+        let needed = technique.device_bytes(join, tile, threads);
+        if needed > device_memory {
+            return Some((needed, true));
+        }
+    }
+    None
+}
+
+/// Cuts the probes into ranges of sizes with about equally many pairs each, and finds what they
+/// reach.
+fn ranges(survey: &Survey<'_>, count: usize) -> Vec<Tile> {
+    let mut tiles: Vec<Tile> = Vec::new();
+    let goal = survey.pairs / count as u64 + 1;
+    let mut pairs = u64::MAX;
+    for reach in survey.reaches.iter().filter(|reach| reach.pairs > 0) {
+        match tiles.last_mut() {
+            Some(tile) if pairs < goal => {
+                tile.probes.end = reach.probes.end;
+                tile.builds.start = tile.builds.start.min(reach.builds.start);
+                tile.builds.end = tile.builds.end.max(reach.builds.end);
+            }
+            _ => {
+                tiles.push(Tile { probes: reach.probes.clone(), builds: reach.builds.clone() });
+                pairs = 0;
+            }
+        }
+        pairs += reach.pairs;
+    }
+    tiles
+}
+
+/// Cuts each choice into as many tiles as the memory asks for: into ranges of build sets, and if that
+/// does not help, of probes as well.
+fn in_passes(
+    join: &SetTask<'_>,
+    choices: Vec<Choice>,
+    offered: &[&dyn Technique<Sets>],
+    means: &Resources<'_>,
+) -> Result<Vec<Choice>> {
+    let mut all = Vec::new();
+    for choice in choices {
+        let technique = offered[choice.technique];
+        let tiles = tiles_in_passes(join, &choice.tile, technique, means)?;
+        let parts = tiles.len();
+        all.extend(tiles.into_iter().map(|tile| {
+            Choice {
+                tile,
+                technique: choice.technique,
+                considered: choice
+                    .considered
+                    .iter()
+                    .map(|seconds| seconds.map(|seconds| seconds / parts as f64))
+                    .collect(),
+                pairs: choice.pairs / parts as u64,
+            }
+        }));
+    }
+    Ok(all)
+}
+
+fn tiles_in_passes(
+    join: &SetTask<'_>,
+    tile: &Tile,
+    technique: &dyn Technique<Sets>,
+    means: &Resources<'_>,
+) -> Result<Vec<Tile>> {
+    match tiles_within(join, tile, technique, means, false) {
+        Err(Error::Memory { .. }) => tiles_within(join, tile, technique, means, true),
+        tiles => tiles,
+    }
+}
+
+fn tiles_within(
+    join: &SetTask<'_>,
+    tile: &Tile,
+    technique: &dyn Technique<Sets>,
+    means: &Resources<'_>,
+    cut_probes: bool,
+) -> Result<Vec<Tile>> {
+    let tokens = join.build.total_tokens().max(join.probe.total_tokens());
+    if means.memory.min(means.device_memory) == u64::MAX && tokens <= MAX_INDEX_TOKENS {
+        return Ok(vec![tile.clone()]);
+    }
+    let mut tokens = tokens.clamp(1, MAX_INDEX_TOKENS);
+    loop {
+        let builds = passes(join.build, &tile.builds, tokens);
+        let probes = if cut_probes {
+            passes(join.probe, &tile.probes, tokens)
+        } else {
+            vec![tile.probes.clone()]
+        };
+        let tiles: Vec<Tile> = probes
+            .iter()
+            .flat_map(|probes| {
+                builds.iter().map(|builds| Tile { probes: probes.clone(), builds: builds.clone() })
+            })
+            .filter(|tile| reaches(join, tile).iter().any(|reach| reach.pairs > 0))
+            .collect();
+        let excess = tiles.iter().filter_map(|tile| excess(join, tile, technique, means)).max();
+        let Some((needed, device)) = excess else { return Ok(tiles) };
+        // Each pass walks all probes: with passes this small the join would not end.
+        let uncut =
+            builds.len() == tile.builds.len() && (!cut_probes || probes.len() == tile.probes.len());
+        if tiles.len() > MAX_PASSES || uncut || tokens == 1 {
+            return Err(Error::Memory {
+                what: format!("{} in {} passes", technique.name(), tiles.len()),
+                needed,
+                limit: if device { means.device_memory } else { means.memory },
+                device,
+            });
+        }
+        tokens /= 2;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sets::tile::tests::{collection, collections};
+    use crate::{Budget, Prepared};
+    use simjoin_core::{Bounds, Measure, Predicate};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Takes so many bytes of a device for each set of a tile.
+    struct OnDevice(u64);
+
+    impl Technique<Sets> for OnDevice {
+        fn name(&self) -> &'static str {
+            "on-device"
+        }
+
+        fn on_device(&self) -> bool {
+            true
+        }
+
+        fn cost(&self, _: &Survey<'_>, _: &CostTable) -> Option<Cost> {
+            Some(Cost { serial: 1.0 / self.0 as f64, shared: 0.0 })
+        }
+
+        fn memory_bytes(&self, _: &SetTask<'_>, _: &Tile, _: usize) -> u64 {
+            0
+        }
+
+        fn device_bytes(&self, _: &SetTask<'_>, tile: &Tile, _: usize) -> u64 {
+            self.0 * (tile.probes.len() + tile.builds.len()) as u64
+        }
+
+        fn prepare<'a>(
+            &self,
+            _: &SetTask<'a>,
+            _: &Tile,
+            _: &Budget,
+        ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
+            unreachable!("only planned")
+        }
+    }
+
+    /// Takes so many seconds, and counts how often it is asked.
+    struct Asked(f64, AtomicUsize);
+
+    impl Technique<Sets> for Asked {
+        fn name(&self) -> &'static str {
+            "asked"
+        }
+
+        fn cost(&self, _: &Survey<'_>, _: &CostTable) -> Option<Cost> {
+            self.1.fetch_add(1, Ordering::Relaxed);
+            Some(Cost { serial: self.0, shared: 0.0 })
+        }
+
+        fn memory_bytes(&self, _: &SetTask<'_>, _: &Tile, _: usize) -> u64 {
+            0
+        }
+
+        fn prepare<'a>(
+            &self,
+            _: &SetTask<'a>,
+            _: &Tile,
+            _: &Budget,
+        ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
+            unreachable!("only planned")
+        }
+    }
+
+    #[test]
+    fn what_takes_far_longer_than_it_must_is_looked_at_twice() {
+        let sets = collection(&[5; 300]);
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
+        let (join, _) = SetTask::parts(&sets, None, false, bounds)[0];
+        let units = CostTable { entry: 1e-5, scan: [1e-6; 6], ..CostTable::default() };
+        let least = Survey::new(&join, &Tile::whole(&join)).least_seconds(&units);
+        assert!(least > SMALL && ranges_for(least) == 1, "{least}");
+        let (threads, memory, device_memory) = (2, u64::MAX, u64::MAX);
+        let means = Resources { units: &units, threads, memory, device_memory, explain: false };
+        for (times, looks) in [(1.0, 1), (0.9 * FAR_LONGER, 1), (1.1 * FAR_LONGER, 2)] {
+            let (one, other) = (Asked(times * least, 0.into()), Asked(1e9, 0.into()));
+            let choices = choose(&join, &[&one, &other], &means).unwrap();
+            assert_eq!((choices.len(), choices[0].technique), (1, 0));
+            assert_eq!(one.1.into_inner(), looks, "{times}");
+        }
+    }
+
+    #[test]
+    fn what_a_device_cannot_hold_is_cut_or_refused() {
+        let sizes: Vec<u32> = (0..400).map(|at| 3 + at / 100).collect();
+        let sets = collection(&sizes);
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
+        let (join, _) = SetTask::parts(&sets, None, false, bounds)[0];
+        let units = CostTable::default();
+        let means = |device_memory| Resources {
+            units: &units,
+            threads: 2,
+            memory: u64::MAX,
+            device_memory,
+            explain: false,
+        };
+        let (small, large) = (OnDevice(10), OnDevice(1_000));
+        let offered: [&dyn Technique<Sets>; 2] = [&small, &large];
+        // The faster one, as long as it fits; then the other one; then that in passes.
+        let chosen = |limit| choose(&join, &offered, &means(limit)).unwrap();
+        for (limit, technique) in [(u64::MAX, 1), (800_000, 1), (8_000, 0), (7_999, 0), (900, 0)] {
+            let choices = chosen(limit);
+            let needs = |choice: &Choice| offered[technique].device_bytes(&join, &choice.tile, 2);
+            assert!(choices.iter().all(|choice| choice.technique == technique), "{limit}");
+            assert!(choices.iter().all(|choice| needs(choice) <= limit), "{limit}");
+            assert_eq!(choices.len() > 1, limit < 8_000, "{limit}");
+            // Every pair that the length filter leaves is in one tile.
+            let pairs =
+                |tile: &Tile| -> u64 { reaches(&join, tile).iter().map(|reach| reach.pairs).sum() };
+            let all: u64 = choices.iter().map(|choice| pairs(&choice.tile)).sum();
+            assert_eq!(all, pairs(&Tile::whole(&join)), "{limit}");
+        }
+        let refused = choose(&join, &offered, &means(19)).unwrap_err().to_string();
+        assert!(refused.contains("GPU memory") && refused.contains("19"), "{refused}");
+        // A single build set is no reason not to cut the probes.
+        let (sets, one) = collections(&sizes, Some(&[4]));
+        let (join, _) = SetTask::parts(&sets, one.as_ref(), false, bounds)[0];
+        let choices = choose(&join, &offered, &means(900)).unwrap();
+        assert!(choices.len() > 1 && choices.iter().all(|choice| choice.tile.builds.len() == 1));
+    }
+}

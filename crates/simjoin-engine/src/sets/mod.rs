@@ -1,0 +1,17 @@
+//! Which sets meet which, in which units of work, and what is known about them?
+//!
+//! A [`SetTask`] is cut into [`Tile`]s; [`Reach`] is the length filter by size class, and a
+//! [`Survey`] holds the statistics of a tile, which [`Samples`] complete.
+
+mod reach;
+mod samples;
+mod survey;
+mod task;
+pub(crate) mod tile;
+
+pub use reach::{Reach, build_prefixes, reaches};
+pub(crate) use samples::MANY;
+pub use samples::{Effort, Random, Samples};
+pub use survey::{Survey, WIDTHS};
+pub use task::{Direction, SetTask};
+pub use tile::{Tile, cut, passes};

@@ -1,0 +1,638 @@
+//! What do a few sets tell about a join?
+//!
+//! The samples of a tile are:
+//!
+//! * some build sets, by which the lengths of the prefix lists are estimated; each token remembers
+//!   a few sets that have it;
+//! * some prefix tokens of probes, each meeting one of the sets that its token remembers: list pairs, and
+//!   in a self-join those that meet only as probes;
+//! * some pairs that the length filter leaves.
+//!
+//! They depend on the sets alone, so the same join is planned the same way every time. Each pair is kept
+//! with what became of it, so that one look at a tile tells about every part of it as well, and what is
+//! said of two parts differs by what is in them, not by chance.
+//!
+//! Sets far apart are seldom at hand, so most of the time is spent waiting for memory. What to look at is
+//! drawn first; then all threads look, where there is much.
+
+use crate::{Order, SetTask, Survey, WIDTHS};
+use foldhash::HashMap;
+use rayon::prelude::*;
+use simjoin_core::{Bounds, SetCollection, SetId, TokenId};
+use simjoin_kernels::bitmap::toggle;
+use std::ops::Range;
+
+/// Tokens that are merged at least before a pair is given up.
+const LEAST_MERGED: u32 = 8;
+
+/// Tokens before, of which bits mostly tell that none is common.
+const FEW_BEFORE: u32 = 64;
+
+/// List pairs to look at, at most.
+pub(crate) const MANY: usize = 10_000;
+
+/// Tokens of a prefix that is not long.
+const SHORT_PREFIX: f64 = 8.0;
+
+/// Seconds that a list pair takes with all that belongs to it; for each token of the prefixes that are
+/// looked through for it, and each one of a set that is signed. A 2-core EPYC, 2026-11-15.
+const SAMPLE: f64 = 1e-6;
+const SAMPLE_TOKEN: f64 = 0.2e-6;
+const SAMPLE_BIT: f64 = 0.02e-6;
+
+/// How many samples of each kind a survey takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Build sets.
+    pub sets: usize,
+    /// List pairs, and four times as many pairs.
+    pub pairs: usize,
+}
+
+impl Effort {
+    /// About as much as can be done in so many seconds, but no fewer than some list pairs.
+    pub fn of(survey: &Survey<'_>, seconds: f64, few: usize) -> Self {
+        let prefix = (survey.probe_entries as f64 / survey.sets.max(1) as f64).max(1.0);
+        // Of sets with long prefixes a few have as many tokens.
+        let long = (prefix / SHORT_PREFIX).max(1.0);
+        let each = SAMPLE + prefix / long * SAMPLE_TOKEN + survey.mean_size * SAMPLE_BIT;
+        let pairs = ((seconds / each) as usize).clamp(few, MANY);
+        Effort { sets: (8.0 * pairs as f64 / long) as usize + 1, pairs }
+    }
+
+    /// So many list pairs, and what belongs to them.
+    pub fn pairs(pairs: usize) -> Self {
+        Effort { sets: 8 * pairs, pairs }
+    }
+}
+
+/// A pair that the length filter leaves.
+#[derive(Debug)]
+struct Pair {
+    probe: SetId,
+    build: SetId,
+    /// Whether signatures of each width are close enough.
+    close: [bool; WIDTHS.len()],
+    /// Whether it is in the answer.
+    similar: bool,
+}
+
+/// A pair of sets under a common prefix token.
+#[derive(Debug)]
+struct ListPair {
+    probe: SetId,
+    build: SetId,
+    /// Where the token stands in the two.
+    positions: [u32; 2],
+    /// Whether signatures of what follows are close enough, for the first three widths.
+    close: [bool; 3],
+    /// Whether the position filter leaves it.
+    placed: bool,
+    /// Whether it must be looked at more closely: signatures of 64 bits are close but do not tell the
+    /// overlap, and the tokens just before differ.
+    open: bool,
+    /// How many tokens are then merged: all that follow, if it is in the answer, and else about as many as
+    /// may lack a partner; and of those before, where one that both have is looked for, all beyond a few.
+    merged: u32,
+    /// Whether it is in the answer, and the token is the first that the two share.
+    similar: bool,
+}
+
+/// A probe, a build set, and where a token that they share stands in the two.
+type Met = (SetId, u32, SetId, u32);
+
+/// What was seen of a tile.
+#[derive(Debug, Default)]
+pub struct Samples {
+    pairs: Vec<Pair>,
+    list_pairs: Vec<ListPair>,
+    /// Pairs of a self-join under a token that is in the prefixes of both as probes, but not in that of the
+    /// second as a build set.
+    idle: Vec<Met>,
+    /// Pairs, list pairs, and pairs that meet as probes, that each of those stands for.
+    each: [f64; 3],
+    /// All pairs that the length filter leaves.
+    of_pairs: u64,
+    /// The part of the prefix tokens that stand in more than one row.
+    live: f64,
+}
+
+impl Samples {
+    /// Looks at some of the sets of a tile.
+    pub fn new(of: &Survey<'_>, effort: Effort) -> Self {
+        let mut samples = Samples { of_pairs: of.pairs, ..Samples::default() };
+        if of.pairs > 0 {
+            samples.take_pairs(of, 4 * effort.pairs);
+            samples.take_list_pairs(of, effort);
+        }
+        samples
+    }
+
+    /// How many pairs of those that the length filter leaves were looked at.
+    pub(crate) fn pairs(&self) -> usize {
+        self.pairs.len()
+    }
+
+    fn take_pairs(&mut self, of: &Survey<'_>, count: usize) {
+        let SetTask { probe, build, predicate: bounds, order } = of.join;
+        let top = build.universe().saturating_sub(1);
+        let pick = Pick::new(of.reaches.iter().map(|reach| reach.pairs));
+        let mut random = Random::default();
+        self.each[0] = of.pairs as f64 / count as f64;
+        let mut drawn = Vec::with_capacity(count);
+        for _ in 0..count {
+            let reach = &of.reaches[pick.one(&mut random)];
+            let r = reach.probes.start + random.below(reach.probes.len() as u64) as SetId;
+            let met = reach.of(order, r);
+            if !met.is_empty() {
+                drawn.push((r, met.start + random.below(met.len() as u64) as SetId));
+            }
+        }
+        self.pairs = look(&drawn, |&(r, s)| {
+            let (probe, build) = (probe.set(r), build.set(s));
+            let budget = bounds.budget(probe.len() as u32, build.len() as u32);
+            let close = close(probe, build, top, budget);
+            let similar =
+                close[WIDTHS.len() - 1] && first_if_similar(&bounds, probe, build).is_some();
+            Pair { probe: r, build: s, close, similar }
+        });
+    }
+
+    fn take_list_pairs(&mut self, of: &Survey<'_>, effort: Effort) {
+        let SetTask { probe, build, predicate: bounds, order } = of.join;
+        let lonely = build.lonely_tokens();
+        let top = build.universe().saturating_sub(1);
+        let mut random = Random::default();
+        // The sampled build sets: how many have each token in their prefix, and some that do.
+        let universe = (build.universe() - lonely) as usize;
+        let (mut lists, mut idle) = (Lists::new(universe), Lists::new(universe));
+        let builds: Vec<SetId> = every(&of.tile.builds, effort.sets, &mut random).collect();
+        let as_probe = |class: u32| of.reaches[class as usize].prefix;
+        let as_build = |class: u32| of.prefixes[class as usize];
+        let longer = |class: u32| match order {
+            Order::Before => as_build(class).max(as_probe(class)),
+            _ => as_build(class),
+        };
+        for (set, position, token) in entries(build, &builds, longer) {
+            let listed = position < as_build(build.class_of(set));
+            let lists = if listed { &mut lists } else { &mut idle };
+            lists.add(token - lonely, (set, position), &mut random);
+        }
+        // The prefix tokens of sampled probes, each with all the sampled sets that it meets.
+        let probes: Vec<SetId> = every(&of.tile.probes, effort.sets, &mut random).collect();
+        let meeting = entries(probe, &probes, as_probe);
+        let prefix_tokens: u64 =
+            probes.iter().map(|&set| u64::from(as_probe(probe.class_of(set)))).sum();
+        self.live = meeting.len() as f64 / prefix_tokens.max(1) as f64;
+        let scale =
+            |range: &Range<SetId>, taken: &[SetId]| range.len() as f64 / taken.len().max(1) as f64;
+        let scale = scale(&of.tile.builds, &builds) * scale(&of.tile.probes, &probes);
+        // Some of the pairs in those lists that are in reach, and how many each stands for.
+        let mut draw = |lists: &Lists| -> (Vec<Met>, f64) {
+            let count = |token: TokenId| u64::from(lists.get(token - lonely).count);
+            let pick = Pick::new(meeting.iter().map(|&(_, _, token)| count(token)));
+            let total = pick.total();
+            if total == 0 {
+                return (Vec::new(), 0.0);
+            }
+            let mut drawn = Vec::with_capacity(effort.pairs);
+            for _ in 0..effort.pairs {
+                let (r, i, token) = meeting[pick.one(&mut random)];
+                let (s, j) = lists.one(token - lonely, &mut random);
+                let reach = &of.reaches[probe.class_of(r) as usize];
+                // Otherwise out of reach; and a set does not meet itself.
+                if reach.of(order, r).contains(&s) {
+                    drawn.push((r, i, s, j));
+                }
+            }
+            (drawn, total as f64 * scale / effort.pairs as f64)
+        };
+        let drawn;
+        (drawn, self.each[1]) = draw(&lists);
+        (self.idle, self.each[2]) = draw(&idle);
+        self.list_pairs = look(&drawn, |&(r, i, s, j)| {
+            let (probe, build) = (probe.set(r), build.set(s));
+            let positions = [i, j];
+            let (i, j) = (i as usize, j as usize);
+            let sizes = [probe.len() as u32, build.len() as u32];
+            let required = bounds.required_overlap(sizes[0], sizes[1]) as usize;
+            let placed = probe.len() - i >= required && build.len() - j >= required;
+            let budget = bounds.budget(sizes[0], sizes[1]) - (i + j) as i64;
+            let token = probe[i];
+            let first = i == 0 || j == 0 || probe[i - 1] != build[j - 1];
+            let close = close(&probe[i..], &build[j..], top, budget);
+            let open = close[0] && first && top - token >= 64;
+            let similar = close[WIDTHS.len() - 1]
+                && first
+                && first_if_similar(&bounds, probe, build) == Some((i, j));
+            let close = [close[0], close[1], close[2]];
+            let rest = (probe.len() - i + build.len() - j) as u32;
+            let merged = if similar { rest } else { rest.min(budget.max(0) as u32 + LEAST_MERGED) };
+            let before = steps_before(&probe[..i], &build[..j]).saturating_sub(FEW_BEFORE);
+            let merged = merged.saturating_add(before);
+            ListPair { probe: r, build: s, positions, close, placed, open, merged, similar }
+        });
+    }
+
+    /// Says what they show of a tile: that of which they are, or one in it.
+    pub(crate) fn show(&self, of: &mut Survey<'_>) {
+        let SetTask { probe, build, order, .. } = of.join;
+        let reach_of = |r: SetId| {
+            let inside = of.tile.probes.contains(&r);
+            inside.then(|| &of.reaches[probe.class_of(r) as usize])
+        };
+        let meets =
+            |r: SetId, s: SetId| reach_of(r).is_some_and(|reach| reach.of(order, r).contains(&s));
+        let (mut close, mut taken) = ([0u32; WIDTHS.len()], 0u32);
+        let mut similar = [0u32; 2];
+        for pair in self.pairs.iter().filter(|pair| meets(pair.probe, pair.build)) {
+            add(&mut close, pair.close);
+            taken += 1;
+            similar[0] += u32::from(pair.similar);
+        }
+        // Of all the pairs that were looked at, a tenth of one more: what was not seen may still be there.
+        let unseen = 0.1 / (self.pairs.len() + 1) as f64;
+        let survival = close.map(|count| f64::from(count) / f64::from(taken + 1) + unseen);
+        let (mut met, mut close, mut placed, mut open) = (0u32, [0u32; 3], 0, 0);
+        let mut merged = Sum::default();
+        for pair in &self.list_pairs {
+            let &ListPair { probe: r, build: s, positions: [i, j], .. } = pair;
+            let listed = |prefix: u32| i < prefix && j < of.prefixes[build.class_of(s) as usize];
+            if !meets(r, s) || !reach_of(r).is_some_and(|reach| listed(reach.prefix)) {
+                continue;
+            }
+            met += 1;
+            placed += u32::from(pair.placed);
+            add(&mut close, pair.close);
+            similar[1] += u32::from(pair.similar);
+            if pair.open {
+                open += 1;
+                merged.add(pair.merged);
+            }
+        }
+        let idle = self.idle.iter().filter(|&&(r, i, s, j)| {
+            let as_probe = |set: SetId| reach_of(set).map_or(0, |reach| reach.prefix);
+            meets(r, s) && i < as_probe(r) && j < as_probe(s)
+        });
+        of.list_idle = self.each[2] * idle.count() as f64;
+        let part = |count: u32| f64::from(count) / f64::from(met.max(1));
+        of.live = self.live;
+        of.survival = survival;
+        // Of two numbers that ought to be the same, the one found with the finer sieve.
+        let finer = usize::from(self.each[1] < self.each[0]);
+        let similar = self.each[finer] * f64::from(similar[finer]) / of.pairs.max(1) as f64;
+        of.similar = similar.min(1.0);
+        let usual = self.list_pairs.len() as f64 * of.pairs as f64 / self.of_pairs.max(1) as f64;
+        of.list_pairs = self.each[1] * at_least(f64::from(met), usual);
+        of.list_survival = close.map(part);
+        of.list_position = part(placed);
+        of.list_open = part(open);
+        of.list_merged = merged.sober() / f64::from(met.max(1));
+    }
+}
+
+/// How many of the samples lie in a part in which `found` were found and, were it like the rest, as many as are
+/// `usual` would have been. By chance there may be none, which does not mean that there is nothing to be found: of 1.1
+/// million 2-gram sets at 0.9, 20 to 48 list pairs are looked at, of which a tenth of the line gets none to three; there
+/// `all-pairs` was chosen, and took 90 times what was expected of it (2026-11-18). So what is usual counts as two samples; only upwards, since parts may
+/// well be worse than the rest.
+fn at_least(found: f64, usual: f64) -> f64 {
+    const WEIGHT: f64 = 2.0;
+    found.max(usual * (found + WEIGHT) / (usual + WEIGHT))
+}
+
+/// A sum of numbers, few of which may be far larger than the others.
+#[derive(Clone, Copy, Default)]
+struct Sum {
+    all: u64,
+    largest: u32,
+    count: u32,
+}
+
+impl Sum {
+    fn add(&mut self, value: u32) {
+        self.all += u64::from(value);
+        self.largest = self.largest.max(value);
+        self.count += 1;
+    }
+
+    /// The largest counts for no more than all others together: among a few hundred pairs, a single one of two
+    /// huge sets would be most of the sum, which it is not of all pairs.
+    fn sober(&self) -> f64 {
+        let others = self.all - u64::from(self.largest);
+        if self.count > 1 {
+            (others + others.min(u64::from(self.largest))) as f64
+        } else {
+            self.all as f64
+        }
+    }
+}
+
+/// How many of what was drawn a thread looks at, at least.
+const LOOK: usize = 64;
+
+/// Looks at each of what was drawn.
+fn look<T: Sync, U: Send>(drawn: &[T], at: impl Fn(&T) -> U + Sync + Send) -> Vec<U> {
+    if drawn.len() < 4 * LOOK {
+        return drawn.iter().map(at).collect();
+    }
+    drawn.par_iter().with_min_len(LOOK).map(at).collect()
+}
+
+/// The prefix tokens of some sets that stand in more than one row: set, position and token. How long a
+/// prefix is follows the set's class.
+fn entries(
+    sets: &SetCollection,
+    drawn: &[SetId],
+    prefix: impl Fn(u32) -> u32 + Sync,
+) -> Vec<(SetId, u32, TokenId)> {
+    let lonely = sets.lonely_tokens();
+    let of_set = |&set: &SetId| {
+        let prefix = prefix(sets.class_of(set)) as usize;
+        let tokens = (0..).zip(&sets.set(set)[..prefix]);
+        tokens.filter(move |&(_, &token)| token >= lonely).map(move |(at, &token)| (set, at, token))
+    };
+    if drawn.len() < 4 * LOOK {
+        return drawn.iter().flat_map(of_set).collect();
+    }
+    drawn.par_iter().with_min_len(LOOK).flat_map_iter(of_set).collect()
+}
+
+fn add<const N: usize>(counts: &mut [u32; N], found: [bool; N]) {
+    for (count, found) in counts.iter_mut().zip(found) {
+        *count += u32::from(found);
+    }
+}
+
+/// Whether signatures of each of the widths differ in no more bits than allowed.
+fn close(r: &[TokenId], s: &[TokenId], top: TokenId, budget: i64) -> [bool; WIDTHS.len()] {
+    const WIDEST: usize = WIDTHS[WIDTHS.len() - 1];
+    const { assert!(WIDTHS[0] == 1 && WIDEST == 1 << (WIDTHS.len() - 1)) };
+    // There are no more bits than that.
+    if budget >= 64 * WIDEST as i64 {
+        return [true; WIDTHS.len()];
+    }
+    let mut words = [0u64; WIDEST];
+    for &token in r.iter().chain(s) {
+        toggle(&mut words, top - token);
+    }
+    let mut close = [false; WIDTHS.len()];
+    // A width is twice the one before, and so one half of the words upon the other makes the narrower
+    // signature.
+    for (&width, close) in WIDTHS.iter().zip(&mut close).rev() {
+        let distance: u32 = words[..width].iter().map(|word| word.count_ones()).sum();
+        *close = i64::from(distance) <= budget;
+        for at in 0..width / 2 {
+            words[at] ^= words[at + width / 2];
+        }
+    }
+    close
+}
+
+/// Steps in which one looks for a common token from the end of both, or those of one in the other.
+fn steps_before(r: &[TokenId], s: &[TokenId]) -> u32 {
+    let (mut i, mut j, mut steps) = (r.len(), s.len(), 0);
+    let few = i.min(j);
+    let searching = (few as u32).saturating_add(1).saturating_mul(i.max(j).max(1).ilog2() + 1);
+    while i > 0 && j > 0 && steps < searching {
+        steps += 1;
+        match r[i - 1].cmp(&s[j - 1]) {
+            std::cmp::Ordering::Equal => return steps,
+            std::cmp::Ordering::Greater => i -= 1,
+            std::cmp::Ordering::Less => j -= 1,
+        }
+    }
+    steps
+}
+
+/// Where the first token that two sets share stands in each; `None` if the pair is not in the answer.
+fn first_if_similar(
+    bounds: &Bounds,
+    probe: &[TokenId],
+    build: &[TokenId],
+) -> Option<(usize, usize)> {
+    let required = bounds.required_overlap(probe.len() as u32, build.len() as u32) as usize;
+    let (mut i, mut j, mut overlap, mut first) = (0, 0, 0, None);
+    while i < probe.len() && j < build.len() {
+        if overlap + (probe.len() - i).min(build.len() - j) < required {
+            return None;
+        }
+        let (r, s) = (probe[i], build[j]);
+        if r == s {
+            first = first.or(Some((i, j)));
+            overlap += 1;
+        }
+        i += usize::from(r <= s);
+        j += usize::from(s <= r);
+    }
+    first.filter(|_| overlap >= required)
+}
+
+/// What the sampled build sets show of the list of a token.
+#[derive(Clone, Copy, Default)]
+struct List {
+    count: u32,
+    /// Where some of its sets are remembered.
+    place: u32,
+}
+
+/// Of a list, so many sets at most are remembered, each as likely as the others.
+const REMEMBERED: usize = 8;
+
+/// Lists by token.
+struct Lists {
+    by_token: ByToken,
+    /// Sets, and where the token stands in them.
+    remembered: Vec<[(SetId, u32); REMEMBERED]>,
+}
+
+/// Of a large universe most tokens have no list, and room for all would take longer to make than the
+/// samples.
+enum ByToken {
+    All(Vec<List>),
+    Some(HashMap<TokenId, List>),
+}
+
+impl Lists {
+    const LARGE: usize = 1 << 17;
+
+    fn new(tokens: usize) -> Self {
+        let by_token = if tokens > Self::LARGE {
+            ByToken::Some(HashMap::default())
+        } else {
+            ByToken::All(vec![List::default(); tokens])
+        };
+        Lists { by_token, remembered: Vec::new() }
+    }
+
+    fn add(&mut self, token: TokenId, entry: (SetId, u32), random: &mut Random) {
+        let list = match &mut self.by_token {
+            ByToken::All(lists) => &mut lists[token as usize],
+            ByToken::Some(lists) => lists.entry(token).or_default(),
+        };
+        if list.count == 0 {
+            list.place = self.remembered.len() as u32;
+            self.remembered.push([entry; REMEMBERED]);
+        }
+        let at = match list.count as usize {
+            early if early < REMEMBERED => early,
+            later => random.below(later as u64 + 1) as usize,
+        };
+        list.count += 1;
+        if let Some(place) = self.remembered[list.place as usize].get_mut(at) {
+            *place = entry;
+        }
+    }
+
+    fn get(&self, token: TokenId) -> List {
+        match &self.by_token {
+            ByToken::All(lists) => lists[token as usize],
+            ByToken::Some(lists) => lists.get(&token).copied().unwrap_or_default(),
+        }
+    }
+
+    /// One of the sets of a list that has some.
+    fn one(&self, token: TokenId, random: &mut Random) -> (SetId, u32) {
+        let List { count, place } = self.get(token);
+        let known = (count as usize).min(REMEMBERED);
+        self.remembered[place as usize][random.below(known as u64) as usize]
+    }
+}
+
+/// About so many sets of a range, in order, at random distances.
+fn every<'r>(
+    range: &Range<SetId>,
+    count: usize,
+    random: &mut Random,
+) -> impl Iterator<Item = SetId> + 'r {
+    let step = (range.len() / count.max(1)).max(1) as u64;
+    let mut random = Random(random.below(u64::MAX));
+    let end = u64::from(range.end);
+    let mut at = u64::from(range.start) + random.below(step);
+    std::iter::from_fn(move || {
+        let set = at;
+        at += if step == 1 { 1 } else { 1 + random.below(2 * step - 1) };
+        (set < end).then_some(set as SetId)
+    })
+}
+
+/// Picks a number with a probability that follows its weight.
+struct Pick(Vec<u64>);
+
+impl Pick {
+    fn new(weights: impl Iterator<Item = u64>) -> Self {
+        let mut sum = 0;
+        Pick(
+            weights
+                .map(|weight| {
+                    sum += weight;
+                    sum
+                })
+                .collect(),
+        )
+    }
+
+    fn total(&self) -> u64 {
+        self.0.last().copied().unwrap_or(0)
+    }
+
+    fn one(&self, random: &mut Random) -> usize {
+        let ticket = random.below(self.total().max(1));
+        self.0.partition_point(|&sum| sum <= ticket)
+    }
+}
+
+/// The same numbers every time (splitmix64), for samples.
+#[derive(Debug, Default)]
+pub struct Random(u64);
+
+impl Random {
+    /// A number below a limit.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let z = z ^ (z >> 31);
+        ((u128::from(z) * u128::from(limit)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Tile, build_prefixes, reaches};
+    use simjoin_core::{Bounds, Measure, Predicate, RawSets, prepare};
+    use std::collections::BTreeSet;
+
+    /// Pairs of a tile under each common prefix token, one by one; and those that meet only as probes.
+    fn list_pairs(join: &SetTask<'_>, tile: &Tile) -> [u64; 2] {
+        let reaches = reaches(join, tile);
+        let prefixes = build_prefixes(join, tile, &reaches);
+        let mut met = [0; 2];
+        for r in tile.probes.clone() {
+            let reach = &reaches[join.probe.class_of(r) as usize];
+            for s in reach.of(join.order, r) {
+                let class = join.build.class_of(s) as usize;
+                let prefix = prefixes[class] as usize;
+                let both = join.order == Order::Before && tile.probes.contains(&s);
+                let longer = if both { prefix.max(reaches[class].prefix as usize) } else { prefix };
+                let build = join.build.set(s);
+                for token in &join.probe.set(r)[..reach.prefix as usize] {
+                    met[0] += u64::from(build[..prefix].contains(token));
+                    met[1] += u64::from(build[prefix..longer].contains(token));
+                }
+            }
+        }
+        met
+    }
+
+    #[test]
+    fn a_part_without_samples_is_not_taken_for_empty() {
+        // All of it: what was found is known.
+        assert_eq!(at_least(150.0, 150.0), 150.0);
+        assert_eq!(at_least(0.0, 0.0), 0.0);
+        // None where nine are usual may be chance; where a tenth of one is usual it says nothing.
+        assert!((1.0..3.0).contains(&at_least(0.0, 9.0)));
+        assert!((0.05..0.1).contains(&at_least(0.0, 0.1)));
+        // More than usual is believed, and so are many.
+        assert_eq!(at_least(20.0, 0.1), 20.0);
+        assert!((100.0..103.0).contains(&at_least(100.0, 200.0)));
+    }
+
+    #[test]
+    fn samples_of_a_tile_tell_about_its_parts() {
+        let mut random = Random::default();
+        let mut rows = |count: u32| {
+            let mut raw = RawSets::default();
+            for row in 0..count {
+                let tokens = (0..6 + row % 13).map(|_| {
+                    let [a, b] = [0; 2].map(|_| random.below(60) as u32);
+                    a * b / 8
+                });
+                raw.push(&tokens.collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
+            }
+            raw
+        };
+        let (left, right) = prepare(rows(900), Some(rows(700)), 1000).unwrap();
+        let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
+        let mut parts = SetTask::parts(&left, right.as_ref(), true, bounds);
+        parts.extend(SetTask::parts(&left, None, true, bounds));
+        for (join, _) in parts {
+            let whole = Tile::whole(&join);
+            let samples = Samples::new(&Survey::new(&join, &whole), Effort::pairs(20_000));
+            let (probes, builds) = (join.probe.len() as SetId, join.build.len() as SetId);
+            let front = Tile { probes: 0..probes / 2, builds: whole.builds.clone() };
+            let back = Tile { probes: probes / 2..probes, builds: builds / 4..builds };
+            for tile in [whole, front, back] {
+                let survey = Survey::new(&join, &tile).seen_in(&samples);
+                let [listed, idle] = list_pairs(&join, &tile).map(|count| count as f64);
+                assert!(listed > 1000.0 && (idle > 1000.0) == (join.order == Order::Before));
+                let ratio = survey.list_pairs / listed;
+                assert!((0.9..1.1).contains(&ratio), "{tile:?}: {ratio}");
+                let more = survey.list_idle - idle;
+                assert!(more.abs() <= 0.1 * idle, "{tile:?}: {} {idle}", survey.list_idle);
+                assert!(survey.survival.is_sorted_by(|wide, narrow| wide >= narrow));
+            }
+        }
+    }
+}
