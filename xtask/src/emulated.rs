@@ -95,7 +95,7 @@ pub fn check() -> Check {
     build()?;
     let log = folder().join("log");
     let _ = std::fs::remove_file(&log);
-    let program = test_program("device")?;
+    let program = test_program("simjoin-gpu", "device")?;
     let tests = on_all_devices(&program)?;
     let environment = environment();
     let environment: Vec<(&str, &str)> =
@@ -109,7 +109,7 @@ pub fn check() -> Check {
 }
 
 /// Builds a test, and says where it is.
-fn test_program(name: &str) -> Result<PathBuf, String> {
+fn test_program(package: &str, name: &str) -> Result<PathBuf, String> {
     let output = Command::new("cargo")
         // With the features of all packages, as in the step that runs all tests.
         .args(["test", "--locked", "--workspace", "--test", name, "--no-run"])
@@ -123,7 +123,13 @@ fn test_program(name: &str) -> Result<PathBuf, String> {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let of_test = messages.filter(|message| message["target"]["name"] == name);
+    // Other packages may have a test of that name.
+    let folder = format!("/{package}/tests/");
+    let of_test = messages.filter(|message| {
+        let target = &message["target"];
+        target["name"] == name
+            && target["src_path"].as_str().is_some_and(|path| path.contains(&folder))
+    });
     let mut program =
         of_test.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
     program.next().ok_or_else(|| format!("cargo names no program for the test {name}"))
