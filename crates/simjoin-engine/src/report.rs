@@ -90,7 +90,7 @@ pub struct Report {
     pub steps: Vec<StepReport>,
     /// What went wrong and was put right: a device that failed, and whose tiles the CPU did.
     pub warnings: Vec<String>,
-    /// What happened when, if [`Join::timeline`] asked for it.
+    /// What happened when, if the join was asked for it.
     pub timeline: Vec<Event>,
 }
 

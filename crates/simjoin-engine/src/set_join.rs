@@ -62,7 +62,7 @@ pub const VARIANTS: [&str; 25] = [
 
 /// A similarity join: what is wanted, and how to go about it.
 ///
-/// Give it one collection for a self-join, or two that were [prepared](crate::prepare) together.
+/// Give it one collection for a self-join, or two that were prepared together.
 #[derive(Clone, Debug)]
 pub struct Join {
     predicate: Predicate,

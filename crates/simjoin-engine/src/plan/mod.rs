@@ -1,6 +1,6 @@
 //! Which technique does which part of a join, and on which processor?
 //!
-//! [`choose`] picks techniques for one processor, [`Sides::divide`] divides a join between CPU and
+//! [`choose()`] picks techniques for one processor, [`Sides::divide`] divides a join between CPU and
 //! device, and [`Rates`] correct estimates by what past joins took.
 
 mod choose;
