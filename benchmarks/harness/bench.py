@@ -36,9 +36,9 @@ class Timing:
     engine: str | None = None
     split: str | None = None
     ran_on: str | None = None
-    share: float | None = None
-    planned_share: float | None = None
-    overlap: float | None = None
+    device_share: float | None = None
+    planned_device_share: float | None = None
+    concurrency: float | None = None
     joins: tuple[float, ...] = ()
     virtual: float | None = None
 
@@ -65,7 +65,7 @@ def parse_line(dataset: str, line: str) -> Timing:
             row.get("device"),
             row.get("candidates"),
             *(row.get(name) for name in
-              ("engine", "split", "ran_on", "share", "planned_share", "overlap")),
+              ("engine", "split", "ran_on", "device_share", "planned_device_share", "concurrency")),
             tuple(map(float, row.get("joins", ()))),
             row.get("virtual_seconds"),
         )

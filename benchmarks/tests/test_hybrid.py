@@ -21,7 +21,7 @@ def timing(
 ) -> Timing:
     """A timing of one way, in which the GPU did a share of the work."""
     return Timing(CELL, "auto", 4, join=join, pairs=None if join is None else pairs,
-                  engine=engine, split=way, ran_on="gpu", share=share)
+                  engine=engine, split=way, ran_on="gpu", device_share=share)
 
 
 def row(*timings: Timing) -> hybrid.Row:

@@ -6,7 +6,7 @@
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use simjoin::{
-    Control, Join, Measure, Predicate, RawSets, SetCollection, Side, prepare, techniques_for,
+    Control, Join, Measure, Predicate, RawSets, SetCollection, Sets, Side, prepare, techniques_for,
 };
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -31,7 +31,7 @@ fn raw(rows: &[Vec<u8>]) -> RawSets {
 }
 
 fn answer(
-    join: &Join,
+    join: &Join<Sets>,
     left: &SetCollection,
     right: Option<&SetCollection>,
 ) -> Vec<(Side, u32, u32, u32)> {

@@ -84,7 +84,7 @@ class Row:
             way = (timing.join, timing.split)
             if timing.split == "auto":
                 self.estimate = timing.join
-                at_once = 0.0 < (timing.share or 0.0) < 1.0
+                at_once = 0.0 < (timing.device_share or 0.0) < 1.0
             elif timing.split.startswith("queue"):
                 self.queue = min(filter(None, (self.queue, way)))
                 at_once = True
@@ -305,8 +305,9 @@ def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
             ms(share[0] if share else None), share[1] if share else "–",
             ms(last.estimate or row.estimate), ms(auto.join if auto else None),
             (auto.ran_on if auto else None) or "–",
-            percent(auto.share if auto else None), percent(auto.planned_share if auto else None),
-            percent(auto.overlap if auto else None), table.factor(row.ratio), table.factor(row.first_ratio),
+            percent(auto.device_share if auto else None),
+            percent(auto.planned_device_share if auto else None),
+            percent(auto.concurrency if auto else None), table.factor(row.ratio), table.factor(row.first_ratio),
         )
     ratios = [row.ratio for row in rows if row.ratio is not None]
     if ratios:

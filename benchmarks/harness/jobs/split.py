@@ -87,7 +87,7 @@ def run(context: Context, options: argparse.Namespace) -> Report:
             say(f"{dataset} {threshold}, speed {speed:g}, actual {actual:g}: auto {ratio:.2f} times the best")
             result.add(
                 dataset, threshold, f"{speed:g}", f"{actual:g}", best.split or "–", best.ran or "–",
-                table.milliseconds(best.virtual), "–" if auto.share is None else f"{auto.share:.3f}",
+                table.milliseconds(best.virtual), "–" if auto.device_share is None else f"{auto.device_share:.3f}",
                 auto.ran or "–", table.milliseconds(auto.virtual), table.factor(ratio),
                 table.factor(found.slower), table.factor(beside),
             )

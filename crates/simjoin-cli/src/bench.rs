@@ -18,8 +18,8 @@ use crate::settings::{BenchSettings, Contestant};
 use rayon::ThreadPool;
 use serde_json::{Value, json};
 use simjoin::{
-    Control, Error, Join, Predicate, Report, Result, RowPair, SetCollection, StepReport, pool,
-    prepare,
+    AUTO, Control, Error, Join, Predicate, Processor, Purpose, Report, Result, RowPair,
+    SetCollection, Sets, StepReport, pool, prepare,
 };
 use simjoin_io::read_sets;
 use std::hint::black_box;
@@ -156,7 +156,7 @@ impl Loaded {
 struct Trial<'a> {
     contestant: &'a Contestant,
     label: String,
-    join: Join,
+    join: Join<Sets>,
     /// Left out, because it was too slow at a higher threshold.
     skipped: bool,
     /// The first run was ended by the limit.
@@ -167,18 +167,16 @@ struct Trial<'a> {
 }
 
 impl<'a> Trial<'a> {
-    fn new(contestant: &'a Contestant, label: String, join: Join, skipped: bool) -> Self {
+    fn new(contestant: &'a Contestant, label: String, join: Join<Sets>, skipped: bool) -> Self {
         Trial { contestant, label, join, skipped, ended: false, times: Vec::new(), report: None }
     }
 
     /// The seconds that `--explain` would promise, and for `auto` the pairs.
     fn estimates(&self, loaded: &Loaded) -> Result<(Option<f64>, Option<f64>)> {
         loaded.pool.install(|| {
-            let steps = self.join.explain(&loaded.sets, None)?;
-            let seconds = simjoin::planned_seconds(&steps);
-            let auto = self.contestant.technique == "auto";
-            let pairs = || self.join.estimate_pairs(&loaded.sets, None);
-            Ok((seconds, auto.then(pairs).flatten()))
+            let plan = self.join.plan(&loaded.sets, None, Purpose::Count)?;
+            let auto = self.contestant.technique == AUTO;
+            Ok((plan.seconds(), auto.then(|| plan.estimate_pairs()).flatten()))
         })
     }
 
@@ -329,9 +327,9 @@ impl<'a> Rows<'a> {
                 "technique": trial.contestant.technique,
                 "ran": report.map(|report| &report.technique),
                 "ran_on": report.map(|report| report.engine.name()),
-                "share": report.and_then(Report::share),
-                "planned_share": report.and_then(|report| report.planned_share),
-                "overlap": report.and_then(Report::overlap),
+                "device_share": report.and_then(Report::device_share),
+                "planned_device_share": report.and_then(|report| report.planned_device_share),
+                "concurrency": report.and_then(Report::concurrency),
                 "virtual_seconds": report.and_then(|report| report.virtual_seconds),
                 "threads": threads,
                 "pairs": report.map(|report| report.pairs),
@@ -394,7 +392,7 @@ impl<'a> Rows<'a> {
 fn step(step: &StepReport) -> Value {
     json!({
         "technique": step.technique,
-        "on_device": step.on_device,
+        "on_device": step.processor == Processor::Device,
         "pairs": step.pairs,
         "begin": step.begin,
         "seconds": step.seconds,
@@ -409,7 +407,7 @@ fn output(error: std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use simjoin::{Engine, Measure};
+    use simjoin::{Engine, Measure, RawSets};
 
     fn pace(repeat: usize, budget: u64) -> Pace {
         Pace { repeat, budget: Duration::from_millis(budget), limit: None }
@@ -467,18 +465,12 @@ mod tests {
     #[test]
     fn techniques_that_disagree_are_both_named() {
         let predicate = Predicate::parse(Measure::Jaccard, "0.5").unwrap();
-        let report = |pairs| Report {
-            pairs,
-            candidates: 9,
-            technique: "ppjoin".into(),
-            engine: Engine::Cpu,
-            threads: 2,
-            planned_share: None,
-            seconds: 0.0,
-            virtual_seconds: None,
-            steps: Vec::new(),
-            warnings: Vec::new(),
-            timeline: Vec::new(),
+        let (none, _) = prepare(RawSets::default(), None, 1).unwrap();
+        let join = simjoin::join(predicate).threads(2);
+        let report = |pairs| {
+            let mut report = join.count(&none, None, &Control::default()).unwrap();
+            report.pairs = pairs;
+            report
         };
         let mut agreement = Agreement::default();
         agreement.check(predicate, "auto", &report(7)).unwrap();

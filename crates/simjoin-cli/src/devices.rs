@@ -1,7 +1,7 @@
 //! Which GPUs are there?
 
 use crate::speak::note;
-use simjoin::{Error, LeftOut, Result};
+use simjoin::{Error, LeftOut, Machine, Processor, Result, Subject, names};
 use std::io::Write;
 
 /// Lists the devices on standard output. That there are none, and why, goes to standard error: it is an answer, not
@@ -9,7 +9,7 @@ use std::io::Write;
 pub fn run() -> Result<()> {
     let mut text = String::from("device\tname\tmemory\tcapability\tdriver\ttechniques\n");
     // It takes the place of those that are there.
-    let simulated = simjoin::simulated_gpu()?;
+    let simulated = Machine::from_environment()?.simulated_device();
     if let Some(what) = &simulated {
         text += &format!("simulated\t{what}\t-\t-\t-\tgpu-bitmap, gpu-prefix\n");
     }
@@ -21,6 +21,7 @@ pub fn run() -> Result<()> {
         }
         found => found?,
     };
+    let techniques: Vec<&str> = names(Subject::Sets, Processor::Device).collect();
     for device in devices {
         let info = &device.info;
         let gib = info.memory as f64 / (1u64 << 30) as f64;
@@ -32,7 +33,7 @@ pub fn run() -> Result<()> {
             info.capability.1,
             info.driver.0,
             info.driver.1,
-            simjoin::GPU_TECHNIQUES.join(", "),
+            techniques.join(", "),
         );
     }
     if !devices.is_empty() {

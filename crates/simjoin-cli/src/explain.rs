@@ -3,24 +3,18 @@
 //! `--explain` writes to standard error: before the join every technique that was considered with
 //! its estimated time, the choice, and what to expect; after it, the estimates beside what happened.
 
-use crate::settings::Settings;
 use crate::speak::note;
-use simjoin::{DeviceTimes, Explanation, Report, Result, SetCollection, duration, grouped};
+use simjoin::{DeviceTimes, Explanation, Joinable, Plan, Report, duration, grouped};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Plans the join, and shows the plan where that is asked for.
-pub fn before(
-    settings: &Settings,
-    left: &SetCollection,
-    right: Option<&SetCollection>,
-) -> Result<Explanation> {
-    let planned = settings.join.explanation(left, right)?;
-    if settings.explain {
-        let text = planned.text(left, right, settings.threads);
-        note(format_args!("{}", text.trim_end()));
+/// Explains the plan, and shows that where it is asked for.
+pub fn before<K: Joinable>(show: bool, plan: &Plan<'_, K>) -> Explanation {
+    let explained = plan.explain();
+    if show {
+        note(format_args!("{}", explained.to_string().trim_end()));
     }
-    Ok(planned)
+    explained
 }
 
 /// Sets what happened beside what was planned.
@@ -35,8 +29,8 @@ pub fn after(planned: &Explanation, report: &Report, join: Duration) {
             duration(step.seconds),
             step.estimated.map_or_else(|| "-".into(), duration),
         );
-        if let Some(hidden) = step.trace.hidden() {
-            let DeviceTimes { filter, verify, copies, host, waited, .. } = step.trace;
+        if let Some(hidden) = step.device_times.hidden() {
+            let DeviceTimes { filter, verify, copies, host, waited, .. } = step.device_times;
             let _ = writeln!(
                 text,
                 "  device: filter {}, verify {}, copies {}; host: busy {}, waited {}; {:.0} % of the \
@@ -50,14 +44,14 @@ pub fn after(planned: &Explanation, report: &Report, join: Duration) {
             );
         }
     }
-    if let (Some(planned), Some(share)) = (report.planned_share, report.share()) {
+    if let (Some(planned), Some(share)) = (report.planned_device_share, report.device_share()) {
         let _ = writeln!(
             text,
             "split: the GPU did {:.0} % of the work (planned {:.0} %); both were busy for {:.0} % of the \
              time",
             100.0 * share,
             100.0 * planned,
-            100.0 * report.overlap().unwrap_or(0.0),
+            100.0 * report.concurrency().unwrap_or(0.0),
         );
     }
     let _ = writeln!(

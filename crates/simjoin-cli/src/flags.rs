@@ -1,9 +1,11 @@
 //! What can be typed?
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
-use clap::{Args, Parser, Subcommand, ValueHint};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
+use clap::{Arg, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
+use simjoin::{AUTO, Processor, Subject, names};
 use simjoin_generate::{PROFILES, Profile};
+use std::ffi::OsStr;
 
 /// Exact similarity joins: all pairs of similar sets, texts or vectors, none missed.
 #[derive(Debug, Parser)]
@@ -167,11 +169,6 @@ pub struct TextFlags {
     pub tokens: String,
 }
 
-/// Every technique for vectors, on CPU cores and on GPUs.
-fn vector_techniques() -> impl Iterator<Item = &'static str> {
-    simjoin::VECTOR_TECHNIQUES.into_iter().chain(simjoin::GPU_VECTOR_TECHNIQUES)
-}
-
 #[derive(Debug, Args)]
 pub struct VectorsFlags {
     /// The file to join; '-' is standard input
@@ -187,13 +184,6 @@ pub struct VectorsFlags {
 
     #[command(flatten)]
     pub answer: AnswerFlags,
-
-    /// Write a page (HTML) that shows the run: plan, filters, timeline, distances, a sample of pairs
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub report: Option<String>,
-
-    #[command(flatten)]
-    pub trace: TraceFlag,
 
     /// The column that holds the vectors: lists, or text of numbers
     #[arg(long, value_name = "C", help_heading = "Input")]
@@ -213,24 +203,17 @@ pub struct VectorsFlags {
     pub format: Option<String>,
 
     #[command(flatten)]
-    pub engine: EngineFlag,
+    pub how: HowFlags,
 
     /// How to join; the answer is the same
     #[arg(
         long,
         value_name = "NAME",
         default_value = "auto",
-        value_parser = PossibleValuesParser::new(vector_techniques()),
+        value_parser = Techniques(Subject::Vectors),
         help_heading = "How"
     )]
     pub technique: String,
-
-    /// Number of threads [default: one per core]
-    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "How")]
-    pub threads: Option<String>,
-
-    #[command(flatten)]
-    pub limits: LimitFlags,
 }
 
 /// What comes out of a join.
@@ -257,13 +240,22 @@ pub struct AnswerFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub stats: Option<String>,
 
+    /// Write a page (HTML) that shows the run: plan, filters, timeline, similarities, a sample of pairs
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub report: Option<String>,
+
+    /// Write what each thread and each GPU did when, for chrome://tracing or Perfetto (JSON)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub trace: Option<String>,
+
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
 }
 
+/// Where a join runs, and what it may take.
 #[derive(Debug, Args)]
-pub struct EngineFlag {
+pub struct HowFlags {
     /// Where to run: auto is the CPU, and a GPU where that pays; hybrid is both at once
     #[arg(
         long,
@@ -273,6 +265,18 @@ pub struct EngineFlag {
         help_heading = "How"
     )]
     pub engine: String,
+
+    /// With --engine hybrid: the GPU's share of the work, from 0 to 1, or 'queue' ('queue:TILES'): both
+    /// take tiles as they can [default: by estimate, corrected while running]
+    #[arg(long, value_name = "SHARE", help_heading = "How")]
+    pub split: Option<String>,
+
+    /// Number of threads [default: one per core]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "How")]
+    pub threads: Option<String>,
+
+    #[command(flatten)]
+    pub limits: LimitFlags,
 }
 
 /// What a join may take.
@@ -302,13 +306,6 @@ pub struct VectorPredicateFlags {
 }
 
 #[derive(Debug, Args)]
-pub struct TraceFlag {
-    /// Write what each thread and each GPU did when, for chrome://tracing or Perfetto (JSON)
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub trace: Option<String>,
-}
-
-#[derive(Debug, Args)]
 pub struct JoinFlags {
     /// The file to join; '-' is standard input
     #[arg(value_name = "LEFT", value_hint = ValueHint::FilePath)]
@@ -324,13 +321,6 @@ pub struct JoinFlags {
     #[command(flatten)]
     pub answer: AnswerFlags,
 
-    /// Write a page (HTML) that shows the run: plan, filters, timeline, similarities, a sample of pairs
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub report: Option<String>,
-
-    #[command(flatten)]
-    pub trace: TraceFlag,
-
     /// Also join RIGHT with itself: new records with old ones and with each other
     #[arg(long, help_heading = "Input")]
     pub with_itself: bool,
@@ -343,29 +333,18 @@ pub struct JoinFlags {
     pub id: Option<String>,
 
     #[command(flatten)]
-    pub engine: EngineFlag,
+    pub how: HowFlags,
 
-    /// With --engine hybrid: the GPU's share of the work, from 0 to 1, or 'queue' ('queue:TILES'): both
-    /// take tiles as they can [default: by estimate, corrected while running]
-    #[arg(long, value_name = "SHARE", help_heading = "How")]
-    pub split: Option<String>,
-
-    /// How to join; the answer is the same
+    /// How to join; the answer is the same. With --engine hybrid one for the CPU and one for the GPU may be
+    /// named, as ppjoin+gpu-bitmap
     #[arg(
         long,
         value_name = "NAME",
         default_value = "auto",
-        value_parser = technique_names(),
+        value_parser = Techniques(Subject::Sets),
         help_heading = "How"
     )]
     pub technique: String,
-
-    /// Number of threads [default: one per core]
-    #[arg(long, value_name = "N", allow_hyphen_values = true, help_heading = "How")]
-    pub threads: Option<String>,
-
-    #[command(flatten)]
-    pub limits: LimitFlags,
 }
 
 /// Which pairs: exactly one of these.
@@ -481,7 +460,7 @@ pub struct OverlapsFlags {
         long,
         value_name = "NAME",
         default_value = "auto",
-        value_parser = names(&simjoin::OVERLAP_TECHNIQUES, &simjoin::GPU_OVERLAP_TECHNIQUES),
+        value_parser = Techniques(Subject::Overlaps),
         help_heading = "How"
     )]
     pub technique: String,
@@ -540,7 +519,7 @@ pub struct IntersectFlags {
         long,
         value_name = "NAME",
         default_value = "auto",
-        value_parser = names(&simjoin::INTERSECT_TECHNIQUES, &simjoin::GPU_INTERSECT_TECHNIQUES),
+        value_parser = Techniques(Subject::Intersections),
         help_heading = "How"
     )]
     pub technique: String,
@@ -597,7 +576,7 @@ pub struct BenchFlags {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        value_parser = technique_names(),
+        value_parser = Techniques(Subject::Sets),
         help_heading = "How"
     )]
     pub technique: Vec<String>,
@@ -875,16 +854,29 @@ fn profiles() -> PossibleValuesParser {
     PossibleValuesParser::new(PROFILES.map(value))
 }
 
-/// The names of the CPU's techniques, and those that only a GPU has.
-fn names(cpu: &[&'static str], gpu: &[&'static str]) -> PossibleValuesParser {
-    let further = gpu.iter().filter(|name| !cpu.contains(name));
-    PossibleValuesParser::new(cpu.iter().chain(further).copied().map(PossibleValue::new))
-}
+/// The names of techniques. They are listed here; whether one fits the engine is for the join to say.
+#[derive(Clone)]
+struct Techniques(Subject);
 
-/// The names of techniques; those with a fixed width are accepted and not listed.
-fn technique_names() -> PossibleValuesParser {
-    let names = simjoin::TECHNIQUES.into_iter().map(PossibleValue::new);
-    let names = names.chain(simjoin::GPU_TECHNIQUES.into_iter().map(PossibleValue::new));
-    let variants = simjoin::VARIANTS.into_iter().map(|name| PossibleValue::new(name).hide(true));
-    PossibleValuesParser::new(names.chain(variants))
+impl TypedValueParser for Techniques {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        StringValueParser::new().parse_ref(command, argument, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let mut all = vec![AUTO];
+        for name in Processor::ALL.into_iter().flat_map(|processor| names(self.0, processor)) {
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+        Some(Box::new(all.into_iter().map(PossibleValue::new)))
+    }
 }

@@ -1,8 +1,8 @@
 //! The `simjoin` command.
 //!
 //! Three steps: [`flags`] says what can be typed, [`settings`] resolves what was typed into what
-//! is meant, [`run`] and [`bench`] do it; the last two are one file for [`generate`], [`intersect`],
-//! [`overlaps`] and [`vectors`]. An error is one line on standard error; the exit status is 0, 1 for
+//! is meant, [`run`] and [`bench`] do it. [`sets`] and [`vectors`] hold what differs between joins of sets
+//! and of vectors; [`generate`], [`intersect`] and [`overlaps`] are one file each. An error is one line on standard error; the exit status is 0, 1 for
 //! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
 #![forbid(unsafe_code)]
@@ -19,6 +19,7 @@ mod overlaps;
 mod progress;
 mod report;
 mod run;
+mod sets;
 mod settings;
 mod speak;
 mod stats;
@@ -28,7 +29,7 @@ mod vectors;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use flags::{Command, Flags};
-use settings::{BenchSettings, Settings};
+use settings::BenchSettings;
 use simjoin::Error;
 use speak::note;
 use std::io::{IsTerminal, Write};
@@ -40,17 +41,15 @@ fn main() -> ExitCode {
         Err(error) => return usage(&error),
     };
     let result = match flags.command {
-        Command::Sets(flags) => Settings::of_sets(flags).and_then(|settings| run::run(&settings)),
-        Command::Text(flags) => Settings::of_text(flags).and_then(|settings| run::run(&settings)),
+        Command::Sets(flags) => sets::of_sets(flags).and_then(|settings| run::run(&settings)),
+        Command::Text(flags) => sets::of_text(flags).and_then(|settings| run::run(&settings)),
         Command::Overlaps(flags) => {
             overlaps::Settings::of(flags).and_then(|settings| overlaps::run(&settings))
         }
         Command::Intersect(flags) => {
             intersect::Settings::of(flags).and_then(|settings| intersect::run(&settings))
         }
-        Command::Vectors(flags) => {
-            vectors::Settings::of(flags).and_then(|settings| vectors::run(&settings))
-        }
+        Command::Vectors(flags) => vectors::of(flags).and_then(|settings| run::run(&settings)),
         Command::Devices => devices::run(),
         Command::Bench(flags) => {
             BenchSettings::of_bench(flags).and_then(|settings| bench::run(&settings))

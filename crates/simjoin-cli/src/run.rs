@@ -1,224 +1,225 @@
 //! How does a run go?
 //!
-//! read → prepare → join → write, each phase timed and shown.
+//! read → prepare → plan → join → write, each phase timed and shown. What differs between sets and vectors is
+//! behind [`Rows`].
 
 use crate::explain;
 use crate::progress::{BYTES, PARTS, watch};
-use crate::report::{Kept, Keys, SetsRun};
+use crate::report::{Document, Shown};
 use crate::settings::{Answer, Settings};
 use crate::speak::{answer, note};
 use crate::stats::{self, Seconds};
 use crate::trace;
+use serde_json::{Map, Value};
 use simjoin::{
-    Control, Engine, Error, Glimpse, Join, Report, Result, RowPair, SetCollection, pool, prepare,
+    Control, Engine, Error, Glimpse, Joinable, Machine, Plan, Purpose, Report, Result, RowPair,
+    pool,
 };
-use simjoin_io::{
-    GroupWriter, Ids, PairWriter, ReadSets, TokenTexts, WholeFile, read_sets, read_sets_with_texts,
-};
+use simjoin_io::{GroupWriter, Ids, PairWriter, WholeFile};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-pub fn run(settings: &Settings) -> Result<()> {
+/// A kind of rows: how they are read and shown.
+pub trait Rows: Joinable<Collection: Send> {
+    /// How files are read.
+    type Read: std::fmt::Debug + Sync;
+    /// What was read.
+    type Raw: Send;
+    /// What a report shows beyond the collections.
+    type Kept;
+
+    fn read(settings: &Settings<Self>, bytes: &AtomicU64) -> Result<Self::Raw>;
+
+    /// Keeps what a report will show.
+    fn keep(raw: &mut Self::Raw) -> Option<Self::Kept>;
+
+    fn prepare(raw: Self::Raw) -> Result<Input<Self>>;
+
+    fn glimpse(wanted: Self::Wanted, input: &Input<Self>) -> Glimpse;
+
+    fn writer<'a>(
+        settings: &Settings<Self>,
+        left: Option<&'a Ids>,
+        right: Option<&'a Ids>,
+    ) -> Result<PairWriter<'a>>;
+
+    /// Describes the input for `--stats`.
+    fn facts(input: &Input<Self>) -> Map<String, Value>;
+
+    /// Describes input and results for `--report`.
+    fn page(
+        settings: &Settings<Self>,
+        input: &Input<Self>,
+        kept: &Self::Kept,
+        report: &Report,
+        glimpse: &Glimpse,
+    ) -> Shown;
+}
+
+/// What is joined, and how its rows are named.
+pub struct Input<K: Rows> {
+    pub left: K::Collection,
+    pub right: Option<K::Collection>,
+    pub left_ids: Option<Ids>,
+    pub right_ids: Option<Ids>,
+    /// Tokens, or numbers, that were read.
+    pub tokens: usize,
+}
+
+pub fn run<K: Rows>(settings: &Settings<K>) -> Result<()> {
     let begin = Instant::now();
     let mut seconds = Seconds::default();
     let interrupt = Interrupt::install()?;
 
     let bytes = AtomicU64::new(0);
     let total = total_bytes(&settings.left, settings.right.as_deref());
-    let (input, texts) = watch(
+    let mut raw = watch(
         settings.quiet,
         "reading  ",
         BYTES,
         || (bytes.load(Ordering::Relaxed), total),
-        || read(settings, &bytes),
+        || K::read(settings, &bytes),
     )?;
     seconds.read = begin.elapsed();
 
     let phase = Instant::now();
-    let kept = texts.map(|texts| Kept {
-        left: input.left.sets.clone(),
-        right: input.right.as_ref().map(|right| right.sets.clone()),
-        texts,
-    });
-    let left_ids = input.left.ids;
-    let (right_sets, right_ids) =
-        input.right.map_or((None, None), |table| (Some(table.sets), table.ids));
-    let tokens =
-        input.left.sets.tokens.len() + right_sets.as_ref().map_or(0, |sets| sets.tokens.len());
+    let kept = settings.report.is_some().then(|| K::keep(&mut raw)).flatten();
     let pool = pool(settings.threads)?;
-    let (left, right) = watch(
-        settings.quiet,
-        "preparing",
-        PARTS,
-        || (0, 0),
-        || pool.install(|| prepare(input.left.sets, right_sets, input.universe)),
-    )?;
+    let prepare = || pool.install(|| K::prepare(raw));
+    let input = watch(settings.quiet, "preparing", PARTS, || (0, 0), prepare)?;
     seconds.prepare = phase.elapsed();
 
-    let planned = (settings.explain || settings.report.is_some())
-        .then(|| pool.install(|| explain::before(settings, &left, right.as_ref())))
-        .transpose()?;
-    let glimpse = kept.as_ref().map(|_| {
-        let predicate = settings.join.predicate();
-        Arc::new(Glimpse::of_sets(predicate, &left, right.as_ref(), true))
-    });
+    let phase = Instant::now();
+    let glimpse = kept.as_ref().map(|_| Arc::new(K::glimpse(settings.join.predicate(), &input)));
     let join = match &glimpse {
         Some(glimpse) => settings.join.clone().glimpse(glimpse.clone()),
         None => settings.join.clone(),
     };
+    let purpose = match settings.answer {
+        Answer::Count => Purpose::Count,
+        Answer::Groups => Purpose::Groups,
+        Answer::Pairs => Purpose::Pairs,
+    };
+    let plan = || pool.install(|| join.plan(&input.left, input.right.as_ref(), purpose));
+    let plan = watch(settings.quiet, "planning ", PARTS, || (0, 0), plan)?;
+    let planning = phase.elapsed();
+    // What an estimate of the pairs takes is not time of the join.
+    let explained = (settings.explain || settings.report.is_some())
+        .then(|| pool.install(|| explain::before(settings.explain, &plan)));
+
     let phase = Instant::now();
-    let sides = Sides { join, left: &left, right: right.as_ref(), left_ids, right_ids };
     interrupt.joining.store(true, Ordering::Relaxed);
     // Outputs are opened before the join: a folder that does not exist should not cost one.
-    let stats = settings.stats.as_deref().map(WholeFile::create).transpose()?;
-    let trace = settings.trace.as_deref().map(WholeFile::create).transpose()?;
-    let page = settings.report.as_deref().map(WholeFile::create).transpose()?;
+    let files = Files::create(settings)?;
     let mut writing = Duration::ZERO;
-    let report = watch(
-        settings.quiet,
-        "joining  ",
-        PARTS,
-        || interrupt.control.progress(),
-        || {
-            pool.install(|| match settings.answer {
-                Answer::Count => count(&sides, &interrupt),
-                Answer::Groups => groups(settings, &sides, &interrupt, &mut writing),
-                Answer::Pairs => pairs(settings, &sides, &interrupt, &mut writing),
-            })
-        },
-    )?;
-    seconds.join = phase.elapsed().saturating_sub(writing);
+    let join = || pool.install(|| find(settings, &input, &plan, &interrupt, &mut writing));
+    let report = watch(settings.quiet, "joining  ", PARTS, || interrupt.control.progress(), join)?;
+    seconds.join = (planning + phase.elapsed()).saturating_sub(writing);
     seconds.write = writing;
     seconds.total = begin.elapsed();
-    let simulated = tell_faults(report.engine, &report.warnings)?;
-    if let Some(planned) = planned.as_ref().filter(|_| settings.explain) {
-        explain::after(planned, &report, seconds.join);
+    let devices = tell_faults(report.engine, &report.warnings)?;
+    if let Some(explained) = explained.as_ref().filter(|_| settings.explain) {
+        explain::after(explained, &report, seconds.join);
     }
-
-    if let Some(file) = trace {
-        file.finish(trace::document(&report.timeline).as_bytes())?;
-    }
-    if let Some(file) = stats {
-        let document = stats::document(&left, right.as_ref(), tokens, &report, &seconds);
-        file.finish(&document.into_bytes())?;
-    }
-    if let (Some(file), Some(kept), Some(glimpse), Some(planned)) = (page, kept, glimpse, planned) {
-        let devices = match simulated {
-            Some(device) => vec![device],
-            None if is_on_device(report.engine) => devices(),
-            None => Vec::new(),
-        };
-        let run = SetsRun {
-            kind: settings.command,
-            answer: settings.answer.name(),
-            paths: (&settings.left, settings.right.as_deref()),
-            predicate: settings.join.predicate(),
-            tokenizer: settings.read.tokenizer,
-            with_itself: settings.with_itself,
-            left: &left,
-            right: right.as_ref(),
-            kept: &kept,
-            keys: Keys { left_ids: sides.left_ids.as_ref(), right_ids: sides.right_ids.as_ref() },
-            planned: &planned,
-            report: &report,
-            glimpse: &glimpse,
-            seconds: &seconds,
-            devices,
-        };
-        file.finish(run.document().page()?.as_bytes())?;
-    }
-    Ok(())
+    let shown = match (&kept, &glimpse, &explained) {
+        (Some(kept), Some(glimpse), Some(explained)) => {
+            let shown = K::page(settings, &input, kept, &report, glimpse);
+            Some(Document::new(settings, shown, explained, &report, &seconds, devices))
+        }
+        _ => None,
+    };
+    files.finish(K::facts(&input), &report, &seconds, shown)
 }
 
-/// Reads the input, and what the tokens are called where a report is to show them.
-fn read(settings: &Settings, bytes: &AtomicU64) -> Result<(ReadSets, Option<TokenTexts>)> {
-    let (left, right) = (settings.left.as_str(), settings.right.as_deref());
-    if settings.report.is_some() {
-        let (sets, texts) = read_sets_with_texts(left, right, &settings.read, bytes)?;
-        return Ok((sets, Some(texts)));
+/// Finds the answer, and writes it.
+fn find<K: Rows>(
+    settings: &Settings<K>,
+    input: &Input<K>,
+    plan: &Plan<'_, K>,
+    interrupt: &Interrupt,
+    writing: &mut Duration,
+) -> Result<Report> {
+    let left_ids = input.left_ids.as_ref();
+    match settings.answer {
+        Answer::Count => {
+            let report = plan.count(&interrupt.control)?;
+            interrupt.check()?;
+            answer(&report.pairs)?;
+            Ok(report)
+        }
+        Answer::Groups => {
+            let mut writer = GroupWriter::create(settings.output.as_deref(), left_ids)?;
+            let (labels, report) = plan.groups(&interrupt.control)?;
+            interrupt.check()?;
+            let begin = Instant::now();
+            writer.write(&labels)?;
+            writer.finish()?;
+            *writing = begin.elapsed();
+            Ok(report)
+        }
+        Answer::Pairs => {
+            let right_ids = if input.right.is_some() { input.right_ids.as_ref() } else { left_ids };
+            let writer = K::writer(settings, left_ids, right_ids)?;
+            write_pairs(writer, interrupt, writing, |take| plan.pairs(&interrupt.control, take))
+        }
     }
-    Ok((read_sets(left, right, &settings.read, bytes)?, None))
 }
 
-/// Tells what became of devices: that there is none but a simulated one, which it answers with, and what was wrong.
-pub fn tell_faults(engine: Engine, warnings: &[String]) -> Result<Option<String>> {
-    let simulated = if is_on_device(engine) { simjoin::simulated_gpu()? } else { None };
+/// The files that are written when everything has been found.
+struct Files {
+    stats: Option<WholeFile>,
+    trace: Option<WholeFile>,
+    page: Option<WholeFile>,
+}
+
+impl Files {
+    fn create<K: Rows>(settings: &Settings<K>) -> Result<Self> {
+        let create = |path: &Option<String>| path.as_deref().map(WholeFile::create).transpose();
+        let (stats, trace) = (create(&settings.stats)?, create(&settings.trace)?);
+        Ok(Files { stats, trace, page: create(&settings.report)? })
+    }
+
+    fn finish(
+        self,
+        facts: Map<String, Value>,
+        report: &Report,
+        seconds: &Seconds,
+        shown: Option<Document>,
+    ) -> Result<()> {
+        if let Some(file) = self.trace {
+            file.finish(trace::document(&report.timeline).as_bytes())?;
+        }
+        if let Some(file) = self.stats {
+            file.finish(stats::document(facts, report, seconds).as_bytes())?;
+        }
+        if let Some((file, document)) = self.page.zip(shown) {
+            file.finish(document.page()?.as_bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Says what was wrong with devices, and that one was only simulated; returns the devices that worked.
+pub fn tell_faults(engine: Engine, warnings: &[String]) -> Result<Vec<String>> {
+    let on_device = matches!(engine, Engine::Gpu | Engine::Hybrid);
+    let tried = on_device || !warnings.is_empty();
+    let simulated = if tried { Machine::from_environment()?.simulated_device() } else { None };
     if let Some(device) = &simulated {
         note(format_args!("simjoin: {device}"));
     }
     for warning in warnings {
         note(format_args!("simjoin: warning: {warning}"));
     }
-    Ok(simulated)
-}
-
-fn is_on_device(engine: Engine) -> bool {
-    matches!(engine, Engine::Gpu | Engine::Hybrid)
-}
-
-/// The devices that are there, in words.
-fn devices() -> Vec<String> {
-    let found = simjoin::devices().unwrap_or_default();
-    found.iter().map(|device| device.info.name.clone()).collect()
-}
-
-/// What is joined, and how its rows are named.
-struct Sides<'a> {
-    join: Join,
-    left: &'a SetCollection,
-    right: Option<&'a SetCollection>,
-    left_ids: Option<Ids>,
-    right_ids: Option<Ids>,
-}
-
-fn count(sides: &Sides<'_>, interrupt: &Interrupt) -> Result<Report> {
-    let report = sides.join.count(sides.left, sides.right, &interrupt.control)?;
-    interrupt.check()?;
-    answer(&report.pairs)?;
-    Ok(report)
-}
-
-fn groups(
-    settings: &Settings,
-    sides: &Sides<'_>,
-    interrupt: &Interrupt,
-    writing: &mut Duration,
-) -> Result<Report> {
-    let writer = GroupWriter::create(settings.output.as_deref(), sides.left_ids.as_ref())?;
-    write_groups(writer, interrupt, writing, || sides.join.groups(sides.left, &interrupt.control))
-}
-
-fn pairs(
-    settings: &Settings,
-    sides: &Sides<'_>,
-    interrupt: &Interrupt,
-    writing: &mut Duration,
-) -> Result<Report> {
-    let right_ids = if sides.right.is_some() { &sides.right_ids } else { &sides.left_ids };
-    let create =
-        if settings.with_itself { PairWriter::create_with_itself } else { PairWriter::create };
-    let writer = create(settings.output.as_deref(), sides.left_ids.as_ref(), right_ids.as_ref())?;
-    write_pairs(writer, interrupt, writing, |take| {
-        sides.join.pairs(sides.left, sides.right, &interrupt.control, take)
+    Ok(match simulated {
+        Some(device) => vec![device],
+        None if on_device => {
+            let found = simjoin::devices().unwrap_or_default();
+            found.iter().map(|device| device.info.name.clone()).collect()
+        }
+        None => Vec::new(),
     })
-}
-
-/// Finds the groups, and writes them.
-pub fn write_groups<R>(
-    mut writer: GroupWriter<'_>,
-    interrupt: &Interrupt,
-    writing: &mut Duration,
-    find: impl FnOnce() -> Result<(Vec<u32>, R)>,
-) -> Result<R> {
-    let (labels, report) = find()?;
-    interrupt.check()?;
-    let begin = Instant::now();
-    writer.write(&labels)?;
-    writer.finish()?;
-    *writing = begin.elapsed();
-    Ok(report)
 }
 
 /// Writes the pairs that are found, and ends the output once all of them are. What could not be written ends

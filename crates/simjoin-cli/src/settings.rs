@@ -3,8 +3,12 @@
 //! What is wrong with the options alone is found before a file is opened.
 
 use crate::bench::Pace;
-use crate::flags::{AnswerFlags, BenchFlags, JoinFlags, PredicateFlags, SetsFlags, TextFlags};
-use simjoin::{Engine, Error, Join, Measure, Predicate, Result, Threshold};
+use crate::flags::{AnswerFlags, BenchFlags, HowFlags, PredicateFlags};
+use crate::run::Rows;
+use simjoin::{
+    AUTO, Engine, Error, Join, Measure, Predicate, Processor, Result, Sets, Split, Subject,
+    Threshold, names,
+};
 use simjoin_io::{OutputFormat, ReadOptions, Tokenizer};
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -30,13 +34,15 @@ impl Answer {
 
 /// A run, resolved.
 #[derive(Debug)]
-pub struct Settings {
+pub struct Settings<K: Rows> {
+    /// The command: `sets`, `text` or `vectors`.
+    pub command: &'static str,
     pub left: String,
     pub right: Option<String>,
     /// Whether the right file is joined with itself as well.
     pub with_itself: bool,
-    pub read: ReadOptions,
-    pub join: Join,
+    pub read: K::Read,
+    pub join: Join<K>,
     pub threads: usize,
     pub answer: Answer,
     /// `None` is standard output.
@@ -44,90 +50,88 @@ pub struct Settings {
     pub stats: Option<String>,
     pub trace: Option<String>,
     pub report: Option<String>,
-    /// The command: `sets` or `text`.
-    pub command: &'static str,
     pub explain: bool,
     pub quiet: bool,
 }
 
-impl Settings {
-    pub fn of_sets(flags: SetsFlags) -> Result<Self> {
-        resolve("sets", flags.join, Tokenizer::Whitespace)
-    }
-
-    pub fn of_text(flags: TextFlags) -> Result<Self> {
-        resolve("text", flags.join, flags.tokens.parse()?)
-    }
+/// The files of a join, and what they are joined for.
+pub struct Wanted {
+    pub command: &'static str,
+    pub files: (String, Option<String>),
+    pub with_itself: bool,
+    pub answer: AnswerFlags,
+    pub how: HowFlags,
+    pub technique: String,
 }
 
-fn resolve(command: &'static str, flags: JoinFlags, tokenizer: Tokenizer) -> Result<Settings> {
-    let (measure, text) = predicate(&flags.predicate)?;
-    let predicate = Predicate::parse(measure, text)?;
-    let engine: Engine = flags.engine.engine.parse()?;
-    let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
-    if flags.with_itself && flags.right.is_none() {
-        return Err(Error::Config(
-            "--with-itself is for two files: it joins RIGHT with LEFT and with itself, and RIGHT \
-             is missing"
-                .into(),
-        ));
+impl<K: Rows> Settings<K> {
+    /// Resolves a join; `read` is told the number of threads.
+    pub fn resolve(
+        wanted: Wanted,
+        join: Join<K>,
+        read: impl FnOnce(usize) -> Result<K::Read>,
+    ) -> Result<Self> {
+        let Wanted { command, files, with_itself, answer, how, technique } = wanted;
+        let threads = how.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
+        if with_itself && files.1.is_none() {
+            return Err(Error::Config(
+                "--with-itself is for two files: it joins RIGHT with LEFT and with itself, and RIGHT \
+                 is missing"
+                    .into(),
+            ));
+        }
+        let engine: Engine = how.engine.parse()?;
+        let mut join = join
+            .engine(engine)
+            .technique(&technique)
+            .with_itself(with_itself)
+            .timeline(answer.trace.is_some() || answer.report.is_some());
+        if let Some(text) = &how.split {
+            join = join.split(split(engine, text)?);
+        }
+        if let Some(text) = &how.limits.memory {
+            join = join.memory(bytes("--memory", text)?);
+        }
+        if let Some(text) = &how.limits.device_memory {
+            join = join.device_memory(bytes("--device-memory", text)?);
+        }
+        join.check()?;
+        let output = pairs_file(answer.output.clone())?;
+        different_files(&[
+            ("--output", &output),
+            ("--stats", &answer.stats),
+            ("--trace", &answer.trace),
+            ("--report", &answer.report),
+        ])?;
+        if files.0 == "-" && files.1.as_deref() == Some("-") {
+            return Err(Error::Config(
+                "only one of the two inputs can be standard input (-)".into(),
+            ));
+        }
+        Ok(Settings {
+            command,
+            left: files.0,
+            right: files.1,
+            with_itself,
+            read: read(threads)?,
+            join,
+            threads,
+            answer: Answer::of(&answer),
+            output,
+            stats: answer.stats,
+            trace: answer.trace,
+            report: answer.report,
+            explain: answer.explain,
+            quiet: answer.quiet,
+        })
     }
-    let mut join = simjoin::join(predicate)
-        .engine(engine)
-        .technique(&flags.technique)
-        .with_itself(flags.with_itself)
-        .estimates(flags.answer.explain || flags.report.is_some())
-        .timeline(flags.trace.trace.is_some() || flags.report.is_some());
-    if let Some(text) = &flags.split {
-        join = split(join, engine, text)?;
-    }
-    if let Some(text) = &flags.limits.memory {
-        join = join.memory(bytes("--memory", text)?);
-    }
-    if let Some(text) = &flags.limits.device_memory {
-        join = join.device_memory(bytes("--device-memory", text)?);
-    }
-    join.check()?;
-    let format = flags.input.format.as_deref().map(str::parse).transpose()?;
-    let answer = Answer::of(&flags.answer);
-    let output = pairs_file(flags.answer.output)?;
-    different_files(&[
-        ("--output", &output),
-        ("--stats", &flags.answer.stats),
-        ("--trace", &flags.trace.trace),
-        ("--report", &flags.report),
-    ])?;
-    let read = ReadOptions {
-        tokenizer,
-        multiset: flags.input.multiset,
-        format,
-        column: flags.input.column,
-        id: flags.id,
-        threads,
-    };
-    Ok(Settings {
-        left: flags.left,
-        right: flags.right,
-        with_itself: flags.with_itself,
-        read,
-        join,
-        threads,
-        answer,
-        output,
-        stats: flags.answer.stats,
-        trace: flags.trace.trace,
-        report: flags.report,
-        command,
-        explain: flags.answer.explain,
-        quiet: flags.answer.quiet,
-    })
 }
 
 /// Tiles of a queue, unless it is said how many.
 const QUEUE_TILES: u32 = 64;
 
-/// Splits a hybrid join as asked for.
-fn split(join: Join, engine: Engine, text: &str) -> Result<Join> {
+/// Reads how a hybrid join is to be split.
+fn split(engine: Engine, text: &str) -> Result<Split> {
     if engine != Engine::Hybrid {
         return Err(Error::Config("--split is for --engine hybrid".into()));
     }
@@ -137,9 +141,9 @@ fn split(join: Join, engine: Engine, text: &str) -> Result<Join> {
         None => (text == "queue").then_some(QUEUE_TILES),
     };
     match (share, tiles) {
-        _ if text == "auto" => Ok(join),
-        (Some(share), _) => Ok(join.split(share)),
-        (_, Some(tiles)) => Ok(join.queue(tiles)),
+        _ if text == "auto" => Ok(Split::Auto),
+        (Some(share), _) => Ok(Split::Share(share)),
+        (_, Some(tiles)) => Ok(Split::Queue(tiles)),
         _ => Err(Error::Config(format!(
             "--split {text:?} does not fit; expected auto, a share from 0 to 1, queue, or queue and a \
              number of tiles such as queue:100"
@@ -183,9 +187,9 @@ impl Contestant {
         let mut all = Vec::new();
         for &engine in engines {
             let of_engine: Vec<&str> = match engine {
-                Engine::Gpu => simjoin::GPU_TECHNIQUES.to_vec(),
+                Engine::Gpu => names(Subject::Sets, Processor::Device).collect(),
                 // Each side chooses.
-                Engine::Hybrid => vec!["auto"],
+                Engine::Hybrid => vec![AUTO],
                 // Those that can do all of it, and are made for it.
                 _ => {
                     let can = |name: &&str| {
@@ -194,7 +198,8 @@ impl Contestant {
                             made && simjoin::techniques_for(one).contains(name)
                         })
                     };
-                    simjoin::TECHNIQUES.into_iter().filter(can).collect()
+                    let all = names(Subject::Sets, Processor::Cpu).filter(can);
+                    std::iter::once(AUTO).chain(all).collect()
                 }
             };
             let names: Vec<String> = if techniques.is_empty() {
@@ -215,18 +220,18 @@ impl Contestant {
         distinct(all)
     }
 
-    fn join(&self, predicate: Predicate) -> Result<Join> {
+    fn join(&self, predicate: Predicate) -> Result<Join<Sets>> {
         let join = simjoin::join(predicate).engine(self.engine).technique(&self.technique);
-        match &self.split {
-            Some(text) => split(join, self.engine, text),
-            None => Ok(join),
-        }
+        Ok(match &self.split {
+            Some(text) => join.split(split(self.engine, text)?),
+            None => join,
+        })
     }
 }
 
 impl BenchSettings {
     /// The join of a contestant for one of the predicates.
-    pub fn join(&self, contestant: &Contestant, predicate: Predicate) -> Result<Join> {
+    pub fn join(&self, contestant: &Contestant, predicate: Predicate) -> Result<Join<Sets>> {
         let mut join = contestant.join(predicate)?;
         if let Some(bytes) = self.memory {
             join = join.memory(bytes);
@@ -305,7 +310,7 @@ impl BenchSettings {
 }
 
 /// The measure that was chosen and what was typed for it.
-fn predicate(flags: &PredicateFlags) -> Result<(Measure, &str)> {
+pub fn predicate(flags: &PredicateFlags) -> Result<(Measure, &str)> {
     [
         (Measure::Jaccard, &flags.jaccard),
         (Measure::Cosine, &flags.cosine),

@@ -3,8 +3,8 @@
 //! `seconds.join` is the time of the join less what the writer took of it; `seconds.write` is the
 //! writer's share. The four phases add up to about the total.
 
-use serde_json::{Value, json};
-use simjoin::{Report, SetCollection};
+use serde_json::{Map, Value, json};
+use simjoin::Report;
 use std::time::Duration;
 
 /// Wall-clock time of each phase.
@@ -29,48 +29,38 @@ impl Seconds {
     }
 }
 
-/// The document that `--stats` writes.
-pub fn document(
-    left: &SetCollection,
-    right: Option<&SetCollection>,
-    tokens: usize,
-    report: &Report,
-    seconds: &Seconds,
-) -> String {
-    let document = json!({
-        "records": { "left": left.records(), "right": right.map(SetCollection::records) },
-        "distinct": { "left": left.len(), "right": right.map(SetCollection::len) },
-        "tokens": tokens,
-        "universe": left.universe(),
-        "pairs": report.pairs,
-        "candidates": report.candidates,
-        "engine": report.engine.name(),
-        "technique": report.technique,
-        "threads": report.threads,
-        "device": device(report),
-        "share": report.share(),
-        "planned_share": report.planned_share,
-        "overlap": report.overlap(),
-        "virtual_seconds": report.virtual_seconds,
-        "warnings": report.warnings,
-        "seconds": seconds.json(),
-    });
-    format!("{document:#}\n")
+/// The document that `--stats` writes; `facts` are those of the input.
+pub fn document(mut facts: Map<String, Value>, report: &Report, seconds: &Seconds) -> String {
+    let mut say = |name: &str, value: Value| facts.insert(name.into(), value);
+    say("pairs", report.pairs.into());
+    say("candidates", report.candidates.into());
+    say("engine", report.engine.name().into());
+    say("technique", report.technique.clone().into());
+    say("details", report.details().into());
+    say("threads", report.threads.into());
+    say("device", device(report));
+    say("device_share", report.device_share().into());
+    say("planned_device_share", report.planned_device_share.into());
+    say("concurrency", report.concurrency().into());
+    say("virtual_seconds", report.virtual_seconds.into());
+    say("warnings", report.warnings.clone().into());
+    say("seconds", seconds.json());
+    format!("{:#}\n", Value::Object(facts))
 }
 
 /// What devices did, in seconds; null where none did anything.
 pub fn device(report: &Report) -> Value {
-    let trace = report.trace();
-    if trace.device() == 0.0 {
+    let times = report.device_times();
+    if times.device() == 0.0 {
         return Value::Null;
     }
     json!({
-        "compared": trace.compared,
-        "filter": trace.filter,
-        "verify": trace.verify,
-        "copies": trace.copies,
-        "host": trace.host,
-        "waited": trace.waited,
-        "hidden": trace.hidden(),
+        "compared": times.compared,
+        "filter": times.filter,
+        "verify": times.verify,
+        "copies": times.copies,
+        "host": times.host,
+        "waited": times.waited,
+        "hidden": times.hidden(),
     })
 }

@@ -359,19 +359,24 @@ fn engines_that_are_not_there_and_memory_that_is_too_small() {
         .fails(2, &["--split", "from 0 to 1"]);
     folder
         .run("sets a.txt --jaccard 0.5 --engine cpu --technique gpu-bitmap")
-        .fails(2, &["gpu-bitmap", "--engine gpu"]);
-    for engine in ["gpu", "hybrid"] {
+        .fails(2, &["gpu-bitmap", "engine gpu"]);
+    for (engine, technique, parts) in [
+        ("gpu", "ppjoin", ["ppjoin", "on a GPU", "gpu-prefix"]),
+        ("auto", "ppjoin+gpu-bitmap", ["ppjoin+gpu-bitmap", "expected one", "engine hybrid"]),
+        ("hybrid", "ppjoin+bitmap", ["ppjoin+bitmap", "expected one", "of the GPU"]),
+        ("hybrid", "ppjoin+magic", ["magic", "unknown", "gpu-prefix"]),
+    ] {
         folder
-            .run(&format!("sets a.txt --jaccard 0.5 --engine {engine} --technique ppjoin"))
-            .fails(2, &["ppjoin", "on a GPU", "gpu-prefix"]);
+            .run(&format!("sets a.txt --jaccard 0.5 --engine {engine} --technique {technique}"))
+            .fails(2, &parts);
     }
     folder
         .run("overlaps a.txt --engine cpu --technique combined")
-        .fails(2, &["combined", "--engine gpu"]);
+        .fails(2, &["combined", "engine gpu"]);
     folder.run("overlaps a.txt --engine gpu --technique product").fails(2, &["on a GPU", "index"]);
     folder
         .run("intersect a.txt a.txt --engine cpu --technique ip")
-        .fails(2, &["technique ip", "--engine gpu"]);
+        .fails(2, &["technique ip", "engine gpu"]);
     folder.run("sets a.txt --jaccard 0.5 --memory 10").fails(1, &["memory", "limit is 10"]);
     folder.run("overlaps a.txt --memory 1K").fails(1, &["memory", "limit is 1024"]);
 }

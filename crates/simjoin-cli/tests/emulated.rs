@@ -376,9 +376,15 @@ fn on_small_devices(command: &Command) -> Result<(), Failed> {
 fn on_both(command: &Command) -> Result<(), Failed> {
     let folder = folder();
     let splits: &[&str] = if command.name.starts_with("vectors") {
-        &["", "--threads 1"]
+        &["", "--split 0.5 --threads 1", "--technique nested-loop+gpu-tensor"]
     } else {
-        &["", "--split 0.5", "--split 0.9", "--split queue:7"]
+        &[
+            "",
+            "--split 0.5",
+            "--split 0.9 --technique prefix-bitmap+gpu-bitmap",
+            "--split queue:7",
+            "--split 0.5 --technique gpu-verify",
+        ]
     };
     for answer in ["", "--count"] {
         let join = format!("{} {answer}", command.arguments);

@@ -194,12 +194,10 @@ fn explain_shows_the_plan_before_and_the_truth_after() {
             assert!(run.err.contains(part), "{part:?} is not in\n{}", run.err);
         }
     };
-    // A fixed machine is neither measured nor kept.
+    // To show a plan, nothing is measured and kept: it is the plan that would have been run anyway.
     explain("fixed");
-    assert!(!cache.exists());
     explain("calibrated");
-    let kept = std::fs::read_to_string(cache.join("simjoin/calibration")).unwrap();
-    assert!(kept.starts_with("simjoin ") && kept.contains("vector "), "{kept}");
+    assert!(!cache.exists());
     for wrong in ["quick", "fixed:0", "fixed:x"] {
         let run = folder.run_in("sets sets.txt --jaccard 0.5", b"", &[("SIMJOIN_MACHINE", wrong)]);
         run.fails(2, &["SIMJOIN_MACHINE", wrong, "expected"]);

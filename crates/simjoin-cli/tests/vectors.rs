@@ -2,6 +2,7 @@
 
 mod common;
 use common::Folder;
+use simjoin::{AUTO, Processor, Subject, names};
 
 const POINTS: &str = "0,0\n3,4\n0,1\n100,100\n3,4\n";
 
@@ -82,7 +83,7 @@ fn techniques_tiers_and_threads_agree() {
             format!("generate vectors {shape} --vectors 700 --dimension {dimension} -o v.npy");
         folder.run(&make).ok();
         let mut expected: Option<Vec<String>> = None;
-        for technique in simjoin::VECTOR_TECHNIQUES {
+        for technique in std::iter::once(AUTO).chain(names(Subject::Vectors, Processor::Cpu)) {
             if technique == "grid" && dimension > 64 {
                 continue;
             }
@@ -161,7 +162,7 @@ fn wrong_usage_and_wrong_files_are_one_line() {
         ("vectors p.csv --within 1 -o out.xyz", 2, "no known ending"),
         ("vectors p.csv --within 1 --technique ppjoin", 2, "ppjoin"),
         ("vectors p.csv --within 1 --engine cpu --technique gpu-grid", 2, "runs on a GPU"),
-        ("vectors p.csv --within 1 --engine hybrid --technique grid", 2, "gpu-tensor"),
+        ("vectors p.csv --within 1 --engine hybrid --technique grid+magic", 2, "gpu-tensor"),
         ("vectors p.csv --within 1 --engine cuda", 2, "cuda"),
         ("vectors p.csv --within 1 --device-memory x", 2, "--device-memory"),
         ("vectors p.csv --within 1 --threads 0", 2, "--threads"),

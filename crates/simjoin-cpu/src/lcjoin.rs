@@ -407,7 +407,7 @@ mod tests {
         assert!(LcJoin.can(&bounds));
         let (left, right) = collections(left, right);
         let mut pairs = 0;
-        for (join, _) in SetTask::parts(&left, right.as_ref(), true, bounds) {
+        for (join, _) in SetTask::directions(&left, right.as_ref(), true, bounds) {
             let whole = Tile::whole(&join);
             let (probes, builds) = (whole.probes.end, whole.builds.end);
             let part = Tile { probes: probes / 3..probes, builds: builds / 4..builds - builds / 5 };
@@ -452,7 +452,7 @@ mod tests {
         let nested: Rows = (1..1500).map(|size| (0..size).collect()).collect();
         let (sets, _) = collections(&nested, None);
         let bounds = Bounds::new(Predicate::parse(Measure::Containment, "1").unwrap());
-        let (join, _) = SetTask::parts(&sets, None, false, bounds)[0];
+        let (join, _) = SetTask::directions(&sets, None, false, bounds)[0];
         let room = Budget::unlimited(1 << 20, 1);
         let (found, _) = run(&LcJoin, &join, &Tile::whole(&join), &room, true);
         assert_eq!(found.len(), 1499 * 1498 / 2);

@@ -68,7 +68,7 @@ pub use prefix_bitmap::PrefixBitmap;
 pub use skip_join::SkipJoin;
 pub use vectors::{
     Fit, Grid, Limits, NestedLoop, Quantile, Recipe, StripedLoop, Transform, check_directions,
-    draw, no_direction, radii, vector_techniques,
+    draw, no_direction, radii, vector_techniques, vector_techniques_unseen,
 };
 
 use simjoin_engine::{Sets, Techniques};

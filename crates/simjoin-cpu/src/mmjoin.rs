@@ -497,7 +497,7 @@ mod tests {
 
     fn check(left: &Rows, right: Option<&Rows>, predicate: Predicate) {
         let (left, right) = collections(left, right);
-        for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+        for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
             let whole = Tile::whole(&join);
             let (probes, builds) = (whole.probes.end, whole.builds.end);
             let part = Tile { probes: probes / 3..probes, builds: builds / 4..builds - builds / 5 };
@@ -555,7 +555,7 @@ mod tests {
         let bounds = Bounds::new(Predicate::parse(Measure::Containment, "0.9").unwrap());
         let choose = |rows: &Rows, most| {
             let (sets, _) = collections(rows, None);
-            let (join, _) = SetTask::parts(&sets, None, false, bounds)[0];
+            let (join, _) = SetTask::directions(&sets, None, false, bounds)[0];
             Split::choose(&join, &Tile::whole(&join), most)
         };
         let bit = |row: u32, token: u32| (row.wrapping_mul(token * 2 + 77) >> 9).is_multiple_of(2);

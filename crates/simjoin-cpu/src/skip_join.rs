@@ -639,7 +639,7 @@ mod tests {
 
     fn check(predicate: Predicate, left: &Rows, right: Option<&Rows>) {
         let (left, right) = collections(left, right);
-        for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+        for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
             let expected = answer(&Naive, &join, true).0;
             let policies = (0..4).map(Answers::Derived).chain([Answers::Estimated]);
             for answers in policies {
@@ -722,7 +722,7 @@ mod tests {
             let others = (0..2000u32).map(|row| BTreeSet::from([100 + row % 20, 1000 + row]));
             let (sets, _) = collections(&alike.chain(others).collect(), None);
             let predicate = Predicate::parse(Measure::Jaccard, "0.7").unwrap();
-            let (join, _) = SetTask::parts(&sets, None, false, Bounds::new(predicate))[0];
+            let (join, _) = SetTask::directions(&sets, None, false, Bounds::new(predicate))[0];
             let builds = 0..sets.len() as SetId;
             let index = BlockIndex::new(&sets, &builds, &index_prefixes(&join));
             let prepared = PreparedSkip {

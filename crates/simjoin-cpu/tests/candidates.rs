@@ -57,7 +57,7 @@ proptest! {
         predicate in predicate(),
     ) {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+        for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
             let tile = Tile::whole(&join);
             let (mut wanted, _) = run(&Naive, &join, &tile, &Budget::unlimited(1000, 1), true);
             wanted.sort_unstable();

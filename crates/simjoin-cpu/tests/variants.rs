@@ -36,7 +36,7 @@ proptest! {
         cuts in any::<[prop::sample::Index; 4]>(),
     ) {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+        for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
             let whole = Tile::whole(&join);
             // A tile out of the middle as well: any range of probes, any range of build sets.
             let range = |len: usize, a: &prop::sample::Index, b: &prop::sample::Index| {
@@ -79,7 +79,7 @@ proptest! {
         predicate in predicate(),
     ) {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in SetTask::parts(&left, right.as_ref(), false, Bounds::new(predicate)) {
+        for (join, _) in SetTask::directions(&left, right.as_ref(), false, Bounds::new(predicate)) {
             let tile = Tile::whole(&join);
             let survey = Survey::new(&join, &tile).sample(Effort { sets: 10_000, pairs: 200 });
             prop_assert!(survey.list_pairs >= 0.0 && survey.list_pairs.is_finite());
@@ -113,7 +113,9 @@ fn lists_made_by_many_threads_in_many_rounds_are_the_same_lists() {
         let predicate = Predicate::parse(measure, text).unwrap();
         for right in [None, Some(&right)] {
             let (left, right) = collections(&left, right);
-            for (join, _) in SetTask::parts(&left, right.as_ref(), false, Bounds::new(predicate)) {
+            for (join, _) in
+                SetTask::directions(&left, right.as_ref(), false, Bounds::new(predicate))
+            {
                 let whole = Tile::whole(&join);
                 let room = Budget::unlimited(1000, 1);
                 let mut expected = run(&Naive, &join, &whole, &room);
@@ -148,7 +150,7 @@ fn lists_of_many_tokens_are_opened_by_many_threads() {
     let mut found = 0;
     for (left, right) in [(rows.clone(), None), (every_other(0), Some(every_other(1)))] {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+        for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
             let whole = Tile::whole(&join);
             let all = techniques();
             let of = |name: &str, threads: usize| {

@@ -8,7 +8,7 @@
 //!
 //! A worker that is done must [end](Clock::end), or the others wait for it: [`Clock::ending`] does so whatever happens.
 
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// Tells the time to workers.
@@ -30,7 +30,7 @@ struct Worker {
 
 impl Simulation {
     fn lock(&self) -> MutexGuard<'_, Vec<Worker>> {
-        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.workers.lock()
     }
 }
 
@@ -84,7 +84,7 @@ impl Clock {
             if !workers.iter().enumerate().any(earlier) {
                 return own;
             }
-            workers = simulation.changed.wait(workers).unwrap_or_else(PoisonError::into_inner);
+            simulation.changed.wait(&mut workers);
         }
     }
 
@@ -96,15 +96,6 @@ impl Clock {
         workers[worker].time = begin + if seconds.is_finite() { seconds.max(0.0) } else { 0.0 };
         simulation.changed.notify_all();
         begin
-    }
-
-    /// Lets a worker wait, in virtual time, until another one has its next turn.
-    pub(crate) fn wait_for(&self, worker: usize, other: usize) {
-        let Some(simulation) = &self.simulation else { return };
-        let mut workers = simulation.lock();
-        let time = workers[worker].time.max(workers[other].time);
-        workers[worker].time = time;
-        simulation.changed.notify_all();
     }
 
     /// A worker takes nothing more.
@@ -154,7 +145,7 @@ mod tests {
                     let _ending = clock.ending(worker);
                     loop {
                         let now = clock.turn(worker);
-                        let mut taken = taken.lock().unwrap();
+                        let mut taken = taken.lock();
                         if taken.len() == pieces {
                             break;
                         }
@@ -164,7 +155,7 @@ mod tests {
                 });
             }
         });
-        let taken = taken.into_inner().unwrap();
+        let taken = taken.into_inner();
         let ends = taken.iter().map(|&(worker, at)| at + durations[worker]);
         assert_eq!(clock.virtual_seconds(), Some(ends.fold(0.0, f64::max)));
         taken
@@ -188,18 +179,6 @@ mod tests {
         clock.alone(0);
         assert_eq!((clock.turn(0), clock.busy(0, 1.0)), (5.0, 5.0));
         assert_eq!(clock.virtual_seconds(), Some(6.0));
-    }
-
-    #[test]
-    fn worker_waits_for_what_another_one_does_next() {
-        let clock = Clock::simulated(2);
-        assert_eq!(clock.busy(0, 3.0), 0.0);
-        clock.wait_for(1, 0);
-        // What is done at that time is told before.
-        assert_eq!(clock.turn(0), 3.0);
-        clock.busy(0, f64::INFINITY);
-        clock.busy(0, 2.0);
-        assert_eq!((clock.turn(1), clock.now(0)), (3.0, 5.0));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub struct CostTable {
     pub merge_token: f64,
     /// Beginning a join.
     pub start: f64,
+    /// How many times as long what is not in this table takes.
+    pub scale: f64,
 }
 
 impl Default for CostTable {
@@ -60,6 +62,7 @@ impl Default for CostTable {
             walk: 4.8e-9,
             merge_token: 1.6e-9,
             start: 15e-6,
+            scale: 1.0,
         }
     }
 }
@@ -97,13 +100,15 @@ impl CostTable {
             walk: self.walk * (memory + scalar) / 2.0,
             merge_token: self.merge_token * scalar,
             start: self.start,
+            scale: self.scale,
         }
     }
 
     /// The units of a machine that takes so many times as long for everything.
     pub fn times(&self, factor: f64) -> Self {
         let all = Ratios { vector: factor, lists: factor, scalar: factor, memory: factor };
-        CostTable { start: self.start * factor, ..self.scaled(all) }
+        let (start, scale) = (self.start * factor, self.scale * factor);
+        CostTable { start, scale, ..self.scaled(all) }
     }
 }
 

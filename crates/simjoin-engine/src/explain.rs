@@ -1,96 +1,75 @@
-//! What will be done, in words?
+//! What is a join going to do, in words?
 //!
-//! Plans as a person reads them: what was considered with its estimated time, what was chosen, what to
-//! expect.
+//! An [`Explanation`] shows a plan as a person reads it: what was considered with its estimated time, what was chosen,
+//! what to expect. It never changes the plan.
 
-use crate::report::{StepPlan, share};
-use crate::set_join::Join;
-use crate::vector_join::{PreparedVectorJoin, VectorJoin};
-use simjoin_core::{Result, SetCollection, VectorCollection};
-use std::fmt::Write as _;
+use crate::join::{Joined, Plan};
+use crate::processor::Processor;
+use crate::report::StepPlan;
+use std::fmt;
 
 /// What a join is going to do, and what may come of it.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Explanation {
+    /// The collections, in words; a line each.
+    pub collections: String,
     /// Its parts.
     pub steps: Vec<StepPlan>,
+    /// What meets what in each part, in words.
+    pub parts: Vec<String>,
     /// The expected number of pairs; `None` where the memory is too small to estimate it.
     pub pairs: Option<f64>,
     /// The expected seconds; `None` where something has no estimate.
     pub seconds: Option<f64>,
-    /// The GPU's part, where it works beside the CPU.
-    pub share: Option<f64>,
+    /// The devices' share of the work, where CPU and devices share it.
+    pub device_share: Option<f64>,
+    /// The number of threads.
+    pub threads: usize,
 }
 
-impl Join {
-    /// [`explain`](Self::explain) and what is to be expected.
-    pub fn explanation(
-        &self,
-        left: &SetCollection,
-        right: Option<&SetCollection>,
-    ) -> Result<Explanation> {
-        let steps = self.explain(left, right)?;
-        let pairs = self.estimate_pairs(left, right);
-        let (seconds, share) = (planned_seconds(&steps), planned_share(&steps));
-        Ok(Explanation { steps, pairs, seconds, share })
+#[allow(private_bounds)]
+impl<K: Joined> Plan<'_, K> {
+    /// Returns the expected seconds; `None` where something has no estimate.
+    pub fn seconds(&self) -> Option<f64> {
+        expected(&self.steps())
+    }
+
+    /// Explains the plan, with estimates of what was rejected and of the number of pairs.
+    pub fn explain(&self) -> Explanation {
+        let steps = self.steps();
+        let seconds = expected(&steps);
+        let (left, right) = self.collections();
+        Explanation {
+            collections: K::describe(left, right, self.predicate()),
+            parts: steps.iter().map(K::describe_step).collect(),
+            pairs: self.estimate_pairs(),
+            seconds,
+            device_share: self.planned_device_share().filter(|share| 0.0 < *share && *share < 1.0),
+            threads: self.threads(),
+            steps,
+        }
     }
 }
 
-/// The estimated seconds of all steps. CPU and GPU work at once, so the slower side counts.
-pub fn planned_seconds(steps: &[StepPlan]) -> Option<f64> {
-    let of = |device: bool| -> Option<f64> {
-        let steps = steps.iter().filter(|step| step.on_device == device);
-        steps.map(|step| step.seconds).sum()
+/// Returns the expected seconds of steps: CPU and devices work at once, so the slower side counts.
+fn expected(steps: &[StepPlan]) -> Option<f64> {
+    let of = |processor| -> Option<f64> {
+        let takes_part = |step: &&StepPlan| step.queued || step.processor == processor;
+        steps.iter().filter(takes_part).map(|step| step.seconds).sum()
     };
-    of(true).zip(of(false)).map(|(gpu, cpu)| gpu.max(cpu))
+    Some(f64::max(of(Processor::Cpu)?, of(Processor::Device)?))
 }
 
-/// The GPU's part of the work, where there is some for both sides.
-fn planned_share(steps: &[StepPlan]) -> Option<f64> {
-    let found = share(steps.iter().map(|step| (step.on_device, step.pairs, step.tokens)))?;
-    (found > 0.0 && found < 1.0).then_some(found)
-}
-
-impl Explanation {
-    /// The plan in words, for a join on so many threads.
-    pub fn text(
-        &self,
-        left: &SetCollection,
-        right: Option<&SetCollection>,
-        threads: usize,
-    ) -> String {
-        let mut text = String::new();
-        for (side, sets) in [("left", Some(left)), ("right", right)] {
-            let Some(sets) = sets else { continue };
-            let side = if right.is_some() { side } else { "input" };
-            let classes = sets.classes();
-            let sizes = match (classes.first(), classes.last()) {
-                (Some(first), Some(last)) => (first.size, last.size),
-                _ => (0, 0),
-            };
-            let _ = writeln!(
-                text,
-                "{side}: {} records, {} distinct sets of {} tokens, {} on average, universe {}",
-                grouped(sets.records() as u64),
-                grouped(sets.len() as u64),
-                range(sizes),
-                sets.total_tokens() / sets.len().max(1),
-                grouped(sets.universe().into()),
-            );
-        }
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.collections)?;
         if self.steps.is_empty() {
-            text.push_str("plan: no two sets can meet; nothing is to be done\n");
+            writeln!(f, "plan: no two rows can meet; nothing is to be done")?;
         }
-        for (at, step) in self.steps.iter().enumerate() {
-            let _ = writeln!(
-                text,
-                "plan, part {} of {}: sets of {} tokens with sets of {}, {} pairs left by length",
-                at + 1,
-                self.steps.len(),
-                range(step.probes),
-                range(step.builds),
-                grouped(step.pairs),
-            );
+        for (at, (step, part)) in self.steps.iter().zip(&self.parts).enumerate() {
+            let queued = if step.queued { ", for the processor that is done first" } else { "" };
+            writeln!(f, "plan, part {} of {}: {part}{queued}", at + 1, self.steps.len())?;
             let mut considered: Vec<_> = step.considered.iter().collect();
             considered.sort_by(|a, b| {
                 let key = |seconds: Option<f64>| seconds.unwrap_or(f64::INFINITY);
@@ -98,85 +77,35 @@ impl Explanation {
             });
             for (name, variant, seconds) in considered {
                 let chosen = *name == step.technique.0 && *variant == step.technique.1;
-                let seconds = seconds.map_or_else(|| "not possible".into(), duration);
-                let mark = if chosen { "  <- chosen" } else { "" };
-                let _ = writeln!(text, "  {name:<14} {variant:<10} {seconds:>12}{mark}");
+                let (seconds, mark) = match (seconds, chosen) {
+                    (Some(seconds), true) => (duration(*seconds), "  <- chosen"),
+                    (Some(seconds), false) => (duration(*seconds), ""),
+                    (None, true) => ("-".into(), "  <- chosen"),
+                    (None, false) => ("not possible".into(), ""),
+                };
+                writeln!(f, "  {name:<14} {variant:<10} {seconds:>12}{mark}")?;
             }
         }
-        if let Some(share) = self.share {
-            let _ = writeln!(
-                text,
+        if let Some(share) = self.device_share {
+            writeln!(
+                f,
                 "split: {:.0} % of the work for the GPU, {:.0} % for the CPU, at once",
                 100.0 * share,
                 100.0 * (1.0 - share),
-            );
+            )?;
         }
-        let seconds = self.seconds.map_or_else(|| "-".into(), duration);
-        let _ = writeln!(
-            text,
-            "expected: {}, {seconds} on {} {}",
-            self.pairs.map_or_else(
-                || "pairs not estimated within --memory".into(),
-                |pairs| format!("about {} pairs", grouped(pairs as u64))
-            ),
-            threads,
-            if threads == 1 { "thread" } else { "threads" },
-        );
-        text
-    }
-}
-
-impl PreparedVectorJoin<'_> {
-    /// The plan of a join of these vectors in words, with the number of pairs that was estimated.
-    pub fn text(
-        &self,
-        join: &VectorJoin,
-        left: &VectorCollection,
-        right: Option<&VectorCollection>,
-        estimate: Option<f64>,
-    ) -> String {
-        let plan = self.plan();
-        let mut text = String::new();
-        let rows = match right {
-            None => format!("{} vectors with themselves", grouped(left.len() as u64)),
-            Some(right) => {
-                let (left, right) = (grouped(left.len() as u64), grouped(right.len() as u64));
-                format!("{left} vectors with {right}")
-            }
+        let pairs = match self.pairs {
+            Some(pairs) => format!("about {} pairs", grouped(pairs as u64)),
+            None => "pairs not estimated within --memory".into(),
         };
-        let _ = writeln!(
-            text,
-            "join: {rows}, dimension {}, {}: {} pairs",
-            left.dimension(),
-            join.predicate(),
-            grouped(plan.compared as u64),
-        );
-        let mut considered = plan.considered.clone();
-        considered.sort_by(|a, b| {
-            let key = |seconds: Option<f64>| seconds.unwrap_or(f64::INFINITY);
-            key(a.1).total_cmp(&key(b.1))
-        });
-        for (name, seconds) in considered {
-            let seconds = seconds.map_or_else(|| "not possible".into(), duration);
-            let mark = if name == plan.technique { "  <- chosen" } else { "" };
-            let _ = writeln!(text, "  {name:<14} {seconds:>12}{mark}");
-        }
-        let _ = writeln!(text, "technique: {}: {}", plan.technique, plan.details);
-        let _ = writeln!(
-            text,
-            "expected: {} on {} {}",
-            estimate.map_or_else(
-                || "pairs not estimated by this technique".into(),
-                |pairs| format!("about {} pairs", grouped(pairs as u64))
-            ),
-            plan.threads,
-            if plan.threads == 1 { "thread" } else { "threads" },
-        );
-        text
+        let seconds = self.seconds.map_or_else(|| "-".into(), duration);
+        let threads = if self.threads == 1 { "thread" } else { "threads" };
+        writeln!(f, "expected: {pairs}, {seconds} on {} {threads}", self.threads)
     }
 }
 
-fn range((first, last): (u32, u32)) -> String {
+/// Returns a range of sizes in words.
+pub(crate) fn range((first, last): (u32, u32)) -> String {
     if first == last {
         grouped(first.into())
     } else {

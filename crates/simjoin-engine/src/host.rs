@@ -3,10 +3,9 @@
 //! The engine knows no technique and no device: the library that uses it hands over a [`Host`].
 
 use crate::costs::Ratios;
-use crate::kind::{Sets, Vectors};
-use crate::sets::SetTask;
+use crate::sets::{SetTask, Sets};
 use crate::technique::{Technique, Techniques};
-use crate::vectors::{VectorSurvey, VectorTask};
+use crate::vectors::{VectorSurvey, VectorTask, Vectors};
 use simjoin_core::Result;
 use std::any::Any;
 use std::fmt;
@@ -23,6 +22,9 @@ pub trait Host: Sync {
 
     /// Returns the techniques for vectors on CPU cores, and what a sample says about the join.
     fn vector_techniques(&self, task: &VectorTask<'_>) -> VectorTechniques;
+
+    /// Returns the techniques for vectors on CPU cores, without a look at the rows: none has a cost.
+    fn vector_techniques_unseen(&self) -> Techniques<Vectors>;
 
     /// Returns a nested loop on CPU cores whose pieces are stripes of so many probes.
     fn striped_loop(&self, stripe: usize) -> Box<dyn Technique<Vectors>>;

@@ -1,51 +1,131 @@
 //! What is joined?
 //!
-//! Sets and vectors are joined by one engine. A [`Kind`] names what differs: the collection, the predicate, the
-//! pairs, the unit of work, and what is known beforehand. A [`Task`] is what both have in common: which rows meet
-//! which, under which predicate.
+//! Sets and vectors are joined by one engine. A [`Kind`] names what differs between them: the collection, the
+//! predicate, the pairs, the unit of work, and what is known beforehand. A [`Task`] is what both have in common: which
+//! rows meet which, under which predicate.
 
-use crate::sets::{Survey, Tile};
-use crate::vectors::VectorSurvey;
-use simjoin_core::{Bounds, SetCollection, SetPair, VectorCollection, VectorPair, VectorPredicate};
+use simjoin_core::{RowPair, Side};
 use std::fmt::Debug;
-use std::ops::RangeFull;
+use std::ops::{ControlFlow, Range};
 
 /// A kind of rows that can be joined.
 pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     /// The rows of one side.
     type Collection: Debug + Send + Sync;
-    /// Which pairs are wanted.
+    /// What a user asks for, such as a measure and a threshold.
+    type Wanted: Copy + Debug + Send + Sync;
+    /// What decides about a pair.
     type Predicate: Copy + Debug + Send + Sync;
-    /// What a technique finds.
-    type Pair: Copy + Send + Sync;
-    /// A part of a task.
+    /// What a technique finds: two entries of the collections, and their overlap or distance.
+    type Pair: Copy + Debug + Send + Sync;
+    /// A part of a task: a range of probes and what they meet.
     type Range: Clone + Debug + Send + Sync;
     /// What is known about a range, from which techniques estimate their cost.
     type Survey<'a>;
+
+    /// Returns what decides about the pairs that a user asks for.
+    fn predicate(wanted: Self::Wanted) -> Self::Predicate;
+
+    /// Returns the directions of a join: one task for a self-join, more for two collections.
+    fn directions<'a>(
+        left: &'a Self::Collection,
+        right: Option<&'a Self::Collection>,
+        with_itself: bool,
+        predicate: Self::Predicate,
+    ) -> Vec<(Task<'a, Self>, Direction)>;
+
+    /// Returns the range that is a whole task.
+    fn whole(task: &Task<'_, Self>) -> Self::Range;
+
+    /// Measures a range.
+    fn work(task: &Task<'_, Self>, range: &Self::Range) -> Work;
+
+    /// Cuts a range into about `parts` smaller ones, each by its own probes. A range that cannot be cut comes back
+    /// alone.
+    fn cut(task: &Task<'_, Self>, range: &Self::Range, parts: usize) -> Vec<Self::Range>;
+
+    /// Returns the probe and the build of a pair.
+    fn ends(pair: &Self::Pair) -> (u32, u32);
+
+    /// Counts the pairs of rows that these pairs stand for.
+    fn rows(task: &Task<'_, Self>, pairs: &[Self::Pair]) -> u64;
+
+    /// Calls `push` with every pair of rows that these pairs stand for.
+    fn expand(
+        task: &Task<'_, Self>,
+        direction: Direction,
+        pairs: &[Self::Pair],
+        push: impl FnMut(RowPair) -> ControlFlow<()>,
+    ) -> ControlFlow<()>;
+
+    /// Returns the first pair of rows that a pair stands for, and whether it sits exactly on the threshold.
+    fn shown(task: &Task<'_, Self>, direction: Direction, pair: &Self::Pair) -> (RowPair, bool);
+
+    /// Returns the number of entries and of rows of a collection.
+    fn sizes(collection: &Self::Collection) -> (usize, usize);
+
+    /// Returns the pairs of rows of one collection that are one entry, as far as they satisfy the predicate.
+    fn repeats(collection: &Self::Collection, predicate: &Self::Predicate) -> u64;
+
+    /// Calls `visit` for each entry that stands in several rows and satisfies the predicate with itself: with its
+    /// first pair of rows, the number of pairs, and whether they sit exactly on the threshold.
+    fn visit_repeats(
+        collection: &Self::Collection,
+        side: Side,
+        predicate: &Self::Predicate,
+        visit: impl FnMut(RowPair, u64, bool),
+    );
+
+    /// Calls `push` with every pair of rows that are one entry.
+    fn expand_repeats(
+        collection: &Self::Collection,
+        side: Side,
+        predicate: &Self::Predicate,
+        push: impl FnMut(RowPair) -> ControlFlow<()>,
+    ) -> ControlFlow<()>;
+
+    /// Turns the smallest entry of each entry's component into the smallest row of each row's component.
+    fn label_rows(
+        collection: &Self::Collection,
+        predicate: &Self::Predicate,
+        component: impl FnMut(u32) -> u32,
+    ) -> Vec<u32>;
 }
 
-/// Sets of tokens.
-#[derive(Clone, Copy, Debug)]
-pub enum Sets {}
-
-impl Kind for Sets {
-    type Collection = SetCollection;
-    type Predicate = Bounds;
-    type Pair = SetPair;
-    type Range = Tile;
-    type Survey<'a> = Survey<'a>;
+/// Which side of what the user asked for probes which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// The left side with itself.
+    LeftItself,
+    /// The left side looks for partners on the right.
+    LeftProbes,
+    /// The right side looks for partners on the left.
+    RightProbes,
+    /// The right side with itself.
+    RightItself,
 }
 
-/// Vectors of numbers. A task is always prepared as a whole.
-#[derive(Clone, Copy, Debug)]
-pub enum Vectors {}
+impl Direction {
+    /// Returns whether this is a self-join.
+    pub fn is_itself(self) -> bool {
+        matches!(self, Direction::LeftItself | Direction::RightItself)
+    }
 
-impl Kind for Vectors {
-    type Collection = VectorCollection;
-    type Predicate = VectorPredicate;
-    type Pair = VectorPair;
-    type Range = RangeFull;
-    type Survey<'a> = VectorSurvey;
+    /// Returns the input that the left row of a pair belongs to.
+    pub fn input_of_left(self) -> Side {
+        if self == Direction::RightItself { Side::Right } else { Side::Left }
+    }
+
+    /// Returns the rows of a probe and of a build as a person sees them: left and right.
+    #[inline]
+    pub fn left_and_right(self, probe: u32, build: u32) -> (u32, u32) {
+        let exchange = match self {
+            Direction::LeftItself | Direction::RightItself => build < probe,
+            Direction::LeftProbes => false,
+            Direction::RightProbes => true,
+        };
+        if exchange { (build, probe) } else { (probe, build) }
+    }
 }
 
 /// Which build rows a probe row meets, apart from the length filter.
@@ -57,6 +137,21 @@ pub enum Order {
     NotLarger,
     /// Those smaller than the probe.
     Smaller,
+}
+
+/// How much there is to do in a range.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Work {
+    /// The probes.
+    pub probes: Range<u32>,
+    /// The smallest and the largest size of a probe; of vectors, the dimension.
+    pub probe_sizes: (u32, u32),
+    /// The smallest and the largest size of an entry that they may meet.
+    pub build_sizes: (u32, u32),
+    /// Pairs that the length filter leaves.
+    pub pairs: u64,
+    /// Tokens, or numbers, of the probes.
+    pub tokens: u64,
 }
 
 /// Probe rows, build rows, and what a pair of them must satisfy.

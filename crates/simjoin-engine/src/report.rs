@@ -1,6 +1,7 @@
 //! Where does a join run, what is it going to do, and what did it do?
 
 use crate::plan::work_share;
+use crate::processor::Processor;
 use crate::technique::DeviceTimes;
 use simjoin_core::{Error, Result};
 use std::fmt;
@@ -30,20 +31,6 @@ impl Engine {
             Engine::Hybrid => "hybrid",
         }
     }
-
-    /// The error for a technique that the engine does not have, of those on a CPU and on a GPU.
-    pub fn lacks(self, technique: &str, cpu: &[&str], gpu: &[&str]) -> Error {
-        Error::Config(match self {
-            Engine::Gpu | Engine::Hybrid => format!(
-                "unknown technique {technique:?} on a GPU; expected one of {}",
-                gpu.join(", ")
-            ),
-            _ if gpu.contains(&technique) => {
-                format!("technique {technique} runs on a GPU; use --engine gpu")
-            }
-            _ => format!("unknown technique {technique:?}; expected one of {}", cpu.join(", ")),
-        })
-    }
 }
 
 impl FromStr for Engine {
@@ -67,10 +54,11 @@ impl fmt::Display for Engine {
 
 /// What a join did.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Report {
     /// Pairs of rows in the answer.
     pub pairs: u64,
-    /// Pairs of distinct sets that were verified; one that a filter let through twice counts twice.
+    /// Pairs that were verified; one that a filter let through twice counts twice.
     pub candidates: u64,
     /// The technique that ran; several are joined by `+`.
     pub technique: String,
@@ -78,62 +66,70 @@ pub struct Report {
     pub engine: Engine,
     /// The number of threads that ran.
     pub threads: usize,
-    /// The devices' part of the work, as [`share`](Self::share) tells it, as planned where the CPU works beside
-    /// them.
-    pub planned_share: Option<f64>,
-    /// Seconds from the first tile to the last pair.
+    /// The devices' share of the work as planned, where both CPU and devices were considered.
+    pub planned_device_share: Option<f64>,
+    /// Seconds from the first range to the last pair.
     pub seconds: f64,
     /// The same by the virtual clock, where a device is simulated.
     pub virtual_seconds: Option<f64>,
     /// The parts of the join: those of the CPU in the order in which they ran, then those of devices, then
-    /// what the CPU did for a device that failed.
+    /// those that the CPU did for a device that failed.
     pub steps: Vec<StepReport>,
-    /// What went wrong and was put right: a device that failed, and whose tiles the CPU did.
+    /// What went wrong and was put right, such as a device that failed and whose work the CPU did.
     pub warnings: Vec<String>,
-    /// What happened when, if the join was asked for it.
+    /// What happened when, if that was asked for.
     pub timeline: Vec<Event>,
 }
 
 impl Report {
-    /// What devices did in all parts.
-    pub fn trace(&self) -> DeviceTimes {
+    /// Returns what devices did in all parts.
+    pub fn device_times(&self) -> DeviceTimes {
         let mut all = DeviceTimes::default();
         for step in &self.steps {
-            all += step.trace;
+            all += step.device_times;
         }
         all
     }
 
-    /// The devices' part of the work: the mean of their shares of the pairs that the length filter leaves, and of
-    /// the tokens of probes; `None` where nothing was to be done.
-    pub fn share(&self) -> Option<f64> {
-        share(self.steps.iter().map(|step| (step.on_device, step.pairs, step.tokens)))
+    /// Returns the devices' share of the work: the mean of their shares of the pairs that the length filter leaves,
+    /// and of the tokens of probes; `None` where nothing was to be done.
+    pub fn device_share(&self) -> Option<f64> {
+        device_share(self.steps.iter().map(|step| (step.processor, step.pairs, step.tokens)))
     }
 
-    /// The part of the time in which both CPU and devices had something to do; `None` where only one of
-    /// them did anything.
-    pub fn overlap(&self) -> Option<f64> {
-        let of = |device: bool| self.steps.iter().filter(move |step| step.on_device == device);
+    /// Returns the part of the time in which both CPU and devices worked; `None` where only one of them did.
+    pub fn concurrency(&self) -> Option<f64> {
+        let of = |processor| self.steps.iter().filter(move |step| step.processor == processor);
         let mut both = 0.0;
-        for cpu in of(false) {
-            for device in of(true) {
+        for cpu in of(Processor::Cpu) {
+            for device in of(Processor::Device) {
                 let end = (cpu.begin + cpu.seconds).min(device.begin + device.seconds);
                 both += (end - cpu.begin.max(device.begin)).max(0.0);
             }
         }
         let seconds = self.virtual_seconds.unwrap_or(self.seconds);
-        let busy = of(false).count() > 0 && of(true).count() > 0 && seconds > 0.0;
+        let busy = Processor::ALL.into_iter().all(|one| of(one).count() > 0) && seconds > 0.0;
         busy.then(|| (both / seconds).min(1.0))
+    }
+
+    /// Returns what the techniques had decided in preparing, in words.
+    pub fn details(&self) -> String {
+        let mut all: Vec<&str> = Vec::new();
+        for step in self.steps.iter().filter(|step| !step.details.is_empty()) {
+            if !all.contains(&&*step.details) {
+                all.push(&step.details);
+            }
+        }
+        all.join("; ")
     }
 }
 
-/// The devices' part of the work, of steps of which it is known who does them, and how many pairs and tokens they
-/// have.
-pub(crate) fn share(steps: impl Iterator<Item = (bool, u64, u64)>) -> Option<f64> {
+/// Returns the devices' share of steps with these processors, pairs and tokens.
+pub(crate) fn device_share(steps: impl Iterator<Item = (Processor, u64, u64)>) -> Option<f64> {
     let (mut part, mut whole) = ([0; 2], [0; 2]);
-    for (on_device, pairs, tokens) in steps {
+    for (processor, pairs, tokens) in steps {
         whole = [whole[0] + pairs, whole[1] + tokens];
-        if on_device {
+        if processor == Processor::Device {
             part = [part[0] + pairs, part[1] + tokens];
         }
     }
@@ -155,18 +151,21 @@ pub struct Event {
 
 /// What a part of a join did.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct StepReport {
     /// The technique that ran.
     pub technique: &'static str,
     /// Its variant, such as `256 bits`; may be empty.
     pub variant: String,
-    /// Whether a device did it.
-    pub on_device: bool,
-    /// The smallest and the largest size of a probe.
+    /// What it decided in preparing, in words; may be empty.
+    pub details: String,
+    /// What it ran on.
+    pub processor: Processor,
+    /// The smallest and the largest size of a probe; of vectors, their dimension.
     pub probes: (u32, u32),
-    /// Pairs of sets that the length filter leaves.
+    /// Pairs that the length filter leaves.
     pub pairs: u64,
-    /// Tokens of the probes.
+    /// Tokens, or numbers, of the probes.
     pub tokens: u64,
     /// The seconds that were estimated, if any were.
     pub estimated: Option<f64>,
@@ -175,25 +174,28 @@ pub struct StepReport {
     /// The seconds that it took.
     pub seconds: f64,
     /// What a device did for it.
-    pub trace: DeviceTimes,
+    pub device_times: DeviceTimes,
 }
 
 /// What a part of a join will do, and what else was considered.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct StepPlan {
-    /// Whether a device is to do it.
-    pub on_device: bool,
-    /// The smallest and the largest size of a probe.
+    /// What is to run it.
+    pub processor: Processor,
+    /// It is queued: the other processor may take some of it, or all.
+    pub queued: bool,
+    /// The smallest and the largest size of a probe; of vectors, their dimension.
     pub probes: (u32, u32),
-    /// The smallest and the largest size of a set that it may meet.
+    /// The smallest and the largest size that it may meet.
     pub builds: (u32, u32),
-    /// Pairs of sets that the length filter leaves.
+    /// Pairs that the length filter leaves.
     pub pairs: u64,
-    /// Tokens of the probes.
+    /// Tokens, or numbers, of the probes.
     pub tokens: u64,
     /// The technique chosen, and its variant.
     pub technique: (&'static str, String),
-    /// Its estimated seconds.
+    /// Its estimated seconds; of what is queued, those of both processors at once.
     pub seconds: Option<f64>,
     /// Every technique considered: name, variant, estimated seconds if it can do it in the memory.
     pub considered: Vec<(&'static str, String, Option<f64>)>,

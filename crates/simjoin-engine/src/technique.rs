@@ -29,6 +29,11 @@ pub trait Technique<K: Kind>: Send + Sync {
         false
     }
 
+    /// Returns whether it does any range of a task, so that processors can share it; others do it only as a whole.
+    fn shares(&self) -> bool {
+        true
+    }
+
     /// Returns whether it can join by this predicate at all.
     fn can(&self, _predicate: &K::Predicate) -> bool {
         true
@@ -168,6 +173,11 @@ pub trait Prepared<K: Kind>: Send + Sync {
 
     /// Makes a worker for one thread.
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker<K> + 'a>>;
+
+    /// Goes on to another range of the same task, if what is prepared serves that too; returns whether it does.
+    fn go_on(&mut self, _range: &K::Range) -> bool {
+        false
+    }
 
     /// Estimates the number of pairs from some of the pieces; `None` where that takes as long as
     /// finding them.

@@ -9,7 +9,7 @@
 
 use simjoin_core::{Elements, Error, Result, Sink, VectorCollection, VectorPair, VectorPredicate};
 use simjoin_cpu::Fit;
-use simjoin_engine::{Budget, Technique, VectorTask};
+use simjoin_engine::{Budget, Kind, Technique, VectorTask, Vectors};
 use simjoin_gpu::{Device, GpuVectors, VectorWay, devices};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -288,7 +288,7 @@ impl Case<'_> {
         let (mut found, mut candidates) = (0u64, 0u64);
         for turn in 0..turns {
             let begin = Instant::now();
-            let prepared = technique.prepare(&join, &(..), &room)?;
+            let prepared = technique.prepare(&join, &Vectors::whole(&join), &room)?;
             let ready = begin.elapsed().as_secs_f64();
             let next = AtomicUsize::new(0);
             let work = || -> Result<(Vec<VectorPair>, u64)> {

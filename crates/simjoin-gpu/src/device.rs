@@ -353,6 +353,8 @@ impl Device {
     /// Bytes of memory that are free now, as far as others have taken or given back none lately.
     pub fn free_memory(&self) -> Result<u64> {
         let at = failed("asking for free memory");
+        // Any thread may ask.
+        self.make_current();
         let held = |attribute| pool_attribute(&self.context, attribute).map_err(&at);
         let mut known = self.left_by_others.lock().unwrap_or_else(PoisonError::into_inner);
         let failures = FAILURES.load(Ordering::Relaxed);

@@ -206,7 +206,7 @@ fn check(
     tight: bool,
 ) -> Result<(), String> {
     let (left, right) = collections(left, right);
-    for (join, _) in SetTask::parts(&left, right.as_ref(), true, Bounds::new(predicate)) {
+    for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
         let whole = Tile::whole(&join);
         let (n, m) = (join.probe.len() as u32, join.build.len() as u32);
         let part = Tile { probes: n / 3..n - n / 5, builds: m / 4..m - m / 4 };
@@ -364,7 +364,7 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
     left.extend((0..count / 20).map(row));
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.9").unwrap());
     let (left, right) = collections(&left, Some(&right));
-    for (join, part) in SetTask::parts(&left, right.as_ref(), true, bounds) {
+    for (join, part) in SetTask::directions(&left, right.as_ref(), true, bounds) {
         let (whole, room) = (Tile::whole(&join), Budget::unlimited(10_000, 2));
         let expected = run(&PrefixBitmap { words: 1 }, &join, &whole, &room);
         let counted = testing::count(&PrefixBitmap { words: 1 }, &join, &whole, &room);
@@ -399,7 +399,7 @@ fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
     let rows = near_duplicates(300, 0..if brief() { 1200 } else { 3000 });
     let (sets, _) = collections(&rows, None);
     let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
-    let joins = SetTask::parts(&sets, None, false, Bounds::new(predicate));
+    let joins = SetTask::directions(&sets, None, false, Bounds::new(predicate));
     let (join, _) = &joins[0];
     let whole = Tile::whole(join);
     let expected = run(&Naive, join, &whole, &Budget::unlimited(1000, 1));
@@ -410,15 +410,11 @@ fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
         let least = Tile { probes: n - 1..n, builds: 0..1 };
         let [least, all] = [&least, &whole].map(|tile| technique.device_bytes(join, tile, 1));
         let limit = (least + all) / 2;
-        let units = CostTable::default();
-        let means = Resources {
-            units: &units,
-            threads: 1,
-            memory: u64::MAX,
-            device_memory: limit,
-            explain: false,
-        };
-        let choices = choose(join, &[&*technique], &means).map_err(|error| error.to_string())?;
+        let costs = CostTable::default();
+        let (memory, threads) = (u64::MAX, 1);
+        let resources = Resources { costs: &costs, threads, memory, device_memory: limit };
+        let choices =
+            choose(join, &whole, &[&*technique], &resources).map_err(|error| error.to_string())?;
         if choices.len() < 2 {
             return Err(format!("{name}: one tile for {limit} bytes").into());
         }

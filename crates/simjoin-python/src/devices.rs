@@ -3,14 +3,14 @@
 use crate::errors::OrRaise;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use simjoin::Error;
+use simjoin::{Error, Machine};
 
 /// Lists the devices, each with what is known of it. The list is empty if none can be used.
 #[pyfunction]
 pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let found = PyList::empty(py);
     // It takes the place of those that are there.
-    if let Some(what) = simjoin::simulated_gpu().or_raise(py)? {
+    if let Some(what) = Machine::from_environment().or_raise(py)?.simulated_device() {
         let device = PyDict::new(py);
         device.set_item("name", what)?;
         device.set_item("ordinal", py.None())?;

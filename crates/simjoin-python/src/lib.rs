@@ -2,7 +2,7 @@
 //!
 //! The native half of the package `simjoin`; the other half, in `python/simjoin`, holds what people see:
 //! functions with their keywords, documentation and exceptions. Here data come in (`input.rs`), a join runs
-//! beside the interpreter (`job.rs`; `sets.rs`, `vectors.rs`, `overlaps.rs`) and answers go out (`output.rs`).
+//! beside the interpreter (`job.rs`; `join.rs` with `sets.rs` and `vectors.rs`; `overlaps.rs`) and answers go out (`output.rs`).
 
 #![allow(clippy::needless_pass_by_value, reason = "Python's arguments come by value")]
 
@@ -10,6 +10,7 @@ mod devices;
 mod errors;
 mod input;
 mod job;
+mod join;
 mod output;
 mod overlaps;
 mod sets;

@@ -3,11 +3,12 @@
 use crate::errors::OrRaise;
 use crate::input::Side;
 use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
-use crate::sets::{Input, Limits, batch_rows, bytes, finish, send_pairs, watched};
+use crate::join::{Limits, Rows, batch_rows, bytes, finish, send_pairs, watched};
+use crate::sets::collect;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use pyo3::prelude::*;
-use simjoin::{Engine, Error, Intersect, IntersectReport, Overlaps, Result, ascending};
+use simjoin::{Engine, Error, Intersect, IntersectReport, Overlaps, Result, Sets, ascending};
 use simjoin_io::{Batches, ElementSets, PairBatches, ReadOptions, Tokenizer, Vocabulary};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -50,27 +51,29 @@ pub fn overlaps<'py>(
     let right = right.map(|right| right.batches(py)).transpose()?;
     let counts = options.answer == "count";
     let job = Job::start(move |shared, outlet| {
-        let input = Input::collect(&read, left, right, shared)?;
+        let input = collect(&read, left, right, shared)?;
         shared.enter(Phase::Joining)?;
         let phase = Instant::now();
-        let (left, right) = (&input.left, input.right.as_ref());
+        let sides = &input.sides;
+        let (left, right) = (&sides.left, sides.right.as_ref());
         let report = input.pool.install(|| {
             if counts {
                 return overlaps.count(left, right, &shared.control);
             }
-            let columns = PairBatches::overlaps(input.left_ids(), input.right_ids());
+            let columns = PairBatches::overlaps(sides.left_ids(), sides.right_ids());
             send_pairs(&columns, rows, outlet, |take| {
                 overlaps.pairs(left, right, &shared.control, take)
             })
         })?;
-        let facts = vec![
+        let mut facts = Sets::facts(sides);
+        facts.extend([
             ("pairs", Value::Count(report.pairs)),
             ("candidates", Value::Count(report.counted)),
             ("engine", Value::Text(report.engine.name().into())),
             ("technique", Value::Text(report.technique.into())),
             ("threads", Value::Count(report.threads as u64)),
             ("warnings", Value::Texts(report.warnings)),
-        ];
+        ]);
         Ok(input.outcome(report.pairs, facts, phase))
     });
     finish(py, job.or_raise(py)?, &options.answer, progress)

@@ -9,15 +9,14 @@ use simjoin_core::{
     Error, Measure, Predicate, Result, RowPair, SetCollection, SetId, SetPair, Sink,
 };
 use simjoin_cpu::AllOverlaps;
-use simjoin_engine::{Budget, Control, Direction, Engine, Ordered, TileSink};
+use simjoin_engine::{
+    AUTO, Answer, AnswerSink, Budget, Control, Direction, Engine, Ordered, Processor, Sets,
+    Subject, chosen,
+};
 use simjoin_gpu::{Device, OverlapTechnique, Overlaps as OnDevice};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
-
-/// The names of the ways to count overlaps on a GPU, `auto` first.
-pub const GPU_OVERLAP_TECHNIQUES: [&str; 8] =
-    ["auto", "combined", "dense", "bitmap", "index", "bitmap-dynamic", "binary-search", "hash"];
 
 /// Counting that takes longer than this many seconds on the CPU is worth looking for a device.
 const WAKE_UP: f64 = 0.6;
@@ -29,21 +28,12 @@ const BATCH: usize = 1024;
 pub(crate) type Where = (Arc<Device>, OverlapTechnique);
 
 impl Overlaps {
-    /// The technique for a GPU, if one is to count whatever it takes; an error where nobody can.
-    pub(crate) fn asked_for(&self, on_cpu: &[&str]) -> Result<Option<OverlapTechnique>> {
-        let name = self.technique.as_str();
-        let on_gpu = match name {
-            "auto" => Some(OverlapTechnique::Combined(None)),
-            _ => OverlapTechnique::named(name),
-        };
-        match self.engine {
-            Engine::Cpu | Engine::Auto if on_cpu.contains(&name) => Ok(None),
-            Engine::Gpu | Engine::Auto if on_gpu.is_some() => Ok(on_gpu),
-            Engine::Hybrid => Err(Error::Config(
-                "overlaps are counted by one side; expected --engine auto, cpu or gpu".into(),
-            )),
-            engine => Err(engine.lacks(name, on_cpu, &GPU_OVERLAP_TECHNIQUES)),
-        }
+    /// Returns the technique of a GPU that was asked for, if one was.
+    pub(crate) fn asked_for(&self) -> Result<Option<OverlapTechnique>> {
+        let found = chosen(Subject::Overlaps, &self.technique, self.engine)?;
+        Ok(found.filter(|(processor, _)| *processor == Processor::Device).map(|(_, name)| {
+            OverlapTechnique::named(name).unwrap_or(OverlapTechnique::Combined(None))
+        }))
     }
 
     /// The device that is to count, if one is: the one asked for, or where the CPU would take long any.
@@ -55,7 +45,7 @@ impl Overlaps {
         if let Some(technique) = asked_for {
             return Ok(Some((simjoin_gpu::first_device()?.clone(), technique)));
         }
-        if self.engine != Engine::Auto || self.technique != "auto" || on_cpu()? < WAKE_UP {
+        if self.engine != Engine::Auto || self.technique != AUTO || on_cpu()? < WAKE_UP {
             return Ok(None);
         }
         // Whoever has no device needs none.
@@ -66,7 +56,7 @@ impl Overlaps {
     /// Whether the CPU is to do what a device could not.
     pub(crate) fn rather_on_cpu(&self, error: &Error) -> bool {
         self.engine == Engine::Auto
-            && self.technique == "auto"
+            && self.technique == AUTO
             && matches!(error, Error::Memory { .. } | Error::Unavailable(_))
     }
 
@@ -120,7 +110,7 @@ impl Overlaps {
         let mut device = self.begin(place, left, right)?;
         control.begin(left.len() as u64);
         let join = join(&shape);
-        let mut sink = ordered.worker(&join, part, Measure::Overlap);
+        let mut sink = Answer::<Sets>::sink(ordered, &join, part);
         sink.begin(0);
         let go_on = |sets: u64| {
             control.advance(sets);
@@ -195,21 +185,22 @@ fn report(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::OVERLAP_TECHNIQUES;
     use simjoin_core::{RawSets, prepare};
+    use simjoin_engine::{AUTO, names};
 
     #[test]
-    fn names_are_those_of_the_device() {
-        let on_gpu = |name: &str| {
-            let overlaps = Overlaps::new().engine(Engine::Gpu).technique(name);
-            overlaps.asked_for(&OVERLAP_TECHNIQUES)
-        };
-        assert!(GPU_OVERLAP_TECHNIQUES.iter().all(|name| matches!(on_gpu(name), Ok(Some(_)))));
-        assert!(on_gpu("product").is_err());
-        let auto = |name: &str| Overlaps::new().technique(name).asked_for(&OVERLAP_TECHNIQUES);
-        assert!(matches!(auto("bitmap"), Ok(None)) && matches!(auto("hash"), Ok(Some(_))));
-        assert!(Overlaps::new().engine(Engine::Cpu).technique("hash").check().is_err());
-        assert!(Overlaps::new().engine(Engine::Hybrid).check().is_err());
+    fn technique_is_that_of_its_engine() {
+        let of =
+            |engine: Engine, name: &str| Overlaps::new().engine(engine).technique(name).asked_for();
+        for name in names(Subject::Overlaps, Processor::Device) {
+            let named = of(Engine::Gpu, name).unwrap().map(OverlapTechnique::name);
+            assert_eq!(named, Some(name));
+        }
+        assert!(matches!(of(Engine::Gpu, AUTO), Ok(Some(_))));
+        assert!(of(Engine::Gpu, "product").is_err());
+        assert!(matches!(of(Engine::Auto, "bitmap"), Ok(None)));
+        assert!(matches!(of(Engine::Auto, "hash"), Ok(Some(_))));
+        assert!(of(Engine::Cpu, "hash").is_err() && of(Engine::Hybrid, AUTO).is_err());
     }
 
     #[test]
@@ -250,7 +241,7 @@ mod tests {
             {
                 let expected = Overlaps::new().engine(Engine::Cpu).positive(positive).top(top);
                 let expected = found(&expected);
-                for name in GPU_OVERLAP_TECHNIQUES {
+                for name in names(Subject::Overlaps, Processor::Device).chain([AUTO]) {
                     let on_gpu = Overlaps::new().engine(Engine::Gpu).technique(name);
                     assert_eq!(found(&on_gpu.positive(positive).top(top)), expected, "{name}");
                 }

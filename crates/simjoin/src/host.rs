@@ -1,21 +1,23 @@
 //! Which techniques does the engine get, and on which processors?
 
-use simjoin_core::{Predicate, Result, VectorPredicate};
+use simjoin_core::{Bounds, Predicate, Result, VectorPredicate};
 use simjoin_cpu::StripedLoop;
 use simjoin_engine::{
-    Device, DeviceVectors, Host, Join, Ratios, SetTask, Sets, Technique, Techniques, VectorJoin,
-    VectorTask, VectorTechniques, Vectors,
+    Device, DeviceVectors, Host, Join, Processor, Ratios, SetTask, Sets, Subject, Technique,
+    Techniques, VectorTask, VectorTechniques, Vectors, names,
 };
 use simjoin_gpu::{GpuVectors, VectorWay};
 
 /// Makes a join of sets, with the default technique on all cores.
-pub fn join(predicate: Predicate) -> Join {
+pub fn join(predicate: Predicate) -> Join<Sets> {
     Join::new(predicate, &ThisMachine)
 }
 
-/// Returns the names of those techniques for sets that can join by a predicate, `auto` first.
+/// Returns the names of those techniques for sets on the CPU that can join by a predicate.
 pub fn techniques_for(predicate: Predicate) -> Vec<&'static str> {
-    join(predicate).techniques()
+    let (bounds, all) = (Bounds::new(predicate), simjoin_cpu::techniques());
+    let can = |name: &&str| all.iter().any(|one| one.name() == *name && one.can(&bounds));
+    names(Subject::Sets, Processor::Cpu).filter(can).collect()
 }
 
 /// Makes a join of vectors, with the default technique on all cores.
@@ -27,7 +29,7 @@ pub fn techniques_for(predicate: Predicate) -> Vec<&'static str> {
 /// let points = VectorCollection::new("points", 2, points)?;
 /// let join = simjoin::vector_join(VectorPredicate::within("5")?);
 /// let mut found = Vec::new();
-/// join.prepare(&points, None)?.pairs(&Control::default(), |pairs| {
+/// join.pairs(&points, None, &Control::default(), |pairs| {
 ///     found.extend(pairs.iter().map(|pair| (pair.left, pair.right, pair.similarity)));
 ///     std::ops::ControlFlow::Continue(())
 /// })?;
@@ -35,8 +37,8 @@ pub fn techniques_for(predicate: Predicate) -> Vec<&'static str> {
 /// assert_eq!(found, [(0, 1, 5.0), (0, 2, 1.0), (1, 2, 18f64.sqrt())]);
 /// # Ok::<(), simjoin::Error>(())
 /// ```
-pub fn vector_join(predicate: VectorPredicate) -> VectorJoin {
-    VectorJoin::new(predicate, &ThisMachine)
+pub fn vector_join(predicate: VectorPredicate) -> Join<Vectors> {
+    Join::new(predicate, &ThisMachine)
 }
 
 /// Returns the version of NVRTC, which compiles for GPUs, or says why it cannot.
@@ -58,6 +60,10 @@ impl Host for ThisMachine {
 
     fn vector_techniques(&self, task: &VectorTask<'_>) -> VectorTechniques {
         simjoin_cpu::vector_techniques(task)
+    }
+
+    fn vector_techniques_unseen(&self) -> Techniques<Vectors> {
+        simjoin_cpu::vector_techniques_unseen()
     }
 
     fn striped_loop(&self, stripe: usize) -> Box<dyn Technique<Vectors>> {

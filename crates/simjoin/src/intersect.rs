@@ -3,18 +3,12 @@
 use rayon::ThreadPoolBuilder;
 use simjoin_core::{Error, Result};
 use simjoin_cpu::Intersection;
-use simjoin_engine::Engine;
+use simjoin_engine::{AUTO, Engine, Processor, Subject, chosen};
 use simjoin_gpu::{DeviceArray, IntersectKernel};
 use simjoin_kernels::intersect::Method;
 use simjoin_kernels::tier::Tier;
 use std::ops::ControlFlow;
 use std::time::Instant;
-
-/// The names of the ways to intersect two sets, `auto` first.
-pub const INTERSECT_TECHNIQUES: [&str; 5] = ["auto", "blocks", "merge", "gallop", "bitmap"];
-
-/// The same on a GPU.
-pub const GPU_INTERSECT_TECHNIQUES: [&str; 5] = ["auto", "ip", "ip-obs", "ip-hash", "bitmap"];
 
 /// The intersection of two sets of numbers: their size, their elements, and the degree to which the smaller
 /// one is contained in the other.
@@ -98,7 +92,7 @@ impl IntersectReport {
 impl Intersect {
     /// With the technique that suits, on all cores.
     pub fn new() -> Self {
-        Intersect { technique: "auto".into(), engine: Engine::Auto, threads: 0 }
+        Intersect { technique: AUTO.into(), engine: Engine::Auto, threads: 0 }
     }
 
     /// Chooses where to run. [`Engine::Auto`] is the CPU, unless a technique of the GPU is asked for: sets
@@ -108,7 +102,7 @@ impl Intersect {
         self
     }
 
-    /// Chooses the technique by name, one of [`INTERSECT_TECHNIQUES`] or [`GPU_INTERSECT_TECHNIQUES`].
+    /// Chooses the technique by name, one of those of [`Subject::Intersections`].
     pub fn technique(mut self, name: &str) -> Self {
         self.technique = name.into();
         self
@@ -174,18 +168,12 @@ impl Intersect {
     }
 
     fn way(&self) -> Result<Way> {
-        let name = self.technique.as_str();
-        let on_cpu = Method::ALL.into_iter().find(|method| method.name() == name);
-        let on_gpu = IntersectKernel::named(name);
-        match self.engine {
-            Engine::Cpu | Engine::Auto if name == "auto" => Ok(Way::Cpu(None)),
-            Engine::Gpu if name == "auto" => Ok(Way::Gpu(None)),
-            Engine::Cpu | Engine::Auto if on_cpu.is_some() => Ok(Way::Cpu(on_cpu)),
-            Engine::Gpu | Engine::Auto if on_gpu.is_some() => Ok(Way::Gpu(on_gpu)),
-            Engine::Hybrid => Err(Error::Config(
-                "two sets are intersected by one side; expected --engine auto, cpu or gpu".into(),
-            )),
-            engine => Err(engine.lacks(name, &INTERSECT_TECHNIQUES, &GPU_INTERSECT_TECHNIQUES)),
+        match chosen(Subject::Intersections, &self.technique, self.engine)? {
+            Some((Processor::Device, name)) => Ok(Way::Gpu(IntersectKernel::named(name))),
+            Some((Processor::Cpu, name)) => {
+                Ok(Way::Cpu(Method::ALL.into_iter().find(|method| method.name() == name)))
+            }
+            None => Ok(Way::Cpu(None)),
         }
     }
 
@@ -264,12 +252,13 @@ impl Intersect {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use simjoin_engine::names;
 
     #[test]
     fn reports_tell_what_was_found_and_how() {
         let a: Vec<u32> = (0..1000).collect();
         let b: Vec<u32> = (500..2500).collect();
-        for name in INTERSECT_TECHNIQUES {
+        for name in names(Subject::Intersections, Processor::Cpu).chain([AUTO]) {
             let report = Intersect::new().technique(name).threads(2).size(&a, &b).unwrap();
             assert_eq!((report.size, report.sets, report.threads), (500, (1000, 2000), 2));
             assert_eq!(report.containment(), 0.5);
@@ -281,7 +270,7 @@ mod tests {
         let error = Intersect::new().technique("magic").size(&a, &b).unwrap_err();
         assert!(matches!(error, Error::Config(text) if text.contains("gallop")));
         let on_gpu = |name: &str| Intersect::new().engine(Engine::Gpu).technique(name).check();
-        assert!(GPU_INTERSECT_TECHNIQUES.iter().all(|name| on_gpu(name).is_ok()));
+        assert!(names(Subject::Intersections, Processor::Device).all(|name| on_gpu(name).is_ok()));
         assert!(on_gpu("gallop").is_err());
         assert!(Intersect::new().engine(Engine::Cpu).technique("ip").check().is_err());
         assert!(Intersect::new().technique("ip").check().is_ok());
@@ -305,7 +294,7 @@ mod tests {
                     found
                 };
                 let expected = elements(&Intersect::new());
-                for name in GPU_INTERSECT_TECHNIQUES {
+                for name in names(Subject::Intersections, Processor::Device).chain([AUTO]) {
                     let intersect = Intersect::new().engine(Engine::Gpu).technique(name);
                     assert_eq!(elements(&intersect), expected, "{name}");
                     let report = intersect.size(a, b).unwrap();

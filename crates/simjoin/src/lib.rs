@@ -27,13 +27,13 @@
 //! [`Join::count`] only counts, [`Join::groups`] finds connected components, [`Join::pairs`]
 //! streams every pair. The order of pairs is that of the technique, whatever the number of threads;
 //! only on a GPU it is none in particular.
-//! Which technique runs is chosen for the data and the machine; [`Join::explain`] tells what was
+//! Which technique runs is chosen for the data and the machine; [`Plan::explain`] tells what was
 //! considered. [`Join::with_itself`] is for new records against old ones. A [`Glimpse`] shows what the
 //! results look like, whatever the answer.
 //!
 //! [`Overlaps`] counts what all pairs have in common, without a threshold.
 //! [`Intersect`] is for two single sets of up to hundreds of millions of numbers.
-//! [`VectorJoin`] is the same for vectors: all pairs within a Euclidean distance, or of at least a
+//! [`vector_join`] is the same for vectors: all pairs within a Euclidean distance, or of at least a
 //! cosine.
 
 #![forbid(unsafe_code)]
@@ -43,20 +43,18 @@ mod host;
 mod intersect;
 mod overlaps;
 
-pub use device_overlaps::GPU_OVERLAP_TECHNIQUES;
 pub use host::{compiler, join, techniques_for, vector_join};
-pub use intersect::{GPU_INTERSECT_TECHNIQUES, INTERSECT_TECHNIQUES, Intersect, IntersectReport};
-pub use overlaps::{OVERLAP_TECHNIQUES, Overlaps, OverlapsReport};
+pub use intersect::{Intersect, IntersectReport};
+pub use overlaps::{Overlaps, OverlapsReport};
 pub use simjoin_core::{
     Bounds, Elements, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side,
     Threshold, VectorCollection, VectorMeasure, VectorPredicate, prepare,
 };
 pub use simjoin_cpu::ascending;
 pub use simjoin_engine::{
-    Control, DeviceTimes, Engine, Event, Explanation, GPU_TECHNIQUES, GPU_VECTOR_TECHNIQUES,
-    Glimpse, GlimpseBin, GlimpsePair, Join, Machine, PreparedVectorJoin, Report, SIMULATED_GPU,
-    StepPlan, StepReport, TECHNIQUES, VARIANTS, VECTOR_TECHNIQUES, VectorJoin, VectorPlan,
-    VectorReport, duration, grouped, parse_bytes, planned_seconds, pool, simulated_gpu, threads,
-    threads_expected,
+    AUTO, Control, DeviceTimes, Engine, Event, Explanation, Glimpse, GlimpseBin, GlimpsePair, Join,
+    Joinable, Machine, Plan, Processor, Purpose, Report, SIMULATED_GPU, Sets, Split, StepPlan,
+    StepReport, Subject, Vectors, duration, grouped, listed, names, parse_bytes, pool, threads,
+    threads_expected, variants,
 };
 pub use simjoin_gpu::{Device, DeviceInfo, LeftOut, devices, left_out};

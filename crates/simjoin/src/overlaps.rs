@@ -15,8 +15,8 @@ use simjoin_core::{
 };
 use simjoin_cpu::{AllOverlaps, OverlapPass, OverlapPlan, OverlapSpace, OverlapTechnique};
 use simjoin_engine::{
-    Control, Direction, Engine, Order, Ordered, OutputBuffers, SetTask, TileSink, did_its_work,
-    repeats,
+    AUTO, Answer, AnswerSink, Control, Direction, Engine, Kind, Order, Ordered, OutputBuffers,
+    SetTask, Sets, did_its_work,
 };
 use simjoin_gpu::OverlapTechnique as GpuTechnique;
 use simjoin_kernels::tier::Tier;
@@ -25,9 +25,6 @@ use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
-
-/// The names of the ways to count overlaps, `auto` first.
-pub const OVERLAP_TECHNIQUES: [&str; 4] = ["auto", "index", "bitmap", "product"];
 
 /// The overlaps of all pairs of rows.
 ///
@@ -98,7 +95,7 @@ impl Overlaps {
     /// All pairs, by the technique that suits, on all cores.
     pub fn new() -> Self {
         Overlaps {
-            technique: "auto".into(),
+            technique: AUTO.into(),
             engine: Engine::Auto,
             threads: 0,
             memory: u64::MAX,
@@ -120,8 +117,7 @@ impl Overlaps {
         self
     }
 
-    /// Chooses the technique by name, one of [`OVERLAP_TECHNIQUES`] or
-    /// [`GPU_OVERLAP_TECHNIQUES`](crate::GPU_OVERLAP_TECHNIQUES).
+    /// Chooses the technique by name, one of those of [`Subject::Overlaps`](crate::Subject::Overlaps).
     pub fn technique(mut self, name: &str) -> Self {
         self.technique = name.into();
         self
@@ -157,12 +153,12 @@ impl Overlaps {
     /// Says what is wrong with the choice of technique, before any work is done.
     pub fn check(&self) -> Result<()> {
         Tier::asked_for().map_err(Error::Config)?;
-        self.asked_for(&OVERLAP_TECHNIQUES).map(drop)
+        self.asked_for().map(drop)
     }
 
     /// The technique of a GPU that was asked for, if one was.
     pub fn on_gpu(&self) -> Option<&'static str> {
-        self.asked_for(&OVERLAP_TECHNIQUES).ok().flatten().map(GpuTechnique::name)
+        self.asked_for().ok().flatten().map(GpuTechnique::name)
     }
 
     /// Every technique of the CPU that fits the memory, with the words of bits that a set would have and the estimated
@@ -220,7 +216,7 @@ impl Overlaps {
                 Err(error) => return Err(error),
                 Ok(mut report) => {
                     if right.is_none() {
-                        report.pairs += repeats(left, any_token()?);
+                        report.pairs += Sets::repeats(left, &any_token()?);
                     }
                     return Ok(report);
                 }
@@ -256,7 +252,7 @@ impl Overlaps {
         report.pairs = found.into_inner();
         report.warnings = warnings;
         if right.is_none() {
-            report.pairs += repeats(left, any_token()?);
+            report.pairs += Sets::repeats(left, &any_token()?);
         }
         Ok(report)
     }
@@ -287,7 +283,7 @@ impl Overlaps {
         }
         let on_cpu = || {
             self.run(&shape, control, || {
-                let mut sink = ordered.worker(&join, part, Measure::Overlap);
+                let mut sink = Answer::<Sets>::sink(&ordered, &join, part);
                 let mut batch = Vec::with_capacity(BATCH);
                 let shape = &shape;
                 move |number: usize,
@@ -328,7 +324,7 @@ impl Overlaps {
         let mut report = on_device.map_or_else(on_cpu, Ok)?;
         if self.top.is_none() {
             if right.is_none() {
-                ordered.repeats((left, Side::Left), (any_token()?, Measure::Overlap), control);
+                ordered.repeats::<Sets>((left, Side::Left), &any_token()?, control);
             }
             if !self.positive {
                 let _ = empty_pairs(left, right, control, |rows| ordered.rest(rows));
@@ -341,7 +337,7 @@ impl Overlaps {
 
     /// The device that is to count, if one is.
     fn place(&self, shape: &AllOverlaps<'_>) -> Result<Option<Where>> {
-        self.device(self.asked_for(&OVERLAP_TECHNIQUES)?, || {
+        self.device(self.asked_for()?, || {
             let threads = self.pool_threads();
             let plans = self.plans(shape, threads)?;
             Ok(plans.first().map_or(0.0, |plan| plan.seconds / threads as f64))
@@ -371,11 +367,11 @@ impl Overlaps {
         plans.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
         if let Some(at) = plans.iter().position(|plan| plan.technique.name() == self.technique) {
             plans.swap(0, at);
-        } else if self.technique != "auto" {
+        } else if self.technique != AUTO {
             plans.clear();
         }
         if plans.is_empty() && !shape.build.is_empty() {
-            let asked = |name: &str| self.technique == "auto" || self.technique == name;
+            let asked = |name: &str| self.technique == AUTO || self.technique == name;
             let asked = refused.iter().filter(|(technique, _)| asked(technique.name()));
             let needed = asked.map(|&(_, bytes)| bytes).min().unwrap_or(u64::MAX);
             let what = match self.top {
@@ -589,6 +585,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use simjoin_core::{RawSets, prepare};
+    use simjoin_engine::{Processor, Subject, names};
     use std::collections::BTreeSet;
 
     type Rows = Vec<BTreeSet<u32>>;
@@ -672,7 +669,7 @@ mod tests {
             }
             let (l, r) = collections(&left, right.as_ref());
             let all = expected(&left, right.as_ref());
-            for technique in OVERLAP_TECHNIQUES {
+            for technique in techniques() {
                 for threads in [1, 3] {
                     let overlaps = Overlaps::new().technique(technique).threads(threads);
                     let sorted = |overlaps: &Overlaps| {
@@ -693,12 +690,16 @@ mod tests {
         }
     }
 
+    fn techniques() -> impl Iterator<Item = &'static str> {
+        std::iter::once(AUTO).chain(names(Subject::Overlaps, Processor::Cpu))
+    }
+
     #[test]
     fn nothing_and_nothing_but_empty_rows() {
         for left in [Rows::new(), vec![BTreeSet::new(); 3], vec![BTreeSet::from([1])]] {
             for right in [None, Some(Rows::new()), Some(vec![BTreeSet::new(); 2])] {
                 let (l, r) = collections(&left, right.as_ref());
-                for technique in OVERLAP_TECHNIQUES {
+                for technique in techniques() {
                     let overlaps = Overlaps::new().technique(technique).threads(2);
                     let mut rows = found(&overlaps, &l, r.as_ref());
                     rows.sort_unstable();

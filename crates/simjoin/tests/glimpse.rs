@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use simjoin::{
     Bounds, Control, Elements, Engine, Glimpse, Join, Measure, Predicate, RawSets, RowPair,
-    SetCollection, Side, VectorCollection, VectorPredicate, prepare,
+    SetCollection, Sets, Side, VectorCollection, VectorPredicate, prepare,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -73,7 +73,7 @@ enum Answer {
 }
 
 fn look(
-    join: &Join,
+    join: &Join<Sets>,
     (left, right): (&SetCollection, Option<&SetCollection>),
     answer: Answer,
 ) -> (Arc<Glimpse>, u64) {
@@ -130,7 +130,7 @@ proptest! {
                     .technique(technique)
                     .threads(threads)
                     .with_itself(with_itself && right.is_some())
-                    .tile_tokens(16);
+                    .piece_tokens(16);
                 let (glimpse, pairs) = look(&join, (&left, right.as_ref()), answer);
                 prop_assert_eq!(pairs, expected.len() as u64);
                 let bins = glimpse.bins();
@@ -179,8 +179,7 @@ proptest! {
         };
         let mut expected = BTreeMap::new();
         let plain = simjoin::vector_join(predicate);
-        let prepared = plain.prepare(&left, right.as_ref()).unwrap();
-        prepared.pairs(&Control::default(), |pairs| {
+        plain.pairs(&left, right.as_ref(), &Control::default(), |pairs| {
             expected.extend(pairs.iter().map(|pair| ((pair.left, pair.right), pair.similarity.to_bits())));
             ControlFlow::Continue(())
         }).unwrap();
@@ -192,13 +191,12 @@ proptest! {
                     .threads(threads)
                     .timeline(true)
                     .glimpse(glimpse.clone());
-                let prepared = join.prepare(&left, right.as_ref()).unwrap();
-                let control = Control::default();
+                let (control, right) = (Control::default(), right.as_ref());
                 let report = match answer {
-                    Answer::Count => prepared.count(&control),
-                    Answer::Pairs => prepared.pairs(&control, |_| ControlFlow::Continue(())),
+                    Answer::Count => join.count(&left, right, &control),
+                    Answer::Pairs => join.pairs(&left, right, &control, |_| ControlFlow::Continue(())),
                     Answer::Groups if right.is_some() => continue,
-                    Answer::Groups => prepared.groups(&control).map(|(_, report)| report),
+                    Answer::Groups => join.groups(&left, &control).map(|(_, report)| report),
                 }.unwrap();
                 prop_assert_eq!(report.pairs, expected.len() as u64);
                 prop_assert_eq!(glimpse.distinct(), report.pairs);
@@ -208,8 +206,8 @@ proptest! {
                     prop_assert_eq!(expected.get(&key), Some(&seen.pair.similarity.to_bits()));
                 }
                 if right.is_none() {
-                    let labels = plain.prepare(&left, None).unwrap().groups(&control).unwrap().0;
-                    prop_assert_eq!(glimpse.vector_groups(), Some(labels));
+                    let labels = plain.groups(&left, &control).unwrap().0;
+                    prop_assert_eq!(glimpse.vector_groups(&left, predicate), Some(labels));
                 }
                 prop_assert!(report.timeline.iter().all(|moment| moment.seconds <= report.seconds));
             }

@@ -2,7 +2,9 @@
 //! very different shapes, and the laws that every join obeys.
 
 use proptest::prelude::*;
-use simjoin::{Control, Join, Measure, Predicate, RawSets, SetCollection, prepare, techniques_for};
+use simjoin::{
+    Control, Join, Measure, Predicate, RawSets, SetCollection, Sets, prepare, techniques_for,
+};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
 
@@ -115,7 +117,7 @@ fn pairs(
 ) -> Vec<(u32, u32, u32)> {
     let (l, r) = prepared(left, right);
     // Tiny tiles, so that small collections have many.
-    let join = simjoin::join(predicate).technique(technique).threads(threads).tile_tokens(16);
+    let join = simjoin::join(predicate).technique(technique).threads(threads).piece_tokens(16);
     let list = rows_of(&join, predicate, (left, &l), (right, r.as_ref()));
     let count = join.count(&l, r.as_ref(), &Control::default()).unwrap().pairs;
     assert_eq!(count, list.len() as u64);
@@ -123,7 +125,7 @@ fn pairs(
 }
 
 fn rows_of(
-    join: &Join,
+    join: &Join<Sets>,
     predicate: Predicate,
     (left, l): (&Rows, &SetCollection),
     (right, r): (Option<&Rows>, Option<&SetCollection>),
@@ -486,7 +488,7 @@ fn a_join_that_was_stopped_can_be_run_again() {
     let (sets, _) = prepared(&rows, None);
     let join = simjoin::join(Predicate::parse(Measure::Jaccard, "0.5").unwrap())
         .technique("ppjoin")
-        .tile_tokens(16);
+        .piece_tokens(16);
     let whole = join.count(&sets, None, &Control::default()).unwrap().pairs;
     // A consumer that had enough does not stop the next join with the same control.
     let control = Control::default();
@@ -505,10 +507,10 @@ fn what_is_not_there_says_so() {
     let (sets, _) = prepared(&vec![(0..3).collect()], None);
     let predicate = Predicate::parse(Measure::Jaccard, "0.5").unwrap();
     let message =
-        |join: Join| join.count(&sets, None, &Control::default()).unwrap_err().to_string();
+        |join: Join<Sets>| join.count(&sets, None, &Control::default()).unwrap_err().to_string();
     assert!(message(simjoin::join(predicate).technique("magic")).contains("expected one of auto"));
     let engine = |name: &str| simjoin::join(predicate).engine(name.parse().unwrap());
-    assert!(message(engine("cpu").technique("gpu-bitmap")).contains("use --engine gpu"));
+    assert!(message(engine("cpu").technique("gpu-bitmap")).contains("expected engine gpu"));
     for name in ["gpu", "hybrid"] {
         match simjoin::devices() {
             Ok(_) => {

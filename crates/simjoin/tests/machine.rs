@@ -1,7 +1,7 @@
 //! Is the machine that a join is planned for a parameter of it, and the simulated device too?
 
 use simjoin::{
-    Control, Elements, Engine, Join, Machine, Measure, Predicate, RawSets, SetCollection,
+    Control, Elements, Engine, Join, Machine, Measure, Predicate, RawSets, SetCollection, Sets,
     VectorCollection, VectorPredicate, prepare,
 };
 
@@ -14,7 +14,7 @@ fn sets() -> SetCollection {
     prepare(rows, None, 300).unwrap().0
 }
 
-fn join(machine: Machine) -> Join {
+fn join(machine: Machine) -> Join<Sets> {
     simjoin::join(Predicate::parse(Measure::Jaccard, "0.6").unwrap()).threads(2).machine(machine)
 }
 
@@ -31,12 +31,12 @@ fn join_is_divided_beside_a_simulated_device_whatever_the_cost_table() {
         let both = join(simulated(scale, "speed=2,rest=0.5")).engine(Engine::Hybrid);
         let report = both.count(&sets, None, &control).unwrap();
         assert_eq!(report.pairs, cpu.pairs);
-        assert!(report.share().is_some_and(|share| share > 0.0 && share < 1.0), "{scale}");
-        assert!(report.overlap().is_some_and(|part| part > 0.0 && part <= 1.0), "{scale}");
+        assert!(report.device_share().is_some_and(|share| share > 0.0 && share < 1.0), "{scale}");
+        assert!(report.concurrency().is_some_and(|part| part > 0.0 && part <= 1.0), "{scale}");
         // The same again.
         let again = both.count(&sets, None, &control).unwrap();
         assert_eq!(report.virtual_seconds, again.virtual_seconds);
-        assert_eq!(report.share(), again.share());
+        assert_eq!(report.device_share(), again.device_share());
     }
 }
 
@@ -64,7 +64,7 @@ fn vectors_are_shared_with_a_simulated_device_whatever_the_cost_table() {
     let predicate = VectorPredicate::within("0.0001").unwrap();
     let count = |machine: Machine, engine: Engine| {
         let join = simjoin::vector_join(predicate).threads(2).machine(machine).engine(engine);
-        join.prepare(&points, None).unwrap().count(&Control::default()).unwrap()
+        join.count(&points, None, &Control::default()).unwrap()
     };
     let cpu = count(Machine::fixed(), Engine::Cpu);
     assert!(cpu.pairs > 100 && cpu.virtual_seconds.is_none());
@@ -72,8 +72,8 @@ fn vectors_are_shared_with_a_simulated_device_whatever_the_cost_table() {
     for scale in [0.1, 1.0, 10.0] {
         let both = count(simulated(scale, "speed=1"), Engine::Hybrid);
         assert_eq!(both.pairs, cpu.pairs);
-        assert!(both.overlap.is_some_and(|part| part > 0.0 && part <= 1.0), "{scale}");
-        parts.push(both.device_part.unwrap());
+        assert!(both.concurrency().is_some_and(|part| part > 0.0 && part <= 1.0), "{scale}");
+        parts.push(both.device_share().unwrap());
     }
     assert!(
         parts[0] > 0.0 && parts[0] < 1.0 && parts.iter().all(|part| *part == parts[0]),

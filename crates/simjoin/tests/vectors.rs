@@ -2,24 +2,35 @@
 
 use proptest::prelude::*;
 use simjoin::{
-    Control, Elements, VECTOR_TECHNIQUES, VectorCollection, VectorJoin, VectorPredicate,
+    AUTO, Control, Elements, Join, Plan, Processor, Purpose, Result, Subject, VectorCollection,
+    VectorPredicate, Vectors, names,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 type Found = BTreeMap<(u32, u32), u64>;
 
+fn techniques() -> impl Iterator<Item = &'static str> {
+    std::iter::once(AUTO).chain(names(Subject::Vectors, Processor::Cpu))
+}
+
+fn plan<'a>(
+    join: &Join<Vectors>,
+    left: &'a VectorCollection,
+    right: Option<&'a VectorCollection>,
+) -> Result<Plan<'a, Vectors>> {
+    join.plan(left, right, Purpose::Count)
+}
+
 fn collection(d: usize, rows: &[Vec<f32>]) -> VectorCollection {
     let elements = Elements::F32(rows.iter().flatten().copied().collect());
     VectorCollection::new("rows", d, elements).unwrap()
 }
 
-fn pairs(join: &VectorJoin, left: &VectorCollection, right: Option<&VectorCollection>) -> Found {
+fn pairs(join: &Join<Vectors>, left: &VectorCollection, right: Option<&VectorCollection>) -> Found {
     let mut found = Found::new();
     let report = join
-        .prepare(left, right)
-        .unwrap()
-        .pairs(&Control::default(), |pairs| {
+        .pairs(left, right, &Control::default(), |pairs| {
             for pair in pairs {
                 assert!(right.is_some() || pair.left < pair.right);
                 assert!(found.insert((pair.left, pair.right), pair.similarity.to_bits()).is_none());
@@ -67,14 +78,14 @@ proptest! {
         let (l, r) = (collection(d, &left), collection(d, &right));
         let itself = brute_force(&left, None, distance);
         let both = brute_force(&left, Some(&right), distance);
-        for technique in VECTOR_TECHNIQUES {
+        for technique in techniques() {
             let join = simjoin::vector_join(predicate).technique(technique).threads(threads);
             prop_assert_eq!(&pairs(&join, &l, None), &itself, "{}", technique);
             prop_assert_eq!(&pairs(&join, &l, Some(&r)), &both, "{}", technique);
             // The other way round, every pair is turned.
             let turned: Found = pairs(&join, &r, Some(&l)).into_iter().map(|((b, a), x)| ((a, b), x)).collect();
             prop_assert_eq!(&turned, &both);
-            let count = |left, right| join.prepare(left, right).unwrap().count(&Control::default()).unwrap().pairs;
+            let count = |left, right| join.count(left, right, &Control::default()).unwrap().pairs;
             prop_assert_eq!(count(&l, None), itself.len() as u64);
             prop_assert_eq!(count(&l, Some(&r)), both.len() as u64);
             // Rows in another order, and coordinates in another order: the same pairs.
@@ -95,7 +106,7 @@ proptest! {
             let wider = pairs(&simjoin::vector_join(wider).technique(technique), &l, None);
             prop_assert!(itself.keys().all(|pair| wider.contains_key(pair)));
             // Groups are the components of the pairs.
-            let (groups, report) = join.prepare(&l, None).unwrap().groups(&Control::default()).unwrap();
+            let (groups, report) = join.groups(&l, &Control::default()).unwrap();
             prop_assert_eq!(report.pairs, itself.len() as u64);
             let mut labels: Vec<u32> = (0..left.len() as u32).collect();
             loop {
@@ -124,18 +135,16 @@ fn lattice(side: u16) -> VectorCollection {
 #[test]
 fn the_order_does_not_depend_on_threads() {
     let points = lattice(60);
-    for technique in VECTOR_TECHNIQUES {
+    for technique in techniques() {
         let all = |threads| {
             let mut found = Vec::new();
             let predicate = VectorPredicate::within("1.5").unwrap();
             let join = simjoin::vector_join(predicate).technique(technique).threads(threads);
-            join.prepare(&points, None)
-                .unwrap()
-                .pairs(&Control::default(), |pairs| {
-                    found.extend(pairs.iter().map(|pair| (pair.left, pair.right)));
-                    ControlFlow::Continue(())
-                })
-                .unwrap();
+            join.pairs(&points, None, &Control::default(), |pairs| {
+                found.extend(pairs.iter().map(|pair| (pair.left, pair.right)));
+                ControlFlow::Continue(())
+            })
+            .unwrap();
             found
         };
         let one = all(1);
@@ -148,9 +157,8 @@ fn the_order_does_not_depend_on_threads() {
 fn little_memory_is_enough_or_refused() {
     let points = lattice(40);
     let predicate = VectorPredicate::within("1").unwrap();
-    let count = |join: &VectorJoin| {
-        join.prepare(&points, None)?
-            .count(&Control::default())
+    let count = |join: &Join<Vectors>| {
+        join.count(&points, None, &Control::default())
             .map(|report| (report.pairs, report.technique))
     };
     let free = simjoin::vector_join(predicate).threads(2);
@@ -166,24 +174,23 @@ fn little_memory_is_enough_or_refused() {
 #[test]
 fn sinks_may_stop_and_joins_may_be_stopped() {
     let points = lattice(60);
-    for technique in VECTOR_TECHNIQUES {
+    for technique in techniques() {
         let join = simjoin::vector_join(VectorPredicate::within("2").unwrap())
             .technique(technique)
             .threads(2);
-        let prepared = join.prepare(&points, None).unwrap();
+        let plan = join.plan(&points, None, Purpose::Pairs).unwrap();
         let mut batches = 0;
-        prepared
-            .pairs(&Control::default(), |_| {
-                batches += 1;
-                ControlFlow::Break(())
-            })
-            .unwrap();
+        plan.pairs(&Control::default(), |_| {
+            batches += 1;
+            ControlFlow::Break(())
+        })
+        .unwrap();
         assert_eq!(batches, 1);
         let control = Control::default();
         control.stop();
-        assert_eq!(prepared.count(&control).unwrap().pairs, 0);
+        assert_eq!(plan.count(&control).unwrap().pairs, 0);
         let control = Control::default();
-        prepared.count(&control).unwrap();
+        plan.count(&control).unwrap();
         let (done, total) = control.progress();
         assert_eq!(done, total);
     }
@@ -193,17 +200,17 @@ fn sinks_may_stop_and_joins_may_be_stopped() {
 fn what_does_not_fit_is_refused() {
     let (two, three) = (collection(2, &[vec![1.0, 2.0]]), collection(3, &[vec![1.0, 2.0, 3.0]]));
     let join = simjoin::vector_join(VectorPredicate::within("1").unwrap());
-    let error = join.prepare(&two, Some(&three)).err().unwrap().to_string();
+    let error = plan(&join, &two, Some(&three)).err().unwrap().to_string();
     assert_eq!(error, "rows: vectors of dimension 3; those of rows have 2");
-    let error = join.prepare(&two, Some(&two.clone().widened())).err().unwrap().to_string();
+    let error = plan(&join, &two, Some(&two.clone().widened())).err().unwrap().to_string();
     assert!(error.contains("different precision"), "{error}");
-    let error = join.clone().technique("ppjoin").prepare(&two, None).err().unwrap().to_string();
+    let error = plan(&join.clone().technique("ppjoin"), &two, None).err().unwrap().to_string();
     assert!(error.contains("expected one of auto, quantile, grid, nested-loop"), "{error}");
     let zero = collection(2, &[vec![1.0, 2.0], vec![0.0, 0.0]]);
-    for technique in VECTOR_TECHNIQUES {
+    for technique in techniques() {
         let cosine =
             simjoin::vector_join(VectorPredicate::cosine("0.5").unwrap()).technique(technique);
-        let error = cosine.prepare(&zero, None).err().unwrap().to_string();
+        let error = cosine.count(&zero, None, &Control::default()).err().unwrap().to_string();
         assert!(
             error.starts_with("rows: row 1 (counting from 0): the vector is zero"),
             "{technique}: {error}"
@@ -220,7 +227,7 @@ fn estimated_pairs_are_near_and_exact_where_every_row_is_sampled() {
     };
     let join = simjoin::vector_join(VectorPredicate::within("2").unwrap()).technique("nested-loop");
     let about = |left: &VectorCollection, right: Option<&VectorCollection>| {
-        join.prepare(left, right).unwrap().estimate_pairs().unwrap()
+        plan(&join, left, right).unwrap().estimate_pairs().unwrap()
     };
     let (few, many) = (line(400), line(100_000));
     assert_eq!(about(&few, None), 797.0);

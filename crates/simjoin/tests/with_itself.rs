@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use simjoin::{
-    Control, Join, Measure, Predicate, RawSets, SetCollection, Side, prepare, techniques_for,
+    Control, Join, Measure, Predicate, RawSets, SetCollection, Sets, Side, prepare, techniques_for,
 };
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -36,7 +36,7 @@ fn prepared(old: &Rows, new: &Rows) -> (SetCollection, SetCollection) {
 }
 
 /// All pairs in the order in which they come; their number is the one that counting finds.
-fn found(join: &Join, left: &SetCollection, right: Option<&SetCollection>) -> Found {
+fn found(join: &Join<Sets>, left: &SetCollection, right: Option<&SetCollection>) -> Found {
     let mut list = Vec::new();
     let report = join
         .pairs(left, right, &Control::default(), |rows| {
@@ -59,7 +59,7 @@ fn sorted(mut list: Found) -> Found {
 /// number of threads.
 fn check(predicate: Predicate, old: &Rows, new: &Rows) {
     let (left, right) = prepared(old, new);
-    let plain = simjoin::join(predicate).technique("naive").threads(1).tile_tokens(16);
+    let plain = simjoin::join(predicate).technique("naive").threads(1).piece_tokens(16);
     let within = found(&plain, &right, None).into_iter();
     let expected = sorted(
         found(&plain, &left, Some(&right))
@@ -181,7 +181,7 @@ fn a_consumer_may_stop_and_little_memory_changes_nothing() {
     let (left, right) = prepared(&old, &new);
     let join = simjoin::join(Predicate::parse(Measure::Jaccard, "0.6").unwrap())
         .with_itself(true)
-        .tile_tokens(64);
+        .piece_tokens(64);
     for technique in ["all-pairs", "ppjoin", "group-join"] {
         let join = join.clone().technique(technique);
         let whole = found(&join, &left, Some(&right));

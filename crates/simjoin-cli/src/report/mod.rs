@@ -15,19 +15,15 @@ mod sample;
 mod shapes;
 mod timeline;
 
-use crate::settings::Answer;
+use crate::run::Rows;
+use crate::settings::{Answer, Settings};
 use crate::stats::Seconds;
-use sample::Sample;
-pub use sample::{Kept, Keys};
+pub use sample::{Kept, Keys, Sample, beginning};
 use serde::Serialize;
-use shapes::{Bar, Frequencies, Groups};
-use simjoin::{
-    Elements, Engine, Explanation, Glimpse, Report, SetCollection, StepReport, VectorCollection,
-    VectorMeasure, VectorPlan, VectorPredicate, VectorReport, grouped,
-};
-use simjoin_io::Tokenizer;
+use shapes::Bar;
+pub use shapes::{Frequencies, Groups, lengths as vector_lengths, sizes as set_sizes};
+use simjoin::{Engine, Explanation, Glimpse, Processor, Report, StepReport, grouped};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 use timeline::Timeline;
 
@@ -54,10 +50,6 @@ pub struct Document {
     pub ended: u64,
     /// `pairs`, `count` or `groups`.
     pub answer: &'static str,
-    pub predicate: Predicate,
-    /// How records became tokens: `words`, `qgrams:3` or `white space`.
-    pub tokens: Option<String>,
-    pub inputs: Vec<Input>,
     pub pairs: u64,
     pub engine: &'static str,
     pub technique: String,
@@ -65,9 +57,20 @@ pub struct Document {
     pub devices: Vec<String>,
     pub warnings: Vec<String>,
     pub seconds: PhaseSeconds,
-    pub funnel: Vec<Stage>,
     pub plan: Plan,
     pub timeline: Timeline,
+    #[serde(flatten)]
+    pub shown: Shown,
+}
+
+/// What each kind of rows has to show in its own way.
+#[derive(Serialize)]
+pub struct Shown {
+    pub predicate: PredicateShown,
+    /// How records became tokens: `words`, `qgrams:3` or `white space`.
+    pub tokens: Option<String>,
+    pub inputs: Vec<InputShown>,
+    pub funnel: Vec<Stage>,
     pub histogram: Histogram,
     pub sizes: Vec<Shape>,
     pub frequencies: Option<Frequencies>,
@@ -77,7 +80,7 @@ pub struct Document {
 
 /// Which pairs were wanted.
 #[derive(Serialize)]
-pub struct Predicate {
+pub struct PredicateShown {
     /// Such as `Jaccard similarity`.
     pub name: &'static str,
     /// `≥` or `≤`.
@@ -88,7 +91,7 @@ pub struct Predicate {
 
 /// What was read.
 #[derive(Serialize)]
-pub struct Input {
+pub struct InputShown {
     pub name: &'static str,
     pub path: String,
     pub records: usize,
@@ -142,8 +145,8 @@ pub struct Plan {
     pub estimated_pairs: Option<f64>,
     pub estimated_seconds: Option<f64>,
     /// The devices' part of the work, planned and real, where CPU and devices share it.
-    pub planned_share: Option<f64>,
-    pub share: Option<f64>,
+    pub planned_device_share: Option<f64>,
+    pub device_share: Option<f64>,
     /// In words of the technique.
     pub details: String,
     pub ran: Vec<Ran>,
@@ -153,10 +156,8 @@ pub struct Plan {
 #[derive(Serialize)]
 pub struct Part {
     pub on_device: bool,
-    /// The smallest and the largest size of a probe; of vectors there is but one part, without sizes.
-    pub probes: Option<(u32, u32)>,
-    pub builds: Option<(u32, u32)>,
-    pub pairs: u64,
+    /// What meets what, in words.
+    pub what: String,
     pub technique: String,
     /// By rising estimate; those without one cannot do it, or not within the memory.
     pub considered: Vec<Considered>,
@@ -205,7 +206,75 @@ pub struct Shape {
     pub bins: Vec<Bar>,
 }
 
+impl Histogram {
+    pub fn bars(glimpse: &Glimpse) -> Vec<Bar> {
+        glimpse.bins().into_iter().map(Bar::from).collect()
+    }
+}
+
+/// One input, or two, with their names and paths.
+pub struct Inputs<'a, C>(Vec<(&'static str, &'a str, &'a C)>);
+
+impl<'a, C> Inputs<'a, C> {
+    pub fn of<K: Rows>(settings: &'a Settings<K>, left: &'a C, right: Option<&'a C>) -> Self {
+        let (one, other) = (settings.left.as_str(), settings.right.as_deref());
+        Inputs(match (right, other) {
+            (Some(right), Some(other)) => vec![("left", one, left), ("right", other, right)],
+            _ => vec![("input", one, left)],
+        })
+    }
+
+    pub fn describe(
+        &self,
+        records: fn(&C) -> usize,
+        facts: fn(&C) -> Vec<(&'static str, String)>,
+    ) -> Vec<InputShown> {
+        let shown = |&(name, path, rows): &(&'static str, &str, &C)| InputShown {
+            name,
+            path: path.into(),
+            records: records(rows),
+            facts: facts(rows),
+        };
+        self.0.iter().map(shown).collect()
+    }
+
+    /// Returns a distribution of each, made with the end of its title.
+    pub fn shapes(&self, shape: impl Fn(String, &C) -> Shape) -> Vec<Shape> {
+        let several = self.0.len() > 1;
+        let title = |name| if several { format!(", {name} input") } else { String::new() };
+        self.0.iter().map(|&(name, _, rows)| shape(title(name), rows)).collect()
+    }
+}
+
 impl Document {
+    pub fn new<K: Rows>(
+        settings: &Settings<K>,
+        shown: Shown,
+        planned: &Explanation,
+        report: &Report,
+        seconds: &Seconds,
+        devices: Vec<String>,
+    ) -> Self {
+        let joined = report.virtual_seconds.unwrap_or(report.seconds);
+        Document {
+            kind: settings.command,
+            command: command(),
+            version: env!("CARGO_PKG_VERSION"),
+            ended: now(),
+            answer: settings.answer.name(),
+            pairs: report.pairs,
+            engine: report.engine.name(),
+            technique: report.technique.clone(),
+            threads: report.threads,
+            devices,
+            warnings: report.warnings.clone(),
+            seconds: PhaseSeconds::new(seconds),
+            plan: plan(planned, report),
+            timeline: Timeline::new(&report.timeline, joined),
+            shown,
+        }
+    }
+
     /// The page.
     pub fn page(&self) -> Result<String, simjoin::Error> {
         let data = serde_json::to_string(self)
@@ -269,265 +338,6 @@ impl Answer {
     }
 }
 
-/// What a join of sets has to show.
-pub struct SetsRun<'a> {
-    pub kind: &'static str,
-    pub answer: &'static str,
-    pub paths: (&'a str, Option<&'a str>),
-    pub predicate: simjoin::Predicate,
-    pub tokenizer: Tokenizer,
-    pub with_itself: bool,
-    pub left: &'a SetCollection,
-    pub right: Option<&'a SetCollection>,
-    pub kept: &'a Kept,
-    pub keys: Keys<'a>,
-    pub planned: &'a Explanation,
-    pub report: &'a Report,
-    pub glimpse: &'a Glimpse,
-    pub seconds: &'a Seconds,
-    pub devices: Vec<String>,
-}
-
-impl SetsRun<'_> {
-    /// The report of it.
-    pub fn document(self) -> Document {
-        let SetsRun { left, right, report, glimpse, kept, .. } = self;
-        let frequencies = kept.frequencies();
-        let predicate = named(self.predicate);
-        let measure = self.predicate.measure();
-        let inputs = [
-            ("left", self.paths.0, Some(left)),
-            ("right", self.paths.1.unwrap_or_default(), right),
-        ];
-        let inputs = inputs.into_iter().filter_map(|(name, path, sets)| {
-            let name = if right.is_some() { name } else { "input" };
-            sets.map(|sets| input(name, path, sets))
-        });
-        let sizes = [("left", Some(left)), ("right", right)];
-        let sizes = sizes.into_iter().filter_map(|(name, sets)| {
-            let name = if right.is_some() { format!(", {name} input") } else { String::new() };
-            let title = format!("Set sizes{name}");
-            let (of, counts, whole) = ("tokens in a record", "records", true);
-            sets.map(|sets| Shape { title, of, counts, whole, bins: shapes::sizes(sets) })
-        });
-        Document {
-            kind: self.kind,
-            command: command(),
-            version: env!("CARGO_PKG_VERSION"),
-            ended: now(),
-            answer: self.answer,
-            tokens: Some(match self.tokenizer {
-                Tokenizer::Whitespace => "white space".into(),
-                Tokenizer::Words => "words".into(),
-                Tokenizer::Qgrams(q) => format!("qgrams:{q}"),
-            }),
-            inputs: inputs.collect(),
-            pairs: report.pairs,
-            engine: report.engine.name(),
-            technique: report.technique.clone(),
-            threads: report.threads,
-            devices: self.devices,
-            warnings: report.warnings.clone(),
-            seconds: PhaseSeconds::new(self.seconds),
-            funnel: funnel(left, right, self.with_itself, report, glimpse),
-            plan: plan(self.planned, report),
-            timeline: Timeline::new(
-                &report.timeline,
-                report.virtual_seconds.unwrap_or(report.seconds),
-            ),
-            histogram: Histogram {
-                of: predicate.name,
-                whole: measure == simjoin::Measure::Overlap,
-                bins: glimpse.bins().into_iter().map(Bar::from).collect(),
-                on_threshold: glimpse.on_threshold(),
-            },
-            predicate,
-            sizes: sizes.collect(),
-            frequencies: Some(frequencies),
-            groups: glimpse
-                .groups(left)
-                .map(|labels| Groups::new(&labels, &self.keys, |row| kept.beginning(row))),
-            sample: Sample::of_sets(&glimpse.sample(SAMPLE), kept, &self.keys, right.is_some()),
-        }
-    }
-}
-
-/// What a join of vectors has to show.
-pub struct VectorsRun<'a> {
-    pub answer: &'static str,
-    pub paths: (&'a str, Option<&'a str>),
-    pub predicate: VectorPredicate,
-    pub left: &'a VectorCollection,
-    pub right: Option<&'a VectorCollection>,
-    pub keys: Keys<'a>,
-    pub plan: &'a VectorPlan,
-    pub estimated_pairs: Option<f64>,
-    pub report: &'a VectorReport,
-    pub glimpse: &'a Glimpse,
-    pub seconds: &'a Seconds,
-}
-
-impl VectorsRun<'_> {
-    /// The report of it.
-    pub fn document(self) -> Document {
-        let VectorsRun { left, right, report, glimpse, .. } = self;
-        let sides =
-            [("left", self.paths.0, Some(left)), ("right", self.paths.1.unwrap_or(""), right)];
-        let sides = || {
-            let there = sides.iter().filter_map(|&(name, path, side)| Some((name, path, side?)));
-            there.map(|(name, path, side)| {
-                (if right.is_some() { name } else { "input" }, path, side)
-            })
-        };
-        let inputs = sides().map(|(name, path, vectors)| {
-            let precision = match vectors.elements() {
-                Elements::F32(_) => "single",
-                Elements::F64(_) => "double",
-            };
-            let facts = vec![
-                ("dimension", grouped(vectors.dimension() as u64)),
-                ("precision", precision.to_string()),
-            ];
-            Input { name, path: path.into(), records: vectors.len(), facts }
-        });
-        let sizes = sides().map(|(name, _, vectors)| Shape {
-            title: match right {
-                Some(_) => format!("Lengths of vectors, {name} input"),
-                None => "Lengths of vectors".into(),
-            },
-            of: "length of a vector",
-            counts: "vectors",
-            whole: false,
-            bins: shapes::lengths(vectors),
-        });
-        let (name, sense) = match self.predicate.measure() {
-            VectorMeasure::Euclidean => ("Euclidean distance", '≤'),
-            VectorMeasure::Cosine => ("cosine", '≥'),
-        };
-        let of = match self.predicate.measure() {
-            VectorMeasure::Euclidean => "distance",
-            VectorMeasure::Cosine => "distance (1 − cosine)",
-        };
-        let all = all_pairs(left.len(), right.map(VectorCollection::len), false);
-        let funnel = vec![
-            Stage::new("pairs of vectors", all, ""),
-            Stage::new(
-                "candidates",
-                report.candidates,
-                "each was verified in double precision; filters in single precision ruled out the rest",
-            ),
-            Stage::new("results", report.pairs, "pairs of vectors"),
-        ];
-        Document {
-            kind: "vectors",
-            command: command(),
-            version: env!("CARGO_PKG_VERSION"),
-            ended: now(),
-            answer: self.answer,
-            tokens: None,
-            predicate: Predicate { name, sense, threshold: self.predicate.threshold().to_string() },
-            inputs: inputs.collect(),
-            pairs: report.pairs,
-            engine: Engine::Cpu.name(),
-            technique: report.technique.into(),
-            threads: report.threads,
-            devices: Vec::new(),
-            warnings: Vec::new(),
-            seconds: PhaseSeconds::new(self.seconds),
-            funnel,
-            plan: vector_plan(self.plan, self.estimated_pairs, report, all),
-            timeline: Timeline::new(
-                &report.timeline,
-                report.virtual_seconds.unwrap_or(report.seconds),
-            ),
-            histogram: Histogram {
-                of,
-                whole: false,
-                bins: glimpse.bins().into_iter().map(Bar::from).collect(),
-                on_threshold: None,
-            },
-            sizes: sizes.collect(),
-            frequencies: None,
-            groups: glimpse
-                .vector_groups()
-                .map(|labels| Groups::new(&labels, &self.keys, |row| sample::beginning(left, row))),
-            sample: Sample::of_vectors(&glimpse.sample(SAMPLE), left, right, &self.keys),
-        }
-    }
-}
-
-fn vector_plan(plan: &VectorPlan, pairs: Option<f64>, report: &VectorReport, all: u64) -> Plan {
-    let mut considered: Vec<Considered> = plan
-        .considered
-        .iter()
-        .map(|(name, seconds)| Considered {
-            technique: (*name).into(),
-            seconds: *seconds,
-            chosen: *name == plan.technique,
-        })
-        .collect();
-    let estimated = considered.iter().find(|one| one.chosen).and_then(|one| one.seconds);
-    sort(&mut considered);
-    let technique = plan.technique.to_string();
-    let (probes, builds) = (None, None);
-    Plan {
-        parts: vec![Part {
-            on_device: false,
-            probes,
-            builds,
-            pairs: all,
-            technique: technique.clone(),
-            considered,
-        }],
-        more_parts: 0,
-        estimated_pairs: pairs,
-        estimated_seconds: estimated,
-        planned_share: None,
-        share: None,
-        details: plan.details.clone(),
-        ran: vec![Ran {
-            technique,
-            parts: 1,
-            pairs: all,
-            estimated,
-            seconds: report.seconds,
-            ..Ran::default()
-        }],
-    }
-}
-
-fn named(predicate: simjoin::Predicate) -> Predicate {
-    use simjoin::Measure;
-    let name = match predicate.measure() {
-        Measure::Jaccard => "Jaccard similarity",
-        Measure::Cosine => "cosine similarity",
-        Measure::Dice => "Dice similarity",
-        Measure::Overlap => "overlap",
-        Measure::Containment => "containment",
-    };
-    Predicate { name, sense: '≥', threshold: predicate.threshold().to_string() }
-}
-
-fn input(name: &'static str, path: &str, sets: &SetCollection) -> Input {
-    let rows: usize = (0..sets.len() as u32).map(|set| sets.weight(set) as usize).sum();
-    let classes = sets.classes();
-    let sizes = match (classes.first(), classes.last()) {
-        (Some(first), Some(last)) if first.size < last.size => {
-            format!("{} to {} tokens", grouped(first.size.into()), grouped(last.size.into()))
-        }
-        (Some(first), _) => format!("{} tokens", grouped(first.size.into())),
-        _ => "none".into(),
-    };
-    let average = sets.total_tokens() as f64 / sets.len().max(1) as f64;
-    let facts = vec![
-        ("distinct sets", grouped(sets.len() as u64)),
-        ("empty records", grouped((sets.records() - rows) as u64)),
-        ("set sizes", sizes),
-        ("average size of a distinct set", format!("{average:.1} tokens")),
-    ];
-    Input { name, path: path.into(), records: sets.records(), facts }
-}
-
 /// How many pairs there are in one collection, or between two.
 pub fn all_pairs(left: usize, right: Option<usize>, with_itself: bool) -> u64 {
     let itself = |count: usize| (count as u64) * (count as u64).saturating_sub(1) / 2;
@@ -540,58 +350,12 @@ pub fn all_pairs(left: usize, right: Option<usize>, with_itself: bool) -> u64 {
     }
 }
 
-fn funnel(
-    left: &SetCollection,
-    right: Option<&SetCollection>,
-    with_itself: bool,
-    report: &Report,
-    glimpse: &Glimpse,
-) -> Vec<Stage> {
-    let all =
-        |count: fn(&SetCollection) -> usize| all_pairs(count(left), right.map(count), with_itself);
-    let by_length: u64 = report.steps.iter().map(|step| step.pairs).sum();
-    let compared = report.trace().compared;
-    let accepted = glimpse.distinct().saturating_sub(report.candidates);
-    let mut verified = match (report.candidates, accepted) {
-        (0, 0) => String::new(),
-        (0, _) => "the technique needs no verification".to_string(),
-        (_, 0) => "each was verified, exactly".to_string(),
-        (_, more) => format!(
-            "each was verified, exactly; at least {} similar pairs needed no verification",
-            grouped(more)
-        ),
-    };
-    if report.candidates > by_length {
-        verified.push_str("; some of them more than once");
-    }
-    if compared > 0 {
-        let _ = write!(verified, "; devices compared {} pairs", grouped(compared));
-    }
-    vec![
-        Stage::new("pairs of records", all(SetCollection::records), ""),
-        Stage::new(
-            "pairs of distinct sets",
-            all(SetCollection::len),
-            "records that hold the same set are joined once",
-        ),
-        Stage::new("left by length", by_length, "sets whose sizes alone do not rule them out"),
-        Stage::new("candidates", report.candidates, verified),
-        Stage::new("similar pairs of distinct sets", glimpse.distinct(), ""),
-        Stage::new(
-            "results",
-            report.pairs,
-            "pairs of records: a pair of sets counts for all records that hold them, and records that hold \
-             the same set are pairs as well",
-        ),
-    ]
-}
-
 fn label(name: &str, variant: &str) -> String {
     if variant.is_empty() { name.into() } else { format!("{name}, {variant}") }
 }
 
 fn plan(planned: &Explanation, report: &Report) -> Plan {
-    let parts = planned.steps.iter().take(PARTS).map(|step| {
+    let parts = planned.steps.iter().zip(&planned.parts).take(PARTS).map(|(step, what)| {
         let mut considered: Vec<Considered> = step
             .considered
             .iter()
@@ -603,10 +367,8 @@ fn plan(planned: &Explanation, report: &Report) -> Plan {
             .collect();
         sort(&mut considered);
         Part {
-            on_device: step.on_device,
-            probes: Some(step.probes),
-            builds: Some(step.builds),
-            pairs: step.pairs,
+            on_device: step.processor == Processor::Device,
+            what: what.clone(),
             technique: label(step.technique.0, &step.technique.1),
             considered,
         }
@@ -617,9 +379,9 @@ fn plan(planned: &Explanation, report: &Report) -> Plan {
         more_parts: planned.steps.len().saturating_sub(PARTS),
         estimated_pairs: planned.pairs,
         estimated_seconds: planned.seconds,
-        planned_share: report.planned_share.filter(|_| hybrid),
-        share: report.share().filter(|_| hybrid),
-        details: String::new(),
+        planned_device_share: report.planned_device_share.filter(|_| hybrid),
+        device_share: report.device_share().filter(|_| hybrid),
+        details: report.details(),
         ran: ran(&report.steps),
     }
 }
@@ -635,10 +397,11 @@ pub fn sort(considered: &mut [Considered]) {
 fn ran(steps: &[StepReport]) -> Vec<Ran> {
     let mut all: BTreeMap<(bool, &str, &str), Ran> = BTreeMap::new();
     for step in steps {
-        let key = (step.on_device, step.technique, step.variant.as_str());
+        let on_device = step.processor == Processor::Device;
+        let key = (on_device, step.technique, step.variant.as_str());
         let ran = all.entry(key).or_insert_with(|| Ran {
             technique: label(step.technique, &step.variant),
-            on_device: step.on_device,
+            on_device,
             estimated: Some(0.0),
             ..Ran::default()
         });
@@ -646,9 +409,9 @@ fn ran(steps: &[StepReport]) -> Vec<Ran> {
         ran.pairs += step.pairs;
         ran.estimated = ran.estimated.zip(step.estimated).map(|(sum, more)| sum + more);
         ran.seconds += step.seconds;
-        if step.trace.device() > 0.0 {
+        if step.device_times.device() > 0.0 {
             let [filter, verify, copies] = ran.device.unwrap_or_default();
-            let more = &step.trace;
+            let more = &step.device_times;
             ran.device = Some([filter + more.filter, verify + more.verify, copies + more.copies]);
         }
     }

@@ -4,9 +4,11 @@
 //! What is long is cut: a record at [`TOKENS`] tokens or [`LETTERS`] bytes, a token or an id at
 //! [`WORD`] characters.
 
+use super::SAMPLE;
 use super::shapes::Frequencies;
+use crate::run::{Input, Rows};
 use serde::Serialize;
-use simjoin::{GlimpsePair, RawSets, Side, VectorCollection};
+use simjoin::{Glimpse, GlimpsePair, RawSets, Side, VectorCollection};
 use simjoin_io::{Ids, TokenTexts};
 use std::collections::HashSet;
 
@@ -84,13 +86,17 @@ pub struct Keys<'a> {
     pub right_ids: Option<&'a Ids>,
 }
 
-impl Keys<'_> {
-    /// The name of a row of the left input.
-    pub fn left(&self, row: u32) -> String {
-        self.of(Side::Left, row)
+impl<'a> Keys<'a> {
+    pub fn of<K: Rows>(input: &'a Input<K>) -> Self {
+        Keys { left_ids: input.left_ids.as_ref(), right_ids: input.right_ids.as_ref() }
     }
 
-    fn of(&self, side: Side, row: u32) -> String {
+    /// The name of a row of the left input.
+    pub fn left(&self, row: u32) -> String {
+        self.name(Side::Left, row)
+    }
+
+    fn name(&self, side: Side, row: u32) -> String {
         let ids = if side == Side::Right { self.right_ids } else { self.left_ids };
         ids.map_or_else(|| row.to_string(), |ids| cut(ids.get(row as usize)))
     }
@@ -140,7 +146,7 @@ pub struct Record {
 
 impl Sample {
     /// Pairs of sets.
-    pub fn of_sets(seen: &[GlimpsePair], kept: &Kept, keys: &Keys<'_>, two: bool) -> Self {
+    pub fn of_sets(glimpse: &Glimpse, kept: &Kept, keys: &Keys<'_>, two: bool) -> Self {
         let right_side = if two { Side::Right } else { Side::Left };
         let pair = |seen: &GlimpsePair| {
             let pair = seen.pair;
@@ -151,16 +157,19 @@ impl Sample {
                 overlap: Some(pair.overlap),
                 rows: seen.rows,
                 within_right: pair.left_input == Side::Right,
-                left: kept.record(keys.of(pair.left_input, pair.left), left, right),
-                right: kept.record(keys.of(right_side, pair.right), right, left),
+                left: kept.record(keys.name(pair.left_input, pair.left), left, right),
+                right: kept.record(keys.name(right_side, pair.right), right, left),
             }
         };
-        Sample { pairs: seen.iter().map(pair).collect(), ids: keys.left_ids.is_some() }
+        Sample {
+            pairs: glimpse.sample(SAMPLE).iter().map(pair).collect(),
+            ids: keys.left_ids.is_some(),
+        }
     }
 
     /// Pairs of vectors.
     pub fn of_vectors(
-        seen: &[GlimpsePair],
+        glimpse: &Glimpse,
         left: &VectorCollection,
         right: Option<&VectorCollection>,
         keys: &Keys<'_>,
@@ -179,9 +188,12 @@ impl Sample {
             rows: seen.rows,
             within_right: false,
             left: record(keys.left(seen.pair.left), left, seen.pair.left),
-            right: record(keys.of(right_side, seen.pair.right), right, seen.pair.right),
+            right: record(keys.name(right_side, seen.pair.right), right, seen.pair.right),
         };
-        Sample { pairs: seen.iter().map(pair).collect(), ids: keys.left_ids.is_some() }
+        Sample {
+            pairs: glimpse.sample(SAMPLE).iter().map(pair).collect(),
+            ids: keys.left_ids.is_some(),
+        }
     }
 }
 

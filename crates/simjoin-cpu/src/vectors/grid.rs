@@ -31,7 +31,7 @@ use simjoin_engine::{
     Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
 };
 use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen};
-use std::ops::{ControlFlow, Range, RangeFull};
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 /// The technique `grid`.
@@ -55,6 +55,10 @@ impl Technique<Vectors> for Grid {
         "grid"
     }
 
+    fn shares(&self) -> bool {
+        false
+    }
+
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
     fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
         let cells = survey.cells.filter(|_| survey.telling)?;
@@ -68,7 +72,7 @@ impl Technique<Vectors> for Grid {
         ))
     }
 
-    fn memory_bytes(&self, join: &VectorTask<'_>, _: &RangeFull, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {
         let m = self.fit.transform.coordinates() as u64;
         let rows = join.probe.len() + if join.is_self_join() { 0 } else { join.build.len() };
         rows as u64 * (8 * m + 28) + Verifier::memory_bytes(join) + (threads as u64) * (1 << 16)
@@ -77,7 +81,7 @@ impl Technique<Vectors> for Grid {
     fn prepare<'a>(
         &self,
         join: &VectorTask<'a>,
-        _: &RangeFull,
+        _: &Range<u32>,
         _room: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         // What a cosine cannot be told of is found first.

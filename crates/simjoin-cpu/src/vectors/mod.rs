@@ -71,6 +71,11 @@ pub fn vector_techniques(join: &VectorTask<'_>) -> VectorTechniques {
     VectorTechniques { all, survey, fit }
 }
 
+/// Returns the techniques that need no look at the rows.
+pub fn vector_techniques_unseen() -> Techniques<Vectors> {
+    vec![Box::new(NestedLoop)]
+}
+
 /// What the sample says, and how many coordinates to compare first.
 fn survey(
     join: &VectorTask<'_>,

@@ -32,7 +32,7 @@ use simjoin_engine::{
     Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
 };
 use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen, product_error};
-use std::ops::{ControlFlow, Range, RangeFull};
+use std::ops::{ControlFlow, Range};
 
 /// The technique `nested-loop`.
 pub struct NestedLoop;
@@ -49,6 +49,10 @@ impl Technique<Vectors> for NestedLoop {
         "nested-loop"
     }
 
+    fn shares(&self) -> bool {
+        false
+    }
+
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
     fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
         let pair = match (survey.telling, survey.dimension) {
@@ -61,7 +65,7 @@ impl Technique<Vectors> for NestedLoop {
         Some(Cost::of_shared(survey.pairs * (pair + near) + rows * 50e-9))
     }
 
-    fn memory_bytes(&self, join: &VectorTask<'_>, _: &RangeFull, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {
         let builds = block_rows(join.dimension()) as u64;
         let block = 4 * builds * join.dimension() as u64;
         let rows = 16 * (BLOCK as u64 / 64);
@@ -71,7 +75,7 @@ impl Technique<Vectors> for NestedLoop {
     fn prepare<'a>(
         &self,
         join: &VectorTask<'a>,
-        _: &RangeFull,
+        _: &Range<u32>,
         _room: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         let rows = block_rows(join.dimension());
@@ -97,7 +101,7 @@ impl Technique<Vectors> for StripedLoop {
         NestedLoop.cost(survey, costs)
     }
 
-    fn memory_bytes(&self, join: &VectorTask<'_>, range: &RangeFull, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &VectorTask<'_>, range: &Range<u32>, threads: usize) -> u64 {
         let stripe = 8 * (self.stripe * (join.dimension() + 4)) as u64;
         NestedLoop.memory_bytes(join, range, threads) + threads as u64 * stripe
     }
@@ -105,7 +109,7 @@ impl Technique<Vectors> for StripedLoop {
     fn prepare<'a>(
         &self,
         join: &VectorTask<'a>,
-        _: &RangeFull,
+        _: &Range<u32>,
         _room: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         Ok(Box::new(Loop::new(join, self.stripe)?))

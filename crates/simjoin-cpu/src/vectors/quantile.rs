@@ -38,7 +38,7 @@ use simjoin_engine::{
     Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
 };
 use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen};
-use std::ops::{ControlFlow, RangeFull};
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 /// The technique `quantile`.
@@ -52,6 +52,10 @@ pub(super) const BOUNDED: usize = 16;
 impl Technique<Vectors> for Quantile {
     fn name(&self) -> &'static str {
         "quantile"
+    }
+
+    fn shares(&self) -> bool {
+        false
     }
 
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
@@ -78,7 +82,7 @@ impl Technique<Vectors> for Quantile {
         ))
     }
 
-    fn memory_bytes(&self, join: &VectorTask<'_>, _: &RangeFull, threads: usize) -> u64 {
+    fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {
         let m = self.fit.transform.coordinates().next_multiple_of(LANES) as u64 + 8;
         let rows = join.probe.len() + if join.is_self_join() { 0 } else { join.build.len() };
         rows as u64 * (8 * m + 32) + Verifier::memory_bytes(join) + (threads as u64) * (1 << 18)
@@ -87,7 +91,7 @@ impl Technique<Vectors> for Quantile {
     fn prepare<'a>(
         &self,
         join: &VectorTask<'a>,
-        _: &RangeFull,
+        _: &Range<u32>,
         _room: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         // What a cosine cannot be told of is found first.

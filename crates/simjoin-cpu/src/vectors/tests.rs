@@ -3,7 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use simjoin_core::{Elements, Sink, VectorCollection, VectorMeasure, VectorPair, VectorPredicate};
-use simjoin_engine::{Budget, CostTable, Technique, VectorTask, Vectors};
+use simjoin_engine::{Budget, CostTable, Kind, Technique, VectorTask, Vectors};
 use std::ops::ControlFlow;
 
 struct Collect(Vec<VectorPair>);
@@ -86,13 +86,13 @@ fn expected(join: &VectorTask<'_>) -> Vec<(u32, u32, u64)> {
 
 fn run(join: &VectorTask<'_>, technique: &dyn Technique<Vectors>, sink: &mut dyn Sink<VectorPair>) {
     let room = Budget::unlimited(0, 3);
-    let prepared = match technique.prepare(join, &(..), &room) {
+    let prepared = match technique.prepare(join, &Vectors::whole(join), &room) {
         Ok(prepared) => prepared,
         // Only what f32 cannot tell apart, or what has too many coordinates for a grid, is refused.
         Err(error) => {
             assert!(technique.name() != "nested-loop", "{error}");
             let room = Budget::unlimited(0, 1);
-            NestedLoop.prepare(join, &(..), &room).unwrap()
+            NestedLoop.prepare(join, &Vectors::whole(join), &room).unwrap()
         }
     };
     let mut workers: Vec<_> = (0..3).map(|_| prepared.worker().unwrap()).collect();
@@ -222,7 +222,7 @@ proptest! {
         if cosine && !(direction(&left) && direction(join.build)) {
             for technique in &vector_techniques(&join).all {
                 let room = Budget::unlimited(0, 1);
-                let error = technique.prepare(&join, &(..), &room).err().unwrap().to_string();
+                let error = technique.prepare(&join, &Vectors::whole(&join), &room).err().unwrap().to_string();
                 assert!(error.contains("counting from 0") || technique.name() != "nested-loop", "{error}");
             }
             return Ok(());

@@ -25,19 +25,18 @@
 //! ones. So the sample is the same with any number of threads, technique and device, and it holds
 //! pairs from the threshold up to identical ones, however rare some of them are.
 
-use super::count::repeated_sets;
-use super::groups::Components;
-use super::ordered::{as_shown, input_of_left};
-use crate::run::TileSink;
-use crate::sets::{Direction, SetTask};
+use super::{Answer, AnswerSink, Components};
+use crate::kind::{Direction, Kind, Task};
+use crate::sets::Sets;
+use crate::vectors::Vectors;
+use parking_lot::Mutex;
 use simjoin_core::{
-    Bounds, Measure, Predicate, RowPair, SetCollection, SetPair, Side, Sink, VectorCollection,
-    VectorMeasure, VectorPair, VectorPredicate,
+    Bounds, Measure, Predicate, RowPair, SetCollection, Side, Sink, VectorCollection,
+    VectorMeasure, VectorPredicate,
 };
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Pairs that a bin keeps at most.
 const EACH: usize = 100;
@@ -133,7 +132,7 @@ impl Bin {
         if number > self.limit.load(Ordering::Relaxed) {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         kept.push(Kept { number, seen });
         if kept.len() > EACH {
             kept.pop();
@@ -232,7 +231,7 @@ impl Glimpse {
     /// At most so many pairs, as evenly from all bins as they have them, by rising similarity.
     pub fn sample(&self, most: usize) -> Vec<GlimpsePair> {
         let kept = self.bins.iter().map(|bin| {
-            let kept = bin.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let kept = bin.kept.lock();
             let mut kept: Vec<_> = kept.iter().map(|kept| (kept.key(), kept.seen)).collect();
             kept.sort_unstable_by_key(|kept| kept.0);
             kept
@@ -250,42 +249,34 @@ impl Glimpse {
 
     /// For each row of a self-join of sets, the smallest row of its component.
     pub fn groups(&self, sets: &SetCollection) -> Option<Vec<u32>> {
-        Some(self.components.as_ref()?.labels(sets, self.bounds?))
+        Some(self.components.as_ref()?.labels::<Sets>(sets, &self.bounds?))
     }
 
     /// For each vector of a self-join, the smallest row of its component.
-    pub fn vector_groups(&self) -> Option<Vec<u32>> {
-        self.components.as_ref().map(Components::roots)
+    pub fn vector_groups(
+        &self,
+        vectors: &VectorCollection,
+        predicate: VectorPredicate,
+    ) -> Option<Vec<u32>> {
+        Some(self.components.as_ref()?.labels::<Vectors>(vectors, &predicate))
     }
 
     fn bin(&self, value: f64) -> usize {
         self.bins.partition_point(|bin| bin.from <= value).saturating_sub(1)
     }
 
-    /// Looks at the pairs of rows of one side that hold the same set.
-    pub(crate) fn repeats(&self, (sets, left_input): (&SetCollection, Side), bounds: Bounds) {
-        let measure = bounds.parts().0;
-        for (class, &pairs) in sets.classes().iter().zip(sets.repeats()) {
-            let size = class.size;
-            let order = bounds.compare(size, size, size);
-            if pairs == 0 || order.is_lt() {
-                continue;
-            }
-            let bin = self.bin(measure.similarity(size, size, size));
-            self.bins[bin].pairs.fetch_add(pairs, Ordering::Relaxed);
-            if order.is_eq() {
-                self.tight.fetch_add(pairs, Ordering::Relaxed);
-            }
-        }
-        for set in repeated_sets(sets, bounds) {
-            let (size, rows) = (sets.size(set), sets.rows(set));
-            let similarity = measure.similarity(size, size, size);
-            let pair =
-                RowPair { left: rows[0], right: rows[1], overlap: size, similarity, left_input };
-            let weight = rows.len() as u64;
-            let seen = GlimpsePair { pair, rows: weight * (weight - 1) / 2 };
-            self.bins[self.bin(similarity)].offer(seen);
-        }
+    /// Looks at the pairs of rows of one side that are one entry.
+    pub(crate) fn repeats<K: Kind>(
+        &self,
+        (collection, side): (&K::Collection, Side),
+        predicate: &K::Predicate,
+    ) {
+        K::visit_repeats(collection, side, predicate, |pair, rows, tight| {
+            let bin = &self.bins[self.bin(pair.similarity)];
+            bin.pairs.fetch_add(rows, Ordering::Relaxed);
+            self.tight.fetch_add(if tight { rows } else { 0 }, Ordering::Relaxed);
+            bin.offer(GlimpsePair { pair, rows });
+        });
     }
 }
 
@@ -334,7 +325,7 @@ fn whole_bins(low: u64, high: u64) -> Vec<(f64, f64)> {
 }
 
 /// One thread's look at pairs; what it counts is added at its end.
-pub(crate) struct Look<'a> {
+struct Look<'a> {
     glimpse: &'a Glimpse,
     pairs: Vec<u64>,
     distinct: u64,
@@ -342,7 +333,7 @@ pub(crate) struct Look<'a> {
 }
 
 impl<'a> Look<'a> {
-    pub(crate) fn new(glimpse: &'a Glimpse) -> Self {
+    fn new(glimpse: &'a Glimpse) -> Self {
         Look { glimpse, pairs: vec![0; glimpse.bins.len()], distinct: 0, tight: 0 }
     }
 
@@ -353,19 +344,15 @@ impl<'a> Look<'a> {
         self.glimpse.bins[bin].offer(seen);
     }
 
-    /// Looks at pairs of vectors.
-    pub(crate) fn at_vectors(&mut self, pairs: &[VectorPair], itself: bool) {
+    fn at_pairs<K: Kind>(&mut self, task: &Task<'_, K>, direction: Direction, pairs: &[K::Pair]) {
         for pair in pairs {
-            let (mut left, mut right) = (pair.probe, pair.build);
-            if itself && right < left {
-                (left, right) = (right, left);
-            }
-            let (similarity, left_input) = (pair.distance, Side::Left);
-            let pair = RowPair { left, right, overlap: 0, similarity, left_input };
-            self.at(GlimpsePair { pair, rows: 1 });
+            let (row, tight) = K::shown(task, direction, pair);
+            let rows = K::rows(task, std::slice::from_ref(pair));
+            self.tight += if tight { rows } else { 0 };
+            self.at(GlimpsePair { pair: row, rows });
         }
         if let Some(components) = &self.glimpse.components {
-            components.unite_all(pairs.iter().map(|pair| (pair.probe, pair.build)));
+            components.unite_all(pairs.iter().map(K::ends));
         }
     }
 }
@@ -380,26 +367,37 @@ impl Drop for Look<'_> {
     }
 }
 
-/// A sink with a glimpse at what goes into it, if one is wanted.
-pub(crate) struct Seen<'a, S> {
-    sink: S,
-    look: Option<Look<'a>>,
-    join: SetTask<'a>,
-    part: Direction,
+/// An answer whose pairs a glimpse sees, if one is wanted.
+pub(crate) struct Watched<'a, A> {
+    pub(crate) answer: &'a A,
+    pub(crate) glimpse: Option<&'a Glimpse>,
 }
 
-impl<'a, S> Seen<'a, S> {
-    pub(crate) fn new(
-        sink: S,
-        glimpse: Option<&'a Glimpse>,
-        join: &SetTask<'a>,
-        part: Direction,
-    ) -> Self {
-        Seen { sink, look: glimpse.map(Look::new), join: *join, part }
+impl<K: Kind, A: Answer<K>> Answer<K> for Watched<'_, A> {
+    type Sink<'s>
+        = WatchedSink<'s, K, A::Sink<'s>>
+    where
+        Self: 's;
+
+    fn sink<'s>(&'s self, task: &Task<'s, K>, direction: Direction) -> Self::Sink<'s> {
+        WatchedSink {
+            sink: self.answer.sink(task, direction),
+            look: self.glimpse.map(Look::new),
+            task: *task,
+            direction,
+        }
     }
 }
 
-impl<S: TileSink> Sink<SetPair> for Seen<'_, S> {
+/// A sink with a glimpse at what goes into it.
+pub(crate) struct WatchedSink<'s, K: Kind, S> {
+    sink: S,
+    look: Option<Look<'s>>,
+    task: Task<'s, K>,
+    direction: Direction,
+}
+
+impl<K: Kind, S: AnswerSink<K::Pair>> Sink<K::Pair> for WatchedSink<'_, K, S> {
     fn wants_value(&self) -> bool {
         self.look.is_some() || self.sink.wants_value()
     }
@@ -416,41 +414,25 @@ impl<S: TileSink> Sink<SetPair> for Seen<'_, S> {
         self.sink.count(rows);
     }
 
-    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
+    fn push(&mut self, pairs: &[K::Pair]) -> ControlFlow<()> {
         if let Some(look) = &mut self.look {
-            let SetTask { probe: probes, build: builds, predicate: bounds, .. } = self.join;
-            let (measure, left_input) = (bounds.parts().0, input_of_left(self.part));
-            for &SetPair { probe, build, overlap } in pairs {
-                let (one, other) = (probes.size(probe), builds.size(build));
-                let similarity = measure.similarity(one, other, overlap);
-                let (left, right) =
-                    as_shown(self.part, probes.rows(probe)[0], builds.rows(build)[0]);
-                let rows = u64::from(probes.weight(probe)) * u64::from(builds.weight(build));
-                if bounds.compare(one, other, overlap).is_eq() {
-                    look.tight += rows;
-                }
-                let pair = RowPair { left, right, overlap, similarity, left_input };
-                look.at(GlimpsePair { pair, rows });
-            }
-            if let Some(components) = &look.glimpse.components {
-                components.unite_all(pairs.iter().map(|pair| (pair.probe, pair.build)));
-            }
+            look.at_pairs(&self.task, self.direction, pairs);
         }
         self.sink.push(pairs)
     }
 }
 
-impl<S: TileSink> TileSink for Seen<'_, S> {
-    fn rows(&self, pairs: &[SetPair]) -> Option<u64> {
-        if self.look.is_none() { self.sink.rows(pairs) } else { None }
-    }
-
-    fn begin(&mut self, tile: usize) {
-        self.sink.begin(tile);
+impl<K: Kind, S: AnswerSink<K::Pair>> AnswerSink<K::Pair> for WatchedSink<'_, K, S> {
+    fn begin(&mut self, piece: usize) {
+        self.sink.begin(piece);
     }
 
     fn end(&mut self) -> ControlFlow<()> {
         self.sink.end()
+    }
+
+    fn absorb(&mut self, pairs: &[K::Pair]) -> Option<u64> {
+        if self.look.is_none() { self.sink.absorb(pairs) } else { None }
     }
 }
 

@@ -1,9 +1,8 @@
 //! How do pairs reach the user in one order, from many threads, in bounded memory?
 //!
-//! Each worker expands the pairs of its tile to rows in a buffer of its own. Tiles are handed on in
-//! their order: a worker whose tile's turn it is passes rows straight on; one that is early keeps
-//! its buffer, leaves it behind when the tile is done and there is room, and otherwise waits for
-//! its turn.
+//! Each worker expands the pairs of its piece to rows in a buffer of its own. Pieces are handed on in
+//! their order: the worker whose piece is next passes its rows straight on; one that is early keeps
+//! its buffer, leaves it behind when the piece is done and there is room, and otherwise waits.
 //!
 //! # Memory
 //!
@@ -12,28 +11,28 @@
 //!
 //! # Progress
 //!
-//! Tiles are begun in order, so the tile whose turn it is has always been begun or is left behind
-//! complete; its worker never waits. Nobody waits for a tile that has not been begun.
+//! Pieces are begun in order, so the next piece has always been begun or is left behind
+//! complete; its worker never waits. Nobody waits for a piece that has not been begun.
 
-use super::count::repeated_sets;
-use crate::run::{Control, TileSink};
-use crate::sets::{Direction, SetTask};
-use simjoin_core::{Bounds, Measure, RowPair, SetCollection, SetPair, Side, Sink};
+use super::{Answer, AnswerSink};
+use crate::kind::{Direction, Kind, Task};
+use crate::run::Control;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use simjoin_core::{RowPair, Side, Sink};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// How many rows may be held back.
 #[derive(Clone, Copy)]
 pub struct OutputBuffers {
     /// Rows that a worker collects before it passes them on.
     buffer: usize,
-    /// Rows of finished tiles that may wait for their turn.
+    /// Rows of finished pieces that may wait for their turn.
     early: usize,
 }
 
 impl OutputBuffers {
-    /// As much as is of use, within so many bytes: half for buffers, half for early tiles.
+    /// Makes buffers as large as they are useful within a number of bytes: half for workers, half for early pieces.
     pub fn within(bytes: u64, threads: usize) -> Self {
         let rows = bytes / 2 / size_of::<RowPair>() as u64;
         let each = rows / threads.max(1) as u64;
@@ -44,11 +43,11 @@ impl OutputBuffers {
     }
 }
 
-/// Hands rows from many threads to one consumer, in the order of tiles.
+/// Hands rows from many threads to one consumer, in the order of pieces.
 pub struct Ordered<F> {
-    /// Tiles may come in any order: nobody waits.
+    /// Pieces may come in any order: nobody waits.
     any_order: bool,
-    room: OutputBuffers,
+    buffers: OutputBuffers,
     state: Mutex<State<F>>,
     turn: Condvar,
 }
@@ -57,9 +56,9 @@ struct State<F> {
     take: F,
     flow: ControlFlow<()>,
     pairs: u64,
-    /// The tile whose turn it is.
+    /// The piece that comes next.
     next: usize,
-    /// Complete tiles that are early.
+    /// Complete pieces that are early.
     early: BTreeMap<usize, Vec<RowPair>>,
     early_rows: usize,
 }
@@ -75,7 +74,7 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()>> State<F> {
 
 impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
     /// Hands rows to `take`.
-    pub fn new(room: OutputBuffers, take: F) -> Self {
+    pub fn new(buffers: OutputBuffers, take: F) -> Self {
         let state = State {
             take,
             flow: ControlFlow::Continue(()),
@@ -84,85 +83,60 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
             early: BTreeMap::new(),
             early_rows: 0,
         };
-        let (state, turn) = (Mutex::new(state), Condvar::new());
-        Ordered { any_order: false, room, state, turn }
+        Ordered { any_order: false, buffers, state: Mutex::new(state), turn: Condvar::new() }
     }
 
-    /// Passes tiles on as they come: for two that work at once, and neither waits for the other.
+    /// Passes pieces on as they come, where two processors work at once and neither waits for the other.
     pub fn in_any_order(mut self, any_order: bool) -> Self {
         self.any_order = any_order;
         self
     }
 
-    /// Makes the sink of one thread.
-    pub fn worker<'a>(
-        &'a self,
-        join: &SetTask<'a>,
-        part: Direction,
-        measure: Measure,
-    ) -> OrderedSink<'a, F> {
-        OrderedSink { rows: self.rows(), join: *join, part, measure }
-    }
-
-    /// A worker's rows on their way out.
-    pub(crate) fn rows(&self) -> RowSink<'_, F> {
-        RowSink { ordered: self, tile: 0, rows: Vec::new() }
-    }
-
     /// Returns the number of rows handed on so far.
     pub fn pairs(&self) -> u64 {
-        self.lock().pairs
+        self.state.lock().pairs
     }
 
-    /// Passes on the pairs of rows of one side that hold the same set.
-    pub fn repeats(
+    /// Passes on the pairs of rows of one side that are one entry.
+    pub fn repeats<K: Kind>(
         &self,
-        (sets, left_input): (&SetCollection, Side),
-        (bounds, measure): (Bounds, Measure),
+        (collection, side): (&K::Collection, Side),
+        predicate: &K::Predicate,
         control: &Control,
     ) {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         let mut rows = Vec::new();
-        for set in repeated_sets(sets, bounds) {
-            let size = sets.size(set);
-            let similarity = measure.similarity(size, size, size);
-            for (at, &left) in sets.rows(set).iter().enumerate() {
-                for &right in &sets.rows(set)[at + 1..] {
-                    rows.push(RowPair { left, right, overlap: size, similarity, left_input });
-                    if rows.len() >= self.room.buffer {
-                        state.pass_on(&rows);
-                        rows.clear();
-                    }
-                }
-                if state.flow.is_break() || control.stopped() {
-                    return;
-                }
+        let flow = K::expand_repeats(collection, side, predicate, |row| {
+            rows.push(row);
+            if rows.len() < self.buffers.buffer {
+                return ControlFlow::Continue(());
             }
+            state.pass_on(&rows);
+            rows.clear();
+            if control.stopped() { ControlFlow::Break(()) } else { state.flow }
+        });
+        if flow.is_continue() {
+            state.pass_on(&rows);
         }
-        state.pass_on(&rows);
     }
 
-    /// Passes on rows that belong to no tile, after all tiles.
+    /// Passes on rows that belong to no piece, after all pieces.
     pub fn rest(&self, rows: &[RowPair]) -> ControlFlow<()> {
-        let mut state = self.lock();
+        let mut state = self.state.lock();
         state.pass_on(rows);
         state.flow
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<F>> {
-        // A poisoned lock means that another worker panicked; its panic is the one to report.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits until a piece is next, or the consumer has had enough.
+    fn wait(&self, piece: usize) -> MutexGuard<'_, State<F>> {
+        let mut state = self.state.lock();
+        self.turn.wait_while(&mut state, |state| {
+            !self.any_order && state.next != piece && state.flow.is_continue()
+        });
+        state
     }
 
-    /// Waits until it is this tile's turn, or the consumer has had enough.
-    fn wait(&self, tile: usize) -> MutexGuard<'_, State<F>> {
-        let too_early = |state: &mut State<F>| !self.any_order && state.next != tile;
-        self.turn
-            .wait_while(self.lock(), |state| too_early(state) && state.flow.is_continue())
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The tile whose turn it is has been passed on whole: so are those that follow and are early.
+    /// Passes on the early pieces that follow the next one, which has been passed on whole.
     fn advance(&self, mut state: MutexGuard<'_, State<F>>) -> ControlFlow<()> {
         if self.any_order {
             return state.flow;
@@ -181,25 +155,32 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
     }
 }
 
+impl<K: Kind, F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Answer<K> for Ordered<F> {
+    type Sink<'s>
+        = OrderedSink<'s, K, F>
+    where
+        F: 's;
+
+    fn sink<'s>(&'s self, task: &Task<'s, K>, direction: Direction) -> OrderedSink<'s, K, F> {
+        let buffer = Buffer { ordered: self, piece: 0, rows: Vec::new() };
+        OrderedSink { buffer, task: *task, direction }
+    }
+}
+
 /// The rows of one worker.
-pub struct RowSink<'a, F> {
-    ordered: &'a Ordered<F>,
-    tile: usize,
+struct Buffer<'s, F> {
+    ordered: &'s Ordered<F>,
+    piece: usize,
     rows: Vec<RowPair>,
 }
 
-impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> RowSink<'_, F> {
-    pub(crate) fn begin(&mut self, tile: usize) {
-        self.tile = tile;
-    }
-
-    /// Takes a row.
-    pub(crate) fn push(&mut self, row: RowPair) -> ControlFlow<()> {
+impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Buffer<'_, F> {
+    fn push(&mut self, row: RowPair) -> ControlFlow<()> {
         self.rows.push(row);
-        if self.rows.len() < self.ordered.room.buffer {
+        if self.rows.len() < self.ordered.buffers.buffer {
             return ControlFlow::Continue(());
         }
-        let mut state = self.ordered.wait(self.tile);
+        let mut state = self.ordered.wait(self.piece);
         state.pass_on(&self.rows);
         self.rows.clear();
         if state.flow.is_break() {
@@ -208,93 +189,72 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> RowSink<'_, F> {
         state.flow
     }
 
-    pub(crate) fn end(&mut self) -> ControlFlow<()> {
-        let mut state = self.ordered.lock();
-        let early = !self.ordered.any_order && state.next != self.tile;
-        if early && state.early_rows + self.rows.len() <= self.ordered.room.early {
+    fn end(&mut self) -> ControlFlow<()> {
+        let mut state = self.ordered.state.lock();
+        let early = !self.ordered.any_order && state.next != self.piece;
+        if early && state.early_rows + self.rows.len() <= self.ordered.buffers.early {
             state.early_rows += self.rows.len();
             let rows = std::mem::take(&mut self.rows);
-            state.early.insert(self.tile, rows);
+            state.early.insert(self.piece, rows);
             return state.flow;
         }
         drop(state);
-        let mut state = self.ordered.wait(self.tile);
+        let mut state = self.ordered.wait(self.piece);
         state.pass_on(&self.rows);
         self.rows.clear();
         self.ordered.advance(state)
     }
 }
 
-impl<F> Drop for RowSink<'_, F> {
-    /// A worker that panics never ends its tile: nobody may go on waiting for it.
+impl<F> Drop for Buffer<'_, F> {
+    /// A worker that panics never ends its piece: nobody may go on waiting for it.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let mut state = self.ordered.state.lock().unwrap_or_else(PoisonError::into_inner);
-            state.flow = ControlFlow::Break(());
+            self.ordered.state.lock().flow = ControlFlow::Break(());
             self.ordered.turn.notify_all();
         }
     }
 }
 
-/// The rows of a probe and of a set that it found as a person sees them: left and right.
-pub(crate) fn as_shown(part: Direction, probe: u32, build: u32) -> (u32, u32) {
-    let exchange = match part {
-        Direction::LeftItself | Direction::RightItself => build < probe,
-        Direction::LeftProbes => false,
-        Direction::RightProbes => true,
-    };
-    if exchange { (build, probe) } else { (probe, build) }
+/// The sink of one thread, which expands pairs to rows.
+pub struct OrderedSink<'s, K: Kind, F> {
+    buffer: Buffer<'s, F>,
+    task: Task<'s, K>,
+    direction: Direction,
 }
 
-/// The input that the left row of a pair belongs to.
-pub(crate) fn input_of_left(part: Direction) -> Side {
-    if part == Direction::RightItself { Side::Right } else { Side::Left }
-}
-
-/// The sink of one thread, which expands pairs of sets to rows.
-pub struct OrderedSink<'a, F> {
-    rows: RowSink<'a, F>,
-    join: SetTask<'a>,
-    part: Direction,
-    measure: Measure,
-}
-
-impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> OrderedSink<'_, F> {
+impl<K: Kind, F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> OrderedSink<'_, K, F> {
     /// Takes a row as it is.
     pub fn push_row(&mut self, row: RowPair) -> ControlFlow<()> {
-        self.rows.push(row)
+        self.buffer.push(row)
     }
 }
 
-impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Sink<SetPair> for OrderedSink<'_, F> {
+impl<K: Kind, F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Sink<K::Pair>
+    for OrderedSink<'_, K, F>
+{
     fn wants_value(&self) -> bool {
         true
     }
 
-    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
-        let SetTask { probe: probes, build: builds, .. } = self.join;
-        let left_input = input_of_left(self.part);
-        for &SetPair { probe, build, overlap } in pairs {
-            let similarity =
-                self.measure.similarity(probes.size(probe), builds.size(build), overlap);
-            for &a in probes.rows(probe) {
-                for &b in builds.rows(build) {
-                    let (left, right) = as_shown(self.part, a, b);
-                    self.rows.push(RowPair { left, right, overlap, similarity, left_input })?;
-                }
-            }
-        }
-        ControlFlow::Continue(())
+    fn push(&mut self, pairs: &[K::Pair]) -> ControlFlow<()> {
+        K::expand(&self.task, self.direction, pairs, |row| self.buffer.push(row))
     }
 }
 
-impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> TileSink for OrderedSink<'_, F> {
-    fn begin(&mut self, tile: usize) {
-        self.rows.begin(tile);
+impl<K: Kind, F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> AnswerSink<K::Pair>
+    for OrderedSink<'_, K, F>
+{
+    fn begin(&mut self, piece: usize) {
+        self.buffer.piece = piece;
     }
 
     fn end(&mut self) -> ControlFlow<()> {
-        self.rows.end()
+        self.buffer.end()
+    }
+
+    fn absorb(&mut self, _: &[K::Pair]) -> Option<u64> {
+        None
     }
 }
 
@@ -302,7 +262,8 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> TileSink for OrderedSink<'_
 mod tests {
     use super::*;
     use crate::kind::Order;
-    use simjoin_core::{Predicate, RawSets, prepare};
+    use crate::sets::{SetTask, Sets};
+    use simjoin_core::{Bounds, Measure, Predicate, RawSets, SetCollection, SetPair, prepare};
 
     /// Eight sets of one token each, and a join of them; the pairs are made up.
     fn collection() -> SetCollection {
@@ -320,14 +281,14 @@ mod tests {
         SetPair { probe, build, overlap: 1 }
     }
 
-    /// Tile t has t pairs (t, 0), (t, 1) …; a thread a tile, the later tiles first.
-    fn run(room: OutputBuffers, take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send) -> u64 {
+    /// Runs pieces in a thread each, the last one first; piece p has p pairs (p, 0), (p, 1) …
+    fn run(buffers: OutputBuffers, take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send) -> u64 {
         let sets = collection();
         let join = join(&sets);
-        let ordered = Ordered::new(room, take);
+        let ordered = Ordered::new(buffers, take);
         std::thread::scope(|scope| {
             for tile in (0..8).rev() {
-                let mut sink = ordered.worker(&join, Direction::LeftProbes, Measure::Jaccard);
+                let mut sink = Answer::<Sets>::sink(&ordered, &join, Direction::LeftProbes);
                 scope.spawn(move || {
                     sink.begin(tile as usize);
                     let pairs: Vec<SetPair> = (0..tile).map(|build| pair(tile, build)).collect();
@@ -341,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_come_in_tile_order_however_little_room_there_is() {
+    fn rows_come_in_piece_order_with_any_buffers() {
         let wanted: Vec<(u32, u32)> =
             (0..8).flat_map(|tile| (0..tile).map(move |build| (tile, build))).collect();
         for (buffer, early) in [(1, 0), (2, 3), (3, 100), (1000, 0), (1000, 5), (1000, 1000)] {
@@ -360,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_is_enough_for_everybody() {
+    fn break_ends_all_workers() {
         for (buffer, early) in [(1, 0), (2, 3), (1000, 1000)] {
             let mut batches = 0;
             run(OutputBuffers { buffer, early }, |_| {
@@ -372,19 +333,19 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_ends_the_waiting() {
+    fn panic_wakes_up_waiting_workers() {
         let sets = collection();
         let join = join(&sets);
         let ordered = Ordered::new(OutputBuffers { buffer: 1, early: 0 }, |_: &[RowPair]| {
             ControlFlow::Continue(())
         });
         let (first, second) = std::thread::scope(|scope| {
-            let mut waiting = ordered.worker(&join, Direction::LeftProbes, Measure::Jaccard);
+            let mut waiting = Answer::<Sets>::sink(&ordered, &join, Direction::LeftProbes);
             let second = scope.spawn(move || {
                 waiting.begin(1);
                 waiting.push(&[pair(1, 0)])
             });
-            let mut failing = ordered.worker(&join, Direction::LeftProbes, Measure::Jaccard);
+            let mut failing = Answer::<Sets>::sink(&ordered, &join, Direction::LeftProbes);
             let first = scope.spawn(move || {
                 failing.begin(0);
                 panic!("on purpose");

@@ -9,9 +9,9 @@
 
 use crate::costs::{CostTable, Ratios};
 use crate::host::Host;
+use parking_lot::RwLock;
 use simjoin_kernels::tier::Tier;
 use std::path::PathBuf;
-use std::sync::RwLock;
 use std::time::Duration;
 
 /// How long a measurement serves before it is made again.
@@ -28,7 +28,7 @@ enum Known {
 }
 
 fn known() -> Known {
-    let known = *RATIOS.read().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let known = *RATIOS.read();
     match known {
         Known::Nothing => remember(load().unwrap_or(Known::Missing)),
         known => known,
@@ -64,7 +64,7 @@ fn better(a: Ratios, b: Ratios) -> Ratios {
 }
 
 fn remember(known: Known) -> Known {
-    *RATIOS.write().unwrap_or_else(std::sync::PoisonError::into_inner) = known;
+    *RATIOS.write() = known;
     known
 }
 

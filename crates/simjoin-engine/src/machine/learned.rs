@@ -7,19 +7,19 @@
 
 use super::calibration::{cache_file, keep};
 use crate::host::Host;
-use crate::plan::Rates;
+use crate::plan::Corrections;
 use crate::report::StepReport;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The environment variable that can say no.
 const VARIABLE: &str = "SIMJOIN_LEARN";
 
 /// What is known, by number of threads; `None` until it was looked up.
-static KNOWN: Mutex<Option<BTreeMap<usize, Rates>>> = Mutex::new(None);
+static KNOWN: Mutex<Option<BTreeMap<usize, Corrections>>> = Mutex::new(None);
 
-fn known(host: &dyn Host) -> MutexGuard<'static, Option<BTreeMap<usize, Rates>>> {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+fn known(host: &dyn Host) -> MutexGuard<'static, Option<BTreeMap<usize, Corrections>>> {
+    let mut known = KNOWN.lock();
     if known.is_none() {
         let text = cache_file("rates").and_then(|file| std::fs::read_to_string(file).ok());
         *known = Some(text.and_then(|text| parse(&header(host), &text)).unwrap_or_default());
@@ -27,32 +27,24 @@ fn known(host: &dyn Host) -> MutexGuard<'static, Option<BTreeMap<usize, Rates>>>
     known
 }
 
-/// Those of joins on so many threads.
-pub(crate) fn rates(host: &dyn Host, threads: usize) -> Rates {
-    known(host)
-        .as_ref()
-        .and_then(|all| all.get(&threads).cloned())
-        .unwrap_or_else(Rates::of_neighbours)
+/// Returns the corrections for joins on a number of threads.
+pub(crate) fn corrections(host: &dyn Host, threads: usize) -> Corrections {
+    known(host).as_ref().and_then(|all| all.get(&threads).cloned()).unwrap_or_default()
 }
 
 /// Remembers what techniques took, one after the other or at once.
-pub(crate) fn learn(host: &dyn Host, threads: usize, at_once: bool, steps: &[StepReport]) {
+pub(crate) fn learn(host: &dyn Host, threads: usize, shared: bool, steps: &[StepReport]) {
     if std::env::var_os(VARIABLE).is_some_and(|value| value == "no") {
         return;
     }
     let mut known = known(host);
     let all = known.get_or_insert_default();
-    let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
-    let (mut friction, mut lost) = (1.0f64, 0.0f64);
-    for step in steps.iter().filter(|_| at_once) {
-        friction = friction.max(rates.friction(step.technique));
-        lost = lost.max(rates.lost_beside(step.technique, step.tokens as usize));
-    }
+    let corrections = all.entry(threads).or_default();
     let mut changed = false;
-    for &StepReport { technique, estimated, seconds, on_device, .. } in steps {
-        let Some(estimated) = estimated else { continue };
-        let seconds = if on_device { seconds } else { (seconds - lost).max(seconds / 2.0) };
-        changed |= rates.learn(technique, friction, estimated, seconds);
+    for &StepReport { technique, estimated, seconds, .. } in steps {
+        if let Some(estimated) = estimated {
+            changed |= corrections.learn(technique, shared, estimated, seconds);
+        }
     }
     if changed {
         keep("rates", &format(&header(host), all));
@@ -64,27 +56,27 @@ fn header(host: &dyn Host) -> String {
     format!("simjoin {} {}", env!("CARGO_PKG_VERSION"), host.device_names().join(", "))
 }
 
-fn format(header: &str, all: &BTreeMap<usize, Rates>) -> String {
+fn format(header: &str, all: &BTreeMap<usize, Corrections>) -> String {
     let mut text = format!("{header}\n");
-    for (threads, rates) in all {
-        for (technique, scale, ratio, times) in rates.iter() {
+    for (threads, corrections) in all {
+        for (technique, scale, ratio, times) in corrections.iter() {
             text += &format!("{threads} {technique} {scale} {ratio:.4} {times}\n");
         }
     }
     text
 }
 
-fn parse(header: &str, text: &str) -> Option<BTreeMap<usize, Rates>> {
+fn parse(header: &str, text: &str) -> Option<BTreeMap<usize, Corrections>> {
     let mut lines = text.lines();
     if lines.next()? != header {
         return None;
     }
-    let mut all: BTreeMap<usize, Rates> = BTreeMap::new();
+    let mut all: BTreeMap<usize, Corrections> = BTreeMap::new();
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
         let [threads, technique, scale, ratio, times] = words[..] else { return None };
-        let rates = all.entry(threads.parse().ok()?).or_insert_with(Rates::of_neighbours);
-        rates.set(technique, scale.parse().ok()?, ratio.parse().ok()?, times.parse().ok()?);
+        let corrections = all.entry(threads.parse().ok()?).or_default();
+        corrections.set(technique, scale.parse().ok()?, ratio.parse().ok()?, times.parse().ok()?);
     }
     Some(all)
 }
@@ -95,12 +87,12 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut all: BTreeMap<usize, Rates> = BTreeMap::new();
+        let mut all: BTreeMap<usize, Corrections> = BTreeMap::new();
         for (threads, technique, scale, ratio, times) in
             [(16, "bitmap", -6, 0.5, 1), (16, "bitmap", 0, 1.25, 7), (2, "gpu-prefix", 1, 2.0, 30)]
         {
-            let rates = all.entry(threads).or_insert_with(Rates::of_neighbours);
-            rates.set(technique, scale, ratio, times);
+            let corrections = all.entry(threads).or_default();
+            corrections.set(technique, scale, ratio, times);
         }
         assert_eq!(parse("simjoin", &format("simjoin", &all)), Some(all));
         assert_eq!(parse("simjoin", "something else\n"), None);

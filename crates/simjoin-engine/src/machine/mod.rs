@@ -14,19 +14,18 @@
 mod calibration;
 mod learned;
 mod simulated;
-mod simulated_vectors;
 
 pub(crate) use simulated::Simulated;
 pub use simulated::VARIABLE as SIMULATED_GPU;
-pub(crate) use simulated_vectors::OnSimulated as VectorsOnSimulated;
 
 use crate::clock::Clock;
 use crate::costs::CostTable;
-use crate::host::Host;
-use crate::kind::Sets;
-use crate::plan::Rates;
+use crate::host::{DeviceVectors, Fit, Host};
+use crate::plan::Corrections;
 use crate::report::StepReport;
-use crate::technique::Techniques;
+use crate::sets::Sets;
+use crate::technique::{Technique, Techniques};
+use crate::vectors::{STRIPE, Striped, Vectors};
 use simjoin_core::{Error, Result};
 
 /// The environment variable that chooses the machine.
@@ -115,6 +114,11 @@ impl Machine {
         }
     }
 
+    /// Describes the simulated device, if there is one.
+    pub fn simulated_device(&self) -> Option<String> {
+        self.simulated.map(|device| device.to_string())
+    }
+
     /// The simulated device, if there is one.
     pub(crate) fn simulated(&self) -> Option<Simulated> {
         self.simulated
@@ -145,13 +149,10 @@ impl Machine {
     }
 
     /// How far off estimates have been for joins on so many threads.
-    pub(crate) fn rates(&self, host: &dyn Host, threads: usize) -> Rates {
+    pub(crate) fn corrections(&self, host: &dyn Host, threads: usize) -> Corrections {
         match (self.simulated, self.costs) {
-            // It does not share memory with the CPU.
-            (Some(device), _) if device.rest.is_some() => Rates::default().dividing_always(),
-            (Some(_), _) => Rates::default(),
-            (None, Costs::Fixed(_)) => Rates::of_neighbours(),
-            (None, Costs::Calibrated) => learned::rates(host, threads),
+            (None, Costs::Calibrated) => learned::corrections(host, threads),
+            _ => Corrections::default(),
         }
     }
 
@@ -171,16 +172,34 @@ impl Machine {
     /// Returns the techniques of all devices for sets.
     pub(crate) fn device_techniques(&self, host: &dyn Host) -> Result<Techniques<Sets>> {
         match self.simulated() {
-            Some(device) => Ok(device.techniques(host.set_techniques())),
+            Some(device) => Ok(device.set_techniques(host.set_techniques())),
             None => Ok(host.devices()?.set_techniques()),
         }
     }
 
-    /// Returns those of them that share the work with the CPU, whose cores have work of their own.
-    pub(crate) fn device_side(&self, host: &dyn Host) -> Result<Techniques<Sets>> {
-        let mut techniques = self.device_techniques(host)?;
-        techniques.retain(|one| one.name() != "gpu-verify");
-        Ok(techniques)
+    /// Returns the techniques of all devices for vectors; `shared`: those that can share a join with the CPU as well.
+    pub(crate) fn device_vector_techniques(
+        &self,
+        host: &'static dyn Host,
+        fit: Option<&Fit>,
+        memory: u64,
+        shared: bool,
+    ) -> Result<Techniques<Vectors>> {
+        if let Some(device) = self.simulated() {
+            return Ok(device.vector_techniques(|| striped_loop(host)));
+        }
+        let of = |shared| -> Result<Techniques<Vectors>> {
+            let how = DeviceVectors { fit: fit.cloned(), memory, shared };
+            Ok(host.devices()?.vector_techniques(how))
+        };
+        let mut all = of(false)?;
+        if shared {
+            let striped = of(true)?.into_iter().filter(|one| STRIPED.contains(&one.name()));
+            all.extend(
+                striped.map(|one| -> Box<dyn Technique<Vectors>> { Box::new(Striped(one)) }),
+            );
+        }
+        Ok(all)
     }
 
     /// Returns what each device can spare, unless a limit is given.
@@ -200,6 +219,14 @@ impl Machine {
     pub(crate) fn clock(&self, workers: usize) -> Clock {
         if self.simulated.is_some() { Clock::simulated(workers) } else { Clock::real() }
     }
+}
+
+/// Techniques of devices whose pieces may be stripes; others order the rows.
+const STRIPED: [&str; 2] = ["gpu-tensor", "gpu-nested-loop"];
+
+/// Returns the technique for vectors by which CPU cores share a join.
+pub(crate) fn striped_loop(host: &dyn Host) -> Box<dyn Technique<Vectors>> {
+    Box::new(Striped(host.striped_loop(STRIPE)))
 }
 
 #[cfg(test)]

@@ -3,25 +3,28 @@
 //! A simulated device runs `bitmap` and `prefix-bitmap` on one thread of the CPU in the name of a device, with a
 //! speed, a memory and a tendency to fail of one's choice. Its pairs are real, so what is done with a device can
 //! be tested where there is none: `SIMJOIN_SIMULATED_GPU=speed=0.5,memory=64M,latency=2,fail=0.1`. Vectors are
-//! joined on it by a nested loop (`simulated_vectors.rs`).
+//! joined on it by a nested loop.
 //!
 //! It never sleeps: how long it takes is told by a virtual clock (`clock.rs`), from the same fixed cost table that
 //! plans are made with (`machine.rs`). So any speed can be simulated, and the same happens on every machine.
 //!
 //! * `speed`: relative to one core.
 //! * `actual`: its true speed is so many times what the planner believes; 1 unless given.
-//! * `latency`: milliseconds before each tile, or each stripe of vectors.
+//! * `latency`: milliseconds before each range of work.
 //! * `memory`: bytes, as for `--device-memory`.
 //! * `fail`: the part of the pieces that fail; which ones follows from the tile and the piece. `fail=@3`: the third
 //!   piece that the device does fails, and no other.
-//! * `rest`: the work is divided between CPU and device, however short the join is, and this part of it is kept back
-//!   for the side that is done first.
+//! * `rest`: the work is divided between CPU and device, however short the join is, and this part of it is queued
+//!   for the one that is done first.
 
 use crate::costs::CostTable;
-use crate::kind::Sets;
-use crate::sets::{SetTask, Survey, Tile};
-use crate::technique::{Budget, Cost, Prepared, Technique, Worker};
-use simjoin_core::{Error, Result, SetPair, Sink};
+use crate::kind::{Kind, Task, Work};
+use crate::processor::Processor;
+use crate::registry::{self, Subject};
+use crate::sets::Sets;
+use crate::technique::{Budget, Cost, Prepared, Technique, Techniques, Worker};
+use crate::vectors::Vectors;
+use simjoin_core::{Error, Result, Sink};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -39,7 +42,7 @@ pub(crate) struct Simulated {
     latency: f64,
     pub(crate) memory: u64,
     fail: Fail,
-    pub(crate) rest: Option<f64>,
+    pub(crate) queued: Option<f64>,
 }
 
 /// Which pieces fail.
@@ -65,7 +68,7 @@ impl Simulated {
             latency: 0.0,
             memory: 1 << 30,
             fail: Fail::Part(0.0),
-            rest: None,
+            queued: None,
         };
         for part in text.split(',') {
             let (name, value) = part.split_once('=').ok_or_else(|| wrong(part))?;
@@ -84,7 +87,7 @@ impl Simulated {
                         None => Fail::Part(within(0.0, 1.0)?),
                     }
                 }
-                "rest" => device.rest = Some(within(0.01, 0.99)?),
+                "rest" => device.queued = Some(within(0.01, 0.99)?),
                 "memory" => {
                     let bytes = crate::size::bytes(value).ok_or_else(|| wrong(part))?;
                     device.memory = bytes;
@@ -95,15 +98,8 @@ impl Simulated {
         Ok(device)
     }
 
-    /// Returns the techniques of the device: two of the CPU's under other names.
-    pub(crate) fn techniques(
-        self,
-        of_cpu: Vec<Box<dyn Technique<Sets>>>,
-    ) -> Vec<Box<dyn Technique<Sets>>> {
-        let done = Arc::new(AtomicU64::new(0));
-        let simulated = |name, inner| -> Box<dyn Technique<Sets>> {
-            Box::new(OnSimulated { device: self, name, inner, done: done.clone() })
-        };
+    /// Returns the techniques of the device for sets: two of the CPU's under other names.
+    pub(crate) fn set_techniques(self, of_cpu: Techniques<Sets>) -> Techniques<Sets> {
         let played = |technique: Box<dyn Technique<Sets>>| {
             let name = match (technique.name(), &*technique.variant()) {
                 ("bitmap", "256 bits") => "gpu-bitmap",
@@ -114,7 +110,32 @@ impl Simulated {
         };
         let mut played: Vec<_> = of_cpu.into_iter().filter_map(played).collect();
         played.sort_by_key(|(name, _)| *name);
-        played.into_iter().map(|(name, technique)| simulated(name, technique)).collect()
+        self.play(played, |_| 0)
+    }
+
+    /// Returns its techniques for vectors: a nested loop under the name of each technique that a GPU has.
+    pub(crate) fn vector_techniques(
+        self,
+        striped_loop: impl Fn() -> Box<dyn Technique<Vectors>>,
+    ) -> Techniques<Vectors> {
+        let names = registry::names(Subject::Vectors, Processor::Device);
+        let played = names.map(|name| (name, striped_loop())).collect();
+        self.play(played, |task| {
+            task.probe.bytes() + if task.is_self_join() { 0 } else { task.build.bytes() }
+        })
+    }
+
+    /// Lets techniques of the CPU play those of the device. `resident`: bytes of rows that it holds.
+    fn play<K: Kind>(
+        self,
+        techniques: Vec<(&'static str, Box<dyn Technique<K>>)>,
+        resident: fn(&Task<'_, K>) -> u64,
+    ) -> Techniques<K> {
+        let done = Arc::new(AtomicU64::new(0));
+        let simulated = |(name, inner)| -> Box<dyn Technique<K>> {
+            Box::new(OnSimulated { device: self, name, inner, resident, done: done.clone() })
+        };
+        techniques.into_iter().map(simulated).collect()
     }
 
     /// The seconds that the planner expects of the device for what takes a core so many.
@@ -154,16 +175,17 @@ impl fmt::Display for Simulated {
     }
 }
 
-/// A technique of the CPU in the part of a device's.
-struct OnSimulated {
+/// A technique of the CPU that plays one of a device.
+struct OnSimulated<K: Kind> {
     device: Simulated,
     name: &'static str,
-    inner: Box<dyn Technique<Sets>>,
+    inner: Box<dyn Technique<K>>,
+    resident: fn(&Task<'_, K>) -> u64,
     /// How many pieces the device has done so far.
     done: Arc<AtomicU64>,
 }
 
-impl Technique<Sets> for OnSimulated {
+impl<K: Kind> Technique<K> for OnSimulated<K> {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -176,55 +198,74 @@ impl Technique<Sets> for OnSimulated {
         true
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
-        let seconds = self.inner.cost(survey, units)?.seconds(1);
-        Some(Cost { serial: self.device.seconds(seconds), shared: 0.0 })
+    fn shares(&self) -> bool {
+        self.inner.shares()
     }
 
-    fn memory_bytes(&self, _: &SetTask<'_>, _: &Tile, _: usize) -> u64 {
+    fn cost(&self, survey: &K::Survey<'_>, costs: &CostTable) -> Option<Cost> {
+        let of_core = self.inner.cost(survey, costs)?.seconds(1);
+        Some(Cost::of_serial(self.device.seconds(of_core)))
+    }
+
+    fn memory_bytes(&self, _: &Task<'_, K>, _: &K::Range, _: usize) -> u64 {
         0
     }
 
-    fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, _: usize) -> u64 {
-        self.inner.memory_bytes(join, tile, 1)
+    fn device_bytes(&self, task: &Task<'_, K>, range: &K::Range, _: usize) -> u64 {
+        (self.resident)(task) + self.inner.memory_bytes(task, range, 1)
     }
 
-    fn device_at_most(&self, join: &SetTask<'_>, tile: &Tile, _: usize) -> u64 {
-        self.inner.memory_at_most(join, tile, 1)
+    fn device_at_most(&self, task: &Task<'_, K>, range: &K::Range, _: usize) -> u64 {
+        (self.resident)(task) + self.inner.memory_at_most(task, range, 1)
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
-        tile: &Tile,
-        room: &Budget,
-    ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        let fits = self.device_at_most(join, tile, 1) <= self.device.memory;
-        let needed = if fits { 0 } else { self.device_bytes(join, tile, 1) };
+        task: &Task<'a, K>,
+        range: &K::Range,
+        budget: &Budget,
+    ) -> Result<Box<dyn Prepared<K> + 'a>> {
+        let fits = self.device_at_most(task, range, 1) <= self.device.memory;
+        let needed = if fits { 0 } else { self.device_bytes(task, range, 1) };
         if needed > self.device.memory {
-            return Err(too_little_memory(needed));
+            return Err(Error::Unavailable(format!(
+                "the simulated GPU has too little memory: {needed} bytes are needed"
+            )));
         }
-        let room = Budget { bytes: room.device_bytes.min(self.device.memory), threads: 1, ..*room };
+        let bytes = budget.device_bytes.min(self.device.memory);
+        let budget = Budget { bytes, threads: 1, ..*budget };
         Ok(Box::new(PreparedOnSimulated {
             device: self.device,
-            inner: self.inner.prepare(join, tile, &room)?,
-            tile: mixed(u64::from(tile.probes.start) << 32 | u64::from(tile.builds.start)),
+            task: *task,
+            inner: self.inner.prepare(task, range, &budget)?,
+            range: number_of(task, range),
             round: 0,
             done: self.done.clone(),
         }))
     }
 }
 
-struct PreparedOnSimulated<'a> {
+/// Returns a number that stands for a range.
+fn number_of<K: Kind>(task: &Task<'_, K>, range: &K::Range) -> u64 {
+    let Work { probes, pairs, .. } = K::work(task, range);
+    mixed(u64::from(probes.start) << 32 ^ pairs)
+}
+
+struct PreparedOnSimulated<'a, K: Kind> {
     device: Simulated,
-    inner: Box<dyn Prepared<Sets> + 'a>,
-    /// A number that stands for the tile.
-    tile: u64,
+    task: Task<'a, K>,
+    inner: Box<dyn Prepared<K> + 'a>,
+    /// A number that stands for the range.
+    range: u64,
     round: usize,
     done: Arc<AtomicU64>,
 }
 
-impl Prepared<Sets> for PreparedOnSimulated<'_> {
+impl<K: Kind> Prepared<K> for PreparedOnSimulated<'_, K> {
+    fn details(&self) -> String {
+        self.inner.details()
+    }
+
     fn rounds(&self) -> usize {
         self.inner.rounds()
     }
@@ -238,32 +279,41 @@ impl Prepared<Sets> for PreparedOnSimulated<'_> {
         self.inner.pieces()
     }
 
-    /// One, so that pieces are run in order, and fail in order.
+    fn go_on(&mut self, range: &K::Range) -> bool {
+        self.range = number_of(&self.task, range);
+        self.inner.go_on(range)
+    }
+
+    /// Returns one, so that pieces are run in order, and fail in order.
     fn workers(&self) -> usize {
         1
     }
 
-    fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
-        Ok(Box::new(SimulatedWorker { of: self, inner: self.inner.worker()? }))
+    fn worker<'w>(&'w self) -> Result<Box<dyn Worker<K> + 'w>> {
+        let PreparedOnSimulated { device, range, round, ref done, .. } = *self;
+        Ok(Box::new(SimulatedWorker { device, range, round, done, inner: self.inner.worker()? }))
     }
 }
 
-struct SimulatedWorker<'a> {
-    of: &'a PreparedOnSimulated<'a>,
-    inner: Box<dyn Worker<Sets> + 'a>,
+struct SimulatedWorker<'w, K: Kind> {
+    device: Simulated,
+    range: u64,
+    round: usize,
+    done: &'w AtomicU64,
+    inner: Box<dyn Worker<K> + 'w>,
 }
 
-impl Worker<Sets> for SimulatedWorker<'_> {
-    fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
-        let PreparedOnSimulated { device, tile, round, done, .. } = self.of;
+impl<K: Kind> Worker<K> for SimulatedWorker<'_, K> {
+    fn run(&mut self, piece: usize, sink: &mut dyn Sink<K::Pair>) -> Result<ControlFlow<()>> {
         let flow = self.inner.run(piece, sink)?;
         if flow.is_break() {
             return Ok(flow);
         }
-        let nth = done.fetch_add(1, Ordering::Relaxed) + 1;
+        let nth = self.done.fetch_add(1, Ordering::Relaxed) + 1;
         // A piece that fails does so at its end, with its pairs handed on: the worst moment.
-        if device.fails(nth, tile.wrapping_add((*round as u64) << 32 | piece as u64)) {
-            return Err(failed());
+        let number = self.range.wrapping_add((self.round as u64) << 32 | piece as u64);
+        if self.device.fails(nth, number) {
+            return Err(Error::Unavailable("the simulated GPU failed".into()));
         }
         Ok(flow)
     }
@@ -271,17 +321,6 @@ impl Worker<Sets> for SimulatedWorker<'_> {
     fn candidates(&self) -> u64 {
         self.inner.candidates()
     }
-}
-
-/// The error of a device that has failed.
-pub(crate) fn failed() -> Error {
-    Error::Unavailable("the simulated GPU failed".into())
-}
-
-/// The error of a device that has too little memory.
-pub(crate) fn too_little_memory(needed: u64) -> Error {
-    let message = format!("the simulated GPU has too little memory: {needed} bytes are needed");
-    Error::Unavailable(message)
 }
 
 /// Mixes the bits of a number.
@@ -309,7 +348,7 @@ mod tests {
             latency: 0.002,
             memory: 64 << 20,
             fail: Fail::Part(0.2),
-            rest: Some(0.5),
+            queued: Some(0.5),
         };
         assert_eq!(device, expected);
         assert!(device.to_string().contains("5 times") && device.to_string().contains("2 ms"));

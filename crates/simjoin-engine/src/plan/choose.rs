@@ -13,40 +13,31 @@ use crate::{
 };
 use simjoin_core::{Error, Result};
 
-/// What plans are made with.
+/// What a processor has for a join.
 #[derive(Clone, Copy, Debug)]
-pub struct Resources<'m> {
+pub struct Resources<'c> {
     /// What steps cost.
-    pub units: &'m CostTable,
-    /// How many threads there are.
+    pub costs: &'c CostTable,
+    /// The number of threads.
     pub threads: usize,
     /// Bytes for the technique.
     pub memory: u64,
     /// Bytes for it on a device.
     pub device_memory: u64,
-    /// Survey even where a choice could be made without.
-    pub explain: bool,
 }
 
-/// A part of a join and what is to be done with it.
+/// A part of a task and the technique that is to do it.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The part.
     pub tile: Tile,
     /// The technique, by its place among those offered.
     pub technique: usize,
-    /// The estimated seconds of every technique offered, with the threads there are; `None` where
+    /// The estimated seconds of every technique offered, on all threads; `None` where
     /// it cannot do the tile or does not fit the memory, and for all where nothing was estimated.
     pub considered: Vec<Option<f64>>,
     /// Pairs that the length filter leaves.
     pub pairs: u64,
-}
-
-impl Choice {
-    /// The estimated seconds of the chosen technique.
-    pub fn seconds(&self) -> Option<f64> {
-        self.considered[self.technique]
-    }
 }
 
 /// Tokens indexed at once: positions in an index are 32-bit numbers, with room for list ends.
@@ -55,175 +46,204 @@ const MAX_INDEX_TOKENS: usize = 1 << 30;
 /// A tile is done in at most about this many passes.
 const MAX_PASSES: usize = 1000;
 
-/// Techniques are judged by their time on this many threads, whatever the number there is, so that
-/// the choice, and with it the order of the pairs, does not depend on it.
+/// Techniques are judged by their time on this many threads, so that the choice, and with it the order of the
+/// pairs, does not depend on the number of threads.
 pub(crate) const JUDGED_ON: usize = 4;
 
-/// A join that turns out to be so many times as long as was assumed is looked at once more, more closely.
+/// A join that seems to take this many times as long as assumed is sampled again, more closely.
 pub(crate) const FAR_LONGER: f64 = 3.0;
 
-/// Seconds below which nothing is sampled.
+/// Nothing is sampled for a task that takes fewer seconds.
 const SMALL: f64 = 0.5e-3;
 
-/// The part of the time that a look at samples may take.
+/// The part of the time that sampling may take.
 const PLANNING: f64 = 0.02;
 
-/// List pairs of small sets to look at, at least.
+/// List pairs of small sets to sample, at least.
 const FEW: f64 = 48.0;
 
-/// Seconds per range, at least.
+/// A range of sizes is planned by itself if it takes at least this many seconds.
 const RANGE: f64 = 20e-3;
 
-/// At most so many ranges.
+/// List pairs to sample where a plan is explained.
+const CLOSELY: usize = 256;
+
+/// Ranges of sizes at most.
 const MAX_RANGES: f64 = 6.0;
 
-/// Chooses among techniques for a join. `offered` is not empty.
+/// Chooses among techniques for a part of a task. `offered` is not empty.
 pub fn choose(
-    join: &SetTask<'_>,
-    offered: &[&dyn Technique<Sets>],
-    means: &Resources<'_>,
-) -> Result<Vec<Choice>> {
-    choose_for(join, &Tile::whole(join), offered, means)
-}
-
-/// Chooses among techniques for a part of a join.
-pub fn choose_for(
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     whole: &Tile,
     offered: &[&dyn Technique<Sets>],
-    means: &Resources<'_>,
+    resources: &Resources<'_>,
 ) -> Result<Vec<Choice>> {
-    let coarse = Survey::new(join, whole);
+    let coarse = Survey::new(task, whole);
+    if coarse.pairs == 0 {
+        return Ok(Vec::new());
+    }
     let known = |technique: usize| -> Vec<Choice> {
-        let considered = vec![None; offered.len()];
         let choice = |tile: Tile| Choice {
             tile,
             technique,
-            considered: considered.clone(),
+            considered: vec![None; offered.len()],
             pairs: coarse.pairs,
         };
         // Sets that meet none are left out.
         ranges(&coarse, 1).into_iter().map(choice).collect()
     };
-    if coarse.pairs == 0 {
-        return Ok(Vec::new());
+    if offered.len() == 1 {
+        return in_passes(task, known(0), offered, resources);
     }
-    if offered.len() == 1 && !means.explain {
-        return in_passes(join, known(0), offered, means);
-    }
-    let units = means.units;
-    let mut least = coarse.least_seconds(units);
     let on_device = offered.iter().all(|technique| technique.on_device());
+    let mut least = coarse.least_seconds(resources.costs);
     if on_device {
         let guessed = guess(&coarse);
-        let seconds = offered.iter().filter_map(|technique| technique.cost(&guessed, units));
-        // No more samples are taken for longer ones.
-        least = seconds.map(|cost| cost.seconds(JUDGED_ON)).fold(1.0, f64::min);
+        let costs = offered.iter().filter_map(|one| one.cost(&guessed, resources.costs));
+        // No more samples are drawn for longer ones.
+        least = costs.map(|cost| cost.seconds(JUDGED_ON)).fold(1.0, f64::min);
     }
-    if least < SMALL && !means.explain {
+    if least < SMALL {
         // Signatures in lists, or of all pairs where these are few.
-        if let Some((at, _)) = cheapest(&[guess(&coarse)], offered, means, JUDGED_ON) {
-            return in_passes(join, known(at), offered, means);
+        if let Some((at, _)) = cheapest(&[guess(&coarse)], offered, resources, JUDGED_ON) {
+            return in_passes(task, known(at), offered, resources);
         }
     }
-    // Let samples cost a fiftieth of the join, or what it takes to explain it well.
-    let effort_for = |seconds: f64| {
-        // Of large sets fewer.
-        let large = (coarse.mean_size / 25.0).max(1.0);
-        let few = (FEW / large).max(8.0) as usize;
-        let effort = Effort::of(&coarse, seconds * PLANNING, few);
-        if means.explain {
-            Effort::pairs(effort.pairs.max(256))
-        } else if on_device {
-            // Two techniques that differ much: a poor choice costs more than a closer look.
-            let pairs = (seconds * PLANNING / (2e-6 * large)) as usize;
-            Effort::pairs(pairs.clamp(few, MANY))
-        } else {
-            effort
-        }
-    };
-    let effort = effort_for(least);
     let count = if on_device { 1 } else { ranges_for(least) };
     let mut choices: Vec<Choice> = Vec::new();
     for tile in ranges(&coarse, count) {
-        let effort = Effort { sets: effort.sets / count + 1, pairs: effort.pairs / count + 1 };
-        let unseen = if count == 1 { coarse.of_tile(&tile) } else { Survey::new(join, &tile) };
+        let unseen = if count == 1 { coarse.of_tile(&tile) } else { Survey::new(task, &tile) };
         if unseen.pairs == 0 {
             continue;
         }
-        let costs_of = |survey: &Survey<'_>| -> Vec<Option<Cost>> {
-            offered.iter().map(|technique| technique.cost(survey, units)).collect()
-        };
-        let mut survey = unseen.clone().sample(effort);
-        let mut costs = costs_of(&survey);
-        // What takes far longer than it must at least is worth a closer look: of 36 list pairs, none may survive
-        // by chance where a tenth does. Of 2-gram sets that share 70 tokens, a part estimated at 0.8 s took 13.6, and
-        // another technique takes 3.8 for the whole join (2-core EPYC, 2026-11-18).
-        let seconds = costs.iter().flatten().map(|cost| cost.seconds(JUDGED_ON));
-        let seconds = seconds.fold(f64::INFINITY, f64::min);
-        if seconds.is_finite() && seconds > FAR_LONGER * least / count as f64 {
-            survey = unseen.sample(effort_for(seconds.min(1.0)));
-            costs = costs_of(&survey);
-        }
-        let mut by_cost: Vec<(f64, usize)> =
-            (0..offered.len()).filter_map(|at| Some((costs[at]?.seconds(JUDGED_ON), at))).collect();
-        by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut considered = vec![None; offered.len()];
-        for &(_, at) in &by_cost {
-            if fits(join, &tile, offered[at], means) {
-                considered[at] = costs[at].map(|cost| cost.seconds(means.threads));
-            }
-        }
-        // When none fits at once, the first that can be done in passes is.
-        let cheapest = by_cost.iter().map(|&(_, at)| at).find(|&at| considered[at].is_some());
-        let technique = cheapest.unwrap_or_else(|| {
-            let in_turn: Vec<usize> = if on_device {
-                by_cost.iter().map(|&(_, at)| at).collect()
-            } else {
-                // What has no cost cannot do it.
-                let costly = costs.iter().any(Option::is_some);
-                (0..offered.len()).filter(|&at| !costly || costs[at].is_some()).collect()
-            };
-            let can = |at: usize| tiles_in_passes(join, &tile, offered[at], means).is_ok();
-            in_turn.iter().copied().find(|&at| can(at)).unwrap_or(in_turn[0])
-        });
-        let pairs = survey.pairs;
-        let choice = Choice { tile, technique, considered, pairs };
+        let sampling = Sampling { least, count, on_device };
+        let choice = choose_range(task, &unseen, offered, resources, &sampling);
         match choices.last_mut() {
-            Some(last) if last.technique == technique => merge(last, choice),
+            Some(last) if last.technique == choice.technique => merge(last, choice),
             _ => choices.push(choice),
         }
     }
-    in_passes(join, choices, offered, means)
+    in_passes(task, choices, offered, resources)
 }
 
-/// In how many ranges of sizes a join is looked at that takes one core so many seconds at least.
+/// How closely a range is sampled.
+struct Sampling {
+    /// The seconds that the whole task takes at least.
+    least: f64,
+    /// In how many ranges it is planned.
+    count: usize,
+    on_device: bool,
+}
+
+impl Sampling {
+    /// Returns the effort that is worth it for a task of so many seconds: a fiftieth of them.
+    fn effort(&self, survey: &Survey<'_>, seconds: f64) -> Effort {
+        // Fewer of large sets.
+        let large = (survey.mean_size / 25.0).max(1.0);
+        let few = (FEW / large).max(8.0) as usize;
+        if self.on_device {
+            // Two techniques that differ much: a poor choice costs more than a closer look.
+            let pairs = (seconds * PLANNING / (2e-6 * large)) as usize;
+            return Effort::pairs(pairs.clamp(few, MANY));
+        }
+        Effort::of(survey, seconds * PLANNING, few)
+    }
+}
+
+/// Chooses a technique for a range of sizes.
+fn choose_range(
+    task: &SetTask<'_>,
+    unseen: &Survey<'_>,
+    offered: &[&dyn Technique<Sets>],
+    resources: &Resources<'_>,
+    sampling: &Sampling,
+) -> Choice {
+    let tile = unseen.tile.clone();
+    let costs_of = |survey: &Survey<'_>| -> Vec<Option<Cost>> {
+        offered.iter().map(|technique| technique.cost(survey, resources.costs)).collect()
+    };
+    let &Sampling { least, count, on_device } = sampling;
+    let effort = sampling.effort(unseen, least);
+    let effort = Effort { sets: effort.sets / count + 1, pairs: effort.pairs / count + 1 };
+    let mut costs = costs_of(&unseen.clone().sample(effort));
+    // What takes far longer than it must at least is worth a closer look: of 36 list pairs, none may survive
+    // by chance where a tenth does. Of 2-gram sets that share 70 tokens, a part estimated at 0.8 s took 13.6, and
+    // another technique takes 3.8 for the whole join (2-core EPYC, 2026-11-18).
+    let seconds = costs.iter().flatten().map(|cost| cost.seconds(JUDGED_ON));
+    let seconds = seconds.fold(f64::INFINITY, f64::min);
+    if seconds.is_finite() && seconds > FAR_LONGER * least / count as f64 {
+        let effort = sampling.effort(unseen, seconds.min(1.0));
+        costs = costs_of(&unseen.clone().sample(effort));
+    }
+    let mut by_cost: Vec<(f64, usize)> =
+        (0..offered.len()).filter_map(|at| Some((costs[at]?.seconds(JUDGED_ON), at))).collect();
+    by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut considered = vec![None; offered.len()];
+    for &(_, at) in &by_cost {
+        if fits(task, &tile, offered[at], resources) {
+            considered[at] = costs[at].map(|cost| cost.seconds(resources.threads));
+        }
+    }
+    // When none fits at once, the first that can be done in passes is.
+    let cheapest = by_cost.iter().map(|&(_, at)| at).find(|&at| considered[at].is_some());
+    let technique = cheapest.unwrap_or_else(|| {
+        let in_turn: Vec<usize> = if on_device {
+            by_cost.iter().map(|&(_, at)| at).collect()
+        } else {
+            // What has no cost cannot do it.
+            let costly = costs.iter().any(Option::is_some);
+            (0..offered.len()).filter(|&at| !costly || costs[at].is_some()).collect()
+        };
+        let can = |at: usize| tiles_in_passes(task, &tile, offered[at], resources).is_ok();
+        in_turn.iter().copied().find(|&at| can(at)).or(in_turn.first().copied()).unwrap_or(0)
+    });
+    Choice { tile, technique, considered, pairs: unseen.pairs }
+}
+
+/// Estimates every technique for a part of a task by a close look.
+pub(crate) fn consider(
+    task: &SetTask<'_>,
+    tile: &Tile,
+    offered: &[&dyn Technique<Sets>],
+    resources: &Resources<'_>,
+) -> Vec<Option<f64>> {
+    let survey = Survey::new(task, tile);
+    let survey = survey.sample(Effort::pairs(CLOSELY));
+    let seconds = |technique: &&dyn Technique<Sets>| {
+        let cost = technique.cost(&survey, resources.costs)?;
+        fits(task, tile, *technique, resources).then(|| cost.seconds(resources.threads))
+    };
+    offered.iter().map(seconds).collect()
+}
+
+/// Returns the number of ranges in which to plan a join that takes one core `seconds` at least.
 pub(crate) fn ranges_for(seconds: f64) -> usize {
     (seconds / RANGE).clamp(1.0, MAX_RANGES) as usize
 }
 
-/// The technique that does all that was surveyed in the shortest time on so many threads and fits the memory,
-/// and the seconds that it takes.
+/// Returns the technique that does all that was surveyed in the shortest time on `judged_on` threads and fits the
+/// memory, and the seconds that it takes on all threads.
 pub(crate) fn cheapest(
     surveys: &[Survey<'_>],
     offered: &[&dyn Technique<Sets>],
-    means: &Resources<'_>,
+    resources: &Resources<'_>,
     judged_on: usize,
 ) -> Option<(usize, f64)> {
     let seconds = |at: usize, threads: usize| -> Option<f64> {
-        let of = |survey| Some(offered[at].cost(survey, means.units)?.seconds(threads));
+        let of = |survey| Some(offered[at].cost(survey, resources.costs)?.seconds(threads));
         surveys.iter().map(of).sum()
     };
     let judged = (0..offered.len()).filter_map(|at| Some((seconds(at, judged_on)?, at)));
     let mut by_cost: Vec<(f64, usize)> = judged.collect();
     by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let fit = |at: usize| surveys.iter().all(|one| fits(&one.join, &one.tile, offered[at], means));
+    let fit =
+        |at: usize| surveys.iter().all(|one| fits(&one.join, &one.tile, offered[at], resources));
     // Whether it fits may take long to tell.
     let (_, at) = by_cost.into_iter().find(|&(_, at)| !surveys.is_empty() && fit(at))?;
-    Some((at, seconds(at, means.threads)?))
+    Some((at, seconds(at, resources.threads)?))
 }
 
-/// What may be assumed of a join without looking at its sets.
+/// Fills in what may be assumed of a task without looking at its sets.
 pub(crate) fn guess<'a>(coarse: &Survey<'a>) -> Survey<'a> {
     let mut survey = coarse.clone();
     survey.list_pairs = 4.0 * coarse.probe_entries as f64;
@@ -253,9 +273,9 @@ fn fits(
     join: &SetTask<'_>,
     tile: &Tile,
     technique: &dyn Technique<Sets>,
-    means: &Resources<'_>,
+    resources: &Resources<'_>,
 ) -> bool {
-    excess(join, tile, technique, means).is_none()
+    excess(join, tile, technique, resources).is_none()
 }
 
 /// Bytes that a technique needs for a tile and that exceed a limit, and whether on a device.
@@ -263,9 +283,9 @@ fn excess(
     join: &SetTask<'_>,
     tile: &Tile,
     technique: &dyn Technique<Sets>,
-    means: &Resources<'_>,
+    resources: &Resources<'_>,
 ) -> Option<(u64, bool)> {
-    let Resources { threads, memory, device_memory, .. } = *means;
+    let Resources { threads, memory, device_memory, .. } = *resources;
     if memory != u64::MAX && technique.memory_at_most(join, tile, threads) > memory {
         let needed = technique.memory_bytes(join, tile, threads);
         if needed > memory {
@@ -310,12 +330,12 @@ fn in_passes(
     join: &SetTask<'_>,
     choices: Vec<Choice>,
     offered: &[&dyn Technique<Sets>],
-    means: &Resources<'_>,
+    resources: &Resources<'_>,
 ) -> Result<Vec<Choice>> {
     let mut all = Vec::new();
     for choice in choices {
         let technique = offered[choice.technique];
-        let tiles = tiles_in_passes(join, &choice.tile, technique, means)?;
+        let tiles = tiles_in_passes(join, &choice.tile, technique, resources)?;
         let parts = tiles.len();
         all.extend(tiles.into_iter().map(|tile| {
             Choice {
@@ -337,10 +357,10 @@ fn tiles_in_passes(
     join: &SetTask<'_>,
     tile: &Tile,
     technique: &dyn Technique<Sets>,
-    means: &Resources<'_>,
+    resources: &Resources<'_>,
 ) -> Result<Vec<Tile>> {
-    match tiles_within(join, tile, technique, means, false) {
-        Err(Error::Memory { .. }) => tiles_within(join, tile, technique, means, true),
+    match tiles_within(join, tile, technique, resources, false) {
+        Err(Error::Memory { .. }) => tiles_within(join, tile, technique, resources, true),
         tiles => tiles,
     }
 }
@@ -349,11 +369,11 @@ fn tiles_within(
     join: &SetTask<'_>,
     tile: &Tile,
     technique: &dyn Technique<Sets>,
-    means: &Resources<'_>,
+    resources: &Resources<'_>,
     cut_probes: bool,
 ) -> Result<Vec<Tile>> {
     let tokens = join.build.total_tokens().max(join.probe.total_tokens());
-    if means.memory.min(means.device_memory) == u64::MAX && tokens <= MAX_INDEX_TOKENS {
+    if resources.memory.min(resources.device_memory) == u64::MAX && tokens <= MAX_INDEX_TOKENS {
         return Ok(vec![tile.clone()]);
     }
     let mut tokens = tokens.clamp(1, MAX_INDEX_TOKENS);
@@ -371,7 +391,7 @@ fn tiles_within(
             })
             .filter(|tile| reaches(join, tile).iter().any(|reach| reach.pairs > 0))
             .collect();
-        let excess = tiles.iter().filter_map(|tile| excess(join, tile, technique, means)).max();
+        let excess = tiles.iter().filter_map(|tile| excess(join, tile, technique, resources)).max();
         let Some((needed, device)) = excess else { return Ok(tiles) };
         // Each pass walks all probes: with passes this small the join would not end.
         let uncut =
@@ -380,7 +400,7 @@ fn tiles_within(
             return Err(Error::Memory {
                 what: format!("{} in {} passes", technique.name(), tiles.len()),
                 needed,
-                limit: if device { means.device_memory } else { means.memory },
+                limit: if device { resources.device_memory } else { resources.memory },
                 device,
             });
         }
@@ -458,41 +478,41 @@ mod tests {
     }
 
     #[test]
-    fn what_takes_far_longer_than_it_must_is_looked_at_twice() {
+    fn range_that_takes_far_longer_than_assumed_is_sampled_again() {
         let sets = collection(&[5; 300]);
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
-        let (join, _) = SetTask::parts(&sets, None, false, bounds)[0];
+        let (join, _) = SetTask::directions(&sets, None, false, bounds)[0];
         let units = CostTable { entry: 1e-5, scan: [1e-6; 6], ..CostTable::default() };
         let least = Survey::new(&join, &Tile::whole(&join)).least_seconds(&units);
         assert!(least > SMALL && ranges_for(least) == 1, "{least}");
         let (threads, memory, device_memory) = (2, u64::MAX, u64::MAX);
-        let means = Resources { units: &units, threads, memory, device_memory, explain: false };
+        let resources = Resources { costs: &units, threads, memory, device_memory };
         for (times, looks) in [(1.0, 1), (0.9 * FAR_LONGER, 1), (1.1 * FAR_LONGER, 2)] {
             let (one, other) = (Asked(times * least, 0.into()), Asked(1e9, 0.into()));
-            let choices = choose(&join, &[&one, &other], &means).unwrap();
+            let choices = choose(&join, &Tile::whole(&join), &[&one, &other], &resources).unwrap();
             assert_eq!((choices.len(), choices[0].technique), (1, 0));
             assert_eq!(one.1.into_inner(), looks, "{times}");
         }
     }
 
     #[test]
-    fn what_a_device_cannot_hold_is_cut_or_refused() {
+    fn tile_too_large_for_a_device_is_cut_or_refused() {
         let sizes: Vec<u32> = (0..400).map(|at| 3 + at / 100).collect();
         let sets = collection(&sizes);
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
-        let (join, _) = SetTask::parts(&sets, None, false, bounds)[0];
+        let (join, _) = SetTask::directions(&sets, None, false, bounds)[0];
         let units = CostTable::default();
-        let means = |device_memory| Resources {
-            units: &units,
+        let resources = |device_memory| Resources {
+            costs: &units,
             threads: 2,
             memory: u64::MAX,
             device_memory,
-            explain: false,
         };
         let (small, large) = (OnDevice(10), OnDevice(1_000));
         let offered: [&dyn Technique<Sets>; 2] = [&small, &large];
         // The faster one, as long as it fits; then the other one; then that in passes.
-        let chosen = |limit| choose(&join, &offered, &means(limit)).unwrap();
+        let chosen =
+            |limit| choose(&join, &Tile::whole(&join), &offered, &resources(limit)).unwrap();
         for (limit, technique) in [(u64::MAX, 1), (800_000, 1), (8_000, 0), (7_999, 0), (900, 0)] {
             let choices = chosen(limit);
             let needs = |choice: &Choice| offered[technique].device_bytes(&join, &choice.tile, 2);
@@ -505,12 +525,13 @@ mod tests {
             let all: u64 = choices.iter().map(|choice| pairs(&choice.tile)).sum();
             assert_eq!(all, pairs(&Tile::whole(&join)), "{limit}");
         }
-        let refused = choose(&join, &offered, &means(19)).unwrap_err().to_string();
+        let refused =
+            choose(&join, &Tile::whole(&join), &offered, &resources(19)).unwrap_err().to_string();
         assert!(refused.contains("GPU memory") && refused.contains("19"), "{refused}");
         // A single build set is no reason not to cut the probes.
         let (sets, one) = collections(&sizes, Some(&[4]));
-        let (join, _) = SetTask::parts(&sets, one.as_ref(), false, bounds)[0];
-        let choices = choose(&join, &offered, &means(900)).unwrap();
+        let (join, _) = SetTask::directions(&sets, one.as_ref(), false, bounds)[0];
+        let choices = choose(&join, &Tile::whole(&join), &offered, &resources(900)).unwrap();
         assert!(choices.len() > 1 && choices.iter().all(|choice| choice.tile.builds.len() == 1));
     }
 }

@@ -1,12 +1,23 @@
 //! Which technique does which part of a join, and on which processor?
 //!
-//! [`choose()`] picks techniques for one processor, [`Sides::divide`] divides a join between CPU and
-//! device, and [`Rates`] correct estimates by what past joins took.
+//! A [`Plan`] is made once: [`Setup`] holds what it is made from, [`Assignments`] who does what. What differs between
+//! sets and vectors is [`Planned`]: `sets.rs` with `choose.rs` (the techniques of one processor), `axis.rs` and
+//! `divide.rs` (the share of each processor), and `vectors.rs`. [`Corrections`] correct estimates by past joins.
 
+mod assign;
+mod axis;
 mod choose;
+mod corrections;
 mod divide;
-mod rates;
+mod sets;
+mod setup;
+mod tuning;
+mod vectors;
 
-pub use choose::{Choice, Resources, choose, choose_for};
-pub use divide::{Chosen, Division, Line, Sides, work_share};
-pub use rates::Rates;
+pub(crate) use assign::{Assignment, Assignments, Chosen, Division, Planned, Queued};
+pub(crate) use axis::{ProbeAxis, work_share};
+pub use choose::{Choice, Resources, choose};
+pub(crate) use corrections::Corrections;
+pub use setup::Split;
+pub(crate) use setup::{Limits, Mode, Setup};
+pub(crate) use tuning::Tuning;

@@ -1,15 +1,15 @@
 //! How is a plan carried out: by which threads, in which order, and what if a device fails?
 
+mod control;
 mod executor;
-mod plan;
 mod queue;
 mod staging;
 mod threads;
-mod vector_staging;
+mod timeline;
 
-pub use executor::{Control, TileSink, did_its_work};
-pub(crate) use executor::{Timeline, thread_row};
-pub(crate) use plan::{Limits, Mode, Plan, Split, cpu_techniques};
+pub use control::Control;
+pub use executor::did_its_work;
+pub(crate) use executor::{Executor, Ran};
+pub(crate) use queue::{Axis, ChunkSize, Part, Queue};
 pub(crate) use staging::Stage;
 pub use threads::{pool, threads, threads_expected};
-pub(crate) use vector_staging::{Hold, PieceSink, Staged};

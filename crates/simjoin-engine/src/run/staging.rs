@@ -1,45 +1,47 @@
 //! What becomes of the pairs of a device that fails in the middle?
 //!
-//! Pairs of a device's tile are held until the tile is complete, and handed on then. A device that fails
-//! leaves nothing behind, so the CPU can do the tile as if nothing had happened. A tile with more pairs than
-//! may be held is begun again in parts, each of which is complete sooner; only those of a single probe may
-//! go straight on, and a failure after that ends the join. Where pairs are only counted, none is held.
+//! Pairs that a device finds in a range are held until the range is complete, and [committed](Stage::commit) then. A
+//! device that fails leaves nothing behind: its stage is dropped, and the CPU does the range as if nothing had
+//! happened. A range with more pairs than may be held is begun again in parts, each of which is complete sooner; only
+//! those of a range that cannot be cut go straight on, and a failure after that ends the join. Where pairs are only
+//! counted or only unite groups, a number is held and no pair.
 
-use super::executor::TileSink;
-use simjoin_core::{SetPair, Sink};
+use crate::answer::AnswerSink;
+use parking_lot::Mutex;
+use simjoin_core::Sink;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 /// Pairs held at most, if there is memory for them.
 const HELD: u64 = 4 << 20;
 
-const PAIR: u64 = size_of::<SetPair>() as u64;
-
-/// The pairs of a tile.
-pub(crate) struct Stage {
+/// The pairs of a range that is not complete.
+pub(crate) struct Stage<P> {
     most: usize,
     count: AtomicUsize,
-    /// More may go straight on.
+    /// Pairs that do not fit go straight on.
     opens: bool,
     open: AtomicBool,
     full: AtomicBool,
-    /// Probes that are done, as far as progress was told.
+    /// Probes that are done, as progress was told.
     pub(crate) done: AtomicU64,
     rows: AtomicU64,
-    held: Mutex<Vec<Vec<SetPair>>>,
+    held: Mutex<Vec<Vec<P>>>,
 }
 
-impl Stage {
-    /// Bytes that it takes at most, of so many: a sixteenth.
+impl<P: Copy> Stage<P> {
+    /// Returns the bytes that a stage takes at most: a sixteenth of the memory.
     pub(crate) fn bytes(memory: u64) -> u64 {
         // Arrays that grow may be half empty.
-        (memory / 16).min(2 * HELD * PAIR)
+        (memory / 16).min(2 * HELD * size_of::<P>() as u64)
     }
 
-    /// Room for as many pairs as are of use within the memory. Whether more go straight on.
+    /// Makes a stage for as many pairs as are useful within the memory. `opens`: more go straight on.
     pub(crate) fn within(memory: u64, opens: bool) -> Self {
-        let most = (Self::bytes(memory) / (2 * PAIR)) as usize;
+        Self::of((Self::bytes(memory) / (2 * size_of::<P>() as u64)) as usize, opens)
+    }
+
+    fn of(most: usize, opens: bool) -> Self {
         Stage {
             most,
             count: AtomicUsize::new(0),
@@ -52,37 +54,43 @@ impl Stage {
         }
     }
 
-    /// Whether some pairs have gone on already.
+    /// Returns whether some pairs have gone on already.
     pub(crate) fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Whether there were more pairs than may be held.
+    /// Returns whether there were more pairs than may be held.
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// The pairs that are held, of each worker, and the rows that were counted.
-    pub(crate) fn into_held(self) -> (Vec<Vec<SetPair>>, u64) {
-        let held = self.held.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (held, self.rows.into_inner())
+    /// Takes out what is held, since the range is complete: the pairs of each worker, and the rows that were counted.
+    pub(crate) fn commit(self) -> (Vec<Vec<P>>, u64) {
+        (self.held.into_inner(), self.rows.into_inner())
     }
 }
 
 /// A worker's sink, with or without a stage before it.
-pub(crate) struct StagedSink<'s, S> {
-    sink: S,
-    stage: Option<&'s Stage>,
-    held: Vec<SetPair>,
+pub(crate) struct StagedSink<'s, P, S> {
+    pub(crate) sink: S,
+    stage: Option<&'s Stage<P>>,
+    held: Vec<P>,
 }
 
-impl<'s, S> StagedSink<'s, S> {
-    pub(crate) fn new(sink: S, stage: Option<&'s Stage>) -> Self {
+impl<'s, P, S> StagedSink<'s, P, S> {
+    pub(crate) fn new(sink: S, stage: Option<&'s Stage<P>>) -> Self {
         StagedSink { sink, stage, held: Vec::new() }
+    }
+
+    /// Leaves what this worker has found in the stage.
+    pub(crate) fn finish(self) {
+        if let Some(stage) = self.stage.filter(|_| !self.held.is_empty()) {
+            stage.held.lock().push(self.held);
+        }
     }
 }
 
-impl<S: TileSink> Sink<SetPair> for StagedSink<'_, S> {
+impl<P: Copy, S: AnswerSink<P>> Sink<P> for StagedSink<'_, P, S> {
     fn wants_value(&self) -> bool {
         self.sink.wants_value()
     }
@@ -102,43 +110,84 @@ impl<S: TileSink> Sink<SetPair> for StagedSink<'_, S> {
         }
     }
 
-    fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
+    fn push(&mut self, pairs: &[P]) -> ControlFlow<()> {
         let Some(stage) = self.stage else { return self.sink.push(pairs) };
-        if let Some(rows) = self.sink.rows(pairs) {
+        if let Some(rows) = self.sink.absorb(pairs) {
             stage.rows.fetch_add(rows, Ordering::Relaxed);
             return ControlFlow::Continue(());
         }
         let before = stage.count.fetch_add(pairs.len(), Ordering::Relaxed);
-        if before + pairs.len() > stage.most {
-            if !stage.opens {
-                stage.full.store(true, Ordering::Relaxed);
-                return ControlFlow::Break(());
-            }
-            stage.open.store(true, Ordering::Relaxed);
-            return self.sink.push(pairs);
+        if before + pairs.len() <= stage.most {
+            self.held.extend_from_slice(pairs);
+            return ControlFlow::Continue(());
         }
-        self.held.extend_from_slice(pairs);
-        ControlFlow::Continue(())
+        if !stage.opens {
+            stage.full.store(true, Ordering::Relaxed);
+            return ControlFlow::Break(());
+        }
+        stage.open.store(true, Ordering::Relaxed);
+        self.sink.push(pairs)
     }
 }
 
-impl<S: TileSink> TileSink for StagedSink<'_, S> {
-    fn begin(&mut self, tile: usize) {
-        self.sink.begin(tile);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Kept {
+        pairs: Vec<u32>,
+        absorbs: bool,
     }
 
-    fn end(&mut self) -> ControlFlow<()> {
-        self.sink.end()
-    }
-}
-
-impl<S> Drop for StagedSink<'_, S> {
-    fn drop(&mut self) {
-        if let Some(stage) = self.stage
-            && !self.held.is_empty()
-        {
-            let mut held = stage.held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.push(std::mem::take(&mut self.held));
+    impl Sink<u32> for Kept {
+        fn wants_value(&self) -> bool {
+            true
         }
+
+        fn push(&mut self, pairs: &[u32]) -> ControlFlow<()> {
+            self.pairs.extend_from_slice(pairs);
+            ControlFlow::Continue(())
+        }
+    }
+
+    impl AnswerSink<u32> for Kept {
+        fn absorb(&mut self, pairs: &[u32]) -> Option<u64> {
+            self.absorbs.then_some(pairs.len() as u64)
+        }
+    }
+
+    #[test]
+    fn held_pairs_of_all_workers_are_committed() {
+        let stage = Stage::of(10, false);
+        for first in [0, 5] {
+            let mut sink = StagedSink::new(Kept::default(), Some(&stage));
+            assert!(sink.push(&[first, first + 1]).is_continue() && sink.sink.pairs.is_empty());
+            sink.finish();
+        }
+        assert_eq!(stage.commit(), (vec![vec![0, 1], vec![5, 6]], 0));
+    }
+
+    #[test]
+    fn full_stage_ends_the_range_unless_pairs_may_go_straight_on() {
+        let stage = Stage::of(3, false);
+        let mut sink = StagedSink::new(Kept::default(), Some(&stage));
+        assert!(sink.push(&[1, 2, 3]).is_continue() && !stage.is_full());
+        assert!(sink.push(&[4]).is_break() && stage.is_full() && !stage.is_open());
+        let stage = Stage::of(3, true);
+        let mut sink = StagedSink::new(Kept::default(), Some(&stage));
+        assert!(sink.push(&[1, 2]).is_continue() && sink.push(&[3, 4]).is_continue());
+        assert!(stage.is_open() && !stage.is_full());
+        assert_eq!((sink.sink.pairs.clone(), sink.held.clone()), (vec![3, 4], vec![1, 2]));
+    }
+
+    #[test]
+    fn absorbed_pairs_leave_only_their_number() {
+        let stage = Stage::of(1, false);
+        let mut sink = StagedSink::new(Kept { absorbs: true, ..Kept::default() }, Some(&stage));
+        assert!(sink.push(&[1, 2, 3]).is_continue());
+        sink.count(4);
+        sink.finish();
+        assert_eq!(stage.commit(), (Vec::new(), 7));
     }
 }

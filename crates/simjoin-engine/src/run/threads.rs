@@ -1,9 +1,10 @@
 //! On how many threads?
 
+use parking_lot::{Condvar, Mutex};
 use rayon::ThreadPool;
 use simjoin_core::{Error, Result};
 use std::ops::Deref;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// The most threads that can be asked for.
 const MOST: usize = 1024;
@@ -38,8 +39,8 @@ static SPARE: Mutex<Vec<ThreadPool>> = Mutex::new(Vec::new());
 pub(crate) struct Attendants(Option<ThreadPool>);
 
 impl Attendants {
-    pub(crate) fn take(threads: usize) -> Result<Self> {
-        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn get(threads: usize) -> Result<Self> {
+        let mut spare = SPARE.lock();
         let kept = spare.iter().position(|pool| pool.current_num_threads() == threads);
         let kept = kept.map(|at| spare.swap_remove(at));
         drop(spare);
@@ -60,7 +61,7 @@ impl Deref for Attendants {
 
 impl Drop for Attendants {
     fn drop(&mut self) {
-        SPARE.lock().unwrap_or_else(PoisonError::into_inner).extend(self.0.take());
+        SPARE.lock().extend(self.0.take());
     }
 }
 
@@ -81,8 +82,8 @@ impl Resting {
         for _ in 0..threads {
             let wake = wake.clone();
             let rest = move || {
-                let over = wake.over.lock().unwrap_or_else(PoisonError::into_inner);
-                drop(wake.told.wait_while(over, |over| !*over));
+                let mut over = wake.over.lock();
+                wake.told.wait_while(&mut over, |over| !*over);
             };
             match pool {
                 Some(pool) => pool.spawn(rest),
@@ -96,7 +97,7 @@ impl Resting {
 impl Drop for Resting {
     /// Lets them go on, and those that have not begun to rest not begin.
     fn drop(&mut self) {
-        *self.0.over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        *self.0.over.lock() = true;
         self.0.told.notify_all();
     }
 }

@@ -3,6 +3,7 @@
 //! A [`SetTask`] is cut into [`Tile`]s; [`Reach`] is the length filter by size class, and a
 //! [`Survey`] holds the statistics of a tile, which [`Samples`] complete.
 
+mod joined;
 mod reach;
 mod samples;
 mod survey;
@@ -13,5 +14,5 @@ pub use reach::{Reach, build_prefixes, reaches};
 pub(crate) use samples::MANY;
 pub use samples::{Effort, Random, Samples};
 pub use survey::{Survey, WIDTHS};
-pub use task::{Direction, SetTask};
+pub use task::{SetTask, Sets};
 pub use tile::{Tile, cut, passes};

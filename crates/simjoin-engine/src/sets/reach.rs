@@ -157,7 +157,7 @@ mod tests {
         for threshold in ["0.4", "0.5", "0.8", "0.9"] {
             let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, threshold).unwrap());
             for other in [None, Some(&right)] {
-                for (join, part) in SetTask::parts(&left, other, true, bounds) {
+                for (join, part) in SetTask::directions(&left, other, true, bounds) {
                     for builds in [0..join.build.len() as u32, 2..7] {
                         let tile = Tile { probes: 3..join.probe.len() as u32 - 1, builds };
                         let reaches = reaches(&join, &tile);

@@ -615,8 +615,8 @@ mod tests {
         };
         let (left, right) = prepare(rows(900), Some(rows(700)), 1000).unwrap();
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
-        let mut parts = SetTask::parts(&left, right.as_ref(), true, bounds);
-        parts.extend(SetTask::parts(&left, None, true, bounds));
+        let mut parts = SetTask::directions(&left, right.as_ref(), true, bounds);
+        parts.extend(SetTask::directions(&left, None, true, bounds));
         for (join, _) in parts {
             let whole = Tile::whole(&join);
             let samples = Samples::new(&Survey::new(&join, &whole), Effort::pairs(20_000));

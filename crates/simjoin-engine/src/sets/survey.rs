@@ -174,8 +174,8 @@ mod tests {
         let sizes: Vec<u32> = (0..60).map(|at| 1 + at * at % 23).collect();
         let (left, right) = collections(&sizes, Some(&sizes[..40]));
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
-        let mut parts = SetTask::parts(&left, None, false, bounds);
-        parts.extend(SetTask::parts(&left, right.as_ref(), false, bounds));
+        let mut parts = SetTask::directions(&left, None, false, bounds);
+        parts.extend(SetTask::directions(&left, right.as_ref(), false, bounds));
         for (join, _) in parts {
             let (probes, builds) = (join.probe.len() as SetId, join.build.len() as SetId);
             for probes in [0..probes, 0..probes / 2, probes / 3..probes, 7..9] {

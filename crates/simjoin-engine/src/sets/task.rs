@@ -3,7 +3,7 @@
 //! Every join is made of the same shape: each *probe* set meets a contiguous range of *build*
 //! sets, none of them larger than itself. Both ends of that range rise with the probe.
 //!
-//! * A self-join is one such join of a collection with itself, [`Order::Before`]: each set meets
+//! * A self-join is one such task of a collection with itself, [`Order::Before`]: each set meets
 //!   the sets before it, which are no larger.
 //! * A join of R with S is two: R probes S for sets up to its own size ([`Order::NotLarger`]), then
 //!   S probes R for sets that are smaller ([`Order::Smaller`]). Each pair is met exactly once, and
@@ -11,57 +11,43 @@
 //! * New records against old ones are these two and the self-join of the new ones; old records
 //!   never meet old ones.
 
-use crate::kind::{Order, Sets, Task};
-use simjoin_core::{Bounds, SetCollection, SetId};
-use std::ops::Range;
+use super::survey::Survey;
+use super::{Tile, cut, reaches};
+use crate::kind::{Direction, Kind, Order, Task, Work};
+use simjoin_core::{Bounds, Predicate, RowPair, SetCollection, SetId, SetPair, Side};
+use std::ops::{ControlFlow, Range};
 
-/// Which side of what the user asked for probes which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// The left side with itself.
-    LeftItself,
-    /// The left side looks for partners on the right.
-    LeftProbes,
-    /// The right side looks for partners on the left.
-    RightProbes,
-    /// The right side with itself.
-    RightItself,
-}
-
-impl Direction {
-    /// Whether this is a self-join.
-    pub fn is_itself(self) -> bool {
-        matches!(self, Direction::LeftItself | Direction::RightItself)
-    }
-}
+/// Sets of tokens.
+#[derive(Clone, Copy, Debug)]
+pub enum Sets {}
 
 /// Which sets meet which.
 pub type SetTask<'a> = Task<'a, Sets>;
 
 impl<'a> SetTask<'a> {
-    /// The joins that make up a self-join (one) or a join of two collections (two, and a third for
+    /// Returns the tasks that make up a self-join (one) or a join of two collections (two, and a third for
     /// the right one `with_itself`).
-    pub fn parts(
+    pub fn directions(
         left: &'a SetCollection,
         right: Option<&'a SetCollection>,
         with_itself: bool,
         bounds: Bounds,
     ) -> Vec<(SetTask<'a>, Direction)> {
-        let join = |probe, build, order| SetTask { probe, build, predicate: bounds, order };
+        let task = |probe, build, order| SetTask { probe, build, predicate: bounds, order };
         let Some(right) = right else {
-            return vec![(join(left, left, Order::Before), Direction::LeftItself)];
+            return vec![(task(left, left, Order::Before), Direction::LeftItself)];
         };
-        let mut parts = vec![
-            (join(left, right, Order::NotLarger), Direction::LeftProbes),
-            (join(right, left, Order::Smaller), Direction::RightProbes),
+        let mut directions = vec![
+            (task(left, right, Order::NotLarger), Direction::LeftProbes),
+            (task(right, left, Order::Smaller), Direction::RightProbes),
         ];
         if with_itself {
-            parts.push((join(right, right, Order::Before), Direction::RightItself));
+            directions.push((task(right, right, Order::Before), Direction::RightItself));
         }
-        parts
+        directions
     }
 
-    /// The build sets that a probe set has to meet: those that the order and the length filter
+    /// Returns the build sets that a probe set has to meet: those that the order and the length filter
     /// leave. The length filter loses nothing: a smaller set cannot reach the required overlap
     /// even if it is wholly contained.
     pub fn partners(&self, probe: SetId) -> Range<SetId> {
@@ -74,4 +60,197 @@ impl<'a> SetTask<'a> {
         let start = self.build.first_of_size(self.predicate.min_size(size));
         start.min(end)..end
     }
+}
+
+impl Kind for Sets {
+    type Collection = SetCollection;
+    type Wanted = Predicate;
+    type Predicate = Bounds;
+    type Pair = SetPair;
+    type Range = Tile;
+    type Survey<'a> = Survey<'a>;
+
+    fn predicate(wanted: Predicate) -> Bounds {
+        Bounds::new(wanted)
+    }
+
+    fn directions<'a>(
+        left: &'a SetCollection,
+        right: Option<&'a SetCollection>,
+        with_itself: bool,
+        bounds: Bounds,
+    ) -> Vec<(SetTask<'a>, Direction)> {
+        SetTask::directions(left, right, with_itself, bounds)
+    }
+
+    fn whole(task: &SetTask<'_>) -> Tile {
+        Tile::whole(task)
+    }
+
+    fn work(task: &SetTask<'_>, tile: &Tile) -> Work {
+        let sizes = |sets: &SetCollection, range: &Range<SetId>| match range.is_empty() {
+            true => (0, 0),
+            false => (sets.size(range.start), sets.size(range.end - 1)),
+        };
+        Work {
+            probes: tile.probes.clone(),
+            probe_sizes: sizes(task.probe, &tile.probes),
+            build_sizes: sizes(task.build, &tile.builds),
+            pairs: reaches(task, tile).iter().map(|reach| reach.pairs).sum(),
+            tokens: task.probe.tokens_in(&tile.probes) as u64,
+        }
+    }
+
+    fn cut(task: &SetTask<'_>, tile: &Tile, parts: usize) -> Vec<Tile> {
+        let Tile { probes, builds } = tile;
+        if probes.len() <= 1 {
+            return vec![tile.clone()];
+        }
+        let each = probes.len().div_ceil(parts.clamp(2, probes.len()));
+        let starts = probes.clone().step_by(each);
+        let tiles = starts.flat_map(|start| {
+            let probes = start..probes.end.min(start.saturating_add(each as SetId));
+            // One tile, with the build sets that the probes may meet.
+            cut(task, &Tile { probes, builds: builds.clone() }, usize::MAX)
+        });
+        tiles.collect()
+    }
+
+    fn ends(pair: &SetPair) -> (u32, u32) {
+        (pair.probe, pair.build)
+    }
+
+    fn rows(task: &SetTask<'_>, pairs: &[SetPair]) -> u64 {
+        let SetTask { probe, build, .. } = task;
+        if !probe.has_repeats() && !build.has_repeats() {
+            return pairs.len() as u64;
+        }
+        let rows = |pair: &SetPair| {
+            u64::from(probe.weight(pair.probe)) * u64::from(build.weight(pair.build))
+        };
+        pairs.iter().map(rows).sum()
+    }
+
+    #[inline]
+    fn expand(
+        task: &SetTask<'_>,
+        direction: Direction,
+        pairs: &[SetPair],
+        mut push: impl FnMut(RowPair) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let SetTask { probe: probes, build: builds, predicate, .. } = task;
+        let (measure, left_input) = (predicate.parts().0, direction.input_of_left());
+        for &SetPair { probe, build, overlap } in pairs {
+            let similarity = measure.similarity(probes.size(probe), builds.size(build), overlap);
+            for &a in probes.rows(probe) {
+                for &b in builds.rows(build) {
+                    let (left, right) = direction.left_and_right(a, b);
+                    push(RowPair { left, right, overlap, similarity, left_input })?;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn shown(task: &SetTask<'_>, direction: Direction, pair: &SetPair) -> (RowPair, bool) {
+        let SetTask { probe: probes, build: builds, predicate, .. } = task;
+        let &SetPair { probe, build, overlap } = pair;
+        let (a, b) = (probes.size(probe), builds.size(build));
+        let (left, right) = direction.left_and_right(probes.rows(probe)[0], builds.rows(build)[0]);
+        let row = RowPair {
+            left,
+            right,
+            overlap,
+            similarity: predicate.parts().0.similarity(a, b, overlap),
+            left_input: direction.input_of_left(),
+        };
+        (row, predicate.compare(a, b, overlap).is_eq())
+    }
+
+    fn sizes(sets: &SetCollection) -> (usize, usize) {
+        (sets.len(), sets.records())
+    }
+
+    fn repeats(sets: &SetCollection, bounds: &Bounds) -> u64 {
+        let classes = sets.classes().iter().zip(sets.repeats());
+        let accepted =
+            classes.filter(|(class, _)| bounds.accepts(class.size, class.size, class.size));
+        accepted.map(|(_, pairs)| pairs).sum()
+    }
+
+    fn visit_repeats(
+        sets: &SetCollection,
+        side: Side,
+        bounds: &Bounds,
+        mut visit: impl FnMut(RowPair, u64, bool),
+    ) {
+        for set in repeated_sets(sets, bounds) {
+            let (size, rows) = (sets.size(set), sets.rows(set));
+            let pair = RowPair {
+                left: rows[0],
+                right: rows[1],
+                overlap: size,
+                similarity: bounds.parts().0.similarity(size, size, size),
+                left_input: side,
+            };
+            let weight = rows.len() as u64;
+            visit(pair, weight * (weight - 1) / 2, bounds.compare(size, size, size).is_eq());
+        }
+    }
+
+    fn expand_repeats(
+        sets: &SetCollection,
+        side: Side,
+        bounds: &Bounds,
+        mut push: impl FnMut(RowPair) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        for set in repeated_sets(sets, bounds) {
+            let size = sets.size(set);
+            let similarity = bounds.parts().0.similarity(size, size, size);
+            for (at, &left) in sets.rows(set).iter().enumerate() {
+                for &right in &sets.rows(set)[at + 1..] {
+                    let left_input = side;
+                    push(RowPair { left, right, overlap: size, similarity, left_input })?;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn label_rows(
+        sets: &SetCollection,
+        bounds: &Bounds,
+        mut component: impl FnMut(u32) -> u32,
+    ) -> Vec<u32> {
+        let mut smallest: Vec<u32> =
+            (0..sets.len() as SetId).map(|set| sets.rows(set)[0]).collect();
+        for set in 0..sets.len() as SetId {
+            let root = component(set) as usize;
+            smallest[root] = smallest[root].min(sets.rows(set)[0]);
+        }
+        let mut labels: Vec<u32> = (0..sets.records() as u32).collect();
+        for set in 0..sets.len() as SetId {
+            // Rows of one set belong together if the set satisfies the bounds with itself; if it does
+            // not, neither does it with any other set, and each of its rows stays alone.
+            let size = sets.size(set);
+            if bounds.accepts(size, size, size) {
+                let label = smallest[component(set) as usize];
+                for &row in sets.rows(set) {
+                    labels[row as usize] = label;
+                }
+            }
+        }
+        labels
+    }
+}
+
+/// Returns the sets that stand in several rows and satisfy the bounds with themselves.
+fn repeated_sets<'s>(
+    sets: &'s SetCollection,
+    bounds: &'s Bounds,
+) -> impl Iterator<Item = SetId> + 's {
+    (0..sets.len() as SetId).filter(move |&set| {
+        let size = sets.size(set);
+        sets.weight(set) > 1 && bounds.accepts(size, size, size)
+    })
 }

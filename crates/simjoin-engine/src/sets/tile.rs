@@ -116,7 +116,7 @@ pub(crate) mod tests {
         let left = collection(&[1, 1, 2, 3, 5, 8, 5000, 5000, 6000, 7000, 9000]);
         let right = collection(&[1, 2, 2, 4, 8, 10, 4000, 5000, 5500, 9999]);
         for other in [None, Some(&right)] {
-            for (join, _) in SetTask::parts(&left, other, true, jaccard("0.7")) {
+            for (join, _) in SetTask::directions(&left, other, true, jaccard("0.7")) {
                 for builds in passes(join.build, &(0..join.build.len() as SetId), 6000) {
                     let tile = Tile { builds: builds.clone(), ..Tile::whole(&join) };
                     let tiles = cut(&join, &tile, 5000);
@@ -143,7 +143,7 @@ pub(crate) mod tests {
         let right = collection(&[1, 1, 2, 3, 3, 4, 8, 10]);
         let bounds = jaccard("0.5");
         let mut met = std::collections::HashMap::new();
-        for (join, part) in SetTask::parts(&left, Some(&right), false, bounds) {
+        for (join, part) in SetTask::directions(&left, Some(&right), false, bounds) {
             for probe in 0..join.probe.len() as SetId {
                 for build in join.partners(probe) {
                     let swapped = part == Direction::RightProbes;

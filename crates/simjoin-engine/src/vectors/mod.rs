@@ -1,10 +1,26 @@
 //! Which vectors meet which, and what is known about them beforehand?
+//!
+//! Some techniques do a task only as a whole. Others do it in *stripes* of [`STRIPE`] probes with all that these
+//! meet, so CPU cores and devices can share a task stripe by stripe.
 
-use crate::kind::{Order, Task, Vectors};
-use simjoin_core::{VectorCollection, VectorPredicate};
+mod joined;
+mod sample;
+mod stripes;
 
-/// Rows of a stripe, which is what CPU cores and devices share: as many as a device has tiles of next to each other.
+pub(crate) use sample::estimate_pairs;
+pub(crate) use stripes::Striped;
+
+use crate::host::Fit;
+use crate::kind::{Direction, Kind, Order, Task, Work};
+use simjoin_core::{RowPair, Side, VectorCollection, VectorPair, VectorPredicate};
+use std::ops::{ControlFlow, Range};
+
+/// Rows of a stripe: as many as a device has tiles of next to each other.
 pub const STRIPE: usize = 2048;
+
+/// Vectors of numbers.
+#[derive(Clone, Copy, Debug)]
+pub enum Vectors {}
 
 /// Which vectors meet which.
 pub type VectorTask<'a> = Task<'a, Vectors>;
@@ -20,16 +36,136 @@ impl<'a> VectorTask<'a> {
         Task { probe: left, build: right.unwrap_or(left), predicate, order }
     }
 
-    /// How many pairs there are to decide about.
+    /// Returns the number of pairs to decide about.
     pub fn pairs(&self) -> f64 {
-        let (probes, builds) = (self.probe.len() as f64, self.build.len() as f64);
-        if self.is_self_join() { probes * (probes - 1.0).max(0.0) / 2.0 } else { probes * builds }
+        self.pairs_of(&(0..self.probe.len() as u32))
     }
 
-    /// The dimension of both sides.
+    /// Returns the number of pairs of some probes.
+    pub(crate) fn pairs_of(&self, probes: &Range<u32>) -> f64 {
+        let (rows, builds) = (probes.len() as f64, self.build.len() as f64);
+        match self.is_self_join() {
+            // Each meets those after it.
+            true => rows * (builds - f64::from(probes.start) - (rows + 1.0) / 2.0).max(0.0),
+            false => rows * builds,
+        }
+    }
+
+    /// Returns the dimension of both sides.
     pub fn dimension(&self) -> usize {
         self.probe.dimension()
     }
+}
+
+impl Kind for Vectors {
+    type Collection = VectorCollection;
+    type Wanted = VectorPredicate;
+    type Predicate = VectorPredicate;
+    type Pair = VectorPair;
+    /// Some of the probes: a whole number of stripes, or all.
+    type Range = Range<u32>;
+    type Survey<'a> = VectorSurvey;
+
+    fn predicate(wanted: VectorPredicate) -> VectorPredicate {
+        wanted
+    }
+
+    fn directions<'a>(
+        left: &'a VectorCollection,
+        right: Option<&'a VectorCollection>,
+        _: bool,
+        predicate: VectorPredicate,
+    ) -> Vec<(VectorTask<'a>, Direction)> {
+        let direction = if right.is_some() { Direction::LeftProbes } else { Direction::LeftItself };
+        vec![(VectorTask::new(left, right, predicate), direction)]
+    }
+
+    fn whole(task: &VectorTask<'_>) -> Range<u32> {
+        0..task.probe.len() as u32
+    }
+
+    fn work(task: &VectorTask<'_>, probes: &Range<u32>) -> Work {
+        let dimension = task.dimension() as u32;
+        Work {
+            probes: probes.clone(),
+            probe_sizes: (dimension, dimension),
+            build_sizes: (dimension, dimension),
+            pairs: task.pairs_of(probes) as u64,
+            tokens: probes.len() as u64 * u64::from(dimension),
+        }
+    }
+
+    fn cut(_: &VectorTask<'_>, probes: &Range<u32>, parts: usize) -> Vec<Range<u32>> {
+        let stripes = probes.len().div_ceil(STRIPE);
+        let each = stripes.div_ceil(parts.clamp(1, stripes.max(1))).max(1) * STRIPE;
+        let starts = probes.clone().step_by(each);
+        starts.map(|start| start..probes.end.min(start.saturating_add(each as u32))).collect()
+    }
+
+    fn ends(pair: &VectorPair) -> (u32, u32) {
+        (pair.probe, pair.build)
+    }
+
+    fn rows(_: &VectorTask<'_>, pairs: &[VectorPair]) -> u64 {
+        pairs.len() as u64
+    }
+
+    #[inline]
+    fn expand(
+        task: &VectorTask<'_>,
+        direction: Direction,
+        pairs: &[VectorPair],
+        mut push: impl FnMut(RowPair) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        pairs.iter().try_for_each(|pair| push(Self::shown(task, direction, pair).0))
+    }
+
+    #[inline]
+    fn shown(_: &VectorTask<'_>, direction: Direction, pair: &VectorPair) -> (RowPair, bool) {
+        let (left, right) = direction.left_and_right(pair.probe, pair.build);
+        let (similarity, left_input) = (pair.distance, Side::Left);
+        (RowPair { left, right, overlap: 0, similarity, left_input }, false)
+    }
+
+    fn sizes(vectors: &VectorCollection) -> (usize, usize) {
+        (vectors.len(), vectors.len())
+    }
+
+    fn repeats(_: &VectorCollection, _: &VectorPredicate) -> u64 {
+        0
+    }
+
+    fn visit_repeats(
+        _: &VectorCollection,
+        _: Side,
+        _: &VectorPredicate,
+        _: impl FnMut(RowPair, u64, bool),
+    ) {
+    }
+
+    fn expand_repeats(
+        _: &VectorCollection,
+        _: Side,
+        _: &VectorPredicate,
+        _: impl FnMut(RowPair) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
+
+    fn label_rows(
+        vectors: &VectorCollection,
+        _: &VectorPredicate,
+        component: impl FnMut(u32) -> u32,
+    ) -> Vec<u32> {
+        (0..vectors.len() as u32).map(component).collect()
+    }
+}
+
+/// What a first look at the vectors has shown; nothing where none was needed.
+#[derive(Clone, Default)]
+pub(crate) struct VectorKnown {
+    pub(crate) survey: Option<VectorSurvey>,
+    pub(crate) fit: Option<Fit>,
 }
 
 /// What a sample says about a join.

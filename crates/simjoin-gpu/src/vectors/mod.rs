@@ -56,7 +56,7 @@ use simjoin_cpu::{Fit, Transform};
 use simjoin_engine::{
     Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
 };
-use std::ops::RangeFull;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use worker::TileWorker;
@@ -407,6 +407,10 @@ impl Technique<Vectors> for GpuVectors {
         true
     }
 
+    fn shares(&self) -> bool {
+        self.stripes
+    }
+
     // Measured on an H200, 2026-11-16: cover_10d, MNIST, 1,000,000 × 960, 5,000,000 × 384, 10,000,000 × 8.
     fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
         let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
@@ -437,7 +441,7 @@ impl Technique<Vectors> for GpuVectors {
         Some(Cost::of_serial(2e-3 + sending + (survey.pairs * kept * pair + near) / power))
     }
 
-    fn memory_bytes(&self, _: &VectorTask<'_>, _: &RangeFull, threads: usize) -> u64 {
+    fn memory_bytes(&self, _: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {
         let workers = threads.min(WORKERS * self.devices.len()) as u64;
         workers * worker::HOST_BYTES + (32 << 20)
     }
@@ -445,7 +449,7 @@ impl Technique<Vectors> for GpuVectors {
     fn prepare<'a>(
         &self,
         join: &VectorTask<'a>,
-        _: &RangeFull,
+        _: &Range<u32>,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         let memory = self.device_memory()?;

@@ -7,7 +7,7 @@ use super::{near_duplicates, run};
 use libtest_mimic::Failed;
 use simjoin_core::{Bounds, Measure, Predicate, VectorCount, VectorPredicate};
 use simjoin_cpu::Naive;
-use simjoin_engine::{Budget, SetTask, Technique, Tile, VectorTask};
+use simjoin_engine::{Budget, Kind, SetTask, Technique, Tile, VectorTask, Vectors};
 use simjoin_gpu::{Device, GpuBitmap, GpuVectors, VectorWay, devices};
 use std::sync::Arc;
 
@@ -41,7 +41,9 @@ pub fn counting(device: &Arc<Device>) -> Result<(), Failed> {
             let technique =
                 GpuVectors { candidates: 0, ..GpuVectors::new(std::slice::from_ref(device), way) };
             let room = Budget::unlimited(0, 1);
-            let prepared = technique.prepare(&join, &(..), &room).map_err(|e| e.to_string())?;
+            let prepared = technique
+                .prepare(&join, &Vectors::whole(&join), &room)
+                .map_err(|e| e.to_string())?;
             let mut worker = prepared.worker().map_err(|e| e.to_string())?;
             let mut count = VectorCount(0);
             for piece in 0..prepared.pieces() {
@@ -72,7 +74,7 @@ pub fn short_launches(device: &Arc<Device>) -> Result<(), Failed> {
     let rows = near_duplicates(60, 0..700);
     let (sets, _) = collections(&rows, None);
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
-    let joins = SetTask::parts(&sets, None, false, bounds);
+    let joins = SetTask::directions(&sets, None, false, bounds);
     let (join, _) = &joins[0];
     let (tile, room) = (Tile::whole(join), Budget::unlimited(1000, 2));
     let usual = GpuBitmap::new(one, 256);
@@ -146,7 +148,9 @@ fn memory_after_joins() -> Result<(), Failed> {
     let join = VectorTask::new(&rows, None, predicate);
     let room = Budget::unlimited(0, 3);
     let technique = GpuVectors::new(devices, VectorWay::NestedLoop);
-    let prepared = technique.prepare(&join, &(..), &room).map_err(|error| error.to_string())?;
+    let prepared = technique
+        .prepare(&join, &Vectors::whole(&join), &room)
+        .map_err(|error| error.to_string())?;
     let worker = || prepared.worker().map_err(|error| error.to_string());
     let (mut first, mut second) = (worker()?, worker()?);
     for worker in [&mut first, &mut second] {

@@ -13,7 +13,7 @@ use simjoin_core::{
     Bounds, Error, Measure, Predicate, Result, SetPair, Sink, VectorPair, VectorPredicate,
 };
 use simjoin_cpu::Naive;
-use simjoin_engine::{Budget, SetTask, Sets, Technique, Tile, VectorTask};
+use simjoin_engine::{Budget, Kind, SetTask, Sets, Technique, Tile, VectorTask, Vectors};
 use simjoin_gpu::{
     Device, Filter, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVectors, GpuVerify, VectorWay, Way, devices,
 };
@@ -55,7 +55,7 @@ fn answers_or_errors() -> std::result::Result<(), Failed> {
     let rows = near_duplicates(30, 0..200);
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
     let (sets, _) = collections(&rows, None);
-    let joins = SetTask::parts(&sets, None, true, bounds);
+    let joins = SetTask::directions(&sets, None, true, bounds);
     let (join, _) = &joins[0];
     let (tile, room) = (Tile::whole(join), Budget::unlimited(1000, 2));
     let expected = run(&Naive, join, &tile, &room);
@@ -154,7 +154,7 @@ fn sets_into(
 }
 
 fn vectors_of(technique: &GpuVectors, join: &VectorTask<'_>) -> Result<Vec<VectorPair>> {
-    let prepared = technique.prepare(join, &(..), &Budget::unlimited(0, 2))?;
+    let prepared = technique.prepare(join, &Vectors::whole(join), &Budget::unlimited(0, 2))?;
     let mut workers = [prepared.worker()?, prepared.worker()?];
     let mut sink = Pairs(Vec::new());
     for piece in 0..prepared.pieces() {

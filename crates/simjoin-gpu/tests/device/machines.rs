@@ -7,7 +7,7 @@ use super::vectors::{self, Collect, by_cpu, clustered, named, vectors};
 use libtest_mimic::Failed;
 use simjoin_core::{Bounds, Error, Measure, Predicate, VectorPredicate};
 use simjoin_cpu::Naive;
-use simjoin_engine::{Budget, SetTask, Sets, Technique, Tile, VectorTask};
+use simjoin_engine::{Budget, Kind, SetTask, Sets, Technique, Tile, VectorTask, Vectors};
 use simjoin_gpu::{
     Device, GpuBitmap, GpuPrefix, GpuVectors, Nvrtc, VectorWay, devices, first_device, left_out,
 };
@@ -118,7 +118,9 @@ fn inexact_sums() -> Result<(), Failed> {
     let join = VectorTask::new(&rows, None, predicate);
     let room = Budget::unlimited(0, 2);
     let technique = GpuVectors::new(devices, VectorWay::Tensor);
-    let prepared = technique.prepare(&join, &(..), &room).map_err(|error| error.to_string())?;
+    let prepared = technique
+        .prepare(&join, &Vectors::whole(&join), &room)
+        .map_err(|error| error.to_string())?;
     let details = prepared.details();
     if !details.contains("differences") || !details.contains("less exactly") {
         return Err(details.into());
@@ -128,7 +130,11 @@ fn inexact_sums() -> Result<(), Failed> {
     if named(&join, &sink.0) != by_cpu(&join) {
         return Err("gpu-tensor finds other pairs".into());
     }
-    match GpuVectors::new(devices, VectorWay::Quantile).prepare(&join, &(..), &room) {
+    match GpuVectors::new(devices, VectorWay::Quantile).prepare(
+        &join,
+        &Vectors::whole(&join),
+        &room,
+    ) {
         Err(Error::Unavailable(why)) if why.contains("less exactly") => Ok(()),
         Err(why) => Err(why.to_string().into()),
         Ok(_) => Err("gpu-quantile is prepared".into()),
@@ -177,7 +183,7 @@ fn joins() -> Result<(), Failed> {
     let rows = super::near_duplicates(30, 0..150);
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
     let (left, _) = collections(&rows, None);
-    for (join, _) in SetTask::parts(&left, None, true, bounds) {
+    for (join, _) in SetTask::directions(&left, None, true, bounds) {
         let (tile, room) = (Tile::whole(&join), Budget::unlimited(1000, 2));
         let expected = run(&Naive, &join, &tile, &room);
         let techniques: [Box<dyn Technique<Sets>>; 2] = [
@@ -209,7 +215,7 @@ fn no_code() -> Result<(), Failed> {
     let join = VectorTask::new(&rows, None, predicate);
     let technique = GpuVectors::new(devices, VectorWay::NestedLoop);
     let room = Budget::unlimited(0, 2);
-    match technique.prepare(&join, &(..), &room) {
+    match technique.prepare(&join, &Vectors::whole(&join), &room) {
         Err(Error::Unavailable(why)) if why.contains("compute capability 9.0") => Ok(()),
         Err(why) => Err(format!("another error: {why:?}").into()),
         Ok(_) => Err("it is prepared".into()),

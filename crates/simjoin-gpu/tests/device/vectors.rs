@@ -9,7 +9,7 @@ use simjoin_core::{
     VectorPredicate,
 };
 use simjoin_cpu::Fit;
-use simjoin_engine::{Budget, Technique, VectorTask};
+use simjoin_engine::{Budget, Kind, Technique, VectorTask, Vectors};
 use simjoin_gpu::{Device, GpuVectors, VectorWay};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -130,7 +130,7 @@ pub(crate) fn run(
     sink: &mut dyn Sink<VectorPair>,
 ) -> Result<Option<()>, String> {
     let room = Budget::unlimited(0, 3);
-    let prepared = match technique.prepare(join, &(..), &room) {
+    let prepared = match technique.prepare(join, &Vectors::whole(join), &room) {
         Ok(prepared) => prepared,
         Err(error) => {
             let text = error.to_string();
@@ -438,7 +438,7 @@ pub fn sorted_in_pieces(device: &Arc<Device>) -> Result<(), Failed> {
 /// What the CPU's nested loop finds.
 pub(crate) fn by_cpu(join: &VectorTask<'_>) -> Found {
     let prepared = simjoin_cpu::NestedLoop
-        .prepare(join, &(..), &Budget::unlimited(0, 16))
+        .prepare(join, &Vectors::whole(join), &Budget::unlimited(0, 16))
         .expect("a nested loop");
     let next = std::sync::atomic::AtomicUsize::new(0);
     let pairs = std::thread::scope(|scope| {
@@ -507,7 +507,11 @@ pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
                 };
                 let room = Budget::unlimited(0, 2);
                 let prepare = |memory: u64| {
-                    GpuVectors { memory, ..small.clone() }.prepare(&join, &(..), &room)
+                    GpuVectors { memory, ..small.clone() }.prepare(
+                        &join,
+                        &Vectors::whole(&join),
+                        &room,
+                    )
                 };
                 // What it says that it needs is enough, and a byte less is not.
                 let needed = match prepare(1 << 16) {
@@ -547,7 +551,7 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
     let room = Budget::unlimited(0, 2);
     for way in VectorWay::ALL {
         let technique = GpuVectors::new(std::slice::from_ref(device), way);
-        match technique.prepare(&join, &(..), &room) {
+        match technique.prepare(&join, &Vectors::whole(&join), &room) {
             Err(error) if error.to_string().contains("row 333") => {}
             Err(error) => return Err(format!("{}: {error}", way.name()).into()),
             Ok(_) => return Err(format!("{}: a zero has a direction", way.name()).into()),

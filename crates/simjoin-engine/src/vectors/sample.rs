@@ -3,10 +3,11 @@
 //! Some rows of both sides, drawn by fixed random numbers, meet in a plain loop; what they find is scaled up.
 //! A row that was drawn for both sides of a self-join finds itself, which does not count.
 
+use super::{VectorTask, Vectors};
 use crate::host::Host;
+use crate::kind::Kind;
 use crate::sets::Random;
 use crate::technique::Budget;
-use crate::vectors::VectorTask;
 use simjoin_core::{Elements, Result, VectorCollection, VectorCount};
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ const PROBES: usize = 512;
 const PRODUCTS: usize = 4_000_000_000;
 
 /// The number of pairs of a join, about.
-pub(crate) fn estimate(host: &dyn Host, join: &VectorTask<'_>) -> Result<f64> {
+pub(crate) fn estimate_pairs(host: &dyn Host, join: &VectorTask<'_>) -> Result<f64> {
     let (probes, builds) = (join.probe.len(), join.build.len());
     if probes == 0 || builds == 0 {
         return Ok(0.0);
@@ -28,7 +29,7 @@ pub(crate) fn estimate(host: &dyn Host, join: &VectorTask<'_>) -> Result<f64> {
     let (probe, build) = (drawn(join.probe, &probe_rows)?, drawn(join.build, &build_rows)?);
     let some = VectorTask::new(&probe, Some(&build), join.predicate);
     let stripes = host.striped_loop(PROBES);
-    let prepared = stripes.prepare(&some, &(..), &Budget::unlimited(0, 1))?;
+    let prepared = stripes.prepare(&some, &Vectors::whole(&some), &Budget::unlimited(0, 1))?;
     let mut worker = prepared.worker()?;
     let mut found = VectorCount::default();
     for piece in 0..prepared.pieces() {

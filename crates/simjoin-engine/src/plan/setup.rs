@@ -1,0 +1,239 @@
+//! What is a plan made from?
+
+use super::assign::{Assignment, Planned};
+use super::{Corrections, Resources, Tuning};
+use crate::costs::CostTable;
+use crate::host::Host;
+use crate::kind::Kind;
+use crate::machine::Machine;
+use crate::processor::{PerProcessor, Processor};
+use crate::registry::{NAIVE, Selection};
+use crate::run::Stage;
+use crate::technique::{Technique, Techniques};
+use rayon::ThreadPool;
+use simjoin_core::{Error, Result};
+
+/// How a join is shared between CPU and devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Split {
+    /// Where both are estimated to end at the same time.
+    #[default]
+    Auto,
+    /// Devices get this share of the work, from 0 to 1.
+    Share(f64),
+    /// Both take chunks from a queue, each this part of the whole: one of so many.
+    Queue(u32),
+}
+
+/// Who works.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Mode {
+    Only(Processor),
+    Shared(Split),
+    /// Whichever processor is faster, or both.
+    Auto,
+}
+
+impl Mode {
+    /// Returns whether devices are needed in any case.
+    pub(crate) fn needs_devices(self) -> bool {
+        matches!(self, Mode::Only(Processor::Device) | Mode::Shared(_))
+    }
+
+    /// Returns whether both processors may work at once.
+    pub(crate) fn may_share(self) -> bool {
+        !matches!(self, Mode::Only(_))
+    }
+}
+
+/// How much a join may take.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// Threads to run on; 0 is the pool that the caller is in.
+    pub(crate) threads: usize,
+    /// Bytes for everything except the collections.
+    pub(crate) memory: u64,
+    /// Bytes on each device.
+    pub(crate) device_memory: u64,
+    /// Bytes of the memory for the answer.
+    pub(crate) answer: u64,
+    /// Probe tokens in a piece.
+    pub(crate) piece_tokens: usize,
+}
+
+/// Techniques to choose from, threads to run them, and what is known of the machine.
+pub(crate) struct Setup<K: Planned> {
+    pub(crate) mode: Mode,
+    /// The techniques that the user has named.
+    pub(crate) selection: Selection,
+    /// Where only devices were asked for, the CPU's do what a device could not.
+    pub(crate) techniques: PerProcessor<Techniques<K>>,
+    pub(crate) limits: Limits,
+    pub(crate) timeline: bool,
+    /// `None`: the pool that the caller is in.
+    pub(crate) pool: Option<ThreadPool>,
+    /// How many threads it has.
+    pub(crate) threads: usize,
+    pub(crate) machine: Machine,
+    pub(crate) host: &'static dyn Host,
+    /// What a first look at the rows has shown.
+    pub(crate) known: K::Known,
+}
+
+impl<K: Planned> Setup<K> {
+    /// Runs `work` on the threads of the join.
+    pub(crate) fn install<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+
+    pub(crate) fn technique(&self, assignment: &Assignment<'_, K>) -> &dyn Technique<K> {
+        &*self.techniques[assignment.processor][assignment.technique]
+    }
+
+    /// Returns the techniques of a processor.
+    pub(crate) fn offered(&self, processor: Processor) -> Vec<&dyn Technique<K>> {
+        self.techniques[processor].iter().map(|technique| &**technique).collect()
+    }
+
+    /// Returns the bytes for a technique. Where both processors work, two of them run at once.
+    pub(crate) fn memory(&self, shared: bool) -> u64 {
+        match self.limits.memory {
+            u64::MAX => u64::MAX,
+            all => all.saturating_sub(self.limits.answer) / if shared { 2 } else { 1 },
+        }
+    }
+
+    /// Returns what a processor has: in addition to the CPU's threads, a device has a few that attend to it.
+    pub(crate) fn resources<'c>(
+        &self,
+        costs: &'c CostTable,
+        processor: Processor,
+        shared: bool,
+    ) -> Resources<'c> {
+        let attended = shared && processor == Processor::Device;
+        Resources {
+            costs,
+            threads: if attended { Tuning::ATTENDANTS } else { self.threads },
+            memory: self.memory(shared),
+            device_memory: self.limits.device_memory,
+        }
+    }
+
+    /// Makes an error about memory speak of all of it.
+    pub(crate) fn with_answer(&self, error: Error, shared: bool) -> Error {
+        match error {
+            Error::Memory { what, needed, device: false, .. } => {
+                let needed = needed.saturating_mul(if shared { 2 } else { 1 });
+                // The answer's part may grow with the limit.
+                let part = self.limits.answer as f64 / self.limits.memory.max(1) as f64;
+                let needed = match part < 0.9 && self.limits.answer > 0 {
+                    true => (needed as f64 / (1.0 - part)).ceil() as u64 + 1,
+                    false => needed.saturating_add(self.limits.answer),
+                };
+                Error::Memory { what, needed, limit: self.limits.memory, device: false }
+            }
+            other => other,
+        }
+    }
+
+    pub(crate) fn costs(&self) -> CostTable {
+        self.machine.units().0
+    }
+
+    pub(crate) fn corrections(&self) -> Corrections {
+        self.machine.corrections(self.host, self.threads)
+    }
+
+    /// Keeps the techniques of a processor that were asked for and can join by the predicate.
+    pub(crate) fn select(
+        &self,
+        all: Techniques<K>,
+        processor: Processor,
+        predicate: &K::Predicate,
+    ) -> Result<Techniques<K>> {
+        let named = self.selection.of[processor].as_ref();
+        let wanted = |technique: &dyn Technique<K>| match named {
+            Some(named) => named.is(technique.name(), &technique.variant()),
+            // The naive join is for comparison only. The CPU filters for gpu-verify, in addition to its own work.
+            None => {
+                let verifies = technique.name() == "gpu-verify" && self.mode.may_share();
+                technique.name() != NAIVE && !verifies
+            }
+        };
+        let found: Techniques<K> = all.into_iter().filter(|one| wanted(&**one)).collect();
+        match named {
+            Some(named) if !found.iter().any(|technique| technique.can(predicate)) => {
+                Err(Error::Config(match found.is_empty() {
+                    true => format!("technique `{}` cannot do this join", named.name),
+                    false => format!("technique `{}` only supports containment 1", named.name),
+                }))
+            }
+            _ => Ok(found),
+        }
+    }
+
+    /// Looks for devices, if there are none yet. Whatever is wrong with them, there is the CPU.
+    pub(crate) fn wake_up(&mut self, predicate: &K::Predicate) -> bool {
+        if self.techniques.device.is_empty()
+            && let Ok(memory) = self.machine.device_memory(self.host, self.limits.device_memory)
+        {
+            let before = std::mem::replace(&mut self.limits.device_memory, memory);
+            if self.add_devices(predicate).is_err() {
+                self.limits.device_memory = before;
+            }
+        }
+        !self.techniques.device.is_empty()
+    }
+
+    /// Lets devices work too. What they find waits until it is complete, and takes memory meanwhile.
+    pub(crate) fn add_devices(&mut self, predicate: &K::Predicate) -> Result<()> {
+        let shared = self.mode.may_share();
+        let mut all = PerProcessor {
+            cpu: K::sharing(self.host),
+            device: K::device_techniques(self, shared)?,
+        };
+        let named = |all: &Techniques<K>| {
+            let shares = all.iter().filter(|one| one.shares());
+            shares.map(|one| one.name()).collect::<Vec<_>>().join(" or ")
+        };
+        let of_cpu = [named(&self.techniques.cpu), named(&all.cpu)];
+        let of_cpu = of_cpu.into_iter().find(|names| !names.is_empty()).unwrap_or_default();
+        let expected = PerProcessor { cpu: of_cpu, device: named(&all.device) };
+        all.device = self.select(all.device, Processor::Device, predicate)?;
+        let wanted = self.selection.of.cpu.as_ref();
+        let wanted = |one: &dyn Technique<K>| {
+            wanted.is_none_or(|named| named.is(one.name(), &one.variant()))
+        };
+        self.techniques.cpu.extend(all.cpu.into_iter().filter(|one| wanted(&**one)));
+        self.techniques.device = all.device;
+        if let Mode::Shared(_) = self.mode {
+            for processor in Processor::ALL {
+                let able = self.techniques[processor].iter().any(|one| one.shares());
+                if let (false, Some(named)) = (able, &self.selection.of[processor]) {
+                    return Err(Error::Config(format!(
+                        "technique `{}` does a join only as a whole, so CPU and GPU cannot share it; expected {}",
+                        named.name, expected[processor],
+                    )));
+                }
+            }
+        }
+        if self.limits.memory != u64::MAX {
+            self.limits.answer += Stage::<<K as Kind>::Pair>::bytes(self.limits.memory);
+        }
+        Ok(())
+    }
+
+    /// Returns the seconds that an assignment takes in virtual time: those that were estimated, or, where none were,
+    /// those that a look at a few of its rows promises. A simulated device may be faster or slower than that.
+    pub(crate) fn virtual_seconds(&self, assignment: &Assignment<'_, K>) -> f64 {
+        let estimated = assignment.seconds().filter(|seconds| seconds.is_finite());
+        let expected = estimated.unwrap_or_else(|| K::glance(self, assignment));
+        match self.machine.simulated().filter(|_| assignment.processor == Processor::Device) {
+            Some(device) => device.actual_seconds(expected),
+            None => expected,
+        }
+    }
+}

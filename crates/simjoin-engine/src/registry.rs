@@ -1,0 +1,269 @@
+//! What are techniques called?
+//!
+//! The only list of their names. A user names a technique as `name` or `name:variant`, as in `bitmap:256` or
+//! `gpu-verify:ppjoin:b`; where CPU and devices share a join, one for each may be joined by `+`, as in
+//! `ppjoin+gpu-bitmap`.
+
+use crate::processor::{PerProcessor, Processor};
+use crate::report::Engine;
+use simjoin_core::{Error, Result};
+
+/// What a technique is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// Joins of sets.
+    Sets,
+    /// Joins of vectors.
+    Vectors,
+    /// Overlaps of all pairs of sets.
+    Overlaps,
+    /// The intersection of two large sets.
+    Intersections,
+}
+
+/// The name of a technique that finds out which one suits.
+pub const AUTO: &str = "auto";
+
+/// The plain nested loop that all others are checked against; never chosen by `auto`.
+pub(crate) const NAIVE: &str = "naive";
+
+const WIDE: &[&str] = &["64", "128", "256", "512", "1024", "2048"];
+const FILTERS: &[&str] = &[
+    "all-pairs",
+    "all-pairs:a",
+    "all-pairs:b",
+    "all-pairs:c",
+    "ppjoin",
+    "ppjoin:a",
+    "ppjoin:b",
+    "ppjoin:c",
+    "group-join",
+    "group-join:a",
+    "group-join:b",
+    "group-join:c",
+];
+
+type Entry = (Subject, Processor, &'static str, &'static [&'static str]);
+
+/// Every technique: its subject, its processor, its name and its variants.
+const ALL: [Entry; 39] = {
+    use Processor::{Cpu, Device};
+    use Subject::{Intersections, Overlaps, Sets, Vectors};
+    [
+        (Sets, Cpu, "prefix-bitmap", WIDE.split_at(3).0),
+        (Sets, Cpu, "bitmap", WIDE),
+        (Sets, Cpu, "dense", &[]),
+        (Sets, Cpu, "ppjoin", &[]),
+        (Sets, Cpu, "group-join", &[]),
+        (Sets, Cpu, "skip-join", &[]),
+        (Sets, Cpu, "all-pairs", &[]),
+        (Sets, Cpu, "mmjoin", &[]),
+        (Sets, Cpu, "lcjoin", &[]),
+        (Sets, Cpu, NAIVE, &[]),
+        (Sets, Device, "gpu-bitmap", WIDE.split_at(2).1),
+        (Sets, Device, "gpu-prefix", &[]),
+        (Sets, Device, "gpu-verify", FILTERS),
+        (Sets, Device, "gpu-mmjoin", &[]),
+        (Vectors, Cpu, "quantile", &[]),
+        (Vectors, Cpu, "grid", &[]),
+        (Vectors, Cpu, "nested-loop", &[]),
+        (Vectors, Device, "gpu-quantile", &[]),
+        (Vectors, Device, "gpu-tensor", &[]),
+        (Vectors, Device, "gpu-grid", &[]),
+        (Vectors, Device, "gpu-nested-loop", &[]),
+        (Overlaps, Cpu, "index", &[]),
+        (Overlaps, Cpu, "bitmap", &[]),
+        (Overlaps, Cpu, "product", &[]),
+        (Overlaps, Device, "combined", &[]),
+        (Overlaps, Device, "dense", &[]),
+        (Overlaps, Device, "bitmap", &[]),
+        (Overlaps, Device, "index", &[]),
+        (Overlaps, Device, "bitmap-dynamic", &[]),
+        (Overlaps, Device, "binary-search", &[]),
+        (Overlaps, Device, "hash", &[]),
+        (Intersections, Cpu, "blocks", &[]),
+        (Intersections, Cpu, "merge", &[]),
+        (Intersections, Cpu, "gallop", &[]),
+        (Intersections, Cpu, "bitmap", &[]),
+        (Intersections, Device, "ip", &[]),
+        (Intersections, Device, "ip-obs", &[]),
+        (Intersections, Device, "ip-hash", &[]),
+        (Intersections, Device, "bitmap", &[]),
+    ]
+};
+
+/// Returns the names of the techniques of a processor.
+pub fn names(subject: Subject, processor: Processor) -> impl Iterator<Item = &'static str> {
+    entries(subject, processor).map(|entry| entry.2)
+}
+
+/// Returns the names with their variants, as `bitmap:256`.
+pub fn variants(subject: Subject, processor: Processor) -> impl Iterator<Item = String> {
+    entries(subject, processor)
+        .flat_map(|(_, _, name, all)| all.iter().map(move |variant| format!("{name}:{variant}")))
+}
+
+fn entries(subject: Subject, processor: Processor) -> impl Iterator<Item = &'static Entry> {
+    ALL.iter().filter(move |entry| entry.0 == subject && entry.1 == processor)
+}
+
+/// Returns the names in a sentence, `auto` first.
+pub fn listed(subject: Subject, processors: &[Processor]) -> String {
+    let names = processors.iter().flat_map(|&processor| names(subject, processor));
+    std::iter::once(AUTO).chain(names).collect::<Vec<_>>().join(", ")
+}
+
+/// A technique that a user has named.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Named {
+    pub(crate) name: &'static str,
+    /// The words of its variant; none for any variant.
+    words: Vec<String>,
+}
+
+impl Named {
+    /// Returns whether it is a technique of this name and variant: `256 bits` is `:256`, and `ppjoin B` is
+    /// `:ppjoin:b`.
+    pub(crate) fn is(&self, name: &str, variant: &str) -> bool {
+        let variant = variant.to_lowercase();
+        self.name == name && self.words.iter().all(|word| variant.split(' ').any(|one| one == word))
+    }
+}
+
+/// The techniques that a user wants; of a processor without one, any.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Selection {
+    pub(crate) of: PerProcessor<Option<Named>>,
+    /// Which processors may work.
+    pub(crate) only: Option<Processor>,
+}
+
+impl Selection {
+    /// Reads the technique that a user has named for an engine.
+    pub(crate) fn parse(subject: Subject, text: &str, engine: Engine) -> Result<Self> {
+        let mut selection = Selection {
+            only: match engine {
+                Engine::Cpu => Some(Processor::Cpu),
+                Engine::Gpu => Some(Processor::Device),
+                Engine::Auto | Engine::Hybrid => None,
+            },
+            ..Selection::default()
+        };
+        if text == AUTO {
+            return Ok(selection);
+        }
+        let both = engine == Engine::Hybrid;
+        for part in text.split('+') {
+            let (processor, named) = Self::named(subject, part, selection.only)
+                .ok_or_else(|| unknown(subject, part, engine))?;
+            if selection.of[processor].is_some() || (!both && text.contains('+')) {
+                let message = format!(
+                    "technique {text:?} names several techniques; expected one, or one of the CPU and one of the \
+                     GPU with engine hybrid, such as ppjoin+gpu-bitmap"
+                );
+                return Err(Error::Config(message));
+            }
+            selection.of[processor] = Some(named);
+            if engine == Engine::Auto {
+                selection.only = Some(processor);
+            }
+        }
+        Ok(selection)
+    }
+
+    /// Finds a technique by its name; of a GPU, `gpu-` may be left out.
+    fn named(subject: Subject, text: &str, only: Option<Processor>) -> Option<(Processor, Named)> {
+        let (name, variant) = text.split_once(':').unwrap_or((text, ""));
+        let short =
+            |own: &str| only == Some(Processor::Device) && own.strip_prefix("gpu-") == Some(name);
+        let processors =
+            Processor::ALL.into_iter().filter(|one| only.is_none_or(|only| only == *one));
+        let mut found = processors.flat_map(|processor| entries(subject, processor));
+        let &(_, processor, name, variants) =
+            found.find(|entry| entry.2 == name || short(entry.2))?;
+        let known = variant.is_empty() || variants.contains(&variant);
+        let words = variant.split(':').filter(|word| !word.is_empty()).map(str::to_owned).collect();
+        known.then_some((processor, Named { name, words }))
+    }
+}
+
+/// Finds the technique that a user has named for work that one processor does alone; `None` where that is to be found
+/// out, and a name of `auto` where only the processor is given.
+pub fn chosen(
+    subject: Subject,
+    text: &str,
+    engine: Engine,
+) -> Result<Option<(Processor, &'static str)>> {
+    if engine == Engine::Hybrid {
+        let message = "one processor does this alone; expected engine auto, cpu or gpu";
+        return Err(Error::Config(message.into()));
+    }
+    let Selection { of, only } = Selection::parse(subject, text, engine)?;
+    let name = of.cpu.or(of.device).map_or(AUTO, |named| named.name);
+    Ok(only.map(|processor| (processor, name)))
+}
+
+/// Says which techniques there are for an engine.
+fn unknown(subject: Subject, text: &str, engine: Engine) -> Error {
+    let all = [Processor::Cpu, Processor::Device];
+    let (expected, place) = match engine {
+        Engine::Gpu => (&all[1..], " on a GPU"),
+        Engine::Cpu => (&all[..1], " on the CPU"),
+        Engine::Auto | Engine::Hybrid => (&all[..], ""),
+    };
+    let name = text.split(':').next().unwrap_or(text);
+    let elsewhere = |processor| names(subject, processor).any(|one| one == name);
+    Error::Config(if engine == Engine::Cpu && elsewhere(Processor::Device) {
+        format!(
+            "technique {name} runs on a GPU; expected engine gpu, or one of {}",
+            listed(subject, &all[..1])
+        )
+    } else {
+        format!("unknown technique {text:?}{place}; expected one of {}", listed(subject, expected))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str, engine: Engine) -> Result<(Option<&'static str>, Option<&'static str>)> {
+        let Selection { of, .. } = Selection::parse(Subject::Sets, text, engine)?;
+        Ok((of.cpu.map(|one| one.name), of.device.map(|one| one.name)))
+    }
+
+    #[test]
+    fn technique_belongs_to_its_processor() {
+        for (text, engine, expected) in [
+            ("auto", Engine::Hybrid, (None, None)),
+            ("bitmap:256", Engine::Auto, (Some("bitmap"), None)),
+            ("bitmap", Engine::Gpu, (None, Some("gpu-bitmap"))),
+            ("gpu-verify:ppjoin:b", Engine::Auto, (None, Some("gpu-verify"))),
+            ("ppjoin", Engine::Hybrid, (Some("ppjoin"), None)),
+            ("gpu-bitmap+ppjoin", Engine::Hybrid, (Some("ppjoin"), Some("gpu-bitmap"))),
+        ] {
+            assert_eq!(parse(text, engine).unwrap(), expected, "{text}");
+        }
+        for (text, engine) in [
+            ("magic", Engine::Auto),
+            ("gpu-bitmap", Engine::Cpu),
+            ("ppjoin", Engine::Gpu),
+            ("bitmap:7", Engine::Auto),
+            ("ppjoin+gpu-bitmap", Engine::Auto),
+            ("ppjoin+bitmap", Engine::Hybrid),
+            ("", Engine::Auto),
+        ] {
+            let error = parse(text, engine).unwrap_err().to_string();
+            assert!(error.contains("expected"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn named_variant_matches_its_words() {
+        let named = |text| Selection::named(Subject::Sets, text, None).unwrap().1;
+        assert!(named("bitmap:256").is("bitmap", "256 bits"));
+        assert!(!named("bitmap:256").is("bitmap", "512 bits"));
+        assert!(named("gpu-verify:ppjoin").is("gpu-verify", "ppjoin B"));
+        assert!(!named("gpu-verify:ppjoin:b").is("gpu-verify", "ppjoin C"));
+    }
+}

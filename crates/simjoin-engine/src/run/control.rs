@@ -1,0 +1,76 @@
+//! How far is a join, and may it go on?
+
+use parking_lot::Mutex;
+use simjoin_core::{Error, Result};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Lets another thread watch a join and end it.
+#[derive(Debug, Default)]
+pub struct Control {
+    done: AtomicU64,
+    total: AtomicU64,
+    stop: AtomicBool,
+}
+
+impl Control {
+    /// Returns the work done and the work in all, in an arbitrary unit; (0, 0) until the work is known.
+    pub fn progress(&self) -> (u64, u64) {
+        // What a device began and the CPU did again counts once.
+        let total = self.total.load(Ordering::Relaxed);
+        (self.done.load(Ordering::Relaxed).min(total), total)
+    }
+
+    /// Begins work of `total` parts.
+    pub fn begin(&self, total: u64) {
+        self.done.store(0, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    /// Adds parts to the work.
+    pub(crate) fn extend(&self, parts: u64) {
+        self.total.fetch_add(parts, Ordering::Relaxed);
+    }
+
+    /// Marks parts as done.
+    pub fn advance(&self, parts: u64) {
+        self.done.fetch_add(parts, Ordering::Relaxed);
+    }
+
+    /// Marks parts as not done after all.
+    pub(crate) fn retreat(&self, parts: u64) {
+        self.done.fetch_sub(parts, Ordering::Relaxed);
+    }
+
+    /// Asks the join to end early; what it has found so far is incomplete.
+    pub fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether [`stop`](Self::stop) was called.
+    pub fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
+
+/// The first error of any thread.
+#[derive(Default)]
+pub(crate) struct Failure {
+    there: AtomicBool,
+    first: Mutex<Option<Error>>,
+}
+
+impl Failure {
+    pub(crate) fn is_there(&self) -> bool {
+        self.there.load(Ordering::Relaxed)
+    }
+
+    /// Remembers an error, and tells the other threads.
+    pub(crate) fn set(&self, error: Error) {
+        self.first.lock().get_or_insert(error);
+        self.there.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn check(self) -> Result<()> {
+        self.first.into_inner().map_or(Ok(()), Err)
+    }
+}

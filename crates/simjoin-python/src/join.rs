@@ -1,0 +1,372 @@
+//! How does a join go, from Python's data to Python's answer?
+//!
+//! collect → prepare → plan → join, on a thread beside the interpreter. What differs between sets and vectors is
+//! how they are collected and which columns their pairs have: `sets.rs` and `vectors.rs`.
+
+use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
+use crate::output::{Stream, Table};
+use arrow_array::RecordBatch;
+use pyo3::prelude::*;
+use simjoin::{
+    Error, Join, Joinable, Plan, Purpose, Report, Result, RowPair, StepPlan, parse_bytes,
+};
+use simjoin_io::{Batches, Ids, PairBatches};
+use std::ops::ControlFlow;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Rows of a batch at most.
+const ROWS: usize = 1 << 16;
+
+/// Rows that are read before anybody looks whether to go on.
+const PIECE: usize = 8192;
+
+/// What all joins can be told.
+#[derive(FromPyObject)]
+pub struct Limits {
+    #[pyo3(item)]
+    threads: Option<usize>,
+    #[pyo3(item)]
+    memory: Option<String>,
+}
+
+impl Limits {
+    /// The number of threads.
+    pub fn threads(&self) -> Result<usize> {
+        simjoin::threads(self.threads)
+    }
+
+    /// Bytes that the join may take.
+    pub fn memory(&self) -> Result<Option<u64>> {
+        self.memory.as_deref().map(|text| bytes("memory", text)).transpose()
+    }
+}
+
+/// Reads a size such as `512M`.
+pub fn bytes(name: &str, text: &str) -> Result<u64> {
+    parse_bytes(text).ok_or_else(|| {
+        Error::Config(format!(
+            "{name} {text:?} is not a size; expected a number of bytes, or text such as 512M or 4G"
+        ))
+    })
+}
+
+/// What joins of sets and of vectors can be told.
+#[derive(FromPyObject)]
+pub struct Options {
+    #[pyo3(item)]
+    engine: String,
+    #[pyo3(item)]
+    technique: String,
+    #[pyo3(item)]
+    device_memory: Option<String>,
+    #[pyo3(item)]
+    pub answer: String,
+    #[pyo3(item)]
+    pub limits: Limits,
+}
+
+/// A join, resolved.
+pub struct Settings<K: Joinable> {
+    join: Join<K>,
+    pub with_itself: bool,
+    pub threads: usize,
+    batch_rows: usize,
+    answer: String,
+}
+
+impl<K: Joinable> Settings<K> {
+    pub fn resolve(join: Join<K>, with_itself: bool, options: &Options) -> Result<Self> {
+        let join = join.engine(options.engine.parse()?).technique(&options.technique);
+        let mut join = join.with_itself(with_itself);
+        let memory = options.limits.memory()?;
+        if let Some(bytes) = memory {
+            join = join.memory(bytes);
+        }
+        if let Some(text) = &options.device_memory {
+            join = join.device_memory(bytes("device_memory", text)?);
+        }
+        join.check()?;
+        Ok(Settings {
+            join,
+            with_itself,
+            threads: options.limits.threads()?,
+            batch_rows: batch_rows(memory),
+            answer: options.answer.clone(),
+        })
+    }
+}
+
+/// A collection, or two, with what their rows are called.
+pub struct Sides<C> {
+    pub left: C,
+    pub right: Option<C>,
+    pub left_ids: Option<Ids>,
+    pub right_ids: Option<Ids>,
+}
+
+impl<C> Sides<C> {
+    /// The ids of rows on the left.
+    pub fn left_ids(&self) -> Option<&Ids> {
+        self.left_ids.as_ref()
+    }
+
+    /// The ids of rows on the right, which are the same in a self-join.
+    pub fn right_ids(&self) -> Option<&Ids> {
+        if self.right.is_some() { self.right_ids.as_ref() } else { self.left_ids() }
+    }
+}
+
+/// What to join, and the threads to do it on.
+pub struct Input<C> {
+    pub sides: Sides<C>,
+    pub pool: rayon::ThreadPool,
+    begin: Instant,
+    seconds: Vec<(&'static str, f64)>,
+}
+
+impl<C: Send> Input<C> {
+    /// Reads rows, and prepares them for being joined.
+    pub fn collect<R: Send>(
+        threads: usize,
+        shared: &Shared,
+        read: impl FnOnce() -> Result<R>,
+        prepare: impl FnOnce(R) -> Result<Sides<C>> + Send,
+    ) -> Result<Self> {
+        let begin = Instant::now();
+        shared.enter(Phase::Reading)?;
+        let raw = read()?;
+        let reading = begin.elapsed();
+        shared.enter(Phase::Preparing)?;
+        let phase = Instant::now();
+        let pool = simjoin::pool(threads)?;
+        let sides = pool.install(|| prepare(raw))?;
+        let seconds =
+            vec![("read", reading.as_secs_f64()), ("prepare", phase.elapsed().as_secs_f64())];
+        Ok(Input { sides, pool, begin, seconds })
+    }
+
+    /// What came of it.
+    pub fn outcome(
+        &self,
+        count: u64,
+        facts: Vec<(&'static str, Value)>,
+        phase: Instant,
+    ) -> Outcome {
+        let mut seconds = self.seconds.clone();
+        seconds.push(("join", phase.elapsed().as_secs_f64()));
+        seconds.push(("total", self.begin.elapsed().as_secs_f64()));
+        Outcome { count, facts, seconds }
+    }
+}
+
+/// A kind of rows, as Python knows it.
+pub trait Rows: Joinable<Collection: Send> {
+    /// What is known of the input.
+    fn facts(sides: &Sides<Self::Collection>) -> Vec<(&'static str, Value)>;
+
+    /// The columns of its pairs.
+    fn columns<'a>(
+        settings: &Settings<Self>,
+        sides: &'a Sides<Self::Collection>,
+    ) -> Result<PairBatches<'a>>;
+}
+
+/// Joins what was collected.
+pub fn run<K: Rows>(
+    settings: &Settings<K>,
+    input: &Input<K::Collection>,
+    shared: &Shared,
+    outlet: &Outlet,
+) -> Result<Outcome> {
+    let sides = &input.sides;
+    shared.enter(Phase::Joining)?;
+    let phase = Instant::now();
+    let purpose = match settings.answer.as_str() {
+        "count" | "plan" => Purpose::Count,
+        "groups" => Purpose::Groups,
+        _ => Purpose::Pairs,
+    };
+    let report = input.pool.install(|| {
+        let plan = settings.join.plan(&sides.left, sides.right.as_ref(), purpose)?;
+        if settings.answer == "plan" {
+            return Ok(Err(explained(&plan)));
+        }
+        answer(settings, &plan, sides, shared, outlet).map(Ok)
+    })?;
+    let report = match report {
+        Ok(report) => report,
+        Err(explained) => return Ok(explained),
+    };
+    let mut facts = K::facts(sides);
+    facts.extend([
+        ("pairs", Value::Count(report.pairs)),
+        ("candidates", Value::Count(report.candidates)),
+        ("engine", Value::Text(report.engine.name().into())),
+        ("technique", Value::Text(report.technique)),
+        ("threads", Value::Count(report.threads as u64)),
+        ("warnings", Value::Texts(report.warnings)),
+    ]);
+    Ok(input.outcome(report.pairs, facts, phase))
+}
+
+fn answer<K: Rows>(
+    settings: &Settings<K>,
+    plan: &Plan<'_, K>,
+    sides: &Sides<K::Collection>,
+    shared: &Shared,
+    outlet: &Outlet,
+) -> Result<Report> {
+    let control = &shared.control;
+    match settings.answer.as_str() {
+        "count" => plan.count(control),
+        "groups" => {
+            let columns = PairBatches::of_groups(sides.left_ids());
+            outlet.send(Message::Schema(columns.schema()));
+            let (labels, report) = plan.groups(control)?;
+            send_groups(&columns, &labels, shared, outlet)?;
+            Ok(report)
+        }
+        _ => {
+            let columns = K::columns(settings, sides)?;
+            send_pairs(&columns, settings.batch_rows, outlet, |take| plan.pairs(control, take))
+        }
+    }
+}
+
+/// What a join is going to do.
+fn explained<K: Joinable>(plan: &Plan<'_, K>) -> Outcome {
+    let found = plan.explain();
+    let named = |(name, variant): (&str, &str)| format!("{name} {variant}").trim_end().to_owned();
+    let chosen = |step: &StepPlan| named((step.technique.0, step.technique.1.as_str()));
+    let estimates = |step: &StepPlan| {
+        let one = |(name, variant, seconds): &(&str, String, Option<f64>)| {
+            (named((name, variant.as_str())), *seconds)
+        };
+        step.considered.iter().map(one).collect()
+    };
+    Outcome {
+        facts: vec![
+            ("text", Value::Text(found.to_string())),
+            ("techniques", Value::Texts(found.steps.iter().map(chosen).collect())),
+            ("pairs", found.pairs.map_or(Value::None, Value::Number)),
+            ("seconds", found.seconds.map_or(Value::None, Value::Number)),
+            ("considered", Value::Estimates(found.steps.iter().map(estimates).collect())),
+        ],
+        ..Outcome::default()
+    }
+}
+
+/// Rows of a batch, so that all that wait for a reader take a small part of the memory.
+pub fn batch_rows(memory: Option<u64>) -> usize {
+    memory.map_or(ROWS, |bytes| ((bytes / 16 / 32 / 8) as usize).clamp(256, ROWS))
+}
+
+/// Waits for the answer in the form that was asked for.
+pub fn finish<'py>(
+    py: Python<'py>,
+    mut job: Job,
+    answer: &str,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    if answer == "stream" {
+        return Ok(Bound::new(py, Stream::start(py, job)?)?.into_any());
+    }
+    let (mut schema, mut batches) = (None, Vec::new());
+    let outcome = loop {
+        match job.next(py, progress)? {
+            Message::Schema(columns) => schema = Some(columns),
+            Message::Batch(batch) => batches.push(batch),
+            Message::End(outcome) => break outcome,
+        }
+    };
+    outcome.warn(py)?;
+    if matches!(answer, "plan" | "size") {
+        return Ok(outcome.stats(py)?.into_any());
+    }
+    match schema {
+        Some(schema) => {
+            let stats = outcome.stats(py)?.unbind();
+            Ok(Bound::new(py, Table::new(schema, batches, Some(stats)))?.into_any())
+        }
+        None => Ok(outcome.count.into_pyobject(py)?.into_any()),
+    }
+}
+
+/// Counts rows as they are read, and ends when asked to. A column may come as one batch, so batches are cut.
+pub fn watched<'a>(table: Batches<'a>, shared: &'a Shared) -> Batches<'a> {
+    let pieces = table.batches.flat_map(|batch| {
+        let rows = batch.as_ref().map_or(1, RecordBatch::num_rows);
+        (0..rows).step_by(PIECE).map(move |first| match &batch {
+            Ok(batch) => Ok(batch.slice(first, PIECE.min(rows - first))),
+            Err(error) => Err(error.clone()),
+        })
+    });
+    let batches = pieces.map(move |batch| {
+        if shared.stopped() {
+            return Err("interrupted".into());
+        }
+        if let Ok(batch) = &batch {
+            shared.rows.fetch_add(batch.num_rows() as u64, Ordering::Relaxed);
+        }
+        batch
+    });
+    Batches { batches: Box::new(batches), ..table }
+}
+
+/// Hands on each row with its group.
+pub fn send_groups(
+    columns: &PairBatches<'_>,
+    labels: &[u32],
+    shared: &Shared,
+    outlet: &Outlet,
+) -> Result<()> {
+    if shared.stopped() {
+        return Err(Error::Interrupted);
+    }
+    for (at, labels) in labels.chunks(ROWS).enumerate() {
+        let batch = columns.groups((at * ROWS) as u32, labels)?;
+        if !outlet.send(Message::Batch(batch)) {
+            return Err(Error::Interrupted);
+        }
+    }
+    Ok(())
+}
+
+/// Hands pairs on as they are found, in batches.
+pub fn send_pairs<R>(
+    columns: &PairBatches<'_>,
+    batch_rows: usize,
+    outlet: &Outlet,
+    find: impl FnOnce(&mut (dyn FnMut(&[RowPair]) -> ControlFlow<()> + Send)) -> Result<R>,
+) -> Result<R> {
+    outlet.send(Message::Schema(columns.schema()));
+    let mut failure = None;
+    let mut waiting: Vec<RowPair> = Vec::with_capacity(batch_rows);
+    let mut send = |rows: &mut Vec<RowPair>| -> ControlFlow<()> {
+        let batch = columns.batch(rows);
+        rows.clear();
+        match batch.map(|batch| outlet.send(Message::Batch(batch))) {
+            Ok(true) => ControlFlow::Continue(()),
+            Ok(false) => ControlFlow::Break(()),
+            Err(error) => {
+                failure = Some(error);
+                ControlFlow::Break(())
+            }
+        }
+    };
+    let report = find(&mut |mut rows| {
+        while waiting.len() + rows.len() >= batch_rows {
+            let (now, later) = rows.split_at(batch_rows - waiting.len());
+            waiting.extend_from_slice(now);
+            send(&mut waiting)?;
+            rows = later;
+        }
+        waiting.extend_from_slice(rows);
+        ControlFlow::Continue(())
+    })?;
+    if !waiting.is_empty() {
+        let _ = send(&mut waiting);
+    }
+    failure.map_or(Ok(report), Err)
+}
