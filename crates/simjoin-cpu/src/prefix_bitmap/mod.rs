@@ -589,7 +589,7 @@ impl<const W: usize> ListWorker<'_, W> {
         let (required, verified) = (&mut self.required, &mut self.verified);
         let mut check = Check { lists, verify, required, verified, emitter };
         let mut next = 0;
-        while next < part.len() {
+        while next < part.len() && check.emitter.flow().is_continue() {
             next = kernels.scan_lists(&planes, &builds.weights, &probes, next, survivors);
             survivors.for_each(|probe, places| {
                 check.survivors(&probe_slots[probe as usize].read(), build_slots, places);

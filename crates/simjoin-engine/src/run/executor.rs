@@ -656,7 +656,8 @@ impl<P, S: Sink<P>, F: Fn() -> bool> Sink<P> for Stoppable<'_, S, F> {
     }
 
     fn push(&mut self, pairs: &[P]) -> ControlFlow<()> {
-        self.sink.push(pairs)
+        // A piece may find so many pairs that writing them takes minutes.
+        if self.stopped() { ControlFlow::Break(()) } else { self.sink.push(pairs) }
     }
 }
 
