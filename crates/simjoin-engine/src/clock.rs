@@ -1,12 +1,13 @@
-//! What time is it for workers that run at once?
+//! How do workers that run at the same time tell the time?
 //!
-//! [`Clock::real`] is the time that passes. [`Clock::simulated`] is virtual time, as in a discrete-event simulation:
-//! every worker has a time of its own, the end of the work that it has announced last. The work itself is done at full
-//! speed on real threads, but a worker takes more, or tells what became of its work, only when it is its
-//! [turn](Clock::turn): when no other worker has an earlier time. So decisions are made in the same order, with the same
-//! times, on every machine and under any load.
+//! [`Clock::real`] is wall-clock time. [`Clock::simulated`] is virtual time, as in a discrete-event simulation: every
+//! worker has its own time, the end of the work that it announced last. The work itself runs at full speed on real
+//! threads, but a worker takes more work, or reports its result, only when it is its [turn](Clock::turn): when no
+//! other worker has an earlier time. So decisions are made in the same order, with the same times, on every machine
+//! and under any load.
 //!
-//! A worker that is done must [end](Clock::end), or the others wait for it: [`Clock::ending`] does so whatever happens.
+//! A worker that has finished must [end](Clock::end), or the others wait for it. The guard of [`Clock::ending`] does
+//! that even if the worker fails.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::Instant;
@@ -44,13 +45,13 @@ impl Drop for Ending<'_> {
 }
 
 impl Clock {
-    /// The time that passes from now on.
+    /// Makes a clock of wall-clock time that starts now.
     pub(crate) fn real() -> Self {
         Clock { begin: Instant::now(), simulation: None }
     }
 
-    /// Virtual time for so many workers, numbered from 0. Of two whose time is the same, the first one has its turn
-    /// first.
+    /// Makes a clock of virtual time for a number of workers, numbered from 0. If two have the same time, the lower
+    /// number goes first.
     pub(crate) fn simulated(workers: usize) -> Self {
         let workers = Mutex::new(vec![Worker::default(); workers]);
         Clock {
@@ -59,12 +60,12 @@ impl Clock {
         }
     }
 
-    /// Whether the time is virtual.
+    /// Returns whether the time is virtual.
     pub(crate) fn is_virtual(&self) -> bool {
         self.simulation.is_some()
     }
 
-    /// The time of a worker: in virtual time, the end of what it has announced.
+    /// Returns the time of a worker: in virtual time, the end of the work that it announced.
     pub(crate) fn now(&self, worker: usize) -> f64 {
         match &self.simulation {
             Some(simulation) => simulation.lock()[worker].time,
@@ -88,7 +89,7 @@ impl Clock {
         }
     }
 
-    /// Announces that a worker is busy for so many virtual seconds; returns when it begins.
+    /// Announces that a worker is busy for a number of virtual seconds; returns when it begins.
     pub(crate) fn busy(&self, worker: usize, seconds: f64) -> f64 {
         let Some(simulation) = &self.simulation else { return self.now(worker) };
         let mut workers = simulation.lock();
@@ -98,19 +99,19 @@ impl Clock {
         begin
     }
 
-    /// A worker takes nothing more.
+    /// Ends a worker: it takes no more work.
     pub(crate) fn end(&self, worker: usize) {
         let Some(simulation) = &self.simulation else { return };
         simulation.lock()[worker].ended = true;
         simulation.changed.notify_all();
     }
 
-    /// Ends a worker when what is returned is dropped.
+    /// Returns a guard that ends a worker when it is dropped.
     pub(crate) fn ending(&self, worker: usize) -> Ending<'_> {
         Ending(self, worker)
     }
 
-    /// Lets a worker go on alone, from when the last one has ended.
+    /// Lets one worker continue alone, starting when the last one ended.
     pub(crate) fn alone(&self, worker: usize) {
         let Some(simulation) = &self.simulation else { return };
         let mut workers = simulation.lock();
@@ -120,7 +121,7 @@ impl Clock {
         simulation.changed.notify_all();
     }
 
-    /// The virtual seconds that all have taken so far.
+    /// Returns the virtual seconds that have passed so far.
     pub(crate) fn virtual_seconds(&self) -> Option<f64> {
         self.simulation.as_ref().map(|simulation| latest(&simulation.lock()))
     }
@@ -134,7 +135,7 @@ fn latest(workers: &[Worker]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Lets workers take pieces of fixed durations until none is left; returns who took each, and when.
+    /// Lets workers take pieces of fixed durations until none is left; returns the worker and the time of each.
     fn race(durations: [f64; 3], pieces: usize) -> Vec<(usize, f64)> {
         let clock = Clock::simulated(3);
         let taken = Mutex::new(Vec::new());

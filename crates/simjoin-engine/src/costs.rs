@@ -10,17 +10,17 @@
 /// Seconds per elementary step on one core.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CostTable {
-    /// Comparing a pair of signatures of 64, 128, 256, … 2,048 bits in a run.
+    /// Comparing one pair of signatures of 64, 128, 256, … 2,048 bits when a run of neighbours is scanned.
     pub scan: [f64; 6],
-    /// Comparing a pair of signatures of 64, 128, 256 bits in a list.
+    /// Comparing one pair of signatures of 64, 128, 256 bits when a prefix list is scanned.
     pub list: [f64; 3],
     /// Making a list entry, its part of the lists' upkeep included.
     pub entry: f64,
-    /// Passing over a set.
+    /// Skipping a set.
     pub pass: f64,
     /// Beginning to compare probes with a run of sets.
     pub call: f64,
-    /// Taking up a survivor of the signatures in a list.
+    /// Handling a survivor of a scanned list.
     pub survivor: f64,
     /// Comparing the wide signatures of a survivor of a scan.
     pub second: f64,
@@ -40,7 +40,7 @@ pub struct CostTable {
     pub merge_token: f64,
     /// Beginning a join.
     pub start: f64,
-    /// How many times as long what is not in this table takes.
+    /// The factor for steps that this table does not list.
     pub scale: f64,
 }
 
@@ -67,7 +67,7 @@ impl Default for CostTable {
     }
 }
 
-/// How much slower than the machine of [`CostTable::default`] this one is.
+/// The times of this machine divided by those of the machine behind [`CostTable::default`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratios {
     /// At comparing signatures with vector instructions, in runs.
@@ -81,7 +81,7 @@ pub struct Ratios {
 }
 
 impl CostTable {
-    /// The units of another machine.
+    /// Returns the cost table of another machine.
     pub fn scaled(&self, ratios: Ratios) -> Self {
         let Ratios { vector, lists, scalar, memory } = ratios;
         CostTable {
@@ -104,7 +104,7 @@ impl CostTable {
         }
     }
 
-    /// The units of a machine that takes so many times as long for everything.
+    /// Returns the cost table of a machine on which every step takes `factor` times as long.
     pub fn times(&self, factor: f64) -> Self {
         let all = Ratios { vector: factor, lists: factor, scalar: factor, memory: factor };
         let (start, scale) = (self.start * factor, self.scale * factor);

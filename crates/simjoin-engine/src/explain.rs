@@ -1,14 +1,14 @@
 //! What is a join going to do, in words?
 //!
-//! An [`Explanation`] shows a plan as a person reads it: what was considered with its estimated time, what was chosen,
-//! what to expect. It never changes the plan.
+//! An [`Explanation`] shows a plan for people to read: the techniques considered with their estimated times, the chosen
+//! ones, and the expected result. It never changes the plan.
 
 use crate::join::{Joined, Plan};
 use crate::processor::Processor;
 use crate::report::StepPlan;
 use std::fmt;
 
-/// What a join is going to do, and what may come of it.
+/// A description of what a join is going to do, and what to expect.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Explanation {
@@ -16,7 +16,7 @@ pub struct Explanation {
     pub collections: String,
     /// Its parts.
     pub steps: Vec<StepPlan>,
-    /// What meets what in each part, in words.
+    /// A description of which rows each part compares.
     pub parts: Vec<String>,
     /// The expected number of pairs; `None` where the memory is too small to estimate it.
     pub pairs: Option<f64>,
@@ -113,7 +113,7 @@ pub(crate) fn range((first, last): (u32, u32)) -> String {
     }
 }
 
-/// 1234567 as 1,234,567.
+/// Formats 1234567 as 1,234,567.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -126,7 +126,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Seconds in a unit that suits.
+/// Formats seconds in a readable unit.
 pub fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 0.001 => format!("{:.0} µs", s * 1e6),

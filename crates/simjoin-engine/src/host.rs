@@ -1,6 +1,6 @@
 //! Which processors does this machine have, and what can they do?
 //!
-//! The engine knows no technique and no device: the library that uses it hands over a [`Host`].
+//! The engine itself contains no technique and no device: the library on top of it provides a [`Host`].
 
 use crate::costs::Ratios;
 use crate::sets::{SetTask, Sets};
@@ -16,17 +16,17 @@ pub trait Host: Sync {
     /// Returns every technique for sets on CPU cores.
     fn set_techniques(&self) -> Techniques<Sets>;
 
-    /// Estimates the number of pairs of rows, from about so many sets; `None` where the signatures for it do not fit
-    /// the memory.
+    /// Estimates the number of pairs of rows from a sample of about `sets` sets; `None` if the signatures for it do not
+    /// fit the memory.
     fn estimate_rows(&self, task: &SetTask<'_>, sets: usize, memory: u64) -> Option<f64>;
 
-    /// Returns the techniques for vectors on CPU cores, and what a sample says about the join.
+    /// Returns the techniques for vectors on CPU cores, and a survey of the join from a sample.
     fn vector_techniques(&self, task: &VectorTask<'_>) -> VectorTechniques;
 
-    /// Returns the techniques for vectors on CPU cores, without a look at the rows: none has a cost.
+    /// Returns the techniques for vectors on CPU cores without looking at the rows, so that none has a cost.
     fn vector_techniques_unseen(&self) -> Techniques<Vectors>;
 
-    /// Returns a nested loop on CPU cores whose pieces are stripes of so many probes.
+    /// Returns a nested loop on CPU cores whose pieces are stripes of `stripe` probes.
     fn striped_loop(&self, stripe: usize) -> Box<dyn Technique<Vectors>>;
 
     /// Measures the machine, which takes a few milliseconds.

@@ -1,8 +1,8 @@
 //! What is joined?
 //!
-//! Sets and vectors are joined by one engine. A [`Kind`] names what differs between them: the collection, the
-//! predicate, the pairs, the unit of work, and what is known beforehand. A [`Task`] is what both have in common: which
-//! rows meet which, under which predicate.
+//! One engine joins sets and vectors. A [`Kind`] names what differs between them: the collection, the predicate, the
+//! pairs, the unit of work, and the survey of a range. A [`Task`] is common to both: which rows meet which, under which
+//! predicate.
 
 use simjoin_core::{RowPair, Side};
 use std::fmt::Debug;
@@ -14,16 +14,16 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     type Collection: Debug + Send + Sync;
     /// What a user asks for, such as a measure and a threshold.
     type Wanted: Copy + Debug + Send + Sync;
-    /// What decides about a pair.
+    /// The predicate that decides about a pair.
     type Predicate: Copy + Debug + Send + Sync;
-    /// What a technique finds: two entries of the collections, and their overlap or distance.
+    /// A pair that a technique finds: two entries of the collections, and their overlap or distance.
     type Pair: Copy + Debug + Send + Sync;
-    /// A part of a task: a range of probes and what they meet.
+    /// A part of a task: a range of probes and the rows that they meet.
     type Range: Clone + Debug + Send + Sync;
-    /// What is known about a range, from which techniques estimate their cost.
+    /// The facts about a range from which techniques estimate their cost.
     type Survey<'a>;
 
-    /// Returns what decides about the pairs that a user asks for.
+    /// Returns the predicate for a user's request.
     fn predicate(wanted: Self::Wanted) -> Self::Predicate;
 
     /// Returns the directions of a join: one task for a self-join, more for two collections.
@@ -64,7 +64,7 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     /// Returns the number of entries and of rows of a collection.
     fn sizes(collection: &Self::Collection) -> (usize, usize);
 
-    /// Returns the pairs of rows of one collection that are one entry, as far as they satisfy the predicate.
+    /// Returns the number of pairs of rows that share one entry of a collection and satisfy the predicate.
     fn repeats(collection: &Self::Collection, predicate: &Self::Predicate) -> u64;
 
     /// Calls `visit` for each entry that stands in several rows and satisfies the predicate with itself: with its
@@ -92,7 +92,7 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     ) -> Vec<u32>;
 }
 
-/// Which side of what the user asked for probes which.
+/// Which side of a join probes which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The left side with itself.
@@ -139,7 +139,7 @@ pub enum Order {
     Smaller,
 }
 
-/// How much there is to do in a range.
+/// The amount of work in a range.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Work {
     /// The probes.

@@ -25,7 +25,7 @@ impl Processor {
     }
 }
 
-/// Something of which the CPU and the devices have one each.
+/// A value for the CPU and one for the devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PerProcessor<T> {
     /// The CPU's.

@@ -21,10 +21,10 @@ pub enum Subject {
     Intersections,
 }
 
-/// The name of a technique that finds out which one suits.
+/// The name that lets the planner choose the technique.
 pub const AUTO: &str = "auto";
 
-/// The plain nested loop that all others are checked against; never chosen by `auto`.
+/// The plain nested loop that tests compare all others with; `auto` never chooses it.
 pub(crate) const NAIVE: &str = "naive";
 
 const WIDE: &[&str] = &["64", "128", "256", "512", "1024", "2048"];
@@ -130,7 +130,7 @@ impl Named {
     }
 }
 
-/// The techniques that a user wants; of a processor without one, any.
+/// The techniques that a user named; a processor without one may use any.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Selection {
     pub(crate) of: PerProcessor<Option<Named>>,
@@ -187,8 +187,8 @@ impl Selection {
     }
 }
 
-/// Finds the technique that a user has named for work that one processor does alone; `None` where that is to be found
-/// out, and a name of `auto` where only the processor is given.
+/// Finds the technique that a user named for work that one processor does alone; `None` if the planner chooses it,
+/// and `auto` if only the processor is given.
 pub fn chosen(
     subject: Subject,
     text: &str,

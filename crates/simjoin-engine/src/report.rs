@@ -10,7 +10,7 @@ use std::str::FromStr;
 /// Where a join runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// Wherever it is fastest.
+    /// On the processors that are expected to be fastest.
     #[default]
     Auto,
     /// On CPU cores.
@@ -58,7 +58,7 @@ impl fmt::Display for Engine {
 pub struct Report {
     /// Pairs of rows in the answer.
     pub pairs: u64,
-    /// Pairs that were verified; one that a filter let through twice counts twice.
+    /// Pairs that were verified; a pair that passes a filter twice counts twice.
     pub candidates: u64,
     /// The technique that ran; several are joined by `+`.
     pub technique: String,
@@ -70,14 +70,14 @@ pub struct Report {
     pub planned_device_share: Option<f64>,
     /// Seconds from the first range to the last pair.
     pub seconds: f64,
-    /// The same by the virtual clock, where a device is simulated.
+    /// The same by the virtual clock, if a device is simulated.
     pub virtual_seconds: Option<f64>,
     /// The parts of the join: those of the CPU in the order in which they ran, then those of devices, then
     /// those that the CPU did for a device that failed.
     pub steps: Vec<StepReport>,
-    /// What went wrong and was put right, such as a device that failed and whose work the CPU did.
+    /// Problems that were overcome, such as a device that failed, so that the CPU did its work.
     pub warnings: Vec<String>,
-    /// What happened when, if that was asked for.
+    /// The events of the join, if a timeline was requested.
     pub timeline: Vec<Event>,
 }
 
@@ -91,13 +91,13 @@ impl Report {
         all
     }
 
-    /// Returns the devices' share of the work: the mean of their shares of the pairs that the length filter leaves,
-    /// and of the tokens of probes; `None` where nothing was to be done.
+    /// Returns the devices' share of the work: the mean of their shares of the pairs that pass the length filter
+    /// and of the tokens of probes; `None` if there was no work.
     pub fn device_share(&self) -> Option<f64> {
         device_share(self.steps.iter().map(|step| (step.processor, step.pairs, step.tokens)))
     }
 
-    /// Returns the part of the time in which both CPU and devices worked; `None` where only one of them did.
+    /// Returns the fraction of the time in which both CPU and devices worked; `None` if only one of them did.
     pub fn concurrency(&self) -> Option<f64> {
         let of = |processor| self.steps.iter().filter(move |step| step.processor == processor);
         let mut both = 0.0;
@@ -112,7 +112,7 @@ impl Report {
         busy.then(|| (both / seconds).min(1.0))
     }
 
-    /// Returns what the techniques had decided in preparing, in words.
+    /// Describes what the techniques decided while they prepared.
     pub fn details(&self) -> String {
         let mut all: Vec<&str> = Vec::new();
         for step in self.steps.iter().filter(|step| !step.details.is_empty()) {
@@ -139,9 +139,9 @@ pub(crate) fn device_share(steps: impl Iterator<Item = (Processor, u64, u64)>) -
 /// Something that happened during a join.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
-    /// Where: a thread of the CPU, a stream or the copies of a device.
+    /// The row of the timeline: a thread of the CPU, a stream of a device, or its copies.
     pub row: String,
-    /// What.
+    /// What was done, such as `filter`.
     pub what: String,
     /// When it began, in seconds from the beginning of the join.
     pub begin: f64,
@@ -157,7 +157,7 @@ pub struct StepReport {
     pub technique: &'static str,
     /// Its variant, such as `256 bits`; may be empty.
     pub variant: String,
-    /// What it decided in preparing, in words; may be empty.
+    /// A description of what it decided while it prepared; may be empty.
     pub details: String,
     /// What it ran on.
     pub processor: Processor,
@@ -183,7 +183,7 @@ pub struct StepReport {
 pub struct StepPlan {
     /// What is to run it.
     pub processor: Processor,
-    /// It is queued: the other processor may take some of it, or all.
+    /// Whether it is queued, so that the other processor may take some or all of it.
     pub queued: bool,
     /// The smallest and the largest size of a probe; of vectors, their dimension.
     pub probes: (u32, u32),
@@ -195,7 +195,7 @@ pub struct StepPlan {
     pub tokens: u64,
     /// The technique chosen, and its variant.
     pub technique: (&'static str, String),
-    /// Its estimated seconds; of what is queued, those of both processors at once.
+    /// The estimated seconds; for queued work, those of both processors working together.
     pub seconds: Option<f64>,
     /// Every technique considered: name, variant, estimated seconds if it can do it in the memory.
     pub considered: Vec<(&'static str, String, Option<f64>)>,

@@ -29,7 +29,8 @@ pub trait Technique<K: Kind>: Send + Sync {
         false
     }
 
-    /// Returns whether it does any range of a task, so that processors can share it; others do it only as a whole.
+    /// Returns whether it can join any range of a task, so that processors can share the task; others can only join it
+    /// as a whole.
     fn shares(&self) -> bool {
         true
     }
@@ -39,8 +40,8 @@ pub trait Technique<K: Kind>: Send + Sync {
         true
     }
 
-    /// Estimates what the surveyed range costs; `None` where the technique cannot do it, or never should unless
-    /// it is asked for.
+    /// Estimates the cost of the surveyed range; `None` if the technique cannot join it, or should only do so when the
+    /// user names it.
     fn cost(&self, survey: &K::Survey<'_>, costs: &CostTable) -> Option<Cost>;
 
     /// Returns the bytes that [`prepare`](Self::prepare) and `threads` workers take at most, when
@@ -52,12 +53,12 @@ pub trait Technique<K: Kind>: Send + Sync {
         0
     }
 
-    /// Returns no less than [`memory_bytes`](Self::memory_bytes), at once, which that may not.
+    /// Returns a quick upper bound of [`memory_bytes`](Self::memory_bytes), which may take longer.
     fn memory_at_most(&self, task: &Task<'_, K>, range: &K::Range, threads: usize) -> u64 {
         self.memory_bytes(task, range, threads)
     }
 
-    /// Returns no less than [`device_bytes`](Self::device_bytes), at once.
+    /// Returns a quick upper bound of [`device_bytes`](Self::device_bytes).
     fn device_at_most(&self, task: &Task<'_, K>, range: &K::Range, threads: usize) -> u64 {
         self.device_bytes(task, range, threads)
     }
@@ -76,7 +77,7 @@ pub trait Technique<K: Kind>: Send + Sync {
 /// Techniques to choose from.
 pub type Techniques<K> = Vec<Box<dyn Technique<K>>>;
 
-/// How large things may become.
+/// The limits that a technique must keep to.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     /// Probe tokens in a piece, where a technique cuts by probes.
@@ -86,16 +87,16 @@ pub struct Budget {
     pub bytes: u64,
     /// The same on a device; never below [`device_bytes`](Technique::device_bytes).
     pub device_bytes: u64,
-    /// How many workers there will be.
+    /// The number of workers.
     pub threads: usize,
-    /// Whether others need the cores: who waits for a device sleeps meanwhile.
+    /// Whether a thread that waits for a device should sleep, because others need the cores.
     pub patient: bool,
-    /// Whether to remember what happened when.
+    /// Whether to record events for a timeline.
     pub events: bool,
 }
 
 impl Budget {
-    /// As much as there is.
+    /// Returns a budget without limits.
     pub fn unlimited(piece_tokens: usize, threads: usize) -> Self {
         Budget {
             piece_tokens,
@@ -111,9 +112,9 @@ impl Budget {
 /// Seconds on one core.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
-    /// What one thread does while the others wait.
+    /// The part that one thread does while the others wait.
     pub serial: f64,
-    /// What is shared between the threads.
+    /// The part that all threads share.
     pub shared: f64,
 }
 
@@ -128,11 +129,11 @@ impl Cost {
         Cost { serial: seconds, shared: 0.0 }
     }
 
-    /// Seconds on so many threads. Each but the first must be woken up, and beyond a few they get into each
-    /// other's way, less so the longer they work: sixteen did joins that were estimated at 10 to 50 ms of one core as if
-    /// they were 6 to 14, those of 70 to 340 as 8 to 12, and those of 0.8 to 7 s as 11 to 19 (`prefix-bitmap` on a Xeon, 27
-    /// joins, 2026-11-18). On another machine of that kind the same joins took 1.1 to 2 times as long, so that only a
-    /// part of this is expected of them.
+    /// Returns the seconds on a number of threads. Each thread but the first must be woken up, and more than a few slow
+    /// each other down, the more so the shorter the join: sixteen threads did joins of 10 to 50 ms (on one core) as fast
+    /// as 6 to 14 ideal threads would, those of 70 to 340 ms as fast as 8 to 12, and those of 0.8 to 7 s as fast as 11 to
+    /// 19 (`prefix-bitmap` on a Xeon, 27 joins, 2026-11-18). On another machine of that kind the same joins took 1.1 to 2
+    /// times as long, so only a part of this is expected.
     pub fn seconds(&self, threads: usize) -> f64 {
         const WAKE_UP: f64 = 20e-6;
         const FEW: f64 = 4.0;
@@ -141,24 +142,24 @@ impl Cost {
         let few = FEW * (self.shared / SHORT).powf(0.1).clamp(1.0, 1.6);
         let together =
             self.shared / threads.min((few * threads).sqrt()) + WAKE_UP * (threads - 1.0);
-        // What is too little for all of them is done by one.
+        // Work that is too short for several threads is done by one.
         self.serial + together.min(self.shared)
     }
 }
 
 /// A range that is prepared for probing.
 pub trait Prepared<K: Kind>: Send + Sync {
-    /// Describes in a few words what was decided in preparing it.
+    /// Describes in a few words what was decided while preparing.
     fn details(&self) -> String {
         String::new()
     }
 
-    /// Returns how many times pieces are to be made and run, where not all can be at once.
+    /// Returns the number of rounds: pieces are made and run once per round if not all fit the memory at once.
     fn rounds(&self) -> usize {
         1
     }
 
-    /// Makes what the pieces of a round need. Called before each round, on the current rayon pool.
+    /// Prepares the pieces of a round. Called before each round, on the current rayon pool.
     fn begin(&mut self, _round: usize) -> Result<()> {
         Ok(())
     }
@@ -166,7 +167,7 @@ pub trait Prepared<K: Kind>: Send + Sync {
     /// Returns the number of pieces in the round.
     fn pieces(&self) -> usize;
 
-    /// Returns how many workers are of use at most.
+    /// Returns the largest number of workers that is useful.
     fn workers(&self) -> usize {
         usize::MAX
     }
@@ -174,18 +175,17 @@ pub trait Prepared<K: Kind>: Send + Sync {
     /// Makes a worker for one thread.
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker<K> + 'a>>;
 
-    /// Goes on to another range of the same task, if what is prepared serves that too; returns whether it does.
+    /// Moves on to another range of the same task without preparing again; returns false if that is not possible.
     fn go_on(&mut self, _range: &K::Range) -> bool {
         false
     }
 
-    /// Estimates the number of pairs from some of the pieces; `None` where that takes as long as
-    /// finding them.
+    /// Estimates the number of pairs from some of the pieces; `None` if that takes as long as finding them.
     fn estimate(&self) -> Option<f64> {
         None
     }
 
-    /// Returns what has happened on a device to prepare this, if that was to be remembered; once.
+    /// Returns the recorded device events of the preparation, and forgets them.
     fn events(&mut self) -> Vec<DeviceEvent> {
         Vec::new()
     }
@@ -193,7 +193,7 @@ pub trait Prepared<K: Kind>: Send + Sync {
 
 /// One thread's working space. Pieces must come in rising order.
 pub trait Worker<K: Kind> {
-    /// Pushes every pair of the piece that satisfies the predicate. `Break` when the sink had enough.
+    /// Pushes every pair of the piece that satisfies the predicate. Returns `Break` if the sink wants no more.
     fn run(&mut self, piece: usize, sink: &mut dyn Sink<K::Pair>) -> Result<ControlFlow<()>>;
 
     /// Returns how many candidate pairs this worker has verified so far.
@@ -204,13 +204,13 @@ pub trait Worker<K: Kind> {
         DeviceTimes::default()
     }
 
-    /// Returns when it did so, if that was to be remembered; once.
+    /// Returns the recorded device events of this worker, and forgets them.
     fn events(&mut self) -> Vec<DeviceEvent> {
         Vec::new()
     }
 }
 
-/// Something that a device did, and when.
+/// A step of work on a device, with its time.
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceEvent {
     /// What did it.
@@ -223,7 +223,7 @@ pub struct DeviceEvent {
     pub end: Instant,
 }
 
-/// A part of a device that works by itself.
+/// A part of a device that works independently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeviceUnit {
     /// Copies to it and from it.
@@ -232,8 +232,7 @@ pub enum DeviceUnit {
     Stream,
 }
 
-/// What a device did, and what its host did beside it, in seconds. Sums over workers may exceed the
-/// time that passed.
+/// The work of a device and of its host threads, in seconds. Sums over workers may exceed the time that passed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DeviceTimes {
     /// Pairs that a filter on the device compared.
@@ -256,7 +255,7 @@ impl DeviceTimes {
         self.filter + self.verify + self.copies
     }
 
-    /// The part of the device's time in which the host was busy as well.
+    /// Returns the fraction of the device's time in which the host was busy too.
     pub fn hidden(&self) -> Option<f64> {
         let device = self.device();
         (device > 0.0).then(|| (1.0 - self.waited / device).max(0.0))

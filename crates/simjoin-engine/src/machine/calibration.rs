@@ -2,10 +2,10 @@
 //!
 //! The machine is measured once, for a few milliseconds, when a join is first planned that is worth
 //! it; the result is kept in the user's cache folder (`simjoin/calibration` under
-//! `$XDG_CACHE_HOME` or `~/.cache`). Until then, and where there is no such folder, the units of the
-//! machine that they were measured on serve. A busy machine seems slow and never fast, so a
-//! measurement that is more than a day old is made again, and the better one is kept. Units decide
-//! how a join is done, never what it finds.
+//! `$XDG_CACHE_HOME` or `~/.cache`). Until then, and where there is no such folder, the built-in cost
+//! table is used. A busy machine looks slow but never fast, so a measurement that is more than a day
+//! old is repeated and the faster one is kept. The cost table decides how a join is done, never what it
+//! finds.
 
 use crate::costs::{CostTable, Ratios};
 use crate::host::Host;
@@ -14,10 +14,10 @@ use simjoin_kernels::tier::Tier;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long a measurement serves before it is made again.
+/// The age after which a measurement is repeated.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What is known of this machine: nothing has been looked up, looked up and not found, or measured.
+/// The state of the calibration: not looked up yet, looked up and not found, or measured.
 static RATIOS: RwLock<Known> = RwLock::new(Known::Nothing);
 
 #[derive(Clone, Copy)]
@@ -35,15 +35,15 @@ fn known() -> Known {
     }
 }
 
-/// The units of this machine, as far as they are known, and whether they were measured lately.
-pub(crate) fn units() -> (CostTable, bool) {
+/// Returns the cost table of this machine, or the built-in one, and whether it was measured recently.
+pub(crate) fn costs() -> (CostTable, bool) {
     match known() {
         Known::Measured { ratios, lately } => (CostTable::default().scaled(ratios), lately),
         _ => (CostTable::default(), false),
     }
 }
 
-/// Measures this machine, keeps the result, and returns its units.
+/// Measures this machine, caches the result, and returns the cost table.
 pub(crate) fn calibrated(host: &dyn Host) -> CostTable {
     let mut ratios = host.calibrate();
     if let Known::Measured { ratios: before, .. } = known() {
@@ -85,7 +85,7 @@ fn load() -> Option<Known> {
     Some(Known::Measured { ratios, lately: age.is_none_or(|age| age < DAY) })
 }
 
-/// Keeps a text in the cache folder. What cannot be kept is found again next time; that is no error.
+/// Writes a text to the cache folder. A failure is ignored: the text is then computed again next time.
 pub(crate) fn keep(name: &str, text: &str) {
     let Some(file) = cache_file(name) else { return };
     let Some(folder) = file.parent() else { return };
@@ -98,7 +98,7 @@ pub(crate) fn keep(name: &str, text: &str) {
     }
 }
 
-/// What calibrations of other versions and other instructions begin with is different.
+/// Identifies the version and the instruction set of a calibration; others are ignored.
 fn header() -> String {
     format!("simjoin {} {}", env!("CARGO_PKG_VERSION"), Tier::best())
 }

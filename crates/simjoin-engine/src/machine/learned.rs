@@ -1,9 +1,9 @@
-//! How far off have estimates been here?
+//! How far off were the estimates of past runs on this machine?
 //!
-//! What each technique took beside what was estimated is kept in the user's cache folder
-//! (`simjoin/rates` beside the calibration), for each number of threads and for these devices. It decides
-//! how work is divided between CPU and devices, never what is found. Where there is no device nothing is
-//! kept, nor where `SIMJOIN_LEARN=no` asks for the same plans every time.
+//! The measured time of each technique divided by its estimate is cached in the user's cache folder
+//! (`simjoin/rates`, next to the calibration), for each number of threads and for these devices. It decides
+//! how work is divided between CPU and devices, never which pairs are found. Nothing is cached if there is no
+//! device, or if `SIMJOIN_LEARN=no` asks for the same plans every time.
 
 use super::calibration::{cache_file, keep};
 use crate::host::Host;
@@ -12,10 +12,10 @@ use crate::report::StepReport;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;
 
-/// The environment variable that can say no.
+/// The environment variable that turns learning off.
 const VARIABLE: &str = "SIMJOIN_LEARN";
 
-/// What is known, by number of threads; `None` until it was looked up.
+/// The known corrections by number of threads; `None` until they were looked up.
 static KNOWN: Mutex<Option<BTreeMap<usize, Corrections>>> = Mutex::new(None);
 
 fn known(host: &dyn Host) -> MutexGuard<'static, Option<BTreeMap<usize, Corrections>>> {
@@ -32,7 +32,7 @@ pub(crate) fn corrections(host: &dyn Host, threads: usize) -> Corrections {
     known(host).as_ref().and_then(|all| all.get(&threads).cloned()).unwrap_or_default()
 }
 
-/// Remembers what techniques took, one after the other or at once.
+/// Records the times of techniques that ran one after the other, or at the same time.
 pub(crate) fn learn(host: &dyn Host, threads: usize, shared: bool, steps: &[StepReport]) {
     if std::env::var_os(VARIABLE).is_some_and(|value| value == "no") {
         return;
@@ -51,7 +51,7 @@ pub(crate) fn learn(host: &dyn Host, threads: usize, shared: bool, steps: &[Step
     }
 }
 
-/// What was learned with other devices says nothing of these.
+/// Identifies the devices: corrections learned with other devices are ignored.
 fn header(host: &dyn Host) -> String {
     format!("simjoin {} {}", env!("CARGO_PKG_VERSION"), host.device_names().join(", "))
 }

@@ -1,4 +1,4 @@
-//! What does the planner believe of this machine, and what is the time?
+//! What does the planner assume about the machine, and which clock does a join run by?
 //!
 //! A [`Machine`] holds what would otherwise depend on where a join runs: the cost table that plans are made
 //! with, what techniques took in past runs, the device, and the clock. A join takes it as a parameter, or from two
@@ -8,8 +8,8 @@
 //!   `SIMJOIN_MACHINE=fixed` plans with the built-in cost table, `fixed:10` with one that is ten times as slow.
 //!   A fixed machine measures nothing, learns nothing, and leaves `calibration` and `rates` in the user's cache
 //!   folder alone.
-//! * `SIMJOIN_SIMULATED_GPU=speed=5` puts a simulated device beside the CPU. The machine is then fixed, and the clock
-//!   virtual (`clock.rs`): what is planned and who does what is the same everywhere.
+//! * `SIMJOIN_SIMULATED_GPU=speed=5` adds a simulated device. The machine is then fixed and the clock virtual
+//!   (`clock.rs`), so plans and the division of work are the same everywhere.
 
 mod calibration;
 mod learned;
@@ -124,7 +124,7 @@ impl Machine {
         self.simulated
     }
 
-    /// How many times as slow as the built-in cost table a fixed machine is.
+    /// Returns the factor of a fixed machine on the built-in cost table.
     pub(crate) fn scale(&self) -> f64 {
         match self.costs {
             Costs::Calibrated => 1.0,
@@ -133,22 +133,22 @@ impl Machine {
     }
 
     /// The cost table as far as it is known, and whether it needs no measuring.
-    pub(crate) fn units(&self) -> (CostTable, bool) {
+    pub(crate) fn costs(&self) -> (CostTable, bool) {
         match self.costs {
-            Costs::Calibrated => calibration::units(),
+            Costs::Calibrated => calibration::costs(),
             Costs::Fixed(factor) => (CostTable::default().times(factor), true),
         }
     }
 
     /// The cost table after measuring the machine, unless it is fixed.
-    pub(crate) fn measured_units(&self, host: &dyn Host) -> CostTable {
+    pub(crate) fn measured_costs(&self, host: &dyn Host) -> CostTable {
         match self.costs {
             Costs::Calibrated => calibration::calibrated(host),
-            Costs::Fixed(_) => self.units().0,
+            Costs::Fixed(_) => self.costs().0,
         }
     }
 
-    /// How far off estimates have been for joins on so many threads.
+    /// Returns the corrections of estimates for joins on a number of threads.
     pub(crate) fn corrections(&self, host: &dyn Host, threads: usize) -> Corrections {
         match (self.simulated, self.costs) {
             (None, Costs::Calibrated) => learned::corrections(host, threads),
@@ -202,7 +202,7 @@ impl Machine {
         Ok(all)
     }
 
-    /// Returns what each device can spare, unless a limit is given.
+    /// Returns the bytes that a join may take on each device: the given limit, or the free memory.
     pub(crate) fn device_memory(&self, host: &dyn Host, limit: u64) -> Result<u64> {
         if limit != u64::MAX {
             return Ok(limit);
@@ -215,7 +215,7 @@ impl Machine {
         Ok(free - free / 20)
     }
 
-    /// A clock for so many workers: virtual beside a simulated device.
+    /// Returns a clock for a number of workers. It is virtual if the device is simulated.
     pub(crate) fn clock(&self, workers: usize) -> Clock {
         if self.simulated.is_some() { Clock::simulated(workers) } else { Clock::real() }
     }
@@ -248,15 +248,15 @@ mod tests {
     #[test]
     fn simulated_device_fixes_the_machine_and_its_clock() {
         let machine = Machine::calibrated().simulating("speed=2").unwrap();
-        assert_eq!(machine.units(), (CostTable::default(), true));
-        assert_eq!(machine.units().0, CostTable::default());
+        assert_eq!(machine.costs(), (CostTable::default(), true));
+        assert_eq!(machine.costs().0, CostTable::default());
         assert!(machine.clock(2).is_virtual() && !Machine::fixed().clock(2).is_virtual());
     }
 
     #[test]
     fn scaled_machine_has_a_scaled_cost_table() {
-        let (units, known) = Machine::fixed().scaled(10.0).units();
-        assert!(known && units.start == 10.0 * CostTable::default().start);
+        let (costs, known) = Machine::fixed().scaled(10.0).costs();
+        assert!(known && costs.start == 10.0 * CostTable::default().start);
         let twice = Machine::fixed().scaled(2.0).simulating("speed=2").unwrap().scaled(3.0);
         assert_eq!(twice.scale(), 6.0);
     }

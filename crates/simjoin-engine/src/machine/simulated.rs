@@ -1,21 +1,21 @@
-//! What if there were a GPU?
+//! How are joins with a device tested without one?
 //!
-//! A simulated device runs `bitmap` and `prefix-bitmap` on one thread of the CPU in the name of a device, with a
-//! speed, a memory and a tendency to fail of one's choice. Its pairs are real, so what is done with a device can
-//! be tested where there is none: `SIMJOIN_SIMULATED_GPU=speed=0.5,memory=64M,latency=2,fail=0.1`. Vectors are
-//! joined on it by a nested loop.
+//! A simulated device runs `bitmap` and `prefix-bitmap` on one thread of the CPU under the names of device
+//! techniques, with a chosen speed, memory and failure rate. Its pairs are real, so everything that handles a
+//! device can be tested: `SIMJOIN_SIMULATED_GPU=speed=0.5,memory=64M,latency=2,fail=0.1`. It joins vectors by a
+//! nested loop.
 //!
-//! It never sleeps: how long it takes is told by a virtual clock (`clock.rs`), from the same fixed cost table that
-//! plans are made with (`machine.rs`). So any speed can be simulated, and the same happens on every machine.
+//! It never sleeps: a virtual clock (`clock.rs`) advances by the times of the fixed cost table that plans are made
+//! with (`machine/mod.rs`). So any speed can be simulated, and every machine behaves the same.
 //!
 //! * `speed`: relative to one core.
-//! * `actual`: its true speed is so many times what the planner believes; 1 unless given.
+//! * `actual`: its true speed divided by the speed that the planner assumes; 1 unless given.
 //! * `latency`: milliseconds before each range of work.
 //! * `memory`: bytes, as for `--device-memory`.
-//! * `fail`: the part of the pieces that fail; which ones follows from the tile and the piece. `fail=@3`: the third
-//!   piece that the device does fails, and no other.
-//! * `rest`: the work is divided between CPU and device, however short the join is, and this part of it is queued
-//!   for the one that is done first.
+//! * `fail`: the fraction of the pieces that fail, chosen by a hash of the tile and the piece. `fail=@3`: only the
+//!   third piece that the device runs fails.
+//! * `rest`: CPU and device share the join, however short it is, and this fraction of it is queued for whichever
+//!   finishes first.
 
 use crate::costs::CostTable;
 use crate::kind::{Kind, Task, Work};
@@ -48,9 +48,9 @@ pub(crate) struct Simulated {
 /// Which pieces fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fail {
-    /// This part of them.
+    /// This fraction of all pieces.
     Part(f64),
-    /// The one of this number, counted from 1.
+    /// The piece of this number, counted from 1.
     Nth(u64),
 }
 
@@ -125,7 +125,7 @@ impl Simulated {
         })
     }
 
-    /// Lets techniques of the CPU play those of the device. `resident`: bytes of rows that it holds.
+    /// Wraps techniques of the CPU as those of the device. `resident`: bytes of rows that the device holds.
     fn play<K: Kind>(
         self,
         techniques: Vec<(&'static str, Box<dyn Technique<K>>)>,
@@ -138,19 +138,18 @@ impl Simulated {
         techniques.into_iter().map(simulated).collect()
     }
 
-    /// The seconds that the planner expects of the device for what takes a core so many.
+    /// Returns the seconds that the planner expects the device to take for work of `seconds` on one core.
     pub(crate) fn seconds(&self, of_core: f64) -> f64 {
         self.latency + of_core / self.speed
     }
 
-    /// The virtual seconds that the device takes, of which the planner expects so many.
+    /// Returns the virtual seconds that the device takes for work that is expected to take `seconds`.
     pub(crate) fn actual_seconds(&self, expected: f64) -> f64 {
         let latency = self.latency.min(expected);
         latency + (expected - latency) / self.actual
     }
 
-    /// Whether a piece fails, by its number among those that the device does, counted from 1, and by a number that
-    /// stands for the piece.
+    /// Returns whether a piece fails, given its number among those that the device runs, counted from 1, and its hash.
     pub(crate) fn fails(&self, nth: u64, piece: u64) -> bool {
         match self.fail {
             Fail::Part(part) => fraction(piece) < part,
@@ -175,13 +174,13 @@ impl fmt::Display for Simulated {
     }
 }
 
-/// A technique of the CPU that plays one of a device.
+/// A technique of the CPU that stands in for one of a device.
 struct OnSimulated<K: Kind> {
     device: Simulated,
     name: &'static str,
     inner: Box<dyn Technique<K>>,
     resident: fn(&Task<'_, K>) -> u64,
-    /// How many pieces the device has done so far.
+    /// The number of pieces that the device has run so far.
     done: Arc<AtomicU64>,
 }
 
@@ -245,7 +244,7 @@ impl<K: Kind> Technique<K> for OnSimulated<K> {
     }
 }
 
-/// Returns a number that stands for a range.
+/// Returns a hash of a range.
 fn number_of<K: Kind>(task: &Task<'_, K>, range: &K::Range) -> u64 {
     let Work { probes, pairs, .. } = K::work(task, range);
     mixed(u64::from(probes.start) << 32 ^ pairs)
@@ -255,7 +254,7 @@ struct PreparedOnSimulated<'a, K: Kind> {
     device: Simulated,
     task: Task<'a, K>,
     inner: Box<dyn Prepared<K> + 'a>,
-    /// A number that stands for the range.
+    /// The hash of the range.
     range: u64,
     round: usize,
     done: Arc<AtomicU64>,
@@ -310,7 +309,7 @@ impl<K: Kind> Worker<K> for SimulatedWorker<'_, K> {
             return Ok(flow);
         }
         let nth = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-        // A piece that fails does so at its end, with its pairs handed on: the worst moment.
+        // A failing piece fails at its end, after its pairs were handed on: the worst case.
         let number = self.range.wrapping_add((self.round as u64) << 32 | piece as u64);
         if self.device.fails(nth, number) {
             return Err(Error::Unavailable("the simulated GPU failed".into()));

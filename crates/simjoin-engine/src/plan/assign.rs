@@ -10,7 +10,7 @@ use crate::technique::{DeviceTimes, Technique, Techniques};
 use simjoin_core::{Error, Result};
 use std::sync::Arc;
 
-/// A part of a join and what is to be done with it.
+/// A part of a join, and the processor and technique that will do it.
 #[derive(Clone)]
 pub(crate) struct Assignment<'a, K: Kind> {
     pub(crate) task: Task<'a, K>,
@@ -35,7 +35,7 @@ impl<'a, K: Kind> Assignment<'a, K> {
         Part { task: self.task, direction: self.direction, range: self.range }
     }
 
-    /// Cuts it into about `parts` smaller ones, of which nothing is estimated.
+    /// Cuts it into about `parts` smaller ones without estimates.
     pub(crate) fn cut(&self, parts: usize) -> Vec<Self> {
         let ranges = K::cut(&self.task, &self.range, parts).into_iter();
         let smaller = ranges.map(|range| {
@@ -50,7 +50,7 @@ impl<'a, K: Kind> Assignment<'a, K> {
         smaller.collect()
     }
 
-    /// Returns what was done.
+    /// Reports that it was done.
     pub(crate) fn report(
         &self,
         technique: &dyn Technique<K>,
@@ -73,7 +73,7 @@ impl<'a, K: Kind> Assignment<'a, K> {
         }
     }
 
-    /// Returns what is going to be done.
+    /// Describes it as a step of a plan.
     pub(crate) fn planned(&self, offered: &[Box<dyn Technique<K>>]) -> StepPlan {
         let considered = offered.iter().zip(&self.considered);
         StepPlan {
@@ -117,14 +117,14 @@ impl<'a, K: Kind> Assignments<'a, K> {
         self.queued.is_some()
     }
 
-    /// Makes the queue, of which no processor has taken anything yet.
+    /// Makes the queue, still full.
     pub(crate) fn queue(&self) -> Option<Queue<'a, K>> {
         let (axis, queued) = self.queued.clone()?;
         Some(Queue::new(axis, queued.between, queued.size, queued.chosen))
     }
 }
 
-/// What lies between two points of an axis, and the technique that is to do it.
+/// The probes between two points of an axis, and the technique chosen for them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Chosen {
     pub(crate) from: f64,
@@ -135,14 +135,14 @@ pub(crate) struct Chosen {
     pub(crate) seconds: f64,
 }
 
-/// How a join is divided, and what does each part.
+/// The division of a join: who does which part, and with which techniques.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Division {
     /// The devices' share of the work.
     pub(crate) share: f64,
-    /// What each processor does its part with, which may be all; nothing where that is to be found out.
+    /// The techniques of each processor for its part, which may be the whole join; empty if not chosen yet.
     pub(crate) chosen: PerProcessor<Vec<Chosen>>,
-    /// What lies between the two parts, for the processor that is done first.
+    /// The probes between the two parts, for the processor that finishes first.
     pub(crate) queued: Option<Queued>,
 }
 
@@ -151,19 +151,19 @@ pub(crate) struct Division {
 pub(crate) struct Queued {
     pub(crate) between: [f64; 2],
     pub(crate) size: ChunkSize,
-    /// What each processor does it with; nothing where that is to be found out.
+    /// The techniques of each processor for it; empty if not chosen yet.
     pub(crate) chosen: PerProcessor<Vec<Chosen>>,
 }
 
 /// A kind of rows whose joins can be planned.
 pub(crate) trait Planned: Kind {
-    /// What a first look at the rows has shown.
+    /// The facts that a first look at the rows has shown.
     type Known: Send + Sync;
 
     /// A join whose exact counts promise fewer seconds than this needs no device.
     fn negligible(setup: &Setup<Self>) -> f64;
 
-    /// Returns the techniques by which the CPU can share a join, where others do it only as a whole.
+    /// Returns the techniques of the CPU that can share a join, if the others can only do it as a whole.
     fn sharing(host: &'static dyn Host) -> Techniques<Self>;
 
     /// Returns the techniques of devices; `shared`: those that may work next to the CPU.
@@ -175,7 +175,7 @@ pub(crate) trait Planned: Kind {
         directions: &[(Task<'a, Self>, Direction)],
     ) -> Arc<dyn PlannedAxis<'a, Self> + 'a>;
 
-    /// Chooses what a processor does parts with, and cuts them until they fit the memory.
+    /// Chooses a technique of a processor for each part, and cuts parts until they fit the memory.
     fn assign<'a>(
         setup: &Setup<Self>,
         parts: Vec<Part<'a, Self>>,
@@ -201,16 +201,16 @@ pub(crate) trait Planned: Kind {
 
 /// An axis from which a division can be planned.
 pub(crate) trait PlannedAxis<'a, K: Planned>: Axis<'a, K> {
-    /// Returns the seconds that all of it takes one core at least.
+    /// Returns a lower bound of the seconds that the whole join takes one core.
     fn least_seconds(&self, setup: &Setup<K>) -> f64;
 
-    /// Divides the join where both processors are expected to end together, or leaves it to one of them.
+    /// Divides the join so that both processors are expected to finish together, or gives it all to one of them.
     fn divide(&self, setup: &Setup<K>) -> Division;
 
     /// Divides the join at a point.
     fn divide_at(&self, setup: &Setup<K>, point: f64) -> Division;
 
-    /// Chooses what a device does all of it with; nothing where that is to be found out.
+    /// Chooses the techniques with which a device does the whole join; empty if not chosen yet.
     fn choose_device(&self, setup: &Setup<K>) -> Vec<Chosen>;
 
     /// Returns the same axis, for a queue.
@@ -283,7 +283,7 @@ impl<'a, K: Planned> Assignments<'a, K> {
         K::assign(setup, parts, processor, false).map(Self::of_one)
     }
 
-    /// Divides the work where both processors are expected to end together, or leaves it to one of them.
+    /// Divides the work so that both processors are expected to finish together, or gives it all to one of them.
     fn divided(
         setup: &Setup<K>,
         directions: &[(Task<'a, K>, Direction)],
@@ -309,7 +309,7 @@ impl<'a, K: Planned> Assignments<'a, K> {
         };
         let shared = assigned.has_queue() || !assigned.fixed.device.is_empty();
         assigned.share = Some(if shared { share } else { 0.0 });
-        // Who asked for both is told why one does it all.
+        // A user who asked for both is told why one processor does it all.
         if !shared
             && setup.mode != Mode::Auto
             && let Err(why @ Error::Memory { .. }) =
@@ -320,7 +320,7 @@ impl<'a, K: Planned> Assignments<'a, K> {
         Ok(assigned)
     }
 
-    /// Gives each processor its part, and queues what lies between.
+    /// Gives each processor its part, and queues the probes between the two parts.
     fn share(
         setup: &Setup<K>,
         axis: Arc<dyn PlannedAxis<'a, K> + 'a>,
@@ -343,7 +343,7 @@ impl<'a, K: Planned> Assignments<'a, K> {
         Ok(Assignments { fixed, shared: true, share: Some(division.share), queued, warning: None })
     }
 
-    /// Returns what is going to be done, with the estimates of all techniques.
+    /// Returns the steps of the plan, with the estimates of all techniques.
     pub(crate) fn steps(&self, setup: &Setup<K>) -> Vec<StepPlan> {
         let all = self.fixed.cpu.iter().chain(&self.fixed.device);
         let plan = |one: &Assignment<'a, K>| {
@@ -353,7 +353,7 @@ impl<'a, K: Planned> Assignments<'a, K> {
         };
         let mut steps: Vec<StepPlan> = all.map(plan).collect();
         let Some((axis, queued)) = &self.queued else { return steps };
-        // What is queued is shown as the CPU would do it, beside what it would take the device.
+        // Queued work is shown as the CPU would do it, with the device's estimates added.
         for part in axis.between(queued.between[0], queued.between[1]) {
             let of = |processor| K::assign(setup, vec![part.clone()], processor, true);
             let (Ok(cpu), Ok(device)) = (of(Processor::Cpu), of(Processor::Device)) else {
@@ -376,7 +376,7 @@ impl<'a, K: Planned> Assignments<'a, K> {
     }
 }
 
-/// Assigns what lies between points of an axis to the techniques that were chosen.
+/// Assigns parts of an axis to the techniques chosen for them.
 fn assign_chosen<'a, K: Planned>(
     setup: &Setup<K>,
     axis: &(dyn PlannedAxis<'a, K> + 'a),

@@ -1,11 +1,12 @@
 //! Where does each probe lie on the axis of a join's work?
 //!
-//! The probes of all directions of a join lie one after the other, those of a direction in rising order of size. A
-//! point is told by the share of the work before it: the mean of the shares of pairs, as the length filter leaves
-//! them, and of tokens. (By pairs alone, half of the tokens of a collection with a few large sets could lie within a
-//! thousandth of the axis.) It is known before any set is looked at.
+//! The probes of all directions of a join follow one another on an axis from 0 to 1, those of a direction in rising
+//! order of size. The position of a point is the share of the work before it: the mean of the shares of pairs that
+//! pass the length filter and of tokens. (By pairs alone, half of the tokens of a collection with a few large sets
+//! could lie within a thousandth of the axis.) Positions are known before any set is read.
 //!
-//! No pair is lost: a probe lies between two neighbouring points and no others, and gets there all that it reaches.
+//! No pair is lost: every probe lies in exactly one interval between neighbouring points, and meets there all sets that
+//! it reaches.
 
 use crate::CostTable;
 use crate::kind::{Direction, Order};
@@ -26,7 +27,7 @@ pub(crate) fn work_share(part: [u64; 2], whole: [u64; 2]) -> Option<f64> {
 struct OfClass {
     /// Its place among all classes.
     class: usize,
-    /// What they reach.
+    /// The build sets that they reach.
     reach: Reach,
     /// Its share of the work.
     work: f64,
@@ -90,8 +91,8 @@ impl<'a> ProbeAxis<'a> {
     }
 
     /// Returns the seconds that all of it takes one core at least, as far as exact counts tell.
-    pub(super) fn least_core_seconds(&self, units: &CostTable) -> f64 {
-        self.whole().iter().map(|(_, survey)| survey.least_seconds(units)).sum()
+    pub(super) fn least_core_seconds(&self, costs: &CostTable) -> f64 {
+        self.whole().iter().map(|(_, survey)| survey.least_seconds(costs)).sum()
     }
 
     /// Returns surveys of what lies between two points, without samples.

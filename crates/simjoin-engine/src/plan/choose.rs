@@ -1,11 +1,11 @@
 //! Which technique for which part of a join?
 //!
-//! The probes are cut into a few ranges of sizes, each range is surveyed, every technique that is
-//! available says what the range would cost it, and the cheapest that fits the memory does it.
-//! Neighbouring ranges with the same choice become one tile again.
+//! The probes are cut into a few ranges of sizes. Each range is surveyed, every available technique
+//! estimates its cost, and the cheapest one that fits the memory gets the range. Neighbouring ranges with
+//! the same choice become one tile again.
 //!
-//! Planning must cost little beside joining: how many ranges and samples there are follows a first
-//! estimate from exact counts alone, and where that is under a millisecond nothing is sampled.
+//! Planning must cost little compared with joining: the numbers of ranges and samples follow a first
+//! estimate from exact counts alone, and below a millisecond nothing is sampled.
 
 use crate::sets::MANY;
 use crate::{
@@ -13,10 +13,10 @@ use crate::{
 };
 use simjoin_core::{Error, Result};
 
-/// What a processor has for a join.
+/// The resources of a processor for a join.
 #[derive(Clone, Copy, Debug)]
 pub struct Resources<'c> {
-    /// What steps cost.
+    /// The cost of elementary steps.
     pub costs: &'c CostTable,
     /// The number of threads.
     pub threads: usize,
@@ -26,15 +26,15 @@ pub struct Resources<'c> {
     pub device_memory: u64,
 }
 
-/// A part of a task and the technique that is to do it.
+/// A part of a task, and the technique chosen for it.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The part.
     pub tile: Tile,
     /// The technique, by its place among those offered.
     pub technique: usize,
-    /// The estimated seconds of every technique offered, on all threads; `None` where
-    /// it cannot do the tile or does not fit the memory, and for all where nothing was estimated.
+    /// The estimated seconds of every technique offered, on all threads; `None` if it cannot do the tile, does
+    /// not fit the memory, or was not estimated.
     pub considered: Vec<Option<f64>>,
     /// Pairs that the length filter leaves.
     pub pairs: u64,
@@ -43,7 +43,7 @@ pub struct Choice {
 /// Tokens indexed at once: positions in an index are 32-bit numbers, with room for list ends.
 const MAX_INDEX_TOKENS: usize = 1 << 30;
 
-/// A tile is done in at most about this many passes.
+/// The largest number of passes over a tile, approximately.
 const MAX_PASSES: usize = 1000;
 
 /// Techniques are judged by their time on this many threads, so that the choice, and with it the order of the
@@ -53,19 +53,19 @@ pub(crate) const JUDGED_ON: usize = 4;
 /// A join that seems to take this many times as long as assumed is sampled again, more closely.
 pub(crate) const FAR_LONGER: f64 = 3.0;
 
-/// Nothing is sampled for a task that takes fewer seconds.
+/// A task that takes fewer seconds than this is not sampled.
 const SMALL: f64 = 0.5e-3;
 
-/// The part of the time that sampling may take.
+/// The fraction of the time that sampling may take.
 const PLANNING: f64 = 0.02;
 
-/// List pairs of small sets to sample, at least.
+/// The smallest number of list pairs of small sets to sample.
 const FEW: f64 = 48.0;
 
 /// A range of sizes is planned by itself if it takes at least this many seconds.
 const RANGE: f64 = 20e-3;
 
-/// List pairs to sample where a plan is explained.
+/// The number of list pairs to sample for the explanation of a plan.
 const CLOSELY: usize = 256;
 
 /// Ranges of sizes at most.
@@ -128,21 +128,21 @@ pub fn choose(
 
 /// How closely a range is sampled.
 struct Sampling {
-    /// The seconds that the whole task takes at least.
+    /// A lower bound of the seconds that the whole task takes.
     least: f64,
-    /// In how many ranges it is planned.
+    /// The number of ranges in which it is planned.
     count: usize,
     on_device: bool,
 }
 
 impl Sampling {
-    /// Returns the effort that is worth it for a task of so many seconds: a fiftieth of them.
+    /// Returns the sampling effort for a task of some seconds: a fiftieth of them.
     fn effort(&self, survey: &Survey<'_>, seconds: f64) -> Effort {
-        // Fewer of large sets.
+        // Large sets get fewer samples.
         let large = (survey.mean_size / 25.0).max(1.0);
         let few = (FEW / large).max(8.0) as usize;
         if self.on_device {
-            // Two techniques that differ much: a poor choice costs more than a closer look.
+            // A device has two techniques that differ much: a poor choice costs more than more samples.
             let pairs = (seconds * PLANNING / (2e-6 * large)) as usize;
             return Effort::pairs(pairs.clamp(few, MANY));
         }
@@ -166,9 +166,9 @@ fn choose_range(
     let effort = sampling.effort(unseen, least);
     let effort = Effort { sets: effort.sets / count + 1, pairs: effort.pairs / count + 1 };
     let mut costs = costs_of(&unseen.clone().sample(effort));
-    // What takes far longer than it must at least is worth a closer look: of 36 list pairs, none may survive
-    // by chance where a tenth does. Of 2-gram sets that share 70 tokens, a part estimated at 0.8 s took 13.6, and
-    // another technique takes 3.8 for the whole join (2-core EPYC, 2026-11-18).
+    // An estimate far above the lower bound is sampled more closely: if a tenth of the list pairs survive, none of
+    // 36 may survive by chance. In a join of 2-gram sets that share 70 tokens, a part estimated at 0.8 s took 13.6,
+    // and another technique takes 3.8 for the whole join (2-core EPYC, 2026-11-18).
     let seconds = costs.iter().flatten().map(|cost| cost.seconds(JUDGED_ON));
     let seconds = seconds.fold(f64::INFINITY, f64::min);
     if seconds.is_finite() && seconds > FAR_LONGER * least / count as f64 {
@@ -216,7 +216,7 @@ pub(crate) fn consider(
     offered.iter().map(seconds).collect()
 }
 
-/// Returns the number of ranges in which to plan a join that takes one core `seconds` at least.
+/// Returns the number of ranges in which to plan a join that takes one core at least `seconds`.
 pub(crate) fn ranges_for(seconds: f64) -> usize {
     (seconds / RANGE).clamp(1.0, MAX_RANGES) as usize
 }
@@ -238,12 +238,12 @@ pub(crate) fn cheapest(
     by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
     let fit =
         |at: usize| surveys.iter().all(|one| fits(&one.join, &one.tile, offered[at], resources));
-    // Whether it fits may take long to tell.
+    // Whether it fits may take long to compute.
     let (_, at) = by_cost.into_iter().find(|&(_, at)| !surveys.is_empty() && fit(at))?;
     Some((at, seconds(at, resources.threads)?))
 }
 
-/// Fills in what may be assumed of a task without looking at its sets.
+/// Fills in assumptions about a task without reading its sets.
 pub(crate) fn guess<'a>(coarse: &Survey<'a>) -> Survey<'a> {
     let mut survey = coarse.clone();
     survey.list_pairs = 4.0 * coarse.probe_entries as f64;
@@ -482,11 +482,11 @@ mod tests {
         let sets = collection(&[5; 300]);
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
         let (join, _) = SetTask::directions(&sets, None, false, bounds)[0];
-        let units = CostTable { entry: 1e-5, scan: [1e-6; 6], ..CostTable::default() };
-        let least = Survey::new(&join, &Tile::whole(&join)).least_seconds(&units);
+        let costs = CostTable { entry: 1e-5, scan: [1e-6; 6], ..CostTable::default() };
+        let least = Survey::new(&join, &Tile::whole(&join)).least_seconds(&costs);
         assert!(least > SMALL && ranges_for(least) == 1, "{least}");
         let (threads, memory, device_memory) = (2, u64::MAX, u64::MAX);
-        let resources = Resources { costs: &units, threads, memory, device_memory };
+        let resources = Resources { costs: &costs, threads, memory, device_memory };
         for (times, looks) in [(1.0, 1), (0.9 * FAR_LONGER, 1), (1.1 * FAR_LONGER, 2)] {
             let (one, other) = (Asked(times * least, 0.into()), Asked(1e9, 0.into()));
             let choices = choose(&join, &Tile::whole(&join), &[&one, &other], &resources).unwrap();
@@ -501,9 +501,9 @@ mod tests {
         let sets = collection(&sizes);
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
         let (join, _) = SetTask::directions(&sets, None, false, bounds)[0];
-        let units = CostTable::default();
+        let costs = CostTable::default();
         let resources = |device_memory| Resources {
-            costs: &units,
+            costs: &costs,
             threads: 2,
             memory: u64::MAX,
             device_memory,

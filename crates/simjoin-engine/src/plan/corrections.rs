@@ -1,29 +1,29 @@
 //! How far off are the estimates on this machine?
 //!
-//! A technique's cost function knows what a tile takes on the machine that it was fitted on. The seconds that it takes
-//! here, divided by those estimated, are remembered for each technique, apart for joins of each length: in short joins
-//! the start counts, in long ones the memory. Many joins are averaged, since the last one says as little of the next as
-//! any other. Only the division between CPU and device uses corrections; the choice among the techniques of one
-//! processor does not, so that it stays the same.
+//! A technique's cost function was fitted on another machine. The measured seconds of each technique on this machine,
+//! divided by the estimate, are recorded separately for short and long joins: start-up dominates short ones, memory
+//! long ones. Many joins are averaged, because the last one predicts the next one no better than any other. Only the
+//! division between CPU and device uses corrections; the choice among the techniques of one processor does not, so that
+//! it stays the same.
 
 use super::Tuning;
 use std::collections::BTreeMap;
 
-/// Joins of which fewer seconds were expected say little.
+/// Joins with a shorter estimate than this many seconds are ignored.
 const LEAST: f64 = 1e-3;
 
-/// How large a difference is believed. A run may be slow by accident, because kernels had to be compiled
+/// The largest change that one run may make. A run may be slow by accident, because kernels had to be compiled
 /// first or the machine was busy; it is never fast by accident.
 const FASTER: f64 = 3.0;
 const SLOWER: f64 = 2.0;
 
-/// Joins that count at most: what they say may change with the machine.
+/// The number of joins after which old ones fade, since the machine may change.
 const MANY: u32 = 30;
 
-/// The largest ratio that is believed; its inverse is the smallest.
+/// The largest ratio accepted; its inverse is the smallest.
 const MOST: f64 = 20.0;
 
-/// Seconds taken divided by seconds estimated, and how often that was seen.
+/// Seconds taken divided by seconds estimated, and the number of joins behind the ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Seen {
     ratio: f64,
@@ -51,8 +51,9 @@ impl Corrections {
         nearest.map_or(1.0, |(_, seen)| seen.ratio)
     }
 
-    /// Remembers what a technique took, alone or while the other processor worked. How much that slowed it down is not
-    /// known well, so it counts only until the technique was seen alone. Returns whether a factor changed noticeably.
+    /// Records the time of a technique that ran alone or while the other processor worked. The slowdown by the other
+    /// processor is not known well, so a shared run counts only until the technique has run alone. Returns whether a
+    /// factor changed noticeably.
     pub(crate) fn learn(
         &mut self,
         technique: &str,
@@ -62,7 +63,7 @@ impl Corrections {
     ) -> bool {
         let old = self.of(technique, estimated);
         let expected = estimated * old * if shared { Tuning::FRICTION } else { 1.0 };
-        // Judged by what was expected: of the short ones, those that were slow by accident would remain.
+        // Short joins are told by their estimate: by their time, only those that were slow by accident would remain.
         if expected < LEAST {
             return false;
         }
@@ -87,7 +88,7 @@ impl Corrections {
         })
     }
 
-    /// Adds what was known before, unless it is beyond belief.
+    /// Adds corrections that were known before, except implausible ones.
     pub(crate) fn set(&mut self, technique: &str, length: i32, ratio: f64, times: u32) {
         if (1.0 / MOST..=MOST).contains(&ratio) {
             let of_technique = self.seen.entry(technique.to_string()).or_default();
@@ -118,7 +119,7 @@ mod tests {
         let found = corrections.of("bitmap", 0.1);
         assert!((0.95..1.05).contains(&found), "{found}");
         assert!(!corrections.learn("bitmap", false, 0.1, 0.1));
-        // A shared join counts where nothing else was seen.
+        // A shared join counts if nothing else was recorded.
         assert!(!corrections.learn("bitmap", true, 0.1, 1.0));
         assert!(corrections.learn("ppjoin", true, 0.1, 0.05 * Tuning::FRICTION));
         assert!(near(corrections.of("ppjoin", 0.1), 0.5f64.sqrt()));

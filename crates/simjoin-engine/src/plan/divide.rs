@@ -1,11 +1,11 @@
-//! Which probes of a join of sets for the CPU, and which for a device?
+//! Which probes of a join of sets go to the CPU, and which to a device?
 //!
-//! The dichotomy of HySet: what lies before a point of the [axis](ProbeAxis) is the CPU's, what comes after it, with
-//! larger sets, the device's. Both work at once, so the join takes as long as the slower side.
+//! The dichotomy of HySet: probes before a point of the [axis](ProbeAxis) go to the CPU, those after it, with larger
+//! sets, to the device. Both work at the same time, so the join takes as long as the slower side.
 //!
 //! The split point is found by bisection, starting from the ratio of the two estimated speeds. All estimates follow
 //! from one set of samples of the whole axis, and so do the techniques of each part. Either processor may get
-//! everything. A part next to the point is queued for the processor that is done first: estimates are wrong.
+//! everything. A part around the point is queued for the processor that finishes first, because estimates are wrong.
 
 use super::choose::{FAR_LONGER, JUDGED_ON, Resources, cheapest, guess, ranges_for};
 use super::{Chosen, Corrections, Division, ProbeAxis, Queued, Tuning};
@@ -15,27 +15,27 @@ use crate::run::ChunkSize;
 use crate::sets::{Effort, Samples, Sets, Survey};
 use crate::technique::Technique;
 
-/// The part of the time that sampling may take, by what [`Effort`] expects of it, which is half of what it takes; and
-/// list pairs to sample in any case.
+/// The fraction of the time that sampling may take by the estimate of [`Effort`], which is half of what it takes; and
+/// the smallest number of list pairs to sample.
 const PLANNING: f64 = 0.02;
 const FEW: usize = 12;
 
-/// Pairs to sample for each range of sizes that is planned by itself.
+/// The number of pairs to sample for each range of sizes that is planned by itself.
 const OF_RANGE: usize = 400;
 
-/// How far the two sides may end apart for the bisection to stop, as a part of the time, and its steps at most.
+/// The bisection stops when both sides finish within this fraction of the time, or after this many steps.
 const CLOSE: f64 = 0.02;
 const STEPS: usize = 10;
 
-/// What samples of each direction show.
+/// The samples of each direction.
 struct Profile<'l, 'a> {
     axis: &'l ProbeAxis<'a>,
-    /// Where none were taken, what may be assumed serves.
+    /// `None` if no samples were taken: assumptions are used instead.
     samples: Option<Vec<(Direction, Samples)>>,
 }
 
 impl<'l, 'a> Profile<'l, 'a> {
-    /// Takes samples for about `seconds`.
+    /// Draws samples for about `seconds`.
     fn sampled(axis: &'l ProbeAxis<'a>, seconds: f64) -> Self {
         let sampled = |(direction, survey): &(Direction, Survey<'a>)| {
             (*direction, Samples::new(survey, Effort::of(survey, seconds, FEW)))
@@ -43,7 +43,7 @@ impl<'l, 'a> Profile<'l, 'a> {
         Profile { axis, samples: Some(axis.whole().iter().map(sampled).collect()) }
     }
 
-    /// Takes no samples.
+    /// Uses assumptions instead of samples.
     fn assumed(axis: &'l ProbeAxis<'a>) -> Self {
         Profile { axis, samples: None }
     }
@@ -73,18 +73,18 @@ impl<'l, 'a> Profile<'l, 'a> {
     }
 }
 
-/// The techniques of both processors, and what is known of them.
+/// The techniques of both processors, and the facts that estimates are made from.
 #[derive(Clone)]
 pub(super) struct Sides<'s> {
     pub(super) techniques: PerProcessor<Vec<&'s dyn Technique<Sets>>>,
     pub(super) resources: Resources<'s>,
     pub(super) corrections: &'s Corrections,
-    /// The part of each processor's work that is queued, if that is given.
+    /// The fraction of each processor's work that is queued, if the caller fixed it.
     pub(super) queued: Option<f64>,
 }
 
 impl Sides<'_> {
-    /// Returns the seconds that the cheapest techniques of a processor take, corrected by past joins.
+    /// Returns the estimated seconds of the cheapest techniques of a processor, corrected by past joins.
     fn seconds(&self, surveys: &[Survey<'_>], processor: Processor) -> f64 {
         let Resources { costs, threads, .. } = self.resources;
         let of_survey = |survey: &Survey<'_>| {
@@ -112,8 +112,8 @@ impl Sides<'_> {
         profile
     }
 
-    /// Chooses what does a part of the axis: one technique, or, where the part is long, the cheapest one in each of
-    /// some ranges. Judged by the time on `judged_on` threads.
+    /// Chooses the techniques for a part of the axis: one technique, or, if the part is long, the cheapest one in each
+    /// of a few ranges. Times are compared on `judged_on` threads.
     fn choose(
         &self,
         profile: &Profile<'_, '_>,
@@ -138,7 +138,7 @@ impl Sides<'_> {
         if count == 1 && surveys.len() <= 1 {
             return vec![whole];
         }
-        // Where another direction begins, another technique may be the best.
+        // At the start of another direction, another technique may become the best.
         let inside = |point: &f64| from < *point && *point < to;
         let equal = (1..count).map(|at| from + (to - from) * at as f64 / count as f64);
         let mut points: Vec<f64> = equal.chain(profile.axis.bounds()).filter(inside).collect();
@@ -155,12 +155,12 @@ impl Sides<'_> {
         }
         let seconds: f64 = chosen.iter().map(|one| one.seconds).sum();
         let name = |one: &Chosen| offered[one.technique].name();
-        // Ranges have few samples, and variants of one technique are not worth a start.
+        // Ranges have few samples, and another variant of the same technique is not worth another start-up.
         let alike = chosen.windows(2).all(|two| name(&two[0]) == name(&two[1]));
         if alike || Tuning::WORTHWHILE * whole.seconds < seconds { vec![whole] } else { chosen }
     }
 
-    /// Samples the axis, unless that would take a good part of the join.
+    /// Samples the axis, unless that would take a noticeable fraction of the join.
     fn glance<'l, 'a>(&self, axis: &'l ProbeAxis<'a>) -> Profile<'l, 'a> {
         let assumed = Profile::assumed(axis);
         let whole = assumed.whole();
@@ -169,7 +169,7 @@ impl Sides<'_> {
         if shortest < Tuning::NO_SAMPLES { assumed } else { self.sample(axis, shortest) }
     }
 
-    /// Chooses what a device does all of a join with.
+    /// Chooses the techniques with which a device does a whole join.
     pub(super) fn choose_device(&self, axis: &ProbeAxis<'_>) -> Vec<Chosen> {
         self.choose(&self.glance(axis), [0.0, 1.0], Processor::Device, JUDGED_ON)
     }
@@ -181,7 +181,7 @@ impl Sides<'_> {
 
     /// Divides a join between the CPU and the device.
     pub(super) fn divide(&self, axis: &ProbeAxis<'_>) -> Division {
-        // What may be assumed says how closely to look.
+        // Assumptions alone say how closely to sample.
         let assumed = Profile::assumed(axis);
         let alone = |profile: &Profile<'_, '_>| {
             let whole = profile.whole();
@@ -193,7 +193,7 @@ impl Sides<'_> {
         }
         let profile = self.sample(axis, expected.cpu.min(expected.device));
         let mut seconds = alone(&profile);
-        // Several techniques may do all of it sooner than one, and then parts of it too, about as much.
+        // Several techniques may be faster than one for the whole join, and by about the same factor for parts of it.
         let all = self.choose(&profile, [0.0, 1.0], Processor::Cpu, self.resources.threads);
         let mixed = if all.len() > 1 {
             let by_one = cheapest(
@@ -219,7 +219,7 @@ impl Sides<'_> {
         if !(seconds.cpu + seconds.device).is_finite() || !(worth_it || forced) {
             return alone();
         }
-        // The seconds of both, working at once, for what lies before and after a point.
+        // The seconds of the CPU for the probes before a point and of the device for those after it, both working.
         let at_once = |share: f64| {
             let point = 1.0 - share;
             let cpu = mixed * self.seconds(&profile.between([0.0, point]), Processor::Cpu);
@@ -248,7 +248,7 @@ impl Sides<'_> {
         self.division(&profile, share, between, queued)
     }
 
-    /// Returns the seconds that a start costs each processor, however little it does.
+    /// Returns the start-up seconds of each processor, which do not depend on the amount of work.
     fn starts(&self, profile: &Profile<'_, '_>, all: PerProcessor<f64>) -> PerProcessor<f64> {
         let little = Tuning::LEAST_PART;
         let part = |processor: Processor| match processor {
@@ -261,8 +261,8 @@ impl Sides<'_> {
         })
     }
 
-    /// Chooses the techniques of a division. `queued`: the seconds of each processor for what is queued, and for a
-    /// start.
+    /// Chooses the techniques of a division. `queued`: the seconds of each processor for the queued work, and its
+    /// start-up seconds.
     fn division(
         &self,
         profile: &Profile<'_, '_>,
@@ -296,8 +296,9 @@ impl Sides<'_> {
     }
 }
 
-/// Finds the devices' share with which both processors end at about the same time, and the seconds that they take:
-/// first by what each takes for everything, then between the points that were too much and too little.
+/// Finds the devices' share with which both processors finish at about the same time, and the seconds of both. It
+/// starts from the ratio of their times for the whole join, and then bisects between a share that was too large and
+/// one that was too small.
 fn bisect(
     alone: PerProcessor<f64>,
     at_once: impl Fn(f64) -> PerProcessor<f64>,

@@ -48,15 +48,15 @@ impl Planned for Sets {
         processor: Processor,
         shared: bool,
     ) -> Result<Vec<Assignment<'a, Self>>> {
-        let (costs, measured) = setup.machine.units();
+        let (costs, measured) = setup.machine.costs();
         let offered = setup.offered(processor);
         let assigned = assign_with(setup, parts.clone(), processor, shared, &costs, &offered)?;
-        // Where a choice matters, it is made with the costs of this machine.
+        // A choice that matters is made with the costs of this machine.
         let estimated: f64 = assigned.iter().filter_map(Assignment::seconds).sum();
         if measured || shared || offered.len() <= 1 || estimated <= Tuning::WORTH_A_LOOK {
             return Ok(assigned);
         }
-        let costs = setup.machine.measured_units(setup.host);
+        let costs = setup.machine.measured_costs(setup.host);
         assign_with(setup, parts, processor, shared, &costs, &offered)
     }
 
@@ -113,7 +113,7 @@ fn assign_with<'a>(
     let mut assigned = Vec::new();
     for Part { task, direction, range } in parts {
         let decide = || choose(&task, &range, offered, &resources);
-        // Where there is much to look at, all threads do.
+        // Large inputs are surveyed by all threads.
         let much = task.probe.total_tokens() > MUCH;
         let choices = if much { setup.install(decide) } else { decide() };
         let choices = choices.map_err(|error| setup.with_answer(error, shared))?;
@@ -128,7 +128,7 @@ fn assign_with<'a>(
 }
 
 impl<'a> ProbeAxis<'a> {
-    /// Asks what both processors had best do, on all threads.
+    /// Finds the best division between the processors, on all threads.
     fn with_sides<T: Send>(
         setup: &Setup<Sets>,
         costs: &CostTable,
@@ -152,10 +152,10 @@ impl<'a> PlannedAxis<'a, Sets> for ProbeAxis<'a> {
     }
 
     fn divide(&self, setup: &Setup<Sets>) -> Division {
-        // A device takes longer to wake up than it takes to find out what the CPU can do.
-        let (mut costs, measured) = setup.machine.units();
+        // Waking a device takes longer than estimating the time of the CPU.
+        let (mut costs, measured) = setup.machine.costs();
         if !measured {
-            costs = setup.machine.measured_units(setup.host);
+            costs = setup.machine.measured_costs(setup.host);
         }
         Self::with_sides(setup, &costs, |sides| sides.divide(self))
     }

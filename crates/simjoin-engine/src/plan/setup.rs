@@ -1,4 +1,4 @@
-//! What is a plan made from?
+//! Which techniques, limits and facts is a plan made from?
 
 use super::assign::{Assignment, Planned};
 use super::{Corrections, Resources, Tuning};
@@ -16,16 +16,16 @@ use simjoin_core::{Error, Result};
 /// How a join is shared between CPU and devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Split {
-    /// Where both are estimated to end at the same time.
+    /// So that both are expected to finish at the same time.
     #[default]
     Auto,
     /// Devices get this share of the work, from 0 to 1.
     Share(f64),
-    /// Both take chunks from a queue, each this part of the whole: one of so many.
+    /// Both take equal chunks from a queue: this many in all.
     Queue(u32),
 }
 
-/// Who works.
+/// The processors that may work on a join.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mode {
     Only(Processor),
@@ -46,7 +46,7 @@ impl Mode {
     }
 }
 
-/// How much a join may take.
+/// The limits on a join's resources.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Threads to run on; 0 is the pool that the caller is in.
@@ -61,22 +61,22 @@ pub(crate) struct Limits {
     pub(crate) piece_tokens: usize,
 }
 
-/// Techniques to choose from, threads to run them, and what is known of the machine.
+/// The techniques to choose from, the threads that run them, and the facts about rows and machine.
 pub(crate) struct Setup<K: Planned> {
     pub(crate) mode: Mode,
     /// The techniques that the user has named.
     pub(crate) selection: Selection,
-    /// Where only devices were asked for, the CPU's do what a device could not.
+    /// If only devices were asked for, those of the CPU do the work of a device that fails.
     pub(crate) techniques: PerProcessor<Techniques<K>>,
     pub(crate) limits: Limits,
     pub(crate) timeline: bool,
-    /// `None`: the pool that the caller is in.
+    /// `None` for the pool of the caller.
     pub(crate) pool: Option<ThreadPool>,
-    /// How many threads it has.
+    /// The number of its threads.
     pub(crate) threads: usize,
     pub(crate) machine: Machine,
     pub(crate) host: &'static dyn Host,
-    /// What a first look at the rows has shown.
+    /// The facts that a first look at the rows has shown.
     pub(crate) known: K::Known,
 }
 
@@ -98,7 +98,7 @@ impl<K: Planned> Setup<K> {
         self.techniques[processor].iter().map(|technique| &**technique).collect()
     }
 
-    /// Returns the bytes for a technique. Where both processors work, two of them run at once.
+    /// Returns the bytes for a technique. If both processors work, two techniques run at the same time.
     pub(crate) fn memory(&self, shared: bool) -> u64 {
         match self.limits.memory {
             u64::MAX => u64::MAX,
@@ -106,7 +106,7 @@ impl<K: Planned> Setup<K> {
         }
     }
 
-    /// Returns what a processor has: in addition to the CPU's threads, a device has a few that attend to it.
+    /// Returns the resources of a processor. Next to the CPU, a device has a few attendant threads of its own.
     pub(crate) fn resources<'c>(
         &self,
         costs: &'c CostTable,
@@ -122,7 +122,7 @@ impl<K: Planned> Setup<K> {
         }
     }
 
-    /// Makes an error about memory speak of all of it.
+    /// Adds the answer's memory to an error about memory, so that it states the total.
     pub(crate) fn with_answer(&self, error: Error, shared: bool) -> Error {
         match error {
             Error::Memory { what, needed, device: false, .. } => {
@@ -140,7 +140,7 @@ impl<K: Planned> Setup<K> {
     }
 
     pub(crate) fn costs(&self) -> CostTable {
-        self.machine.units().0
+        self.machine.costs().0
     }
 
     pub(crate) fn corrections(&self) -> Corrections {
@@ -175,7 +175,7 @@ impl<K: Planned> Setup<K> {
         }
     }
 
-    /// Looks for devices, if there are none yet. Whatever is wrong with them, there is the CPU.
+    /// Looks for devices, unless that was done. Returns false if none can be used; the CPU then does the join.
     pub(crate) fn wake_up(&mut self, predicate: &K::Predicate) -> bool {
         if self.techniques.device.is_empty()
             && let Ok(memory) = self.machine.device_memory(self.host, self.limits.device_memory)
@@ -188,7 +188,7 @@ impl<K: Planned> Setup<K> {
         !self.techniques.device.is_empty()
     }
 
-    /// Lets devices work too. What they find waits until it is complete, and takes memory meanwhile.
+    /// Adds the techniques of devices. Their pairs are held until a range is complete, which takes memory.
     pub(crate) fn add_devices(&mut self, predicate: &K::Predicate) -> Result<()> {
         let shared = self.mode.may_share();
         let mut all = PerProcessor {
@@ -226,8 +226,8 @@ impl<K: Planned> Setup<K> {
         Ok(())
     }
 
-    /// Returns the seconds that an assignment takes in virtual time: those that were estimated, or, where none were,
-    /// those that a look at a few of its rows promises. A simulated device may be faster or slower than that.
+    /// Returns the seconds that an assignment takes in virtual time: its estimate, or, if it has none, an estimate from a
+    /// look at a few of its rows. A simulated device may be faster or slower than that.
     pub(crate) fn virtual_seconds(&self, assignment: &Assignment<'_, K>) -> f64 {
         let estimated = assignment.seconds().filter(|seconds| seconds.is_finite());
         let expected = estimated.unwrap_or_else(|| K::glance(self, assignment));

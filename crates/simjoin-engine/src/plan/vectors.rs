@@ -1,6 +1,6 @@
 //! How is a join of vectors planned?
 //!
-//! One processor does a join as a whole, by the technique that is cheapest by what a sample says. CPU and devices share
+//! One processor does a join as a whole, by the technique that a sample estimates to be cheapest. CPU and devices share
 //! it stripe by stripe: a nested loop on both, or products on the tensor cores of a device.
 
 use super::assign::{Assignment, Chosen, Division, Planned, PlannedAxis, Queued};
@@ -16,11 +16,11 @@ use simjoin_core::{Error, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// `auto` shares a join only if that takes less than this part of the time of the better processor alone. Not measured
+/// `auto` shares a join only if that takes less than this fraction of the faster processor's time alone. Not measured
 /// on a GPU: by its estimates, an H200 is far too fast for it with 16 cores at its side.
 const WORTHWHILE: f64 = 0.9;
 
-/// Seconds for a pair where nothing was estimated.
+/// The seconds for a pair if nothing was estimated.
 const UNKNOWN_PAIR: f64 = 1e-9;
 
 impl Setup<Vectors> {
@@ -248,7 +248,7 @@ impl<'a> PlannedAxis<'a, Vectors> for VectorAxis<'a> {
     }
 }
 
-/// Queues all stripes: what a processor has prepared for one it has prepared for all, so that another start costs
+/// Queues all stripes: a processor prepares once for all of them, so that another start costs
 /// little.
 fn queue_all(share: f64, techniques: PerProcessor<usize>, seconds: PerProcessor<f64>) -> Division {
     let between = [0.0, 1.0];

@@ -1,4 +1,4 @@
-//! How far is a join, and may it go on?
+//! How far has a join come, and should it stop?
 
 use parking_lot::Mutex;
 use simjoin_core::{Error, Result};
@@ -15,7 +15,7 @@ pub struct Control {
 impl Control {
     /// Returns the work done and the work in all, in an arbitrary unit; (0, 0) until the work is known.
     pub fn progress(&self) -> (u64, u64) {
-        // What a device began and the CPU did again counts once.
+        // Work that a device began and the CPU did again counts once.
         let total = self.total.load(Ordering::Relaxed);
         (self.done.load(Ordering::Relaxed).min(total), total)
     }

@@ -5,7 +5,7 @@
 //! the CPU works on the threads of the join, and a few threads that mostly wait attend to the devices. While many
 //! sets are sent to a device, some of the CPU's threads rest: those that send them need the cores.
 //!
-//! What a device could not do is done by the CPU at the end.
+//! At the end, the CPU does the work of a device that failed.
 
 use super::control::{Control, Failure};
 use super::queue::{Chunk, Part, Queue};
@@ -28,14 +28,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Parts of an assignment with too many pairs to hold: where none of it was done by then; and at most.
+/// The number of parts into which an assignment with too many pairs to hold is cut: if none of it was done, and at most.
 const SOME_PARTS: usize = 8;
 const MANY_PARTS: usize = 256;
 
-/// Pairs of a device that are handed on at once.
+/// The number of a device's pairs that are handed on at a time.
 const BATCH: usize = 1 << 16;
 
-/// What running a plan has shown.
+/// The result of running a plan.
 pub(crate) struct Ran {
     /// Whether it came to its end.
     pub(crate) complete: bool,
@@ -56,33 +56,33 @@ enum Threads<'t> {
     Attendants(&'t Attendants),
 }
 
-/// What is known while a processor works.
+/// The state of one processor at work.
 struct Side<'t, 'a, K: Kind> {
-    /// Whose time it is.
+    /// The processor whose clock advances.
     processor: Processor,
-    /// What was prepared last: it may serve the next assignment too.
+    /// The last preparation, which may serve the next assignment too.
     kept: Option<KeptPrepared<'a, K>>,
     threads: Threads<'t>,
     /// Whether the other processor works at the same time.
     shared: bool,
     /// Threads of the CPU that rest until a device has its rows.
     resting: Option<Resting>,
-    /// Pieces that sinks have been told of.
+    /// The number of pieces announced to sinks.
     pieces: usize,
 }
 
-/// What was prepared by a technique for a direction of a join.
+/// The preparation of a technique for a direction of a join.
 struct KeptPrepared<'a, K: Kind> {
     technique: (Processor, usize),
     direction: Direction,
     prepared: Box<dyn Prepared<K> + 'a>,
 }
 
-/// What a processor has done.
+/// The work that a processor did.
 struct Done<'a, K: Kind> {
     reports: Vec<StepReport>,
     warnings: Vec<String>,
-    /// What it could not do.
+    /// The parts that it failed to do.
     left: Vec<Part<'a, K>>,
 }
 
@@ -110,7 +110,7 @@ impl<K: Kind> Done<'_, K> {
 
 /// How an assignment ended.
 enum Outcome {
-    /// What was decided in preparing it, and what a device did.
+    /// All of it was done: a description of the preparation, and the times of a device.
     Complete(String, DeviceTimes),
     /// More pairs were found than may be held.
     TooManyPairs,
@@ -147,7 +147,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
 
     /// Runs everything.
     pub(crate) fn run(self, work: &Assignments<'_, K>) -> Result<Ran> {
-        // Progress is counted in probes; those of a queue are added when they are taken.
+        // Progress is counted in probes; queued probes are added when they are taken.
         let all = Processor::ALL.into_iter().flat_map(|processor| &work.fixed[processor]);
         self.control.begin(all.map(|one| one.work.probes.len() as u64).sum());
         let queue = work.queue();
@@ -165,7 +165,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         if work.shared {
             done.add(self.run_both(cpu, device, queue.as_ref(), &mut alone)?);
             self.clock.alone(Processor::Cpu as usize);
-            // What a device that failed has left in the queue.
+            // A device that failed may have left chunks in the queue.
             if let Some(queue) = &queue {
                 alone.shared = true;
                 done.add(self.run_side(Vec::new(), Some(queue), &mut alone)?);
@@ -194,7 +194,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         })
     }
 
-    /// Lets both processors work at once, until what they were given and the queue are done.
+    /// Lets both processors work at the same time, until their own parts and the queue are done.
     fn run_both<'a>(
         &self,
         cpu: Vec<Assignment<'a, K>>,
@@ -204,7 +204,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
     ) -> Result<Done<'a, K>> {
         own.shared = true;
         let resting = Resting::new(self.senders(device.first()), self.setup.pool.as_ref());
-        // Where one side fails, the other need not go on.
+        // If one side fails, the other one stops.
         let end_both = |_: &Error| self.enough.store(true, Ordering::Relaxed);
         let attendants = Attendants::get(Tuning::ATTENDANTS)?;
         let mut on_device = Ok(Done::default());
@@ -233,7 +233,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         Ok(done)
     }
 
-    /// Does what a processor was given, and then chunks of the queue, until none is left or a device fails.
+    /// Does the parts of a processor, and then chunks of the queue, until none is left or a device fails.
     fn run_side<'a>(
         &self,
         first: Vec<Assignment<'a, K>>,
@@ -258,7 +258,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
                     queue.begin(processor, chunk.seconds, now);
                     match self.assign(&chunk, processor) {
                         Ok(assignments) => assignments,
-                        // What does not fit while the other processor works is done when that has ended.
+                        // A chunk that does not fit while the other processor works is done after that has finished.
                         Err(Error::Memory { .. }) => {
                             done.left.extend(chunk.parts);
                             queue.end(processor);
@@ -302,7 +302,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         side: &mut Side<'_, 'a, K>,
     ) -> Result<Done<'a, K>> {
         let mut done = Done::default();
-        // In virtual time, it is known beforehand what each assignment takes.
+        // In virtual time, the duration of each assignment is known beforehand.
         let seconds = |one: &Assignment<'a, K>| match self.clock.is_virtual() {
             true => self.setup.virtual_seconds(one),
             false => 0.0,
@@ -443,7 +443,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         Ok(Outcome::Complete(details, times.into_inner()))
     }
 
-    /// Prepares an assignment, or goes on with what was prepared for the one before.
+    /// Prepares an assignment, or continues with the preparation of the previous one.
     fn prepare<'a>(
         &self,
         assignment: &Assignment<'a, K>,
@@ -515,7 +515,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         *round.times.lock() += worker.times();
     }
 
-    /// Hands on what a device has found in a range that is complete.
+    /// Hands on the pairs that a device found in a complete range.
     fn commit(
         &self,
         assignment: &Assignment<'_, K>,

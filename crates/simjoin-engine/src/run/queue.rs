@@ -1,13 +1,13 @@
 //! Which processor does the next chunk?
 //!
 //! Where CPU and devices share a join, the probes lie on an [axis](Axis) from 0 to 1 by their share of the work. The
-//! CPU takes chunks from the front, devices from the back, where sets are large, until they meet. A chunk is:
+//! CPU takes chunks from the front, devices from the back, where sets are large, until they meet. A chunk is either
 //!
-//! * one of some equal ones ([`ChunkSize::Equal`]): the queue of HySet;
-//! * half of what lets both processors end at the same time, or all of it where half is not worth another start
-//!   ([`ChunkSize::Balanced`]). The expected seconds are corrected by what each processor took for its chunks so far.
+//! * one of several equal ones ([`ChunkSize::Equal`]): the queue of HySet; or
+//! * half of the share with which both processors would finish at the same time, or all of that share if half is not
+//!   worth another start-up ([`ChunkSize::Balanced`]). Expected seconds are corrected by the times of past chunks.
 //!
-//! No pair is lost: each point of the axis is taken once, by one processor or, when that takes no more, by the other.
+//! No pair is lost: each point of the axis is taken exactly once, by one processor or, if that has ended, by the other.
 
 use crate::kind::{Direction, Kind, Task};
 use crate::plan::{Chosen, Tuning};
@@ -25,21 +25,21 @@ pub(crate) struct Part<'a, K: Kind> {
 
 /// The probes of a join on an axis from 0 to 1, by their share of the work.
 pub(crate) trait Axis<'a, K: Kind>: Send + Sync {
-    /// Returns what lies between two points, a part for each direction that has some of it. Neighbouring points
-    /// share nothing and leave nothing out.
+    /// Returns the probes between two points, as one part for each direction that has some. Neighbouring intervals
+    /// neither overlap nor leave gaps.
     fn between(&self, from: f64, to: f64) -> Vec<Part<'a, K>>;
 }
 
-/// How much a processor takes at once.
+/// The size of the chunks that a processor takes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ChunkSize {
-    /// This part of the axis.
+    /// This fraction of the axis.
     Equal(f64),
-    /// As much as lets both end together.
+    /// Enough for both processors to finish together.
     Balanced {
-        /// The seconds expected of each processor for all that is queued.
+        /// The seconds that each processor is expected to take for the whole queue.
         seconds: PerProcessor<f64>,
-        /// The seconds that each chunk costs in addition.
+        /// The start-up seconds of each chunk.
         starts: PerProcessor<f64>,
     },
 }
@@ -53,10 +53,10 @@ pub(crate) struct Chunk<'a, K: Kind> {
     pub(crate) technique: Option<usize>,
 }
 
-/// Work that no processor has taken yet.
+/// A queue of work that no processor has taken yet.
 pub(crate) struct Queue<'a, K: Kind> {
     axis: Arc<dyn Axis<'a, K> + 'a>,
-    /// All that was queued.
+    /// The interval of the axis that was queued.
     whole: [f64; 2],
     size: ChunkSize,
     chosen: PerProcessor<Vec<Chosen>>,
@@ -68,25 +68,25 @@ struct State {
     shown: PerProcessor<Shown>,
 }
 
-/// What a processor has shown so far.
+/// The measured speed of a processor.
 #[derive(Clone, Copy, Default)]
 struct Shown {
-    /// Seconds expected and taken for its chunks; those before the last chunk count half.
+    /// Seconds expected and taken for its chunks; the sum is halved before each new chunk is added.
     expected: f64,
     taken: f64,
     /// The seconds expected for its current chunk, and when it began.
     current: Option<(f64, f64)>,
-    /// It takes nothing more.
+    /// Whether it takes no more chunks.
     ended: bool,
 }
 
 impl Shown {
-    /// Returns how many times as long as expected it takes, at a time.
+    /// Returns the ratio of time taken to time expected, as known at time `now`.
     fn correction(&self, now: f64) -> f64 {
         let seen =
             if self.expected > 0.0 && self.taken > 0.0 { self.taken / self.expected } else { 1.0 };
         match self.current {
-            // It is late. As far as can be told, it is almost done.
+            // The current chunk is late; it is assumed to need another quarter of the time it has taken.
             Some((expected, since)) if expected > 0.0 && now - since > expected * seen => {
                 1.25 * (now - since) / expected
             }
@@ -104,7 +104,7 @@ impl Shown {
 }
 
 impl<'a, K: Kind> Queue<'a, K> {
-    /// Queues what lies between two points.
+    /// Queues the probes between two points.
     pub(crate) fn new(
         axis: Arc<dyn Axis<'a, K> + 'a>,
         whole: [f64; 2],
@@ -115,17 +115,17 @@ impl<'a, K: Kind> Queue<'a, K> {
         Queue { axis, whole, size, chosen, state }
     }
 
-    /// Notes that a processor takes nothing more.
+    /// Records that a processor takes no more chunks.
     pub(crate) fn end(&self, processor: Processor) {
         self.state.lock().shown[processor].ended = true;
     }
 
-    /// Notes that a processor begins a chunk for which some seconds are expected.
+    /// Records that a processor begins a chunk that is expected to take some seconds.
     pub(crate) fn begin(&self, processor: Processor, expected: f64, now: f64) {
         self.state.lock().shown[processor].current = Some((expected, now));
     }
 
-    /// Notes that it has done the chunk.
+    /// Records that a processor has finished its chunk.
     pub(crate) fn done(&self, processor: Processor, now: f64) {
         let shown = &mut self.state.lock().shown[processor];
         if let Some((expected, since)) = shown.current.take() {
@@ -134,7 +134,7 @@ impl<'a, K: Kind> Queue<'a, K> {
         }
     }
 
-    /// Takes a chunk. A processor that gets none takes nothing more.
+    /// Takes a chunk. A processor that gets none is not expected to ask again.
     pub(crate) fn take(&self, processor: Processor, now: f64) -> Option<Chunk<'a, K>> {
         let (from, to, parts) = {
             let mut state = self.state.lock();
@@ -151,7 +151,7 @@ impl<'a, K: Kind> Queue<'a, K> {
             };
             let (mut first, mut last) = some(amount);
             let mut parts = self.axis.between(first, last);
-            // What is too little to hold a probe is doubled: it would be halved forever.
+            // An interval too small to contain a probe is doubled; otherwise it would be halved forever.
             while parts.is_empty() && last - first < to - from {
                 (first, last) = some(2.0 * (last - first));
                 parts = self.axis.between(first, last);
@@ -174,12 +174,12 @@ impl<'a, K: Kind> Queue<'a, K> {
         Some(Chunk { parts, seconds, technique })
     }
 
-    /// Returns the share of all that was queued in a part of the axis.
+    /// Returns an interval's length as a share of the whole queue.
     fn share(&self, part: f64) -> f64 {
         part / (self.whole[1] - self.whole[0]).max(f64::MIN_POSITIVE)
     }
 
-    /// Returns how much of the axis a processor takes.
+    /// Returns the length of the interval that a processor should take next.
     fn amount(&self, state: &State, processor: Processor, now: f64) -> f64 {
         let left = state.left[1] - state.left[0];
         let (own, other) = (state.shown[processor], state.shown[processor.other()]);

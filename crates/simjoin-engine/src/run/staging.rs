@@ -12,7 +12,7 @@ use simjoin_core::Sink;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Pairs held at most, if there is memory for them.
+/// The largest number of pairs held, if the memory suffices.
 const HELD: u64 = 4 << 20;
 
 /// The pairs of a range that is not complete.
@@ -59,7 +59,7 @@ impl<P: Copy> Stage<P> {
         self.open.load(Ordering::Relaxed)
     }
 
-    /// Returns whether there were more pairs than may be held.
+    /// Returns whether more pairs were found than may be held.
     pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::Relaxed)
     }

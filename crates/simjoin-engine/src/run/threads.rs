@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The most threads that can be asked for.
 const MOST: usize = 1024;
 
-/// The number of threads that was asked for, which must be from 1 to 1,024; one for each core where none was.
+/// Returns the requested number of threads, from 1 to 1,024, or one per core if none was requested.
 pub fn threads(wanted: Option<usize>) -> Result<usize> {
     match wanted {
         None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
@@ -23,7 +23,7 @@ pub fn threads_expected(given: &str) -> String {
     format!("--threads {given} does not fit; expected a number from 1 to {MOST}")
 }
 
-/// Threads to prepare and join on: what is called within [`ThreadPool::install`] runs on them.
+/// Makes the threads to prepare and join on: work within [`ThreadPool::install`] runs on them.
 pub fn pool(threads: usize) -> Result<ThreadPool> {
     rayon::ThreadPoolBuilder::new()
         .num_threads(threads)

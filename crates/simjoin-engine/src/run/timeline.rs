@@ -1,4 +1,4 @@
-//! What happened when?
+//! When did each step of a join happen?
 
 use crate::processor::Processor;
 use crate::report::Event;
@@ -6,7 +6,7 @@ use crate::technique::{DeviceEvent, DeviceUnit};
 use parking_lot::Mutex;
 use std::time::Instant;
 
-/// Events remembered at most.
+/// The largest number of events recorded.
 const MOST: usize = 500_000;
 
 /// The events of a join, if they are wanted.
@@ -33,7 +33,7 @@ impl Timeline {
         self.push(|| Event { row: row(), what: what.into(), begin, seconds });
     }
 
-    /// Adds what a device did for one of its workers.
+    /// Adds the events of a device for one of its workers.
     pub(crate) fn add_device(&self, worker: usize, events: Vec<DeviceEvent>) {
         for DeviceEvent { by, what, begin, end } in events {
             let row = || match by {

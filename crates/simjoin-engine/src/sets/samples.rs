@@ -1,19 +1,19 @@
-//! What do a few sets tell about a join?
+//! What does a small sample tell about a join?
 //!
 //! The samples of a tile are:
 //!
-//! * some build sets, by which the lengths of the prefix lists are estimated; each token remembers
-//!   a few sets that have it;
-//! * some prefix tokens of probes, each meeting one of the sets that its token remembers: list pairs, and
+//! * some build sets, from which the lengths of the prefix lists are estimated; for each token, a few sets that
+//!   contain it are kept;
+//! * some prefix tokens of probes, each paired with one of the sets kept for the token: list pairs, and
 //!   in a self-join those that meet only as probes;
-//! * some pairs that the length filter leaves.
+//! * some pairs that pass the length filter.
 //!
 //! They depend on the sets alone, so the same join is planned the same way every time. Each pair is kept
-//! with what became of it, so that one look at a tile tells about every part of it as well, and what is
-//! said of two parts differs by what is in them, not by chance.
+//! with the results of the filters, so that the samples of a tile also describe every part of it, and the
+//! descriptions of two parts differ by their contents, not by chance.
 //!
-//! Sets far apart are seldom at hand, so most of the time is spent waiting for memory. What to look at is
-//! drawn first; then all threads look, where there is much.
+//! Sampled sets are far apart in memory, so most of the time is spent waiting for it. Samples are drawn
+//! first and then examined, by all threads if there are many.
 
 use crate::{Order, SetTask, Survey, WIDTHS};
 use foldhash::HashMap;
@@ -22,25 +22,25 @@ use simjoin_core::{Bounds, SetCollection, SetId, TokenId};
 use simjoin_kernels::bitmap::toggle;
 use std::ops::Range;
 
-/// Tokens that are merged at least before a pair is given up.
+/// The smallest number of tokens merged before a pair is rejected.
 const LEAST_MERGED: u32 = 8;
 
-/// Tokens before, of which bits mostly tell that none is common.
+/// The number of tokens before the shared one up to which bits usually show that none of them is common.
 const FEW_BEFORE: u32 = 64;
 
-/// List pairs to look at, at most.
+/// The largest number of list pairs to examine.
 pub(crate) const MANY: usize = 10_000;
 
-/// Tokens of a prefix that is not long.
+/// The number of tokens up to which a prefix counts as short.
 const SHORT_PREFIX: f64 = 8.0;
 
-/// Seconds that a list pair takes with all that belongs to it; for each token of the prefixes that are
-/// looked through for it, and each one of a set that is signed. A 2-core EPYC, 2026-11-15.
+/// The seconds of sampling: for a list pair, for each prefix token read for it, and for each token of a set that is
+/// signed. A 2-core EPYC, 2026-11-15.
 const SAMPLE: f64 = 1e-6;
 const SAMPLE_TOKEN: f64 = 0.2e-6;
 const SAMPLE_BIT: f64 = 0.02e-6;
 
-/// How many samples of each kind a survey takes.
+/// The numbers of samples of a survey.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Build sets.
@@ -50,23 +50,23 @@ pub struct Effort {
 }
 
 impl Effort {
-    /// About as much as can be done in so many seconds, but no fewer than some list pairs.
+    /// Returns the effort that takes about `seconds`, but no fewer than `few` list pairs.
     pub fn of(survey: &Survey<'_>, seconds: f64, few: usize) -> Self {
         let prefix = (survey.probe_entries as f64 / survey.sets.max(1) as f64).max(1.0);
-        // Of sets with long prefixes a few have as many tokens.
+        // A few sets with long prefixes have as many tokens as many sets with short ones.
         let long = (prefix / SHORT_PREFIX).max(1.0);
         let each = SAMPLE + prefix / long * SAMPLE_TOKEN + survey.mean_size * SAMPLE_BIT;
         let pairs = ((seconds / each) as usize).clamp(few, MANY);
         Effort { sets: (8.0 * pairs as f64 / long) as usize + 1, pairs }
     }
 
-    /// So many list pairs, and what belongs to them.
+    /// Returns the effort for a number of list pairs.
     pub fn pairs(pairs: usize) -> Self {
         Effort { sets: 8 * pairs, pairs }
     }
 }
 
-/// A pair that the length filter leaves.
+/// A pair that passes the length filter.
 #[derive(Debug)]
 struct Pair {
     probe: SetId,
@@ -82,26 +82,27 @@ struct Pair {
 struct ListPair {
     probe: SetId,
     build: SetId,
-    /// Where the token stands in the two.
+    /// The positions of the token in the two sets.
     positions: [u32; 2],
-    /// Whether signatures of what follows are close enough, for the first three widths.
+    /// Whether the signatures of the tokens after it are close enough, for the first three widths.
     close: [bool; 3],
-    /// Whether the position filter leaves it.
+    /// Whether it passes the position filter.
     placed: bool,
-    /// Whether it must be looked at more closely: signatures of 64 bits are close but do not tell the
-    /// overlap, and the tokens just before differ.
+    /// Whether it must be verified: signatures of 64 bits are close but do not give the overlap, and the
+    /// tokens just before the shared one differ.
     open: bool,
-    /// How many tokens are then merged: all that follow, if it is in the answer, and else about as many as
-    /// may lack a partner; and of those before, where one that both have is looked for, all beyond a few.
+    /// The number of tokens that verification merges: all that follow if the pair is in the answer, otherwise about
+    /// as many as may lack a partner; in addition, all but a few of the tokens before, which are searched for a
+    /// common one.
     merged: u32,
     /// Whether it is in the answer, and the token is the first that the two share.
     similar: bool,
 }
 
-/// A probe, a build set, and where a token that they share stands in the two.
+/// A probe, a build set, and the positions of a shared token in the two: probe, position, build, position.
 type Met = (SetId, u32, SetId, u32);
 
-/// What was seen of a tile.
+/// The samples of a tile.
 #[derive(Debug, Default)]
 pub struct Samples {
     pairs: Vec<Pair>,
@@ -109,16 +110,16 @@ pub struct Samples {
     /// Pairs of a self-join under a token that is in the prefixes of both as probes, but not in that of the
     /// second as a build set.
     idle: Vec<Met>,
-    /// Pairs, list pairs, and pairs that meet as probes, that each of those stands for.
+    /// The number of pairs, list pairs, and pairs that meet only as probes, that one sample of each kind represents.
     each: [f64; 3],
-    /// All pairs that the length filter leaves.
+    /// The number of pairs that pass the length filter.
     of_pairs: u64,
-    /// The part of the prefix tokens that stand in more than one row.
+    /// The fraction of the prefix tokens that occur in more than one row.
     live: f64,
 }
 
 impl Samples {
-    /// Looks at some of the sets of a tile.
+    /// Samples a tile.
     pub fn new(of: &Survey<'_>, effort: Effort) -> Self {
         let mut samples = Samples { of_pairs: of.pairs, ..Samples::default() };
         if of.pairs > 0 {
@@ -234,7 +235,7 @@ impl Samples {
         });
     }
 
-    /// Says what they show of a tile: that of which they are, or one in it.
+    /// Writes the estimates for a tile into its survey: for the sampled tile, or for a part of it.
     pub(crate) fn show(&self, of: &mut Survey<'_>) {
         let SetTask { probe, build, order, .. } = of.join;
         let reach_of = |r: SetId| {
@@ -250,7 +251,7 @@ impl Samples {
             taken += 1;
             similar[0] += u32::from(pair.similar);
         }
-        // Of all the pairs that were looked at, a tenth of one more: what was not seen may still be there.
+        // A tenth of one more pair is added: an outcome that was not sampled may still occur.
         let unseen = 0.1 / (self.pairs.len() + 1) as f64;
         let survival = close.map(|count| f64::from(count) / f64::from(taken + 1) + unseen);
         let (mut met, mut close, mut placed, mut open) = (0u32, [0u32; 3], 0, 0);
@@ -278,7 +279,7 @@ impl Samples {
         let part = |count: u32| f64::from(count) / f64::from(met.max(1));
         of.live = self.live;
         of.survival = survival;
-        // Of two numbers that ought to be the same, the one found with the finer sieve.
+        // Two estimates of the same number: the one whose samples represent fewer pairs each is better.
         let finer = usize::from(self.each[1] < self.each[0]);
         let similar = self.each[finer] * f64::from(similar[finer]) / of.pairs.max(1) as f64;
         of.similar = similar.min(1.0);
@@ -291,17 +292,17 @@ impl Samples {
     }
 }
 
-/// How many of the samples lie in a part in which `found` were found and, were it like the rest, as many as are
-/// `usual` would have been. By chance there may be none, which does not mean that there is nothing to be found: of 1.1
-/// million 2-gram sets at 0.9, 20 to 48 list pairs are looked at, of which a tenth of the line gets none to three; there
-/// `all-pairs` was chosen, and took 90 times what was expected of it (2026-11-18). So what is usual counts as two samples; only upwards, since parts may
-/// well be worse than the rest.
+/// Returns a cautious estimate of the number of samples in a part of a tile, from the number `found` and the number
+/// that is `usual` for a part of its size. There may be none by chance although the part has work: in a join of 1.1
+/// million 2-gram sets at 0.9, 20 to 48 list pairs are sampled, and a tenth of the axis gets none to three of them;
+/// `all-pairs` was chosen there, and took 90 times the expected time (2026-11-18). So the usual number has the weight
+/// of two samples, but only raises the estimate, since a part may well be worse than the rest.
 fn at_least(found: f64, usual: f64) -> f64 {
     const WEIGHT: f64 = 2.0;
     found.max(usual * (found + WEIGHT) / (usual + WEIGHT))
 }
 
-/// A sum of numbers, few of which may be far larger than the others.
+/// A sum of numbers, of which a few may be far larger than the others.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     all: u64,
@@ -316,8 +317,8 @@ impl Sum {
         self.count += 1;
     }
 
-    /// The largest counts for no more than all others together: among a few hundred pairs, a single one of two
-    /// huge sets would be most of the sum, which it is not of all pairs.
+    /// Returns the sum, in which the largest number counts for no more than all others together: among a few hundred
+    /// pairs, one pair of two huge sets could be most of the sum, which it is not among all pairs.
     fn sober(&self) -> f64 {
         let others = self.all - u64::from(self.largest);
         if self.count > 1 {
@@ -328,10 +329,10 @@ impl Sum {
     }
 }
 
-/// How many of what was drawn a thread looks at, at least.
+/// The smallest number of samples that a thread examines.
 const LOOK: usize = 64;
 
-/// Looks at each of what was drawn.
+/// Examines each sample.
 fn look<T: Sync, U: Send>(drawn: &[T], at: impl Fn(&T) -> U + Sync + Send) -> Vec<U> {
     if drawn.len() < 4 * LOOK {
         return drawn.iter().map(at).collect();
@@ -405,7 +406,7 @@ fn steps_before(r: &[TokenId], s: &[TokenId]) -> u32 {
     steps
 }
 
-/// Where the first token that two sets share stands in each; `None` if the pair is not in the answer.
+/// Returns the positions of the first token that two sets share; `None` if the pair is not in the answer.
 fn first_if_similar(
     bounds: &Bounds,
     probe: &[TokenId],
@@ -436,13 +437,13 @@ struct List {
     place: u32,
 }
 
-/// Of a list, so many sets at most are remembered, each as likely as the others.
+/// The largest number of sets kept for a token, each chosen with the same probability.
 const REMEMBERED: usize = 8;
 
 /// Lists by token.
 struct Lists {
     by_token: ByToken,
-    /// Sets, and where the token stands in them.
+    /// The sets, and the positions of the token in them.
     remembered: Vec<[(SetId, u32); REMEMBERED]>,
 }
 
@@ -499,7 +500,7 @@ impl Lists {
     }
 }
 
-/// About so many sets of a range, in order, at random distances.
+/// Returns about `count` sets of a range, in order, at random distances.
 fn every<'r>(
     range: &Range<SetId>,
     count: usize,

@@ -19,7 +19,7 @@ pub struct Survey<'a> {
     pub join: SetTask<'a>,
     /// The part of it.
     pub tile: Tile,
-    /// What each probe class reaches.
+    /// The build sets that each probe class reaches.
     pub reaches: Vec<Reach>,
     /// How many tokens a build set of each class has in its prefix.
     pub(crate) prefixes: Vec<u32>,
@@ -130,31 +130,31 @@ impl<'a> Survey<'a> {
         survey
     }
 
-    /// How often probes are compared with a run of build sets. The first technique that asks counts; the others
-    /// are told.
+    /// Returns the number of comparisons of a probe with a run of build sets. It is counted once, for the first
+    /// technique that asks.
     pub fn runs(&self, count: impl FnOnce() -> u64) -> u64 {
         *self.runs.get_or_init(count)
     }
 
-    /// The same sets and pairs seen from another tile.
+    /// Returns the same survey for another tile.
     pub(crate) fn of_tile(&self, tile: &Tile) -> Self {
         Survey { tile: tile.clone(), runs: OnceLock::new(), ..self.clone() }
     }
 
-    /// What the tile takes one core at least, as far as exact counts tell: making lists, or comparing
-    /// signatures.
-    pub fn least_seconds(&self, units: &CostTable) -> f64 {
+    /// Returns a lower bound of the seconds that the tile takes one core, from exact counts: for making lists, or for
+    /// comparing signatures.
+    pub fn least_seconds(&self, costs: &CostTable) -> f64 {
         let entries = self.probe_entries.max(self.build_entries) as f64;
-        (entries * units.entry).min(self.pairs as f64 * units.scan[0])
+        (entries * costs.entry).min(self.pairs as f64 * costs.scan[0])
     }
 
-    /// Looks at some of the sets.
+    /// Samples the sets.
     pub fn sample(self, effort: Effort) -> Self {
         let samples = Samples::new(&self, effort);
         self.seen_in(&samples)
     }
 
-    /// Takes over what samples of this tile, or of one that holds it, show of it.
+    /// Adds the estimates from samples of this tile, or of a tile that contains it.
     pub fn seen_in(mut self, samples: &Samples) -> Self {
         if self.pairs > 0 {
             samples.show(&mut self);
