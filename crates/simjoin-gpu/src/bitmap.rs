@@ -44,7 +44,7 @@ use simjoin_engine::{
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-pub(crate) static SOURCE: &str = source!("kernels/shared.cuh", "kernels/bitmap.cu");
+pub(crate) static SOURCE: &str = source!("shared.cuh", "bitmap.cu");
 
 /// Ranges that a block goes through at most, in sets.
 const REACH: u32 = 8192;

@@ -43,7 +43,7 @@ use simjoin_engine::Budget;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub(crate) static SOURCE: &str = source!("kernels/intersect.cu");
+pub(crate) static SOURCE: &str = source!("intersect.cu");
 
 /// Threads of a block; elements of the merge for each thread of `ip` and `ip-hash` in a tile and tiles of a
 /// block, at most; elements of the shorter array in a block of `ip-obs`: as in the kernels.

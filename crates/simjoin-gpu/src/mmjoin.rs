@@ -1,7 +1,7 @@
 //! `gpu-mmjoin`: which pairs share enough tokens, if the overlaps of all of them are counted on the device?
 //!
 //! The heavy and the light part of MMJoin (Deep, Hu and Koutris), both on the device: frequent tokens are
-//! bits of a matrix, whose product tensor cores compute, rare tokens have lists; see `overlaps.rs`. No pair
+//! bits of a matrix, whose product tensor cores compute, rare tokens have lists; see `overlaps/`. No pair
 //! is filtered beforehand, so low thresholds and containment cost no more than others. Sets are not divided
 //! into light and heavy ones: the product of all of them costs less than to treat some of them apart.
 //!
@@ -18,7 +18,7 @@
 //!
 //! # Memory
 //!
-//! As in `overlaps.rs`. On the host the answers of some rows at a time, at least of one.
+//! As in `overlaps/`. On the host the answers of some rows at a time, at least of one.
 
 use crate::device::Device;
 use crate::overlaps::{

@@ -15,13 +15,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// What every kernel source begins with.
+/// Reads a kernel source.
+macro_rules! kernel {
+    ($file:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/kernels/", $file))
+    };
+}
+pub(crate) use kernel;
+
+/// Joins kernel sources to one that begins with what all of them need.
 macro_rules! source {
     ($($file:literal),+) => {
         concat!(
-            include_str!("kernels/accept.cuh"),
-            include_str!("kernels/sets.cuh"),
-            $(include_str!($file)),+
+            $crate::sets::kernel!("accept.cuh"),
+            $crate::sets::kernel!("sets.cuh"),
+            $($crate::sets::kernel!($file)),+
         )
     };
 }
@@ -71,7 +79,7 @@ fn apart(tile: &Tile) -> bool {
 }
 
 /// How sets are laid out, made of their classes.
-pub(crate) static SOURCE: &str = source!("kernels/sets.cu");
+pub(crate) static SOURCE: &str = source!("sets.cu");
 
 /// A range of sets on a device. There they are numbered from 0.
 pub(crate) struct DeviceSets {

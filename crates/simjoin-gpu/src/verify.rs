@@ -51,7 +51,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) static SOURCE: &str = source!("kernels/candidates.cu");
+pub(crate) static SOURCE: &str = source!("candidates.cu");
 
 /// Candidates of a chunk, if there is enough memory; and at least.
 const CHUNK: u64 = 1 << 18;

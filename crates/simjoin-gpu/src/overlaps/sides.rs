@@ -1,0 +1,86 @@
+//! Which sets are compared, and how much memory do they need at least?
+
+use super::{COLUMNS, ROWS, SMALL};
+use crate::sets::{Answer, DeviceSets};
+use simjoin_core::{SetCollection, SetId};
+use std::ops::Range;
+
+/// Sets of a collection: rows, or columns.
+#[derive(Clone, Debug)]
+pub(crate) struct Side<'a> {
+    pub(crate) sets: &'a SetCollection,
+    pub(crate) range: Range<SetId>,
+}
+
+impl<'a> Side<'a> {
+    pub(super) fn all(sets: &'a SetCollection) -> Self {
+        Side { sets, range: 0..sets.len() as SetId }
+    }
+
+    pub(super) fn bytes(&self) -> u64 {
+        DeviceSets::bytes(self.sets, &self.range)
+    }
+
+    /// Returns the size of the largest set, leaving out the `but` largest ones; 0 if there is none.
+    pub(super) fn size(&self, but: SetId) -> u32 {
+        let wanted = self.range.end.checked_sub(1 + but).filter(|set| *set >= self.range.start);
+        wanted.map_or(0, |set| self.sets.size(set))
+    }
+}
+
+/// Rows and columns; `None` for columns stands for the same sets. Row `i` meets the columns before `limits[i]`, which
+/// rises with `i`; without limits it meets all.
+#[derive(Clone, Debug)]
+pub(crate) struct Sides<'a> {
+    pub(crate) rows: Side<'a>,
+    pub(crate) columns: Option<Side<'a>>,
+    pub(crate) limits: Option<Vec<u32>>,
+}
+
+impl<'a> Sides<'a> {
+    pub(super) fn columns(&self) -> &Side<'a> {
+        self.columns.as_ref().unwrap_or(&self.rows)
+    }
+
+    /// Returns an upper bound of the overlap of a pair.
+    pub(super) fn most_overlap(&self) -> u32 {
+        match &self.columns {
+            Some(columns) => self.rows.size(0).min(columns.size(0)),
+            // That of the two largest, which are different sets.
+            None => self.rows.size(1),
+        }
+    }
+
+    /// Returns the bytes of a count.
+    pub(super) fn width(&self) -> u32 {
+        match self.most_overlap() {
+            0..=0xff => 1,
+            0x100..=0xffff => 2,
+            _ => 4,
+        }
+    }
+
+    /// Returns the bytes on the device that are always held, and those of the smallest tiles and their answers.
+    pub(crate) fn least_bytes(&self, by_bits_and_lists: bool) -> (u64, u64) {
+        let sides = 1 + u64::from(self.columns.is_some());
+        let tokens = u64::from(self.rows.sets.universe() - self.rows.sets.lonely_tokens());
+        let lengths = if by_bits_and_lists { 4 * (1 + sides) * (tokens + 1) } else { 0 };
+        let (rows, columns) = (self.rows.range.len() as u64, self.columns().range.len());
+        let limits = self.limits.as_ref().map_or(0, |limits| 4 * limits.len() as u64);
+        let fixed = self.rows.bytes() + self.columns.as_ref().map_or(0, Side::bytes) + lengths;
+        let tiles = 2 * u64::from(ROWS) * padded(columns) * u64::from(self.width());
+        let answers = size_of::<Answer>() as u64 * columns as u64 + 8 * (rows + 1);
+        (fixed + limits, tiles + answers + SMALL)
+    }
+
+    /// Returns the bytes on the device that lists of all tokens take.
+    pub(crate) fn list_bytes(&self) -> u64 {
+        let Side { sets, range } = self.columns();
+        let offsets = sets.offsets();
+        4 * (offsets[range.end as usize] - offsets[range.start as usize]) as u64
+    }
+}
+
+pub(super) fn padded(sets: usize) -> u64 {
+    (sets as u64).next_multiple_of(u64::from(COLUMNS))
+}

@@ -1,0 +1,94 @@
+//! Where are the counts of a tile?
+
+use cudarc::driver::{DeviceRepr, sys};
+use simjoin_core::SetId;
+
+/// Counts of a tile, in the narrowest numbers that all fit.
+#[derive(Clone, Copy, Debug)]
+pub enum Counts<'a> {
+    /// Of one byte.
+    U8(&'a [u8]),
+    /// Of two.
+    U16(&'a [u16]),
+    /// Of four.
+    U32(&'a [u32]),
+}
+
+/// Overlaps of some rows with all columns, or with those before each row.
+#[derive(Clone, Copy, Debug)]
+pub struct OverlapTile<'a> {
+    /// The rows.
+    pub first: SetId,
+    /// How many there are.
+    pub rows: u32,
+    /// How many columns there are; in a self-join a row has counts for those before it.
+    pub columns: u32,
+    pub(super) own: bool,
+    pub(super) stride: usize,
+    pub(super) counts: Counts<'a>,
+}
+
+impl OverlapTile<'_> {
+    /// The overlaps of a row (`0..rows`) with columns from 0 on: with all, or in a self-join with those
+    /// before it. `each` gets the column and the overlap.
+    pub fn each(&self, row: u32, mut each: impl FnMut(SetId, u32)) {
+        let start = row as usize * self.stride;
+        let columns = if self.own { self.first + row } else { self.columns };
+        let range = start..start + columns as usize;
+        match self.counts {
+            Counts::U8(counts) => (0..).zip(&counts[range]).for_each(|(c, &n)| each(c, n.into())),
+            Counts::U16(counts) => (0..).zip(&counts[range]).for_each(|(c, &n)| each(c, n.into())),
+            Counts::U32(counts) => (0..).zip(&counts[range]).for_each(|(c, &n)| each(c, n)),
+        }
+    }
+
+    /// The counts of a row as they lie there; see [`each`](Self::each) for the columns.
+    pub fn row(&self, row: u32) -> Counts<'_> {
+        let start = row as usize * self.stride;
+        let columns = if self.own { self.first + row } else { self.columns };
+        let range = start..start + columns as usize;
+        match self.counts {
+            Counts::U8(counts) => Counts::U8(&counts[range]),
+            Counts::U16(counts) => Counts::U16(&counts[range]),
+            Counts::U32(counts) => Counts::U32(&counts[range]),
+        }
+    }
+}
+
+/// Bytes as counts of a width.
+pub(super) fn as_counts(bytes: &[u8], width: u32) -> Counts<'_> {
+    // SAFETY: pinned memory begins at a page, and any bytes are numbers.
+    unsafe {
+        match width {
+            1 => Counts::U8(bytes),
+            2 => Counts::U16(std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 2)),
+            _ => Counts::U32(std::slice::from_raw_parts(bytes.as_ptr().cast(), bytes.len() / 4)),
+        }
+    }
+}
+
+/// A tile as a kernel takes it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TileArgument {
+    pub(super) counts: sys::CUdeviceptr,
+    pub(super) stride: u64,
+    pub(super) limits: sys::CUdeviceptr,
+    pub(super) first: u32,
+    pub(super) rows: u32,
+    pub(super) columns: u32,
+    pub(super) own: u32,
+    pub(super) before: u32,
+}
+
+// SAFETY: numbers and addresses, laid out as in the kernels.
+unsafe impl DeviceRepr for TileArgument {}
+
+/// What a tile is for.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Want {
+    /// Each pair once.
+    Once,
+    /// Each row with all others.
+    All,
+}

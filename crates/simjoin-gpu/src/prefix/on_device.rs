@@ -1,0 +1,203 @@
+//! How are lists made on a device?
+
+use super::items::{ClassesArgument, ItemClass, Items};
+use super::{SOURCE, THREADS, listed_tokens};
+use crate::device::{Device, Lease, failed};
+use crate::send::Sender;
+use crate::sets::{DeviceSets, Sides};
+use cudarc::driver::{
+    CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys,
+};
+use simjoin_core::{Result, SetId};
+use simjoin_engine::{Budget, SetTask, Tile};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// An entry of a list: only its size matters here.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    set: u32,
+    position: u32,
+    signature: u64,
+}
+
+// SAFETY: numbers, laid out as in the kernels.
+unsafe impl DeviceRepr for Entry {}
+
+/// The lists as a kernel takes them.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct ListsArgument {
+    lonely: u32,
+    top: u32,
+    from: u32,
+    to: u32,
+    sections: u32,
+    section_sets: u32,
+    begins: sys::CUdeviceptr,
+    ends: sys::CUdeviceptr,
+    entries: sys::CUdeviceptr,
+}
+
+// SAFETY: numbers and addresses, laid out as in the kernels.
+unsafe impl DeviceRepr for ListsArgument {}
+
+/// A device with all that it needs.
+pub(super) struct Here {
+    pub(super) device: Arc<Device>,
+    pub(super) stream: Arc<CudaStream>,
+    pub(super) kernels: Kernels,
+    pub(super) sides: Sides<DeviceSets>,
+    pub(super) probe_classes: CudaSlice<ItemClass>,
+    pub(super) build_classes: CudaSlice<ItemClass>,
+    pub(super) sections: u32,
+    pub(super) begins: CudaSlice<u32>,
+    pub(super) ends: CudaSlice<u32>,
+    pub(super) entries: CudaSlice<Entry>,
+    /// The last to go.
+    pub(super) _lease: Lease,
+}
+
+pub(super) struct Kernels {
+    pub(super) count: CudaFunction,
+    pub(super) place: CudaFunction,
+    pub(super) fill: CudaFunction,
+    pub(super) probe: CudaFunction,
+    pub(super) verify: CudaFunction,
+    pub(super) verify_deferred: CudaFunction,
+}
+
+/// What a device needs beside the sets.
+pub(super) struct Needs<'a> {
+    pub(super) probe_items: &'a Items,
+    pub(super) build_items: &'a Items,
+    /// Entries of the largest block.
+    pub(super) entries: u64,
+    /// Sections of a list.
+    pub(super) sections: u32,
+}
+
+impl Here {
+    pub(super) fn new(
+        device: &Arc<Device>,
+        join: &SetTask<'_>,
+        tile: &Tile,
+        room: &Budget,
+        needs: &Needs<'_>,
+    ) -> Result<Self> {
+        let Needs { probe_items, build_items, entries, sections } = *needs;
+        let at = failed("sending sets to the device");
+        let lease = Lease::new(device);
+        let sender = Sender::new(device, room)?;
+        let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
+        let firsts = (sides.probes().first, sides.builds().first);
+        let heads = listed_tokens(join).max(1) as usize * sections as usize;
+        let stream = sender.stream;
+        let kernel = |name| device.function(SOURCE, &[], name);
+        // SAFETY: nothing is read before it was written.
+        let (begins, ends, entries) = unsafe {
+            (
+                stream.alloc(heads).map_err(&at)?,
+                stream.alloc(heads).map_err(&at)?,
+                stream.alloc(entries.max(1) as usize).map_err(&at)?,
+            )
+        };
+        Ok(Here {
+            device: device.clone(),
+            kernels: Kernels {
+                count: kernel("count_entries")?,
+                place: kernel("place_lists")?,
+                fill: kernel("fill_lists")?,
+                probe: kernel("probe_lists")?,
+                verify: kernel("verify")?,
+                verify_deferred: kernel("verify_deferred")?,
+            },
+            sides,
+            probe_classes: probe_items.on_device(firsts.0, firsts.1).send(&stream)?,
+            build_classes: build_items.on_device(firsts.1, firsts.1).send(&stream)?,
+            sections,
+            begins,
+            ends,
+            entries,
+            stream,
+            _lease: lease,
+        })
+    }
+
+    pub(super) fn lists(
+        &self,
+        join: &SetTask<'_>,
+        block: &Range<SetId>,
+        stream: &CudaStream,
+    ) -> ListsArgument {
+        let first = self.sides.builds().first;
+        ListsArgument {
+            lonely: join.build.lonely_tokens(),
+            top: join.build.universe().saturating_sub(1),
+            from: block.start - first,
+            to: block.end - first,
+            sections: self.sections,
+            section_sets: (block.len() as u32).div_ceil(self.sections),
+            begins: self.begins.device_ptr(stream).0,
+            ends: self.ends.device_ptr(stream).0,
+            entries: self.entries.device_ptr(stream).0,
+        }
+    }
+
+    /// Lets the device make the lists of a block. Workers begin after it.
+    pub(super) fn list(
+        &mut self,
+        join: &SetTask<'_>,
+        block: &Range<SetId>,
+        items: Range<u64>,
+    ) -> Result<()> {
+        let at = failed("making lists");
+        let stream = self.stream.clone();
+        stream.memset_zeros(&mut self.ends).map_err(&at)?;
+        let mut taken = stream.clone_htod(&[0u32]).map_err(&at)?;
+        let lists = self.lists(join, block, &stream);
+        let heads = self.ends.len() as u32;
+        let builds = self.sides.builds().argument(&stream);
+        let classes = ClassesArgument::new(&self.build_classes, &stream);
+        let count = (items.end - items.start) as u32;
+        let grid = |threads: u64| LaunchConfig {
+            grid_dim: (threads.div_ceil(u64::from(THREADS)).max(1) as u32, 1, 1),
+            block_dim: (THREADS, 1, 1),
+            shared_mem_bytes: 0,
+        };
+        let by_items = |kernel: &CudaFunction| {
+            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            unsafe {
+                stream
+                    .launch_builder(kernel)
+                    .arg(&builds)
+                    .arg(&classes)
+                    .arg(&items.start)
+                    .arg(&count)
+                    .arg(&lists)
+                    .launch(grid(32 * u64::from(count)))
+                    .map_err(&at)
+            }
+        };
+        by_items(&self.kernels.count)?;
+        // SAFETY: as above.
+        unsafe {
+            stream
+                .launch_builder(&self.kernels.place)
+                .arg(&lists)
+                .arg(&heads)
+                .arg(&mut taken)
+                .launch(grid(u64::from(heads)))
+                .map_err(&at)?;
+        }
+        by_items(&self.kernels.fill)?;
+        Ok(())
+    }
+}
+
+impl Drop for Here {
+    fn drop(&mut self) {
+        self.device.make_current();
+    }
+}
