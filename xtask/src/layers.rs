@@ -7,12 +7,13 @@ use crate::{Check, root};
 use serde_json::Value;
 use std::process::Command;
 
-const ORDER: [&str; 11] = [
+const ORDER: [&str; 12] = [
     "simjoin-core",
     "simjoin-kernels",
     "simjoin-io",
     "simjoin-generate",
     "simjoin-engine",
+    FOR_TESTS,
     "simjoin-cpu",
     "simjoin-gpu",
     "simjoin",
@@ -21,7 +22,10 @@ const ORDER: [&str; 11] = [
     "simjoin-python",
 ];
 
-/// Crates beside the house, which nothing may depend on.
+/// What tests share: tests of every crate may use it, and nothing else may.
+const FOR_TESTS: &str = "simjoin-testing";
+
+/// Programs for working on the project, which nothing may depend on.
 const TOOLS: [&str; 3] = ["cuda-emulator", "simjoin-fuzz", "xtask"];
 
 pub fn check() -> Check {
@@ -29,6 +33,7 @@ pub fn check() -> Check {
     let mut crates = Vec::new();
     for package in array(&metadata["packages"]) {
         let dependencies: Vec<String> = array(&package["dependencies"])
+            .filter(|dependency| dependency["name"] != FOR_TESTS || dependency["kind"] != "dev")
             .filter_map(|dependency| dependency["name"].as_str().map(str::to_string))
             .collect();
         crates.push((package["name"].as_str().unwrap_or_default().to_string(), dependencies));
@@ -42,6 +47,9 @@ fn violations(crates: &[(String, Vec<String>)]) -> Option<String> {
     for (name, dependencies) in crates {
         if TOOLS.contains(&name.as_str()) {
             continue;
+        }
+        if dependencies.iter().any(|dependency| dependency == FOR_TESTS) {
+            return Some(format!("{name} depends on {FOR_TESTS}, which is for tests only"));
         }
         let Some(own) = place(name) else {
             return Some(format!("crate {name} has no place in the order of xtask/src/layers.rs"));
@@ -100,6 +108,8 @@ mod tests {
         let later = violations(&crates(&[("simjoin-core", &["simjoin-cpu"])])).unwrap();
         assert!(later.contains("comes later"), "{later}");
         assert!(violations(&crates(&[("simjoin-io", &["xtask"])])).is_some());
+        let in_product = violations(&crates(&[("simjoin-cpu", &[FOR_TESTS])])).unwrap();
+        assert!(in_product.contains("for tests only"), "{in_product}");
         assert!(violations(&crates(&[("simjoin-new", &[])])).is_some());
     }
 }

@@ -11,13 +11,13 @@ use simjoin_cluster::order::TABLE;
 use simjoin_cluster::{
     Keys, Layout, Options, Router, Sample, Spec, Task, TokenCounter, TokenOrder,
 };
-use simjoin_core::{Bounds, Measure, Predicate};
+use simjoin_core::{Measure, Predicate};
 use simjoin_io::Tokenizer;
+use simjoin_testing::{Rows, brute_force};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-type Rows = Vec<BTreeSet<u32>>;
 /// Pairs as (left, right, overlap), sorted.
 type Pairs = Vec<(u64, u64, u32)>;
 
@@ -157,20 +157,9 @@ fn divided(
 
 fn naive(inputs: &[&Rows], spec: &Spec) -> Pairs {
     let measure = Measure::ALL.into_iter().find(|one| one.name() == spec.measure).unwrap();
-    let bounds = Bounds::new(Predicate::parse(measure, &spec.threshold).unwrap());
-    let mut found = Vec::new();
-    for (left, a) in (0..).zip(inputs[0]) {
-        for (right, b) in (0..).zip(inputs[inputs.len() - 1]) {
-            let overlap = a.intersection(b).count() as u32;
-            if (inputs.len() == 2 || left < right)
-                && overlap > 0
-                && bounds.accepts(a.len() as u32, b.len() as u32, overlap)
-            {
-                found.push((left, right, overlap));
-            }
-        }
-    }
-    found
+    let predicate = Predicate::parse(measure, &spec.threshold).unwrap();
+    let found = brute_force(predicate, inputs[0], inputs.get(1).copied());
+    found.into_iter().map(|(left, right, overlap)| (left.into(), right.into(), overlap)).collect()
 }
 
 /// Sets with many near-duplicates, a few frequent tokens, empty and very unequal ones.

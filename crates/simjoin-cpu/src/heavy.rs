@@ -199,8 +199,8 @@ impl Weigh {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Rows, collections};
     use simjoin_kernels::overlap::overlap;
+    use simjoin_testing::{Rows, collections};
 
     #[test]
     fn lists_and_bits_together_count_every_token_once() {

@@ -398,9 +398,9 @@ fn seek(list: &[u32], at: usize, probe: u32) -> usize {
 mod tests {
     use super::*;
     use crate::Naive;
-    use crate::testing::{Rows, collections, run};
     use proptest::prelude::*;
     use simjoin_core::Predicate;
+    use simjoin_testing::{Rows, collections, run};
 
     fn check(left: &Rows, right: Option<&Rows>) -> usize {
         let bounds = Bounds::new(Predicate::parse(Measure::Containment, "1").unwrap());
@@ -463,9 +463,9 @@ mod tests {
 
         #[test]
         fn equals_naive(
-            left in crate::generators::rows(),
+            left in simjoin_testing::rows(),
             small in prop::collection::vec(prop::collection::btree_set(0..25u32, 0..9), 1..60),
-            right in prop::option::of(crate::generators::rows()),
+            right in prop::option::of(simjoin_testing::rows()),
         ) {
             check(&left, right.as_ref());
             check(&small, None);

@@ -34,8 +34,6 @@ mod calibrate;
 mod candidates;
 mod demands;
 mod few_tokens;
-#[cfg(test)]
-mod generators;
 mod group_join;
 mod heavy;
 mod intersect;
@@ -48,8 +46,6 @@ mod prefix_bitmap;
 mod prefix_index;
 mod set_join;
 mod skip_join;
-#[cfg(test)]
-mod testing;
 mod vectors;
 mod verify;
 

@@ -464,9 +464,9 @@ impl Worker<Sets> for MultipliedWorker<'_> {
 mod tests {
     use super::*;
     use crate::Naive;
-    use crate::testing::{Rows, collections, run};
     use proptest::prelude::*;
     use simjoin_core::{Bounds, Predicate};
+    use simjoin_testing::{Rows, collections, run};
 
     /// Any split finds what the oracle finds.
     struct By(u32, usize);
@@ -525,9 +525,9 @@ mod tests {
 
         #[test]
         fn every_split_equals_naive(
-            left in crate::generators::rows(),
-            right in prop::option::of(crate::generators::rows()),
-            predicate in crate::generators::predicate(),
+            left in simjoin_testing::rows(),
+            right in prop::option::of(simjoin_testing::rows()),
+            predicate in simjoin_testing::predicate(),
         ) {
             check(&left, right.as_ref(), predicate);
         }

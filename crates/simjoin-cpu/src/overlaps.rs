@@ -292,9 +292,9 @@ impl OverlapPass<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Rows, collections};
     use proptest::prelude::*;
     use simjoin_kernels::overlap::overlap;
+    use simjoin_testing::{Rows, collections};
     use std::ops::ControlFlow;
 
     fn check(left: &Rows, right: Option<&Rows>) {
@@ -332,8 +332,8 @@ mod tests {
 
         #[test]
         fn every_technique_counts_every_pair(
-            left in crate::generators::rows(),
-            right in prop::option::of(crate::generators::rows()),
+            left in simjoin_testing::rows(),
+            right in prop::option::of(simjoin_testing::rows()),
         ) {
             check(&left, right.as_ref());
         }

@@ -612,10 +612,10 @@ fn differences(
 mod tests {
     use super::*;
     use crate::Naive;
-    use crate::testing::{Rows, collections, run};
     use proptest::prelude::*;
     use simjoin_core::{Bounds, Measure, Predicate, SetPair};
     use simjoin_engine::passes;
+    use simjoin_testing::{Rows, collections, run};
     use std::collections::BTreeSet;
 
     /// All pairs, and how many were verified; the tiles of each pass dealt to two workers in turn.

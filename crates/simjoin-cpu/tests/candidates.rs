@@ -4,14 +4,8 @@ use proptest::prelude::*;
 use simjoin_core::{Bounds, Result, SetId, SetPair};
 use simjoin_cpu::{AllPairs, CandidateSink, Filtering, GroupJoin, Naive, PpJoin};
 use simjoin_engine::{Budget, SetTask, Tile};
+use simjoin_testing::{collections, predicate, rows, run};
 use std::ops::ControlFlow;
-
-#[path = "../src/generators.rs"]
-mod generators;
-#[path = "../src/testing.rs"]
-mod testing;
-use generators::{predicate, rows};
-use testing::{collections, run};
 
 /// Verifies by looking every token up.
 struct Check<'a> {

@@ -8,13 +8,7 @@ use proptest::prelude::*;
 use simjoin_core::{Bounds, Measure, Predicate, SetPair};
 use simjoin_cpu::{Naive, estimate_rows, techniques};
 use simjoin_engine::{Budget, CostTable, Effort, SetTask, Sets, Survey, Technique, Tile};
-
-#[path = "../src/generators.rs"]
-mod generators;
-#[path = "../src/testing.rs"]
-mod testing;
-use generators::{near_duplicates, predicate, rows};
-use testing::collections;
+use simjoin_testing::{Rows, collections, near_duplicates, predicate, rows};
 
 fn run(
     technique: &dyn Technique<Sets>,
@@ -22,7 +16,7 @@ fn run(
     tile: &Tile,
     room: &Budget,
 ) -> Vec<SetPair> {
-    testing::run(technique, join, tile, room, true).0
+    simjoin_testing::run(technique, join, tile, room, true).0
 }
 
 proptest! {
@@ -144,9 +138,9 @@ fn lists_made_by_many_threads_in_many_rounds_are_the_same_lists() {
 fn lists_of_many_tokens_are_opened_by_many_threads() {
     // Each set twice, the second time with another last token.
     let row = |row: u32| (0..5).map(|at| 6 * (row / 2) + at + at / 4 * (row % 2)).collect();
-    let rows: testing::Rows = (0..40_000).map(row).collect();
+    let rows: Rows = (0..40_000).map(row).collect();
     let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
-    let every_other = |from| rows.iter().skip(from).step_by(2).cloned().collect::<testing::Rows>();
+    let every_other = |from| rows.iter().skip(from).step_by(2).cloned().collect::<Rows>();
     let mut found = 0;
     for (left, right) in [(rows.clone(), None), (every_other(0), Some(every_other(1)))] {
         let (left, right) = collections(&left, right.as_ref());

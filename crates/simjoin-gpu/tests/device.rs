@@ -15,6 +15,7 @@ use simjoin_engine::{
     Budget, Choice, CostTable, Resources, SetTask, Sets, Technique, Tile, choose,
 };
 use simjoin_gpu::{Device, Filter, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVerify, Way, devices};
+use simjoin_testing::{Rows, collections, near_duplicates, predicate, rows};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -27,8 +28,6 @@ mod buffers;
 mod emulated;
 #[path = "device/faults.rs"]
 mod faults;
-#[path = "../../simjoin-cpu/src/generators.rs"]
-mod generators;
 #[path = "device/intersections.rs"]
 mod intersections;
 #[path = "device/kinds.rs"]
@@ -40,12 +39,8 @@ mod overlaps;
 #[allow(dead_code, reason = "what has changed since is said by `kernels.rs`")]
 #[path = "device/record.rs"]
 mod record;
-#[path = "../../simjoin-cpu/src/testing.rs"]
-mod testing;
 #[path = "device/vectors.rs"]
 mod vectors;
-use generators::{near_duplicates, predicate, rows};
-use testing::{Rows, collections};
 
 fn main() -> ExitCode {
     if let Some(code) =
@@ -191,7 +186,7 @@ fn run(
     tile: &Tile,
     room: &Budget,
 ) -> Vec<SetPair> {
-    let mut pairs = testing::run(technique, join, tile, room, true).0;
+    let mut pairs = simjoin_testing::run(technique, join, tile, room, true).0;
     pairs.sort_unstable();
     pairs
 }
@@ -224,7 +219,7 @@ fn check(
                     Budget { bytes, device_bytes, patient: true, events: true, ..roomy };
                 let room = if tight { tight_room } else { roomy };
                 let found = run(&*technique, &join, &tile, &room);
-                let counted = testing::count(&*technique, &join, &tile, &room);
+                let counted = simjoin_testing::count(&*technique, &join, &tile, &room);
                 if found != expected || counted != rows {
                     let (name, variant) = (technique.name(), technique.variant());
                     let (found, expected) = (found.len(), expected.len());
@@ -367,7 +362,7 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
     for (join, part) in SetTask::directions(&left, right.as_ref(), true, bounds) {
         let (whole, room) = (Tile::whole(&join), Budget::unlimited(10_000, 2));
         let expected = run(&PrefixBitmap { words: 1 }, &join, &whole, &room);
-        let counted = testing::count(&PrefixBitmap { words: 1 }, &join, &whole, &room);
+        let counted = simjoin_testing::count(&PrefixBitmap { words: 1 }, &join, &whole, &room);
         for technique in simjoin_gpu::techniques(std::slice::from_ref(device)) {
             let variant = technique.variant();
             // One of those that filter on the CPU will do, and where time is short the fastest of the others.
@@ -382,7 +377,7 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
             if run(&*technique, &join, &whole, &room) != expected {
                 return Err(format!("{name}: the pairs differ").into());
             }
-            if testing::count(&*technique, &join, &whole, &room) != counted {
+            if simjoin_testing::count(&*technique, &join, &whole, &room) != counted {
                 return Err(format!("{name}: the counts differ").into());
             }
         }

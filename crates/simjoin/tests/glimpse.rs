@@ -2,55 +2,36 @@
 
 use proptest::prelude::*;
 use simjoin::{
-    Bounds, Control, Elements, Engine, Glimpse, Join, Measure, Predicate, RawSets, RowPair,
-    SetCollection, Sets, Side, VectorCollection, VectorPredicate, prepare,
+    Bounds, Control, Elements, Engine, Glimpse, Join, Measure, Predicate, RowPair, SetCollection,
+    Sets, Side, VectorCollection, VectorPredicate,
 };
+use simjoin_testing::{Rows, brute_force, collections};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-const UNIVERSE: u32 = 12;
-
 /// Rows of few tokens, of which many are equal and some are empty.
-fn rows(most: usize) -> impl Strategy<Value = Vec<BTreeSet<u32>>> {
-    prop::collection::vec(prop::collection::btree_set(0..UNIVERSE, 0..6), 0..most)
-}
-
-fn raw(rows: &[BTreeSet<u32>]) -> RawSets {
-    let mut raw = RawSets::default();
-    rows.iter().for_each(|row| raw.push(&row.iter().copied().collect::<Vec<_>>()));
-    raw
+fn rows(most: usize) -> impl Strategy<Value = Rows> {
+    prop::collection::vec(prop::collection::btree_set(0..12u32, 0..6), 0..most)
 }
 
 /// Left or right input of the left row, left row, right row: overlap.
 type Found = BTreeMap<(bool, u32, u32), u32>;
 
-fn brute_force(
-    left: &[BTreeSet<u32>],
-    right: Option<&[BTreeSet<u32>]>,
+/// The expected pairs of a join of one or two inputs, and of the right one with itself.
+fn expected_pairs(
+    predicate: Predicate,
+    left: &Rows,
+    right: Option<&Rows>,
     with_itself: bool,
-    bounds: Bounds,
 ) -> Found {
-    let mut found = Found::new();
-    let mut meet = |one: &[BTreeSet<u32>], other: &[BTreeSet<u32>], itself: bool, within: bool| {
-        for (a, x) in (0..).zip(one) {
-            for (b, y) in (0..).zip(other) {
-                let overlap = x.intersection(y).count() as u32;
-                let sizes = (x.len() as u32, y.len() as u32);
-                if overlap > 0 && (!itself || a < b) && bounds.accepts(sizes.0, sizes.1, overlap) {
-                    found.insert((within, a, b), overlap);
-                }
-            }
-        }
+    let pairs = |within: bool, left: &Rows, right: Option<&Rows>| {
+        let found = brute_force(predicate, left, right).into_iter();
+        found.map(move |(l, r, overlap)| ((within, l, r), overlap))
     };
-    match right {
-        None => meet(left, left, true, false),
-        Some(right) => {
-            meet(left, right, false, false);
-            if with_itself {
-                meet(right, right, true, true);
-            }
-        }
+    let mut found: Found = pairs(false, left, right).collect();
+    if let Some(right) = right.filter(|_| with_itself) {
+        found.extend(pairs(true, right, None));
     }
     found
 }
@@ -99,9 +80,8 @@ proptest! {
         predicate in predicates(),
     ) {
         let bounds = Bounds::new(predicate);
-        let expected = brute_force(&one, two.as_deref(), with_itself, bounds);
-        let (left, right) =
-            prepare(raw(&one), two.as_ref().map(|rows| raw(rows)), UNIVERSE as usize).unwrap();
+        let expected = expected_pairs(predicate, &one, two.as_ref(), with_itself);
+        let (left, right) = collections(&one, two.as_ref());
         let row = |within: bool, is_left: bool, row: u32| {
             let input = match &two {
                 Some(two) if within || !is_left => two,

@@ -2,14 +2,10 @@
 //! very different shapes, and the laws that every join obeys.
 
 use proptest::prelude::*;
-use simjoin::{
-    Control, Join, Measure, Predicate, RawSets, SetCollection, Sets, prepare, techniques_for,
-};
+use simjoin::{Control, Join, Measure, Predicate, SetCollection, Sets, techniques_for};
+use simjoin_testing::{Found, Rows, brute_force, collections, edited, similar};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
-
-type Rows = Vec<BTreeSet<u32>>;
-type Found = BTreeSet<(u32, u32, u32)>;
 
 const PREDICATES: [(Measure, &str); 20] = [
     (Measure::Jaccard, "0.5"),
@@ -34,73 +30,8 @@ const PREDICATES: [(Measure, &str); 20] = [
     (Measure::Containment, "1"),
 ];
 
-/// The definition, in 128-bit integers: the test's collections are small.
-fn similar(predicate: Predicate, a: &BTreeSet<u32>, b: &BTreeSet<u32>) -> Option<u32> {
-    let common = a.intersection(b).count() as u32;
-    let (p, q) = (
-        u128::from(predicate.threshold().numerator()),
-        u128::from(predicate.threshold().denominator()),
-    );
-    let (n, m, o) = (a.len() as u128, b.len() as u128, u128::from(common));
-    let reaches = match predicate.measure() {
-        Measure::Jaccard => o * q >= p * (n + m - o),
-        Measure::Dice => 2 * o * q >= p * (n + m),
-        Measure::Overlap => o * q >= p,
-        Measure::Containment => o * q >= p * n.min(m),
-        // With 18 decimals the squares need more than 128 bits.
-        Measure::Cosine => fraction_at_least((o * o, n * m), (p, q)),
-    };
-    (common > 0 && reaches).then_some(common)
-}
-
-/// Whether `num/den ≥ (p/q)²`, that is `num·q² ≥ den·p²`, multiplied digit by digit in base 2⁶⁴.
-fn fraction_at_least((num, den): (u128, u128), (p, q): (u128, u128)) -> bool {
-    fn product(factors: [u128; 3]) -> [u64; 6] {
-        let mut limbs = [0u64; 6];
-        limbs[0] = 1;
-        for factor in factors {
-            let parts = [factor as u64, (factor >> 64) as u64];
-            let mut next = [0u64; 6];
-            for (i, &limb) in limbs.iter().enumerate() {
-                let mut carry = 0u128;
-                for j in 0..6 - i {
-                    let part = *parts.get(j).unwrap_or(&0);
-                    let sum = u128::from(next[i + j]) + u128::from(limb) * u128::from(part) + carry;
-                    next[i + j] = sum as u64;
-                    carry = sum >> 64;
-                }
-            }
-            limbs = next;
-        }
-        limbs
-    }
-    product([num, q, q]).iter().rev().ge(product([den, p, p]).iter().rev())
-}
-
-fn brute_force(predicate: Predicate, left: &Rows, right: Option<&Rows>) -> Found {
-    let mut found = Found::new();
-    for (l, a) in (0..).zip(left) {
-        for (r, b) in (0..).zip(right.unwrap_or(left)) {
-            if right.is_some() || l < r {
-                found.extend(similar(predicate, a, b).map(|common| (l, r, common)));
-            }
-        }
-    }
-    found
-}
-
-fn raw(rows: &Rows) -> RawSets {
-    let mut sets = RawSets::default();
-    for row in rows {
-        sets.push(&row.iter().copied().collect::<Vec<_>>());
-    }
-    sets
-}
-
 fn prepared(left: &Rows, right: Option<&Rows>) -> (SetCollection, Option<SetCollection>) {
-    let universe =
-        left.iter().chain(right.into_iter().flatten()).flatten().max().map_or(0, |m| m + 1);
-    let (left, right) = prepare(raw(left), right.map(raw), universe as usize).unwrap();
+    let (left, right) = collections(left, right);
     left.validate().unwrap();
     if let Some(right) = &right {
         right.validate().unwrap();
@@ -196,18 +127,7 @@ fn rows() -> impl Strategy<Value = Rows> {
         prop::collection::vec(prop::collection::vec(0..60u32, 0..6), 1..25),
     )
         .prop_map(|(seed, edits)| {
-            edits
-                .into_iter()
-                .map(|edit| {
-                    let mut set = seed.clone();
-                    for token in edit {
-                        if !set.remove(&token) {
-                            set.insert(token);
-                        }
-                    }
-                    set
-                })
-                .collect::<Rows>()
+            edits.into_iter().map(|edit| edited(&seed, edit)).collect::<Rows>()
         });
     let shape = prop_oneof![dense, sparse, skewed, mixed_sizes, near];
     (shape, 0..4u8).prop_map(|(mut rows, twist)| {

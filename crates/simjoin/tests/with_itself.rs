@@ -2,13 +2,10 @@
 //! nothing else.
 
 use proptest::prelude::*;
-use simjoin::{
-    Control, Join, Measure, Predicate, RawSets, SetCollection, Sets, Side, prepare, techniques_for,
-};
-use std::collections::BTreeSet;
+use simjoin::{Control, Join, Measure, Predicate, SetCollection, Sets, Side, techniques_for};
+use simjoin_testing::{Rows, collections, edited};
 use std::ops::ControlFlow;
 
-type Rows = Vec<BTreeSet<u32>>;
 type Found = Vec<(Side, u32, u32, u32)>;
 
 const PREDICATES: [(Measure, &str); 8] = [
@@ -22,16 +19,8 @@ const PREDICATES: [(Measure, &str); 8] = [
     (Measure::Containment, "0.9"),
 ];
 
-fn raw(rows: &Rows) -> RawSets {
-    let mut sets = RawSets::default();
-    for row in rows {
-        sets.push(&row.iter().copied().collect::<Vec<_>>());
-    }
-    sets
-}
-
 fn prepared(old: &Rows, new: &Rows) -> (SetCollection, SetCollection) {
-    let (old, new) = prepare(raw(old), Some(raw(new)), 500).unwrap();
+    let (old, new) = collections(old, Some(new));
     (old, new.unwrap())
 }
 
@@ -84,16 +73,7 @@ fn rows(most: usize) -> impl Strategy<Value = Rows> {
     let seeds = prop::collection::btree_set(0..40u32, 1..12);
     let edits = prop::collection::vec(prop::collection::vec(0..40u32, 0..4), 0..most);
     let near = (seeds, edits).prop_map(|(seed, edits)| {
-        let edited = edits.into_iter().map(|edit| {
-            let mut set = seed.clone();
-            for token in edit {
-                if !set.remove(&token) {
-                    set.insert(token);
-                }
-            }
-            set
-        });
-        edited.collect::<Rows>()
+        edits.into_iter().map(|edit| edited(&seed, edit)).collect::<Rows>()
     });
     let any = prop::collection::vec(prop::collection::btree_set(0..30u32, 0..9), 0..most);
     let sparse = prop::collection::vec(prop::collection::btree_set(0..400u32, 0..9), 0..most);

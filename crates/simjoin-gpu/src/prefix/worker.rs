@@ -1,9 +1,9 @@
 //! How are lists walked, and survivors verified?
 
+use super::THREADS;
 use super::items::ClassesArgument;
 use super::listed::Listed;
 use super::on_device::Here;
-use super::THREADS;
 use crate::device::failed;
 use crate::sets::{Channel, Stages, State, verifiers};
 use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig, PushKernelArg};

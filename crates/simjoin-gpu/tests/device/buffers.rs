@@ -1,7 +1,6 @@
 //! Does a join lose nothing when the buffers of its kernels are full?
 
 use super::emulated::{Part, again};
-use super::testing::collections;
 use super::vectors::{by_cpu, check_one, clustered, vectors};
 use super::{near_duplicates, run};
 use libtest_mimic::Failed;
@@ -9,6 +8,7 @@ use simjoin_core::{Bounds, Measure, Predicate, VectorCount, VectorPredicate};
 use simjoin_cpu::Naive;
 use simjoin_engine::{Budget, Kind, SetTask, Technique, Tile, VectorTask, Vectors};
 use simjoin_gpu::{Device, GpuBitmap, GpuVectors, VectorWay, devices};
+use simjoin_testing::collections;
 use std::sync::Arc;
 
 /// Rows in runs of 128 equal ones. Runs hold one of two points that are exactly at the distance from each other, so a

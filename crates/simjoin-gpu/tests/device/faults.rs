@@ -5,7 +5,6 @@
 //! random order, so that copies are still on their way when something fails.
 
 use super::emulated::{Part, again};
-use super::testing::collections;
 use super::vectors::{by_cpu, clustered, named, vectors};
 use super::{near_duplicates, run};
 use libtest_mimic::Failed;
@@ -17,6 +16,7 @@ use simjoin_engine::{Budget, Kind, SetTask, Sets, Technique, Tile, VectorTask, V
 use simjoin_gpu::{
     Device, Filter, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVectors, GpuVerify, VectorWay, Way, devices,
 };
+use simjoin_testing::collections;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 

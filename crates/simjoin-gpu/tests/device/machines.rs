@@ -2,7 +2,6 @@
 
 use super::emulated::{Part, again};
 use super::run;
-use super::testing::collections;
 use super::vectors::{self, Collect, by_cpu, clustered, named, vectors};
 use libtest_mimic::Failed;
 use simjoin_core::{Bounds, Error, Measure, Predicate, VectorPredicate};
@@ -11,6 +10,7 @@ use simjoin_engine::{Budget, Kind, SetTask, Sets, Technique, Tile, VectorTask, V
 use simjoin_gpu::{
     Device, GpuBitmap, GpuPrefix, GpuVectors, Nvrtc, VectorWay, devices, first_device, left_out,
 };
+use simjoin_testing::collections;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -1,7 +1,5 @@
 //! Are the overlaps of all pairs those of the oracle?
 
-use crate::generators::{near_duplicates, predicate, rows};
-use crate::testing::{Rows, collections};
 use crate::{brief, sized, some};
 use libtest_mimic::Failed;
 use proptest::prelude::*;
@@ -9,6 +7,8 @@ use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{Bounds, Error, Measure, Predicate, SetCollection, SetPair};
 use simjoin_engine::Budget;
 use simjoin_gpu::{Device, OverlapTechnique, Overlaps};
+use simjoin_testing::{Rows, collections};
+use simjoin_testing::{near_duplicates, predicate, rows};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 

@@ -1,30 +1,38 @@
-//! What joins are tests of techniques run on?
+//! On which collections and predicates are joins tested?
 
-use crate::testing::Rows;
+use crate::Rows;
 use proptest::prelude::*;
 use simjoin_core::{Measure, Predicate};
+use std::collections::BTreeSet;
 
-/// Sets of which many are near-duplicates of others, from a small or a large universe.
-pub(crate) fn rows() -> impl Strategy<Value = Rows> {
+/// Generates sets from a small or a large universe, many of them near-duplicates of others.
+pub fn rows() -> impl Strategy<Value = Rows> {
     let universe = prop_oneof![Just(12u32), Just(60), Just(700), Just(5000)];
     universe.prop_flat_map(|universe| {
         let set = prop::collection::btree_set(0..universe, 0..40);
         let edits = prop::collection::vec((any::<prop::sample::Index>(), 0..universe), 0..60);
         (prop::collection::vec(set, 1..40), edits).prop_map(|(mut rows, edits)| {
             for (at, token) in edits {
-                let mut copy = rows[at.index(rows.len())].clone();
-                if !copy.remove(&token) {
-                    copy.insert(token);
-                }
-                rows.push(copy);
+                rows.push(edited(&rows[at.index(rows.len())], [token]));
             }
             rows
         })
     })
 }
 
-#[allow(dead_code, reason = "not every test has one")]
-pub(crate) fn predicate() -> impl Strategy<Value = Predicate> {
+/// Returns a copy of a set without the tokens that it has, and with those that it lacks.
+pub fn edited(set: &BTreeSet<u32>, tokens: impl IntoIterator<Item = u32>) -> BTreeSet<u32> {
+    let mut set = set.clone();
+    for token in tokens {
+        if !set.remove(&token) {
+            set.insert(token);
+        }
+    }
+    set
+}
+
+/// Generates predicates of every measure.
+pub fn predicate() -> impl Strategy<Value = Predicate> {
     let ratio = prop_oneof![
         Just("0.3"),
         Just("0.5"),
@@ -40,9 +48,8 @@ pub(crate) fn predicate() -> impl Strategy<Value = Predicate> {
     })
 }
 
-#[allow(dead_code, reason = "not every test wants so many")]
-/// Near-duplicates of so many seeds, of sizes 3 to 40, over tokens of very different frequencies.
-pub(crate) fn near_duplicates(seeds: u32, rows: std::ops::Range<u32>) -> Rows {
+/// Returns near-duplicates of `seeds` sets, of sizes 3 to 40, over tokens of very different frequencies.
+pub fn near_duplicates(seeds: u32, rows: std::ops::Range<u32>) -> Rows {
     let token = |seed: u32, at: u32| (seed.wrapping_mul(2_654_435_761) >> 7) % (7 + at * at * 3);
     rows.map(|row| {
         let seed = row % seeds;

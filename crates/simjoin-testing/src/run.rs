@@ -1,11 +1,8 @@
-//! What tests of techniques share.
+//! How is one technique run on one tile?
 
-use simjoin_core::{RawSets, SetCollection, SetPair, Sink, prepare};
+use simjoin_core::{SetPair, Sink};
 use simjoin_engine::{Budget, SetTask, Sets, Technique, Tile};
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
-
-pub(crate) type Rows = Vec<BTreeSet<u32>>;
 
 struct Collect {
     exact: bool,
@@ -51,8 +48,8 @@ impl Sink<SetPair> for Count<'_> {
     }
 }
 
-/// The pairs of a tile as they come, and how many were verified.
-pub(crate) fn run(
+/// Returns the pairs of a tile in the order in which they come, and the number of candidates.
+pub fn run(
     technique: &dyn Technique<Sets>,
     join: &SetTask<'_>,
     tile: &Tile,
@@ -64,9 +61,8 @@ pub(crate) fn run(
     (sink.pairs, verified)
 }
 
-/// How many pairs of rows a tile has.
-#[allow(dead_code, reason = "not every test counts")]
-pub(crate) fn count(
+/// Counts the pairs of rows of a tile.
+pub fn count(
     technique: &dyn Technique<Sets>,
     join: &SetTask<'_>,
     tile: &Tile,
@@ -77,7 +73,7 @@ pub(crate) fn count(
     sink.rows
 }
 
-/// Pieces are dealt to as many workers as there are threads, in turn.
+/// Deals pieces to `room.threads` workers in turn.
 fn run_into(
     technique: &dyn Technique<Sets>,
     join: &SetTask<'_>,
@@ -96,20 +92,4 @@ fn run_into(
         verified += workers.iter().map(|worker| worker.candidates()).sum::<u64>();
     }
     verified
-}
-
-pub(crate) fn collections(
-    left: &Rows,
-    right: Option<&Rows>,
-) -> (SetCollection, Option<SetCollection>) {
-    let raw = |rows: &Rows| {
-        let mut raw = RawSets::default();
-        for row in rows {
-            raw.push(&row.iter().copied().collect::<Vec<_>>());
-        }
-        raw
-    };
-    let tokens = left.iter().chain(right.into_iter().flatten()).flatten();
-    let universe = tokens.max().map_or(0, |&token| token as usize + 1);
-    prepare(raw(left), right.map(raw), universe).unwrap()
 }
