@@ -22,10 +22,12 @@
 //!
 //! The index, and 8 bytes per build set and worker, whatever the number of candidates.
 
-use crate::candidates::{CandidateSource, Filtering};
 use crate::set_join::{self, Filter, Space};
 use simjoin_core::{Result, SetId};
-use simjoin_engine::{Budget, Cost, CostTable, Prepared, SetTask, Sets, Survey, Technique, Tile};
+use simjoin_engine::{
+    Budget, CandidateFilter, CandidateSource, Cost, CostTable, Prepared, SetTask, Sets, Survey,
+    Technique, Tile,
+};
 use std::ops::Range;
 
 /// Prefix filter and length filter.
@@ -55,7 +57,11 @@ impl Technique<Sets> for AllPairs {
     }
 }
 
-impl Filtering for AllPairs {
+impl CandidateFilter for AllPairs {
+    fn filter_cost(&self, survey: &Survey<'_>, units: &CostTable) -> Cost {
+        set_join::cost(survey, units, 0.0)
+    }
+
     fn source<'a>(
         &self,
         join: &SetTask<'a>,

@@ -25,14 +25,14 @@
 //!
 //! The index with positions over groups, 4 bytes per group and 8 per group and worker.
 
-use crate::candidates::{CandidateFinder, CandidateSink, CandidateSource, Filtering};
 use crate::demands::{Demands, index_prefixes};
 use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::set_join;
 use crate::verify::{AHEAD, Emitter, verify};
 use simjoin_core::{Error, Result, SetId, SetPair, Sink};
 use simjoin_engine::{
-    Budget, Cost, CostTable, Order, Prepared, SetTask, Sets, Survey, Technique, Tile, Worker, cut,
+    Budget, CandidateFilter, CandidateFinder, CandidateSink, CandidateSource, Cost, CostTable,
+    Order, Prepared, SetTask, Sets, Survey, Technique, Tile, Worker, cut,
 };
 use simjoin_kernels::prefetch::prefetch;
 use std::cell::{Cell, RefCell};
@@ -66,7 +66,11 @@ impl Technique<Sets> for GroupJoin {
     }
 }
 
-impl Filtering for GroupJoin {
+impl CandidateFilter for GroupJoin {
+    fn filter_cost(&self, survey: &Survey<'_>, units: &CostTable) -> Cost {
+        set_join::cost(survey, units, 0.0)
+    }
+
     fn source<'a>(
         &self,
         join: &SetTask<'a>,

@@ -20,8 +20,7 @@
 //! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
 //! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to
 //! answer), `set_join.rs` (from a filter over single sets to a technique), and `few_tokens.rs`
-//! (which tokens matter when one side is much smaller). `candidates.rs` is how a filter leaves
-//! verification to others. `block_index.rs` holds the lists of `skip-join`.
+//! (which tokens matter when one side is much smaller). `block_index.rs` holds the lists of `skip-join`.
 //!
 //! Vectors are joined by the techniques in `vectors/`.
 
@@ -31,7 +30,6 @@ mod all_pairs;
 mod bitmap;
 mod block_index;
 mod calibrate;
-mod candidates;
 mod demands;
 mod few_tokens;
 mod group_join;
@@ -52,7 +50,6 @@ mod verify;
 pub use all_pairs::AllPairs;
 pub use bitmap::{Bitmap, Dense, estimate_rows};
 pub use calibrate::calibrate;
-pub use candidates::{CandidateFinder, CandidateSink, CandidateSource, Filtering};
 pub use group_join::GroupJoin;
 pub use intersect::{Intersection, ascending};
 pub use lcjoin::LcJoin;
@@ -67,7 +64,7 @@ pub use vectors::{
     draw, no_direction, radii, vector_techniques, vector_techniques_unseen,
 };
 
-use simjoin_engine::{Sets, Techniques};
+use simjoin_engine::{CandidateFilter, Sets, Techniques};
 
 /// Every CPU technique, in all its variants.
 pub fn techniques() -> Techniques<Sets> {
@@ -88,4 +85,9 @@ pub fn techniques() -> Techniques<Sets> {
     techniques.push(Box::new(MmJoin));
     techniques.push(Box::new(LcJoin));
     techniques
+}
+
+/// Returns the techniques that can leave verification to others.
+pub fn filters() -> [&'static dyn CandidateFilter; 3] {
+    [&AllPairs, &PpJoin, &GroupJoin]
 }

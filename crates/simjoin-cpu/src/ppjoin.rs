@@ -25,10 +25,12 @@
 //!
 //! The index with positions, and 8 bytes per build set and worker.
 
-use crate::candidates::{CandidateSource, Filtering};
 use crate::set_join::{self, Filter, Index, Space};
 use simjoin_core::{Result, SetId};
-use simjoin_engine::{Budget, Cost, CostTable, Prepared, SetTask, Sets, Survey, Technique, Tile};
+use simjoin_engine::{
+    Budget, CandidateFilter, CandidateSource, Cost, CostTable, Prepared, SetTask, Sets, Survey,
+    Technique, Tile,
+};
 use std::ops::Range;
 
 /// Prefix, length and positional filter.
@@ -58,7 +60,11 @@ impl Technique<Sets> for PpJoin {
     }
 }
 
-impl Filtering for PpJoin {
+impl CandidateFilter for PpJoin {
+    fn filter_cost(&self, survey: &Survey<'_>, units: &CostTable) -> Cost {
+        set_join::cost(survey, units, 0.0)
+    }
+
     fn source<'a>(
         &self,
         join: &SetTask<'a>,

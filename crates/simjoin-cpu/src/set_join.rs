@@ -5,13 +5,15 @@
 //! space, and the verification of every candidate. Where one side is much smaller than the other,
 //! only tokens that the smaller one has are indexed or looked up.
 
-use crate::candidates::{CandidateFinder, CandidateSink, CandidateSource};
 use crate::demands::{Demands, index_prefixes};
 use crate::few_tokens::{Few, FewTokens};
 use crate::prefix_index::{Cursors, PrefixIndex};
 use crate::verify::{AHEAD, Emitter, verify};
 use simjoin_core::{Measure, Result, SetId, SetPair, Sink};
-use simjoin_engine::{Cost, CostTable, Prepared, SetTask, Sets, Survey, Tile, Worker, cut};
+use simjoin_engine::{
+    CandidateFinder, CandidateSink, CandidateSource, Cost, CostTable, Prepared, SetTask, Sets,
+    Survey, Tile, Worker, cut,
+};
 use simjoin_kernels::prefetch::prefetch;
 use std::marker::PhantomData;
 use std::ops::{ControlFlow, Range};

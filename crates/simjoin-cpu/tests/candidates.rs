@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 use simjoin_core::{Bounds, Result, SetId, SetPair};
-use simjoin_cpu::{AllPairs, CandidateSink, Filtering, GroupJoin, Naive, PpJoin};
-use simjoin_engine::{Budget, SetTask, Tile};
+use simjoin_cpu::{Naive, filters};
+use simjoin_engine::{Budget, CandidateSink, SetTask, Tile};
 use simjoin_testing::{collections, predicate, rows, run};
 use std::ops::ControlFlow;
 
@@ -55,7 +55,7 @@ proptest! {
             let tile = Tile::whole(&join);
             let (mut wanted, _) = run(&Naive, &join, &tile, &Budget::unlimited(1000, 1), true);
             wanted.sort_unstable();
-            for filter in [&AllPairs as &dyn Filtering, &PpJoin, &GroupJoin] {
+            for filter in filters() {
                 let source = filter.source(&join, &tile, 100);
                 let mut check = Check { join, pairs: Vec::new() };
                 let mut finder = source.finder();

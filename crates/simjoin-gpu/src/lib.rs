@@ -41,21 +41,25 @@ pub use prefix::GpuPrefix;
 #[doc(hidden)]
 pub use send::send_by_threads_from;
 pub use vectors::{GpuVectors, VectorWay};
-pub use verify::{Filter, GpuVerify, Way};
+pub use verify::{GpuVerify, Way};
 
-use simjoin_engine::{Sets, Technique};
+use simjoin_engine::{CandidateFilter, Sets, Techniques};
 use std::sync::Arc;
 
-/// Every technique, in all its variants, on these devices, among which tiles are divided.
-pub fn techniques(devices: &[Arc<Device>]) -> Vec<Box<dyn Technique<Sets>>> {
-    let mut techniques: Vec<Box<dyn Technique<Sets>>> = vec![
+/// Returns every technique, in all its variants. Tiles are divided among `devices`; `filters` find candidates that
+/// [`GpuVerify`] verifies.
+pub fn techniques(
+    devices: &[Arc<Device>],
+    filters: &[&'static dyn CandidateFilter],
+) -> Techniques<Sets> {
+    let mut techniques: Techniques<Sets> = vec![
         Box::new(GpuPrefix { devices: devices.to_vec() }),
         Box::new(GpuMmJoin { devices: devices.to_vec() }),
     ];
     for bits in GpuBitmap::BITS {
         techniques.push(Box::new(GpuBitmap::new(devices, bits)));
     }
-    for filter in Filter::ALL {
+    for &filter in filters {
         for way in Way::ALL {
             techniques.push(Box::new(GpuVerify { devices: devices.to_vec(), filter, way }));
         }

@@ -40,12 +40,9 @@ use cudarc::driver::{
     PushKernelArg, sys,
 };
 use simjoin_core::{Result, SetCollection, SetId, SetPair, Sink};
-use simjoin_cpu::{
-    AllPairs, CandidateFinder, CandidateSink, CandidateSource, Filtering, GroupJoin, PpJoin,
-};
 use simjoin_engine::{
-    Budget, Cost, CostTable, DeviceEvent, DeviceTimes, DeviceUnit, Prepared, SetTask, Sets, Survey,
-    Technique, Tile, Worker,
+    Budget, CandidateFilter, CandidateFinder, CandidateSink, CandidateSource, Cost, CostTable,
+    DeviceEvent, DeviceTimes, DeviceUnit, Prepared, SetTask, Sets, Survey, Technique, Tile, Worker,
 };
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
@@ -104,37 +101,12 @@ impl Way {
     }
 }
 
-/// The CPU filters that may find the candidates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Filter {
-    /// Prefix and length.
-    AllPairs,
-    /// Prefix, length and position.
-    PpJoin,
-    /// The same over groups.
-    GroupJoin,
-}
-
-impl Filter {
-    /// All of them.
-    pub const ALL: [Filter; 3] = [Filter::AllPairs, Filter::PpJoin, Filter::GroupJoin];
-
-    fn technique(self) -> &'static dyn Filtering {
-        match self {
-            Filter::AllPairs => &AllPairs,
-            Filter::PpJoin => &PpJoin,
-            Filter::GroupJoin => &GroupJoin,
-        }
-    }
-}
-
 /// Candidates from CPU cores, verified on devices.
-#[derive(Debug)]
 pub struct GpuVerify {
     /// Where it runs.
     pub devices: Vec<Arc<Device>>,
-    /// Which filter finds the candidates.
-    pub filter: Filter,
+    /// The technique for CPU cores that finds the candidates.
+    pub filter: &'static dyn CandidateFilter,
     /// How they are verified.
     pub way: Way,
 }
@@ -148,7 +120,7 @@ impl GpuVerify {
     /// Bytes on the host beside chunks and answers: the filter's, and sets on their way.
     fn host_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let sets = (tile.probes.len() + tile.builds.len()) as u64;
-        self.filter.technique().memory_bytes(join, tile, threads) + DeviceSets::SENDING * sets
+        self.filter.memory_bytes(join, tile, threads) + DeviceSets::SENDING * sets
     }
 
     /// Workers that share a device.
@@ -172,14 +144,14 @@ impl Technique<Sets> for GpuVerify {
     }
 
     fn variant(&self) -> String {
-        format!("{} {:?}", self.filter.technique().name(), self.way)
+        format!("{} {:?}", self.filter.name(), self.way)
     }
 
     fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         if self.way != Way::for_size(survey.mean_size) {
             return None;
         }
-        let filter = self.filter.technique().filter_cost(survey, units);
+        let filter = self.filter.filter_cost(survey, units);
         let send = 1e-3 + self.devices.len() as f64 * survey.tokens as f64 * 0.15e-9;
         Some(Cost { serial: filter.serial + send, shared: filter.shared })
     }
@@ -201,7 +173,6 @@ impl Technique<Sets> for GpuVerify {
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         let threads = room.threads.max(1);
-        let filter = self.filter.technique();
         let on_host = room.bytes.saturating_sub(self.host_bytes(join, tile, threads))
             / (threads * SLOTS) as u64;
         let on_device = room.device_bytes.saturating_sub(Self::sets_bytes(join, tile))
@@ -216,7 +187,7 @@ impl Technique<Sets> for GpuVerify {
         // At the end of a piece a worker waits for its last chunk, so pieces are large.
         let piece = (tokens / (threads * PIECES)).max(room.piece_tokens);
         Ok(Box::new(Offloaded {
-            source: filter.source(join, tile, piece),
+            source: self.filter.source(join, tile, piece),
             devices: Devices::new(&self.devices, room, here)?,
             way: self.way,
             predicate: Predicate::new(&join.predicate),

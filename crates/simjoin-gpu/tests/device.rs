@@ -10,11 +10,11 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{Bounds, Measure, Predicate, SetPair};
-use simjoin_cpu::{Naive, PrefixBitmap};
+use simjoin_cpu::{Naive, PpJoin, PrefixBitmap, filters};
 use simjoin_engine::{
     Budget, Choice, CostTable, Resources, SetTask, Sets, Technique, Tile, choose,
 };
-use simjoin_gpu::{Device, Filter, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVerify, Way, devices};
+use simjoin_gpu::{Device, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVerify, Way, devices};
 use simjoin_testing::{Rows, collections, near_duplicates, predicate, rows};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -167,7 +167,7 @@ fn some<T>(all: impl IntoIterator<Item = T>, part: usize) -> impl Iterator<Item 
 fn techniques(device: &Arc<Device>) -> Vec<Box<dyn Technique<Sets>>> {
     let one = [device.clone()];
     let two = [device.clone(), device.clone()];
-    let mut techniques = simjoin_gpu::techniques(&one);
+    let mut techniques = simjoin_gpu::techniques(&one, &filters());
     for bits in GpuBitmap::BITS {
         let bitmap = GpuBitmap { tensor: false, ..GpuBitmap::new(&one, bits) };
         techniques.push(Box::new(bitmap));
@@ -175,7 +175,7 @@ fn techniques(device: &Arc<Device>) -> Vec<Box<dyn Technique<Sets>>> {
     techniques.push(Box::new(GpuBitmap::new(&two, 256)));
     techniques.push(Box::new(GpuPrefix { devices: two.to_vec() }));
     techniques.push(Box::new(GpuMmJoin { devices: two.to_vec() }));
-    let (devices, filter, way) = (two.to_vec(), Filter::PpJoin, Way::B);
+    let (devices, filter, way) = (two.to_vec(), &PpJoin, Way::B);
     techniques.push(Box::new(GpuVerify { devices, filter, way }));
     techniques
 }
@@ -363,7 +363,7 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
         let (whole, room) = (Tile::whole(&join), Budget::unlimited(10_000, 2));
         let expected = run(&PrefixBitmap { words: 1 }, &join, &whole, &room);
         let counted = simjoin_testing::count(&PrefixBitmap { words: 1 }, &join, &whole, &room);
-        for technique in simjoin_gpu::techniques(std::slice::from_ref(device)) {
+        for technique in simjoin_gpu::techniques(std::slice::from_ref(device), &filters()) {
             let variant = technique.variant();
             // One of those that filter on the CPU will do, and where time is short the fastest of the others.
             if technique.name() == "gpu-verify" && variant != "ppjoin B"

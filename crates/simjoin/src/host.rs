@@ -95,7 +95,8 @@ struct Gpus;
 
 impl Device for Gpus {
     fn set_techniques(&self) -> Techniques<Sets> {
-        simjoin_gpu::techniques(simjoin_gpu::devices().unwrap_or_default())
+        let devices = simjoin_gpu::devices().unwrap_or_default();
+        simjoin_gpu::techniques(devices, &simjoin_cpu::filters())
     }
 
     fn vector_techniques(&self, how: DeviceVectors) -> Techniques<Vectors> {

@@ -1,8 +1,10 @@
 //! Which sets meet which, in which units of work, and what is known about them?
 //!
 //! A [`SetTask`] is cut into [`Tile`]s; [`Reach`] is the length filter by size class, and a
-//! [`Survey`] holds the statistics of a tile, which [`Samples`] complete.
+//! [`Survey`] holds the statistics of a tile, which [`Samples`] complete. A [`CandidateFilter`] leaves
+//! verification to others.
 
+mod candidates;
 mod joined;
 mod reach;
 mod samples;
@@ -10,6 +12,7 @@ mod survey;
 mod task;
 pub(crate) mod tile;
 
+pub use candidates::{CandidateFilter, CandidateFinder, CandidateSink, CandidateSource};
 pub use reach::{Reach, build_prefixes, reaches};
 pub(crate) use samples::MANY;
 pub use samples::{Effort, Random, Samples};

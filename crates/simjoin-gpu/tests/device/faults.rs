@@ -11,10 +11,10 @@ use libtest_mimic::Failed;
 use simjoin_core::{
     Bounds, Error, Measure, Predicate, Result, SetPair, Sink, VectorPair, VectorPredicate,
 };
-use simjoin_cpu::Naive;
+use simjoin_cpu::{Naive, PpJoin};
 use simjoin_engine::{Budget, Kind, SetTask, Sets, Technique, Tile, VectorTask, Vectors};
 use simjoin_gpu::{
-    Device, Filter, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVectors, GpuVerify, VectorWay, Way, devices,
+    Device, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVectors, GpuVerify, VectorWay, Way, devices,
 };
 use simjoin_testing::collections;
 use std::ops::ControlFlow;
@@ -59,7 +59,7 @@ fn answers_or_errors() -> std::result::Result<(), Failed> {
     let (join, _) = &joins[0];
     let (tile, room) = (Tile::whole(join), Budget::unlimited(1000, 2));
     let expected = run(&Naive, join, &tile, &room);
-    let (all, filter, way) = (devices.to_vec(), Filter::PpJoin, Way::B);
+    let (all, filter, way) = (devices.to_vec(), &PpJoin, Way::B);
     let techniques: [Box<dyn Technique<Sets>>; 4] = [
         Box::new(GpuBitmap::new(devices, 256)),
         Box::new(GpuPrefix { devices: all.clone() }),
