@@ -5,11 +5,11 @@
 //! and then every command of the program. Nothing is taken from or left in the user's folders.
 
 use crate::{Check, call, programs, root};
+use parking_lot::Mutex;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -141,7 +141,7 @@ fn on_all_devices(program: &Path) -> Result<u64, String> {
     let work = || {
         while let Some(devices) = DEVICES.get(next.fetch_add(1, Ordering::Relaxed)) {
             let ran = on_devices(program, devices);
-            let mut outcome = outcome.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+            let mut outcome = outcome.lock();
             match (ran, &mut *outcome) {
                 (Ok(passed), Ok(all)) => *all += passed,
                 (Err(why), Ok(_)) => *outcome = Err(why),
@@ -158,7 +158,7 @@ fn on_all_devices(program: &Path) -> Result<u64, String> {
             scope.spawn(work);
         }
     });
-    outcome.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    outcome.into_inner()
 }
 
 /// Runs the device tests on some devices, whose streams run late and in an order that differs from run to run.

@@ -5,10 +5,10 @@
 //! there. After a failure no further step begins. At the end there is a table of the time that each step took.
 
 use crate::{Check, root};
+use parking_lot::Mutex;
 use std::fs::{File, create_dir_all};
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// How many steps run at a time.
@@ -33,8 +33,8 @@ pub fn run_all(names: &[&'static str]) -> Check {
     let waiting = Mutex::new(names.iter());
     let ended = Mutex::new(Vec::new());
     let next = || {
-        let failed = lock(&ended).iter().any(|step: &Ended| !step.passed);
-        if failed { None } else { lock(&waiting).next() }
+        let failed = ended.lock().iter().any(|step: &Ended| !step.passed);
+        if failed { None } else { waiting.lock().next() }
     };
     std::thread::scope(|scope| {
         for _ in 0..LANES {
@@ -42,12 +42,12 @@ pub fn run_all(names: &[&'static str]) -> Check {
                 while let Some(&name) = next() {
                     eprintln!("── {name} …");
                     let step = run_one(&program, &logs.join(format!("{name}.log")), name);
-                    lock(&ended).push(step);
+                    ended.lock().push(step);
                 }
             });
         }
     });
-    let mut ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let mut ended = ended.into_inner();
     ended.sort_by_key(|step| names.iter().position(|name| *name == step.name));
     eprintln!("\n{:<14}{:>10}{:>14}", "step", "seconds", "CPU seconds");
     for step in &ended {
@@ -103,10 +103,6 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
     let ticks: Option<Vec<f64>> =
         fields.split_whitespace().skip(11).take(4).map(|field| field.parse().ok()).collect();
     ticks.filter(|ticks| ticks.len() == 4).map(|ticks| ticks.iter().sum::<f64>() / TICKS)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -7,13 +7,13 @@
 //! Seconds are from rows in memory to pairs in memory. Rows of which a few are joined with all others on the CPU
 //! tell the distance that gives so many partners, and how many pairs they must be in.
 
+use parking_lot::Mutex;
 use simjoin_core::{Elements, Error, Result, Sink, VectorCollection, VectorPair, VectorPredicate};
 use simjoin_cpu::Fit;
 use simjoin_engine::{Budget, Kind, Technique, VectorTask, Vectors};
 use simjoin_gpu::{Device, GpuVectors, VectorWay, devices};
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -205,13 +205,12 @@ fn sampled(rows: &VectorCollection, count: usize, partners: f64) -> (String, Vec
                     }
                 }
                 for (all, near) in squares.iter().zip(near) {
-                    all.lock().expect("a list").extend(near);
+                    all.lock().extend(near);
                 }
             });
         }
     });
-    let lists: Vec<Vec<f64>> =
-        squares.into_iter().map(|x| x.into_inner().expect("a list")).collect();
+    let lists: Vec<Vec<f64>> = squares.into_iter().map(Mutex::into_inner).collect();
     let mut every: Vec<f64> = lists.iter().flatten().copied().collect();
     let wanted = ((count as f64 * partners) as usize).min(every.len() - 1);
     every.select_nth_unstable_by(wanted, f64::total_cmp);

@@ -8,10 +8,11 @@ use cudarc::driver::{
 };
 use cudarc::driver::{result, sys};
 use cudarc::nvrtc::Ptx;
+use parking_lot::Mutex;
 use simjoin_core::{Error, Result};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// What is known of a device.
@@ -299,7 +300,7 @@ impl Device {
     pub(crate) fn stream(&self) -> Result<Arc<CudaStream>> {
         let at = failed("making a stream");
         self.context.bind_to_thread().map_err(&at)?;
-        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut streams = self.streams.lock();
         // Arrays hold the stream that they were made by; when the last is gone, only this list has it.
         if let Some(free) = streams.iter().find(|stream| Arc::strong_count(stream) == 1) {
             return Ok(free.clone());
@@ -356,7 +357,7 @@ impl Device {
         // Any thread may ask.
         self.make_current();
         let held = |attribute| pool_attribute(&self.context, attribute).map_err(&at);
-        let mut known = self.left_by_others.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self.left_by_others.lock();
         let failures = FAILURES.load(Ordering::Relaxed);
         let lately =
             known.filter(|asked| asked.when.elapsed() < LATELY && asked.failures == failures);
@@ -382,7 +383,7 @@ impl Device {
         defines: &[(&'static str, u32)],
         name: &str,
     ) -> Result<CudaFunction> {
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut modules = self.modules.lock();
         let key = (source.as_ptr().addr(), defines.to_vec());
         let module = match modules.get(&key) {
             Some(module) => module.clone(),

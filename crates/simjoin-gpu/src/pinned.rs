@@ -6,9 +6,10 @@
 use crate::device::{Device, failed};
 use crate::send::BUFFER;
 use cudarc::driver::{DeviceRepr, result};
+use parking_lot::Mutex;
 use simjoin_core::Result;
 use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// An array that stays where it is, so that copies need not wait for the host.
 pub(crate) struct Pinned<T> {
@@ -100,7 +101,7 @@ impl PinnedPool {
     /// Spare memory of this size; where there is none, that of other sizes is given back, but for the
     /// buffers that arrays are sent through. The context of the device must be current.
     fn take(&self, bytes: usize) -> Option<*mut u8> {
-        let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spares = self.0.lock();
         if let Some(at) = spares.iter().position(|spare| spare.bytes == bytes) {
             return Some(spares.swap_remove(at).start);
         }
@@ -118,7 +119,7 @@ impl PinnedPool {
 
     /// Keeps memory, or gives it back; the context of the device must be current.
     fn put(&self, start: *mut u8, bytes: usize) {
-        let mut spares = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spares = self.0.lock();
         let kept: usize = spares.iter().map(|spare| spare.bytes).sum();
         let spare = Spare { start, bytes };
         if kept + bytes <= KEPT { spares.push(spare) } else { free(start) }

@@ -11,10 +11,11 @@
 use crate::device::{Device, failed};
 use crate::pinned::Pinned;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, result};
+use parking_lot::Mutex;
 use simjoin_core::Result;
 use simjoin_engine::Budget;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Threads that fill buffers, and bytes of a buffer.
 pub(crate) const THREADS: usize = 8;
@@ -163,7 +164,7 @@ impl Sender {
         let failure = Mutex::new(Ok(()));
         let keep = |ended: Result<()>| {
             if ended.is_err() {
-                *failure.lock().unwrap_or_else(PoisonError::into_inner) = ended;
+                *failure.lock() = ended;
             }
         };
         let keep = &keep;
@@ -176,7 +177,7 @@ impl Sender {
             }),
             None => keep(mine.map_or(Ok(()), work)),
         }
-        failure.into_inner().unwrap_or_else(PoisonError::into_inner)?;
+        failure.into_inner()?;
         drop(_guard);
         Ok(array)
     }

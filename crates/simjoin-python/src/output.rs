@@ -11,10 +11,10 @@ use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchIterator, RecordBatchReader};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, SchemaRef};
+use parking_lot::{Mutex, MutexGuard};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple};
 use std::fmt::Write as _;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Rows that are shown.
 const SHOWN: usize = 10;
@@ -267,7 +267,7 @@ impl Stream {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The join, for one reader at a time; `None` where it has ended.
@@ -312,7 +312,7 @@ impl Stream {
             Message::End(outcome) => {
                 outcome.warn(py)?;
                 let stats = outcome.stats(py)?.unbind();
-                *self.stats.lock().unwrap_or_else(PoisonError::into_inner) = Some(stats);
+                *self.stats.lock() = Some(stats);
                 Ok(None)
             }
         }
@@ -340,7 +340,7 @@ impl Stream {
     /// What was done, once all has been read by iterating.
     #[getter]
     fn stats<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyDict>> {
-        let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        let stats = self.stats.lock();
         stats.as_ref().map(|stats| stats.bind(py).clone())
     }
 

@@ -12,6 +12,7 @@ use arrow_array::ffi::{FFI_ArrowArray, from_ffi};
 use arrow_array::{Array, ArrayRef, RecordBatch, make_array};
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, SchemaRef};
+use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use simjoin::{Engine, Error, parse_bytes};
@@ -19,7 +20,7 @@ use simjoin_cluster::{Keys, Options, TokenCounter, TokenOrder, count, route};
 use simjoin_io::Tokenizer;
 use std::ops::ControlFlow;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// A column, as it lies in memory.
 fn column(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
@@ -49,7 +50,7 @@ fn open<'a, T>(py: Python<'_>, cell: &'a mut Option<T>) -> PyResult<&'a mut T> {
 }
 
 fn finished<T>(py: Python<'_>, cell: &Mutex<Option<T>>) -> PyResult<T> {
-    let value = cell.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let value = cell.lock().take();
     value.ok_or_else(|| raise(py, "InternalError", "it has been finished already"))
 }
 
@@ -82,7 +83,7 @@ impl ClusterCounter {
     /// Counts a column; gives what is to be handed on by now.
     fn add(&self, py: Python<'_>, name: &str, array: &Bound<'_, PyAny>) -> PyResult<Table> {
         let array = column(array)?;
-        let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cell = self.0.lock();
         let counter = open(py, &mut cell)?;
         let batches = py.detach(|| counter.add(name, &array)).or_raise(py)?;
         Ok(table(count::schema(), batches))
@@ -156,7 +157,7 @@ pub struct ClusterSample(Mutex<simjoin_cluster::Sample>);
 
 impl ClusterSample {
     fn with<T>(&self, ask: impl FnOnce(&simjoin_cluster::Sample) -> T) -> T {
-        ask(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        ask(&self.0.lock())
     }
 }
 
@@ -176,7 +177,7 @@ impl ClusterSample {
         records: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let records = column(records)?;
-        let mut sample = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sample = self.0.lock();
         for record in binaries(py, &records)? {
             sample.push(&order.0, side, record).or_raise(py)?;
         }
@@ -268,7 +269,7 @@ impl ClusterRouter {
     ) -> PyResult<Table> {
         let array = column(array)?;
         let ids = ids.map(column).transpose()?;
-        let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cell = self.0.lock();
         let router = open(py, &mut cell)?;
         let batches = py
             .detach(|| {
@@ -303,7 +304,7 @@ impl ClusterTask {
     /// Takes blocks of records.
     fn add(&self, py: Python<'_>, blocks: &Bound<'_, PyAny>) -> PyResult<()> {
         let blocks = column(blocks)?;
-        let mut cell = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cell = self.0.lock();
         let task = open(py, &mut cell)?;
         let mut blocks = binaries(py, &blocks)?;
         blocks.try_for_each(|block| task.add(block)).or_raise(py)

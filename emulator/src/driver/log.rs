@@ -68,7 +68,7 @@ pub(super) fn at_exit() {
 extern "C" fn write() {
     let Some(file) = &settings().log else { return };
     // A thread that still holds the lock at the end keeps its counts to itself.
-    let Ok(mut driver) = super::DRIVER.try_lock() else { return };
+    let Some(mut driver) = super::DRIVER.try_lock() else { return };
     let Some(driver) = driver.as_mut() else { return };
     let modules: Vec<_> = driver.modules.values().cloned().collect();
     for module in modules {

@@ -21,9 +21,9 @@ mod stream;
 
 use crate::settings::settings;
 use cudarc::driver::sys::CUresult;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{c_char, c_int};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// What a call answers, but for success.
 type Outcome<T = ()> = Result<T, CUresult>;
@@ -63,7 +63,7 @@ impl Random {
 static DRIVER: Mutex<Option<Box<Driver>>> = Mutex::new(None);
 
 fn lock() -> MutexGuard<'static, Option<Box<Driver>>> {
-    DRIVER.lock().unwrap_or_else(PoisonError::into_inner)
+    DRIVER.lock()
 }
 
 /// Runs a function of the driver that needs no context.

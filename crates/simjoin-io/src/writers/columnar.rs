@@ -10,6 +10,7 @@ use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::FileWriter;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
+use parking_lot::{Mutex, MutexGuard};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -17,7 +18,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::schema::types::ColumnPath;
 use simjoin_core::{RowPair, Side};
 use std::io::{self, BufWriter, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// Rows in a batch.
 const BATCH_ROWS: usize = 1 << 16;
@@ -44,7 +45,7 @@ struct Shared(Arc<Mutex<Target>>);
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, Target> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
@@ -112,7 +113,7 @@ impl<'a> ColumnWriter<'a> {
                 let target = Arc::into_inner(target.0);
                 let target =
                     target.ok_or_else(|| io::Error::other("the output is still in use"))?;
-                Ok(target.into_inner().unwrap_or_else(PoisonError::into_inner))
+                Ok(target.into_inner())
             }
             Format::Arrow(writer) => {
                 let buffered = writer.into_inner().map_err(arrow_error)?;
