@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+mod cache;
 mod clock;
 mod costs;
 mod explain;
@@ -27,6 +28,7 @@ mod vectors;
 pub use answer::{
     Answer, AnswerSink, Glimpse, GlimpseBin, GlimpsePair, Ordered, OrderedSink, OutputBuffers,
 };
+pub use cache::{cache_file, keep};
 pub use costs::{CostTable, Ratios};
 pub use explain::{Explanation, duration, grouped};
 pub use host::{Device, DeviceVectors, Fit, Host, VectorTechniques};

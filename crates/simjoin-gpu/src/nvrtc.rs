@@ -19,8 +19,8 @@
 use libloading::Library;
 use sha2::{Digest, Sha256};
 use simjoin_core::{Error, Result};
+use simjoin_engine::{cache_file, keep};
 use std::ffi::{CStr, CString, c_char, c_int};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::ptr::null_mut;
 use std::sync::OnceLock;
@@ -79,7 +79,7 @@ impl Code {
     /// Keeps code that a driver has loaded. What cannot be kept is compiled again next time; that is no error.
     pub(crate) fn keep(&self) {
         if let Some(file) = self.file.as_ref().filter(|_| !self.was_kept) {
-            keep(file, &self.bytes);
+            keep(file, &as_kept(&self.bytes));
         }
     }
 
@@ -205,7 +205,7 @@ impl Nvrtc {
         let (major, minor) = target.capability;
         let very = if target.very { "a" } else { "" };
         let own = options(&format!("sm_{major}{minor}{very}"), defines);
-        let file = cache_file(&[
+        let file = code_file(&[
             env!("CARGO_PKG_VERSION"),
             &format!("{:?} {:?}", self.version, target.driver),
             &own.join(" "),
@@ -422,18 +422,15 @@ fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     found
 }
 
-fn cache_file(depends_on: &[&str]) -> Option<PathBuf> {
-    let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
-    let cache = folder("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| folder("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
+/// Returns the file for code that depends on these texts.
+fn code_file(depends_on: &[&str]) -> Option<PathBuf> {
     let mut hash = Sha256::new();
     for part in depends_on {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part);
     }
     let name: String = hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-    Some(cache.join("simjoin").join("kernels").join(name + ".code"))
+    cache_file(Path::new("kernels").join(name + ".code"))
 }
 
 /// Bytes of the hash that a kept file begins with.
@@ -456,31 +453,15 @@ fn kept(file: &Path) -> Option<Vec<u8>> {
     Some(bytes.split_off(HASH))
 }
 
-/// Writes code to a file that is there as a whole or not at all, even if the machine stops.
-fn keep(file: &Path, code: &[u8]) {
-    let Some(folder) = file.parent() else { return };
-    let part = file.with_extension(format!("{}.part", std::process::id()));
-    let write = || {
-        std::fs::create_dir_all(folder)?;
-        let mut out = std::fs::File::create(&part)?;
-        out.write_all(&as_kept(code))?;
-        out.sync_all()?;
-        std::fs::rename(&part, file)
-    };
-    if write().is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn kept_code_that_was_cut_short_is_removed() {
-        let folder = std::env::temp_dir().join(format!("simjoin-kept-{}", std::process::id()));
-        let file = folder.join("kernel.code");
-        keep(&file, b"machine code");
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("kernel.code");
+        keep(&file, &as_kept(b"machine code"));
         assert_eq!(kept(&file).as_deref(), Some(&b"machine code"[..]));
         let whole = std::fs::read(&file).unwrap();
         for length in [0, 5, HASH, HASH + 1, whole.len() - 1] {
@@ -489,7 +470,6 @@ mod tests {
             assert!(!file.exists(), "{length} bytes");
         }
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -1,18 +1,20 @@
 //! What do steps cost on this machine?
 //!
 //! The machine is measured once, for a few milliseconds, when a join is first planned that is worth
-//! it; the result is kept in the user's cache folder (`simjoin/calibration` under
-//! `$XDG_CACHE_HOME` or `~/.cache`). Until then, and where there is no such folder, the built-in cost
-//! table is used. A busy machine looks slow but never fast, so a measurement that is more than a day
-//! old is repeated and the faster one is kept. The cost table decides how a join is done, never what it
-//! finds.
+//! it; the result is kept in the user's cache folder (`cache.rs`). Until then, and where there is no such folder, the
+//! built-in cost table is used. A busy machine looks slow but never fast, so a measurement that is more than a day old
+//! is repeated and the faster one is kept. The cost table decides how a join is done, never what it finds.
 
+
+use crate::cache::{cache_file, keep};
 use crate::costs::{CostTable, Ratios};
 use crate::host::Host;
 use parking_lot::RwLock;
 use simjoin_kernels::tier::Tier;
-use std::path::PathBuf;
 use std::time::Duration;
+
+/// The name of the file in the cache folder.
+const FILE: &str = "calibration";
 
 /// The age after which a measurement is repeated.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -49,7 +51,9 @@ pub(crate) fn calibrated(host: &dyn Host) -> CostTable {
     if let Known::Measured { ratios: before, .. } = known() {
         ratios = better(ratios, before);
     }
-    keep("calibration", &format(ratios));
+    if let Some(file) = cache_file(FILE) {
+        keep(&file, format(ratios).as_bytes());
+    }
     remember(Known::Measured { ratios, lately: true });
     CostTable::default().scaled(ratios)
 }
@@ -68,34 +72,12 @@ fn remember(known: Known) -> Known {
     known
 }
 
-/// A file in the user's cache folder.
-pub(crate) fn cache_file(name: &str) -> Option<PathBuf> {
-    let folder = |name: &str| std::env::var_os(name).filter(|path| !path.is_empty());
-    let cache = folder("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| folder("HOME").map(|home| PathBuf::from(home).join(".cache")))?;
-    Some(cache.join("simjoin").join(name))
-}
-
 fn load() -> Option<Known> {
-    let file = cache_file("calibration")?;
+    let file = cache_file(FILE)?;
     let ratios = parse(&std::fs::read_to_string(&file).ok()?)?;
     let written = std::fs::metadata(&file).and_then(|data| data.modified()).ok();
     let age = written.and_then(|written| written.elapsed().ok());
     Some(Known::Measured { ratios, lately: age.is_none_or(|age| age < DAY) })
-}
-
-/// Writes a text to the cache folder. A failure is ignored: the text is then computed again next time.
-pub(crate) fn keep(name: &str, text: &str) {
-    let Some(file) = cache_file(name) else { return };
-    let Some(folder) = file.parent() else { return };
-    let part = folder.join(format!("{name}.{}", std::process::id()));
-    let kept = std::fs::create_dir_all(folder)
-        .and_then(|()| std::fs::write(&part, text))
-        .and_then(|()| std::fs::rename(&part, &file));
-    if kept.is_err() {
-        let _ = std::fs::remove_file(&part);
-    }
 }
 
 /// Identifies the version and the instruction set of a calibration; others are ignored.

@@ -5,7 +5,7 @@
 //! how work is divided between CPU and devices, never which pairs are found. Nothing is cached if there is no
 //! device, or if `SIMJOIN_LEARN=no` asks for the same plans every time.
 
-use super::calibration::{cache_file, keep};
+use crate::cache::{cache_file, keep};
 use crate::host::Host;
 use crate::plan::Corrections;
 use crate::report::StepReport;
@@ -15,13 +15,16 @@ use std::collections::BTreeMap;
 /// The environment variable that turns learning off.
 const VARIABLE: &str = "SIMJOIN_LEARN";
 
+/// The name of the file in the cache folder.
+const FILE: &str = "rates";
+
 /// The known corrections by number of threads; `None` until they were looked up.
 static KNOWN: Mutex<Option<BTreeMap<usize, Corrections>>> = Mutex::new(None);
 
 fn known(host: &dyn Host) -> MutexGuard<'static, Option<BTreeMap<usize, Corrections>>> {
     let mut known = KNOWN.lock();
     if known.is_none() {
-        let text = cache_file("rates").and_then(|file| std::fs::read_to_string(file).ok());
+        let text = cache_file(FILE).and_then(|file| std::fs::read_to_string(file).ok());
         *known = Some(text.and_then(|text| parse(&header(host), &text)).unwrap_or_default());
     }
     known
@@ -46,8 +49,8 @@ pub(crate) fn learn(host: &dyn Host, threads: usize, shared: bool, steps: &[Step
             changed |= corrections.learn(technique, shared, estimated, seconds);
         }
     }
-    if changed {
-        keep("rates", &format(&header(host), all));
+    if changed && let Some(file) = cache_file(FILE) {
+        keep(&file, format(&header(host), all).as_bytes());
     }
 }
 

@@ -1,0 +1,56 @@
+//! Where are results kept that can be made again?
+//!
+//! In the user's cache folder: `simjoin` under `$XDG_CACHE_HOME` or `~/.cache`, and where Windows keeps such data.
+
+use etcetera::BaseStrategy;
+use std::io::{Error, Write};
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// Returns the path of a file in the cache folder; `None` where the user has no such folder.
+pub fn cache_file(name: impl AsRef<Path>) -> Option<PathBuf> {
+    let folders = etcetera::choose_base_strategy().ok()?;
+    Some(folders.cache_dir().join("simjoin").join(name))
+}
+
+/// Writes a file, which other processes see as a whole or not at all. Only if the machine itself stops may it be cut short,
+/// so readers check what they read. A file that cannot be written is made again next time; that is no error.
+pub fn keep(file: &Path, bytes: &[u8]) {
+    let _ = write(file, bytes);
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let folder = file.parent().ok_or_else(|| Error::other("a file without a folder"))?;
+    std::fs::create_dir_all(folder)?;
+    // Its name is not predictable, and it is removed unless it gets the final name.
+    let mut part = NamedTempFile::new_in(folder)?;
+    part.write_all(bytes)?;
+    part.persist(file)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_and_nothing_else_is_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("deep").join("file");
+        for text in ["a longer text", "short"] {
+            keep(&file, text.as_bytes());
+            assert_eq!(std::fs::read_to_string(&file).unwrap(), text);
+        }
+        assert_eq!(std::fs::read_dir(file.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_written_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        // A folder of that name is in the way.
+        let file = folder.path().join("name");
+        std::fs::create_dir_all(file.join("inside")).unwrap();
+        keep(&file, b"text");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
