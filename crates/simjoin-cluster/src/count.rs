@@ -22,12 +22,12 @@
 //! A distinct token takes its bytes and about 30 more, until there are 64 MiB of them; then they are
 //! handed on and counting begins anew, and the sum over partitions does the rest.
 
-use crate::keys::{Keys, mix};
+use crate::keys::Keys;
 use crate::records::Records;
 use arrow_array::{Array, BinaryArray, Int32Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
 use hashbrown::HashTable;
-use simjoin_core::{Error, Result};
+use simjoin_core::{Error, Result, mix64};
 use simjoin_io::Tokenizer;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
@@ -105,14 +105,14 @@ impl TokenCounter {
             *sizes.entry(size).or_default() += 1;
             // Those with the smallest numbers by lot.
             // The lowest bit is that of the partition's number.
-            let lot = (mix(mix(partition + 1) ^ row) >> 1) & !1 | (partition & 1);
+            let lot = (mix64(mix64(partition + 1) ^ row) >> 1) & !1 | (partition & 1);
             let draw = size > 0 && lot < *limit;
             drawn.clear();
             for (key, token) in tokens {
                 if draw {
                     drawn.push(key);
                 }
-                let found = table.find_mut(mix(key), |one| {
+                let found = table.find_mut(mix64(key), |one| {
                     one.key == key && bytes[one.start..one.end] == *token
                 });
                 match found {
@@ -121,7 +121,7 @@ impl TokenCounter {
                         let start = bytes.len();
                         bytes.extend_from_slice(token);
                         let one = Counted { key, start, end: bytes.len(), count: 1 };
-                        table.insert_unique(mix(key), one, |one| mix(one.key));
+                        table.insert_unique(mix64(key), one, |one| mix64(one.key));
                     }
                 }
             }

@@ -21,10 +21,9 @@
 //! partners that are not larger and, being at least [`index_prefix`](Bounds::index_prefix), for others too; the larger prefix
 //! is taken for both. So both sets know the group.
 
-use crate::keys::mix;
 use crate::order::Place;
 use serde::{Deserialize, Serialize};
-use simjoin_core::{Bounds, Error, Measure, Predicate, Result};
+use simjoin_core::{Bounds, Error, Measure, Predicate, Result, mix64};
 use std::collections::HashMap;
 
 /// A cut between two ranges: sets of at least this size and, within it, this hash are above it.
@@ -230,7 +229,7 @@ impl Layout {
         let zone = self.zones.iter().find(|&&(end, _, _)| end.is_none_or(|end| place < end));
         // The last zone has no end.
         zone.map_or(0, |&(_, first, count)| {
-            if count == 1 { first } else { first + (mix(place) % u64::from(count)) as u32 }
+            if count == 1 { first } else { first + (mix64(place) % u64::from(count)) as u32 }
         })
     }
 
@@ -280,7 +279,7 @@ impl Layout {
 /// together, and a task joins them once.
 #[inline]
 pub fn tie(places: &[Place]) -> u32 {
-    let hash = places.iter().fold(0u64, |hash, &place| mix(hash.rotate_left(5) ^ place));
+    let hash = places.iter().fold(0u64, |hash, &place| mix64(hash.rotate_left(5) ^ place));
     // From 1: a cut with hash 0 is between two sizes.
     ((hash >> 32) as u32).max(1)
 }

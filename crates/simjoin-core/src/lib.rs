@@ -6,6 +6,7 @@
 //! * [`RawSets`] are records as they were read; [`SetCollection`] is their joinable form.
 //! * [`VectorCollection`] and [`VectorPredicate`] are the same for vectors.
 //! * [`SetPair`] and [`Sink`] carry answers from a technique to whoever wants them.
+//! * [`Random`] is one sequence of numbers for samples and tests.
 //! * [`Error`] names who is to blame.
 //!
 //! Nothing here knows files, threads' work, techniques or devices.
@@ -17,6 +18,7 @@ mod collection;
 mod error;
 mod measure;
 mod pairs;
+mod random;
 mod threshold;
 mod vectors;
 
@@ -25,6 +27,7 @@ pub use collection::{RawSets, SetCollection, SizeClass, prepare};
 pub use error::{Error, Result};
 pub use measure::{Measure, Predicate};
 pub use pairs::{RowPair, SetPair, Side, Sink, VectorCount, VectorPair};
+pub use random::{Random, mix64};
 pub use threshold::Threshold;
 pub use vectors::{Elements, VectorCollection, VectorMeasure, VectorPredicate};
 

@@ -41,9 +41,10 @@ pub use registry::{AUTO, Subject, chosen, listed, names, variants};
 pub use report::{Engine, Event, Report, StepPlan, StepReport};
 pub use run::{Control, did_its_work, pool, threads, threads_expected};
 pub use sets::{
-    CandidateFilter, CandidateFinder, CandidateSink, CandidateSource, Effort, Random, Reach,
-    Samples, SetTask, Sets, Survey, Tile, WIDTHS, build_prefixes, cut, passes, reaches,
+    CandidateFilter, CandidateFinder, CandidateSink, CandidateSource, Effort, Reach, Samples,
+    SetTask, Sets, Survey, Tile, WIDTHS, build_prefixes, cut, passes, reaches,
 };
+pub use simjoin_core::Random;
 pub use size::bytes as parse_bytes;
 pub use technique::{
     Budget, Cost, DeviceEvent, DeviceTimes, DeviceUnit, Prepared, Technique, Techniques, Worker,

@@ -3,7 +3,7 @@
 //! `cargo run --release -p simjoin-gpu --example measure -- [intersect] [overlaps] [bits] [techniques]
 //! [select] [check]`: what is asked for, or all of it.
 
-use simjoin_core::{Measure, Predicate, RawSets, Result, SetCollection, prepare};
+use simjoin_core::{Measure, Predicate, Random, RawSets, Result, SetCollection, prepare};
 use simjoin_engine::Budget;
 use simjoin_gpu::{
     Counts, Device, DeviceArray, Intersect, IntersectKernel, OverlapTechnique, Overlaps, devices,
@@ -29,32 +29,19 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Numbers that look random.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From 0 to 1, never 0.
-    fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1u64 << 53) as f64
-    }
+/// Returns a number from 0 to 1, never 0.
+fn positive(random: &mut Random) -> f64 {
+    ((random.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
 /// About so many ascending numbers below a universe, with the gaps of independent draws.
 fn ascending(seed: u64, count: usize, universe: f64) -> Vec<u32> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let mean = universe / count as f64;
     let mut values = Vec::with_capacity(count + count / 50);
     let mut value = -1.0f64;
     loop {
-        value += 1.0 + (-(mean - 1.0).max(0.0) * random.unit().ln()).floor();
+        value += 1.0 + (-(mean - 1.0).max(0.0) * positive(&mut random).ln()).floor();
         if value >= universe {
             return values;
         }
@@ -140,16 +127,16 @@ impl Like {
     fn make(&self) -> SetCollection {
         let parts = 16;
         let made = together(parts, |part| {
-            let mut random = Random(part as u64 + 1000);
+            let mut random = Random::new(part as u64 + 1000);
             let mut raw = RawSets::default();
             let mut seen = vec![false; self.universe as usize];
             let mut row = Vec::new();
             for _ in 0..self.sets / parts {
                 // Sizes fall off as waiting times do.
-                let size = 1.0 - (self.size - 1.0) * random.unit().ln();
+                let size = 1.0 - (self.size - 1.0) * positive(&mut random).ln();
                 let size = (size.round() as usize).min(self.universe as usize / 2).max(1);
                 while row.len() < size {
-                    let draw = random.unit();
+                    let draw = positive(&mut random);
                     let token = if self.zipf {
                         (draw * f64::from(self.universe).ln()).exp() - 1.0
                     } else {

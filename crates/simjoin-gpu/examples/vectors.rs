@@ -8,7 +8,9 @@
 //! tell the distance that gives so many partners, and how many pairs they must be in.
 
 use parking_lot::Mutex;
-use simjoin_core::{Elements, Error, Result, Sink, VectorCollection, VectorPair, VectorPredicate};
+use simjoin_core::{
+    Elements, Error, Random, Result, Sink, VectorCollection, VectorPair, VectorPredicate,
+};
 use simjoin_cpu::Fit;
 use simjoin_engine::{Budget, Kind, Technique, VectorTask, Vectors};
 use simjoin_gpu::{Device, GpuVectors, VectorWay, devices};
@@ -99,26 +101,14 @@ fn low(device: &Arc<Device>, n: usize) -> Result<()> {
     Ok(())
 }
 
-/// Numbers that look random.
-struct Random(u64);
+/// Returns a number in [0, 1).
+fn unit(random: &mut Random) -> f32 {
+    (random.bits() >> 40) as f32 / (1u64 << 24) as f32
+}
 
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    fn unit(&mut self) -> f32 {
-        (self.next() >> 40) as f32 / (1u64 << 24) as f32
-    }
-
-    /// About normal.
-    fn normal(&mut self) -> f32 {
-        (0..6).map(|_| self.unit()).sum::<f32>() * 1.414 - 4.242
-    }
+/// Returns a number of about normal distribution.
+fn normal(random: &mut Random) -> f32 {
+    (0..6).map(|_| unit(random)).sum::<f32>() * 1.414 - 4.242
 }
 
 /// Rows in parts, each part by a thread.
@@ -129,7 +119,7 @@ fn in_parts(n: usize, d: usize, make: impl Fn(&mut Random, &mut [f32]) + Sync) -
         for (part, rows) in all.chunks_mut(rows * d).enumerate() {
             let make = &make;
             scope.spawn(move || {
-                let mut random = Random(part as u64 * 77 + 1);
+                let mut random = Random::new(part as u64 * 77 + 1);
                 rows.chunks_exact_mut(d).for_each(|row| make(&mut random, row));
             });
         }
@@ -139,30 +129,28 @@ fn in_parts(n: usize, d: usize, make: impl Fn(&mut Random, &mut [f32]) + Sync) -
 
 /// Points in the unit cube, or in Gaussian clusters in it.
 fn points(n: usize, d: usize, clusters: usize) -> Vec<f32> {
-    let mut random = Random(5);
-    let centres: Vec<f32> = (0..clusters * d).map(|_| random.unit()).collect();
+    let mut random = Random::new(5);
+    let centres: Vec<f32> = (0..clusters * d).map(|_| unit(&mut random)).collect();
     in_parts(n, d, |random, row| match clusters {
-        0 => row.iter_mut().for_each(|x| *x = random.unit()),
+        0 => row.iter_mut().for_each(|x| *x = unit(random)),
         _ => {
-            let which = random.next() as usize % clusters * d;
-            row.iter_mut()
-                .zip(&centres[which..])
-                .for_each(|(x, c)| *x = c + 0.05 * random.normal());
+            let which = random.bits() as usize % clusters * d;
+            row.iter_mut().zip(&centres[which..]).for_each(|(x, c)| *x = c + 0.05 * normal(random));
         }
     })
 }
 
 /// Clusters on a surface of few dimensions, seen in many, with some noise: as features of images and texts lie.
 fn manifold(n: usize, d: usize, latent: usize, clusters: usize) -> Vec<f32> {
-    let mut random = Random(9);
+    let mut random = Random::new(9);
     let directions: Vec<f32> =
-        (0..latent * d).map(|_| random.normal() / (d as f32).sqrt()).collect();
-    let centres: Vec<f32> = (0..clusters * latent).map(|_| random.normal()).collect();
+        (0..latent * d).map(|_| normal(&mut random) / (d as f32).sqrt()).collect();
+    let centres: Vec<f32> = (0..clusters * latent).map(|_| normal(&mut random)).collect();
     in_parts(n, d, |random, row| {
-        let which = random.next() as usize % clusters * latent;
-        row.iter_mut().for_each(|x| *x = 0.002 * (random.unit() - 0.5));
+        let which = random.bits() as usize % clusters * latent;
+        row.iter_mut().for_each(|x| *x = 0.002 * (unit(random) - 0.5));
         for (at, centre) in centres[which..which + latent].iter().enumerate() {
-            let z = centre + 0.35 * random.normal();
+            let z = centre + 0.35 * normal(random);
             let direction = &directions[at * d..(at + 1) * d];
             row.iter_mut().zip(direction).for_each(|(x, y)| *x += z * y);
         }

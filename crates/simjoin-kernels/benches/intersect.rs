@@ -4,6 +4,7 @@
 //! second, of each method and tier, for slices of equal length and of different ones, drawn at random from
 //! universes of several sizes.
 
+use simjoin_core::Random;
 use simjoin_kernels::intersect::{Intersect, Method, Size, merge};
 use simjoin_kernels::tier::Tier;
 use std::hint::black_box;
@@ -67,13 +68,8 @@ fn main() {
 
 /// About so many tokens of a universe, ascending, at random distances.
 fn sorted(count: u64, universe: u64, seed: u64) -> Vec<u32> {
-    let mut state = seed;
-    let mut random = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) as f64 / u64::MAX as f64
-    };
+    let mut random = Random::new(seed);
+    let mut random = || random.bits() as f64 / u64::MAX as f64;
     // Distances between tokens that are each there with the same probability are geometric.
     let absent = (1.0 - count as f64 / universe as f64).ln();
     let mut tokens = Vec::with_capacity(count as usize + count as usize / 8);

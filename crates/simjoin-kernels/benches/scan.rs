@@ -4,6 +4,7 @@
 //! each tier and width. Signatures are random, so nothing survives: this is the speed of the filter
 //! itself, from a run of 2,048 sets that stays in the cache.
 
+use simjoin_core::Random;
 use simjoin_kernels::bitmap::{Kernels, PROBES, Probes, SLACK, Survivors};
 use simjoin_kernels::tier::Tier;
 use std::hint::black_box;
@@ -28,14 +29,8 @@ fn main() {
 }
 
 fn measure<const W: usize>(tier: Tier) {
-    let mut state = 1u64;
-    // Random bits by a Weyl sequence and a mixer (splitmix64).
-    let mut random = || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    };
+    let mut random = Random::new(1);
+    let mut random = || random.bits();
     let owned: Vec<Vec<u64>> = (0..W).map(|_| (0..SETS).map(|_| random()).collect()).collect();
     let planes: [&[u64]; W] = std::array::from_fn(|w| owned[w].as_slice());
     let probes: [[u64; W]; PROBES] = std::array::from_fn(|_| std::array::from_fn(|_| random()));

@@ -2,6 +2,7 @@
 
 use cudarc::driver::{CudaContext, CudaFunction, CudaModule, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::{Ptx, result, sys};
+use simjoin_core::Random;
 use std::ffi::CString;
 use std::sync::Arc;
 
@@ -86,19 +87,13 @@ pub fn run(source: &str, config: LaunchConfig, input: &[u32], outputs: usize) ->
     stream.clone_dtoh(&output).unwrap()
 }
 
-/// Numbers that look random.
+/// Returns a sequence of numbers that look random.
 pub fn random(seed: u64) -> impl FnMut() -> u32 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) as u32
-    }
+    let mut random = Random::new(seed);
+    move || random.bits() as u32
 }
 
-/// So many of them.
+/// Returns the first numbers of such a sequence.
 pub fn randoms(seed: u64, count: usize) -> Vec<u32> {
     let mut next = random(seed);
     (0..count).map(|_| next()).collect()

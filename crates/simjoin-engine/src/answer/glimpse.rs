@@ -32,7 +32,7 @@ use crate::vectors::Vectors;
 use parking_lot::Mutex;
 use simjoin_core::{
     Bounds, Measure, Predicate, RowPair, SetCollection, Side, Sink, VectorCollection,
-    VectorMeasure, VectorPredicate,
+    VectorMeasure, VectorPredicate, mix64,
 };
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
@@ -128,7 +128,7 @@ impl Bin {
     fn offer(&self, seen: GlimpsePair) {
         let RowPair { left, right, left_input, .. } = seen.pair;
         let rows = u64::from(left) << 32 | u64::from(right);
-        let number = scattered(rows ^ u64::from(left_input == Side::Right).reverse_bits());
+        let number = mix64(rows ^ u64::from(left_input == Side::Right).reverse_bits());
         if number > self.limit.load(Ordering::Relaxed) {
             return;
         }
@@ -141,13 +141,6 @@ impl Bin {
             self.limit.store(last.number, Ordering::Relaxed);
         }
     }
-}
-
-/// A number that looks like any other, and the only one with it (the finalizer of SplitMix64).
-fn scattered(value: u64) -> u64 {
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }
 
 impl Glimpse {

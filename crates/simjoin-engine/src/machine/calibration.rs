@@ -5,7 +5,6 @@
 //! built-in cost table is used. A busy machine looks slow but never fast, so a measurement that is more than a day old
 //! is repeated and the faster one is kept. The cost table decides how a join is done, never what it finds.
 
-
 use crate::cache::{cache_file, keep};
 use crate::costs::{CostTable, Ratios};
 use crate::host::Host;

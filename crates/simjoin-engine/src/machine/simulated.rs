@@ -322,7 +322,7 @@ impl<K: Kind> Worker<K> for SimulatedWorker<'_, K> {
     }
 }
 
-/// Mixes the bits of a number.
+/// Mixes the bits of a number. Not by `mix64`: recorded failures of simulated devices depend on these numbers.
 fn mixed(number: u64) -> u64 {
     let mixed = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)

@@ -15,7 +15,7 @@ pub(crate) mod tile;
 pub use candidates::{CandidateFilter, CandidateFinder, CandidateSink, CandidateSource};
 pub use reach::{Reach, build_prefixes, reaches};
 pub(crate) use samples::MANY;
-pub use samples::{Effort, Random, Samples};
+pub use samples::{Effort, Samples};
 pub use survey::{Survey, WIDTHS};
 pub use task::{SetTask, Sets};
 pub use tile::{Tile, cut, passes};

@@ -18,7 +18,7 @@
 use crate::{Order, SetTask, Survey, WIDTHS};
 use foldhash::HashMap;
 use rayon::prelude::*;
-use simjoin_core::{Bounds, SetCollection, SetId, TokenId};
+use simjoin_core::{Bounds, Random, SetCollection, SetId, TokenId};
 use simjoin_kernels::bitmap::toggle;
 use std::ops::Range;
 
@@ -507,7 +507,7 @@ fn every<'r>(
     random: &mut Random,
 ) -> impl Iterator<Item = SetId> + 'r {
     let step = (range.len() / count.max(1)).max(1) as u64;
-    let mut random = Random(random.below(u64::MAX));
+    let mut random = Random::new(random.below(u64::MAX));
     let end = u64::from(range.end);
     let mut at = u64::from(range.start) + random.below(step);
     std::iter::from_fn(move || {
@@ -540,21 +540,6 @@ impl Pick {
     fn one(&self, random: &mut Random) -> usize {
         let ticket = random.below(self.total().max(1));
         self.0.partition_point(|&sum| sum <= ticket)
-    }
-}
-
-/// The same numbers every time (splitmix64), for samples.
-#[derive(Debug, Default)]
-pub struct Random(u64);
-
-impl Random {
-    /// A number below a limit.
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let z = z ^ (z >> 31);
-        ((u128::from(z) * u128::from(limit)) >> 64) as u64
     }
 }
 

@@ -6,9 +6,8 @@
 use super::{VectorTask, Vectors};
 use crate::host::Host;
 use crate::kind::Kind;
-use crate::sets::Random;
 use crate::technique::Budget;
-use simjoin_core::{Elements, Result, VectorCollection, VectorCount};
+use simjoin_core::{Elements, Random, Result, VectorCollection, VectorCount};
 use std::collections::BTreeSet;
 
 /// Probes that are drawn at most.

@@ -4,7 +4,7 @@ use crate::brief;
 use libtest_mimic::Failed;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
-use simjoin_core::Error;
+use simjoin_core::{Error, Random};
 use simjoin_gpu::{Device, DeviceArray, IntersectKernel, intersect};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -33,26 +33,14 @@ fn check(device: &Arc<Device>, a: &[u32], b: &[u32], what: &str) -> Result<(), S
     Ok(())
 }
 
-/// Numbers that look random.
-fn mixed(seed: u64) -> impl FnMut() -> u64 {
-    let mut state = seed;
-    move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-}
-
 /// So many ascending numbers with random gaps, from a number on.
 fn ascending(seed: u64, first: u32, count: usize, gap: u64) -> Vec<u32> {
-    let mut next = mixed(seed);
+    let mut random = Random::new(seed);
     let mut value = u64::from(first);
     let mut values = Vec::new();
     while values.len() < count && value <= u64::from(u32::MAX) {
         values.push(value as u32);
-        value += 1 + next() % gap;
+        value += 1 + random.bits() % gap;
     }
     values
 }

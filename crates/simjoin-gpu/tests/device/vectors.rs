@@ -5,7 +5,7 @@ use libtest_mimic::Failed;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{
-    Elements, Error, Sink, VectorCollection, VectorCount, VectorMeasure, VectorPair,
+    Elements, Error, Random, Sink, VectorCollection, VectorCount, VectorMeasure, VectorPair,
     VectorPredicate,
 };
 use simjoin_cpu::Fit;
@@ -246,19 +246,6 @@ fn with_tie<'a>(
     VectorTask::new(probe, build, predicate.unwrap())
 }
 
-/// Numbers that look random, from 0 to 1.
-struct Random(u64);
-
-impl Random {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1u64 << 53) as f64
-    }
-}
-
 /// Rows in clusters.
 pub(crate) fn clustered(
     seed: u64,
@@ -267,7 +254,7 @@ pub(crate) fn clustered(
     clusters: usize,
     spread: f64,
 ) -> Vec<Vec<f64>> {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let centres: Vec<Vec<f64>> =
         (0..clusters).map(|_| (0..d).map(|_| random.unit()).collect()).collect();
     let mut row = |at: usize| -> Vec<f64> {
@@ -329,7 +316,7 @@ pub fn random(device: &Arc<Device>) -> Result<(), Failed> {
 pub fn duplicates(device: &Arc<Device>) -> Result<(), Failed> {
     let n = sized(1500, 300, 200);
     for (d, wide) in some([(3, false), (16, true), (40, false)], 3) {
-        let mut random = Random(d as u64);
+        let mut random = Random::new(d as u64);
         let mut lattice =
             |_| -> Vec<f64> { (0..d).map(|_| (random.unit() * 1.2).floor()).collect() };
         let mut left: Vec<Vec<f64>> = (0..n / 3).map(&mut lattice).collect();
@@ -409,7 +396,7 @@ pub fn many(device: &Arc<Device>) -> Result<(), Failed> {
 
 /// More rows than are sorted with one table of counts, few of which are near each other. Some are equal.
 pub fn sorted_in_pieces(device: &Arc<Device>) -> Result<(), Failed> {
-    let mut random = Random(11);
+    let mut random = Random::new(11);
     let mut rows: Vec<Vec<f64>> = (0..34_000).map(|_| vec![100.0 * random.unit()]).collect();
     rows.extend(rows[..20].to_vec());
     let points = vectors(&rows, true);
@@ -463,7 +450,7 @@ pub(crate) fn by_cpu(join: &VectorTask<'_>) -> Found {
 pub fn bytes(device: &Arc<Device>) -> Result<(), Failed> {
     for (n, d) in some([(700, 784), (1500, 20), (900, 128)], 3) {
         let n = n / sized(1, 1, 3);
-        let mut random = Random(3);
+        let mut random = Random::new(3);
         let images: Vec<Vec<f64>> = (0..10)
             .map(|_| {
                 (0..d).map(|_| (random.unit() * 600.0 - 300.0).clamp(0.0, 255.0).floor()).collect()
