@@ -429,6 +429,10 @@ pub struct OverlapsFlags {
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub stats: Option<String>,
 
+    /// Write what each thread and each GPU did when, for chrome://tracing or Perfetto (JSON)
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub trace: Option<String>,
+
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,

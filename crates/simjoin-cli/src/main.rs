@@ -1,8 +1,8 @@
 //! The `simjoin` command.
 //!
 //! Three steps: [`flags`] says what can be typed, [`settings`] resolves what was typed into what
-//! is meant, [`run`] and [`bench`] do it. [`sets`] and [`vectors`] hold what differs between joins of sets
-//! and of vectors; [`generate`], [`intersect`] and [`overlaps`] are one file each. An error is one line on standard error; the exit status is 0, 1 for
+//! is meant, [`run`] and [`bench`] do it. [`sets`], [`vectors`] and [`overlaps`] hold what differs between joins
+//! of sets, of vectors, and without a threshold; [`generate`] and [`intersect`] are one file each. An error is one line on standard error; the exit status is 0, 1 for
 //! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
 #![forbid(unsafe_code)]
@@ -43,9 +43,7 @@ fn main() -> ExitCode {
     let result = match flags.command {
         Command::Sets(flags) => sets::of_sets(flags).and_then(|settings| run::run(&settings)),
         Command::Text(flags) => sets::of_text(flags).and_then(|settings| run::run(&settings)),
-        Command::Overlaps(flags) => {
-            overlaps::Settings::of(flags).and_then(|settings| overlaps::run(&settings))
-        }
+        Command::Overlaps(flags) => overlaps::of(flags).and_then(|settings| run::run(&settings)),
         Command::Intersect(flags) => {
             intersect::Settings::of(flags).and_then(|settings| intersect::run(&settings))
         }

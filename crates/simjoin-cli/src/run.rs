@@ -1,7 +1,7 @@
 //! How does a run go?
 //!
-//! read → prepare → plan → join → write, each phase timed and shown. What differs between sets and vectors is
-//! behind [`Rows`].
+//! read → prepare → plan → join → write, each phase timed and shown. What differs between sets, vectors and
+//! overlaps is behind [`Rows`].
 
 use crate::explain;
 use crate::progress::{BYTES, PARTS, watch};
@@ -37,7 +37,7 @@ pub trait Rows: Joinable<Collection: Send> {
 
     fn prepare(raw: Self::Raw) -> Result<Input<Self>>;
 
-    fn glimpse(wanted: Self::Wanted, input: &Input<Self>) -> Glimpse;
+    fn glimpse(kept: &Self::Kept, wanted: Self::Wanted, input: &Input<Self>) -> Glimpse;
 
     fn writer<'a>(
         settings: &Settings<Self>,
@@ -92,7 +92,8 @@ pub fn run<K: Rows>(settings: &Settings<K>) -> Result<()> {
     seconds.prepare = phase.elapsed();
 
     let phase = Instant::now();
-    let glimpse = kept.as_ref().map(|_| Arc::new(K::glimpse(settings.join.predicate(), &input)));
+    let glimpse =
+        kept.as_ref().map(|kept| Arc::new(K::glimpse(kept, settings.join.predicate(), &input)));
     let join = match &glimpse {
         Some(glimpse) => settings.join.clone().glimpse(glimpse.clone()),
         None => settings.join.clone(),

@@ -64,16 +64,10 @@ impl Rows for Sets {
     }
 
     fn prepare((read, _): Self::Raw) -> Result<Input<Self>> {
-        let left_ids = read.left.ids;
-        let (right, right_ids) =
-            read.right.map_or((None, None), |table| (Some(table.sets), table.ids));
-        let count = |sets: &RawSets| sets.tokens.len();
-        let tokens = count(&read.left.sets) + right.as_ref().map_or(0, count);
-        let (left, right) = prepare(read.left.sets, right, read.universe)?;
-        Ok(Input { left, right, left_ids, right_ids, tokens })
+        prepared(read)
     }
 
-    fn glimpse(predicate: Predicate, input: &Input<Self>) -> Glimpse {
+    fn glimpse(_: &Kept, predicate: Predicate, input: &Input<Self>) -> Glimpse {
         Glimpse::of_sets(predicate, &input.left, input.right.as_ref(), true)
     }
 
@@ -88,14 +82,7 @@ impl Rows for Sets {
     }
 
     fn facts(input: &Input<Self>) -> Map<String, Value> {
-        let right = input.right.as_ref();
-        let of = |count: fn(&SetCollection) -> usize| json!({ "left": count(&input.left), "right": right.map(count) });
-        let mut facts = Map::new();
-        facts.insert("records".into(), of(SetCollection::records));
-        facts.insert("distinct".into(), of(SetCollection::len));
-        facts.insert("tokens".into(), input.tokens.into());
-        facts.insert("universe".into(), input.left.universe().into());
-        facts
+        facts_of(input)
     }
 
     fn page(
@@ -139,6 +126,28 @@ impl Rows for Sets {
             sample: Sample::of_sets(glimpse, kept, &keys, right.is_some()),
         }
     }
+}
+
+/// Prepares sets, whatever is to be found out about them.
+pub fn prepared<K: Rows<Collection = SetCollection>>(read: ReadSets) -> Result<Input<K>> {
+    let left_ids = read.left.ids;
+    let (right, right_ids) = read.right.map_or((None, None), |table| (Some(table.sets), table.ids));
+    let count = |sets: &RawSets| sets.tokens.len();
+    let tokens = count(&read.left.sets) + right.as_ref().map_or(0, count);
+    let (left, right) = prepare(read.left.sets, right, read.universe)?;
+    Ok(Input { left, right, left_ids, right_ids, tokens })
+}
+
+/// Describes sets for `--stats`.
+pub fn facts_of<K: Rows<Collection = SetCollection>>(input: &Input<K>) -> Map<String, Value> {
+    let right = input.right.as_ref();
+    let of = |count: fn(&SetCollection) -> usize| json!({ "left": count(&input.left), "right": right.map(count) });
+    let mut facts = Map::new();
+    facts.insert("records".into(), of(SetCollection::records));
+    facts.insert("distinct".into(), of(SetCollection::len));
+    facts.insert("tokens".into(), input.tokens.into());
+    facts.insert("universe".into(), input.left.universe().into());
+    facts
 }
 
 fn named(predicate: Predicate) -> PredicateShown {

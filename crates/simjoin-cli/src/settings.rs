@@ -35,7 +35,7 @@ impl Answer {
 /// A run, resolved.
 #[derive(Debug)]
 pub struct Settings<K: Rows> {
-    /// The command: `sets`, `text` or `vectors`.
+    /// The command: `sets`, `text`, `vectors` or `overlaps`.
     pub command: &'static str,
     pub left: String,
     pub right: Option<String>,

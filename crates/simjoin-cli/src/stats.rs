@@ -37,6 +37,9 @@ pub fn document(mut facts: Map<String, Value>, report: &Report, seconds: &Second
     say("engine", report.engine.name().into());
     say("technique", report.technique.clone().into());
     say("details", report.details().into());
+    for (name, number) in report.figures() {
+        say(name, number.into());
+    }
     say("threads", report.threads.into());
     say("device", device(report));
     say("device_share", report.device_share().into());

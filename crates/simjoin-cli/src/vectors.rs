@@ -69,7 +69,7 @@ impl Rows for Vectors {
         Ok(Input { left, right, left_ids, right_ids, tokens })
     }
 
-    fn glimpse(predicate: VectorPredicate, input: &Input<Self>) -> Glimpse {
+    fn glimpse((): &(), predicate: VectorPredicate, input: &Input<Self>) -> Glimpse {
         Glimpse::of_vectors(predicate, &input.left, input.right.as_ref(), true)
     }
 

@@ -40,6 +40,9 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// A token in common: what any pair with an overlap satisfies.
+    pub const ANY_TOKEN: Bounds = Bounds { measure: Measure::Overlap, p: 1, q: 1 };
+
     /// The bounds of a predicate.
     pub fn new(predicate: Predicate) -> Self {
         let threshold = predicate.threshold();

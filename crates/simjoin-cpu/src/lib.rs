@@ -14,8 +14,8 @@
 //! | `mmjoin` | none: every overlap is counted, dense ones by a bit matrix | `mmjoin.rs` |
 //! | `lcjoin` | lists cut across along a prefix tree; containment 1 | `lcjoin.rs` |
 //!
-//! Two single sets are intersected by `intersect.rs`; all pairs of sets, without a threshold, by
-//! `overlaps.rs`, with the bit matrix and the lists of `heavy.rs`.
+//! Two single sets are intersected by `intersect.rs`. All pairs of sets are counted, without a threshold, by
+//! `overlaps.rs`, with the bit matrix and the lists of `heavy.rs`; `overlap_join.rs` makes techniques of it.
 //!
 //! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
 //! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to
@@ -38,6 +38,7 @@ mod intersect;
 mod lcjoin;
 mod mmjoin;
 mod naive;
+mod overlap_join;
 mod overlaps;
 mod ppjoin;
 mod prefix_bitmap;
@@ -55,7 +56,7 @@ pub use intersect::{Intersection, ascending};
 pub use lcjoin::LcJoin;
 pub use mmjoin::MmJoin;
 pub use naive::Naive;
-pub use overlaps::{AllOverlaps, OverlapPass, OverlapPlan, OverlapSpace, OverlapTechnique};
+pub use overlap_join::overlap_techniques;
 pub use ppjoin::PpJoin;
 pub use prefix_bitmap::PrefixBitmap;
 pub use skip_join::SkipJoin;

@@ -3,7 +3,7 @@
 //! All pairs of two collections, or of one, without a threshold. Nothing can be filtered, so everything is
 //! in counting fast: the paper of Bellas and Gounaris (2022) calls these the static index (`sf-gssjoin`),
 //! bitmaps (`BI`) and the product of matrices (`MM`). They are one thing here, with another share of the
-//! tokens as bits (see `heavy.rs`):
+//! tokens as bits (see `heavy.rs`), and `overlap_join.rs` makes techniques of it:
 //!
 //! | technique | bits | lists |
 //! | --- | --- | --- |
@@ -27,36 +27,11 @@
 //! For the build sets of a pass, lists and bit rows; for each worker, counters for some probes. Where that
 //! is too much, there are several passes over fewer build sets.
 
-use crate::heavy::{BITS, BitRows, TokenLists, Weigh, floor, probe_row};
+use crate::heavy::{BitRows, TokenLists, floor, probe_row};
 use simjoin_core::{SetCollection, SetId};
+use simjoin_engine::OverlapTask;
 use simjoin_kernels::product::{PROBES, Product, ROWS};
 use std::ops::Range;
-
-/// How overlaps are counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OverlapTechnique {
-    /// By lists alone.
-    Index,
-    /// By bits alone.
-    Bitmap,
-    /// By both.
-    Product,
-}
-
-impl OverlapTechnique {
-    /// All of them.
-    pub const ALL: [OverlapTechnique; 3] =
-        [OverlapTechnique::Index, OverlapTechnique::Bitmap, OverlapTechnique::Product];
-
-    /// The name used on the command line and in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            OverlapTechnique::Index => "index",
-            OverlapTechnique::Bitmap => "bitmap",
-            OverlapTechnique::Product => "product",
-        }
-    }
-}
 
 /// Build sets in a pass, at most: their counters stay in the second-level cache.
 const PASS: usize = 1 << 17;
@@ -70,102 +45,70 @@ const COUNTERS: usize = 4 << 20;
 /// Probes of a tile, at most.
 const TILE: usize = 64;
 
-/// A technique, how many words of tokens are bits, and what it would take.
-#[derive(Clone, Copy, Debug)]
-pub struct OverlapPlan {
-    /// The technique.
-    pub technique: OverlapTechnique,
-    /// Words of bits a set.
-    pub words: usize,
-    /// Estimated seconds on one core.
-    pub seconds: f64,
-    /// Build sets in a pass.
-    pub pass: usize,
-}
-
-/// Two collections, or one with itself, every pair of which is to be counted.
-#[derive(Clone, Copy)]
-pub struct AllOverlaps<'a> {
+/// Some probes, all pairs of which with the build sets that they meet are to be counted.
+#[derive(Clone)]
+pub(crate) struct AllOverlaps<'a> {
     /// The sets that count.
-    pub probe: &'a SetCollection,
+    pub(crate) probe: &'a SetCollection,
     /// The sets that are counted. The same collection in a join with itself.
-    pub build: &'a SetCollection,
+    pub(crate) build: &'a SetCollection,
+    /// Which of the probes.
+    pub(crate) probes: Range<SetId>,
+    /// The build sets that they meet.
+    pub(crate) builds: Range<SetId>,
     /// Whether a probe meets only the sets before itself.
-    pub before: bool,
+    pub(crate) before: bool,
     /// Whether a probe must meet all its build sets in one pass.
-    pub at_once: bool,
+    pub(crate) at_once: bool,
+    /// Words of bits of a set.
+    pub(crate) words: usize,
 }
 
 impl<'a> AllOverlaps<'a> {
-    /// What each technique would take, in the memory there is; and those that do not fit, with the bytes that
-    /// they need.
-    pub fn plans(
-        &self,
-        memory: u64,
-        threads: usize,
-    ) -> (Vec<OverlapPlan>, Vec<(OverlapTechnique, u64)>) {
-        let (universe, lonely) = (self.build.universe(), self.build.lonely_tokens());
-        let weigh = Weigh::new();
-        let meetings = self.meetings();
-        let pairs = self.pairs();
-        let all = (universe - lonely).div_ceil(BITS) as usize;
-        let sets = self.build.len();
-        let (least, most) = if self.at_once { (sets, sets) } else { (LEAST_PASS, PASS.min(sets)) };
-        let (mut plans, mut refused) = (Vec::new(), Vec::new());
-        for technique in OverlapTechnique::ALL {
-            let words = match technique {
-                OverlapTechnique::Index => 0,
-                OverlapTechnique::Bitmap => all,
-                OverlapTechnique::Product => weigh.words(&meetings, pairs, all),
-            };
-            let light = (floor(universe, words).max(lonely) - lonely) as usize;
-            let walked: f64 = meetings[..light].iter().sum();
-            let bytes = |pass: usize| self.bytes(pass, words, threads);
-            let mut pass = most;
-            while bytes(pass) > memory && pass > least {
-                pass = pass.div_ceil(2);
-            }
-            if bytes(pass) > memory {
-                refused.push((technique, bytes(pass)));
-                continue;
-            }
-            // Every counter is cleared and looked at.
-            let blocks = if words == 0 { 0.0 } else { weigh.block };
-            let each = words as f64 * weigh.word + blocks + 0.15e-9;
-            let seconds = pairs * each + walked * weigh.walk;
-            plans.push(OverlapPlan { technique, words, seconds, pass });
+    pub(crate) fn new(task: &OverlapTask<'a>, probes: &Range<SetId>, words: usize) -> Self {
+        AllOverlaps {
+            probe: task.probe,
+            build: task.build,
+            probes: probes.clone(),
+            builds: task.met_by(probes),
+            before: task.only_before(),
+            at_once: task.at_once(),
+            words,
         }
-        (plans, refused)
     }
 
-    /// Pairs that are counted.
-    fn pairs(&self) -> f64 {
-        let (probes, builds) = (self.probe.len() as f64, self.build.len() as f64);
-        if self.before { probes * (probes - 1.0).max(0.0) / 2.0 } else { probes * builds }
+    /// Returns the smallest and the largest number of build sets that a pass may have.
+    fn pass_sizes(&self) -> (usize, usize) {
+        let sets = self.builds.len();
+        if self.at_once { (sets, sets) } else { (LEAST_PASS, PASS.min(sets)) }
     }
 
-    /// How often sets meet in the list of each token from the first on that more than one row has.
-    fn meetings(&self) -> Vec<f64> {
-        let lonely = self.build.lonely_tokens();
-        let frequencies = |sets: &SetCollection| {
-            let mut count = vec![0u32; (sets.universe() - lonely) as usize];
-            for &token in sets.tokens() {
-                if let Some(count) = token.checked_sub(lonely).map(|at| &mut count[at as usize]) {
-                    *count += 1;
-                }
-            }
-            count
-        };
-        let builds = frequencies(self.build);
-        if self.before {
-            return builds.iter().map(|&n| f64::from(n) * f64::from(n) / 2.0).collect();
+    /// Returns the bytes that counting takes at least.
+    pub(crate) fn least_bytes(&self, threads: usize) -> u64 {
+        let (least, mut pass) = self.pass_sizes();
+        while pass > least {
+            pass = pass.div_ceil(2);
         }
-        let probes = frequencies(self.probe);
-        builds.iter().zip(probes).map(|(&b, p)| f64::from(b) * f64::from(p)).collect()
+        self.bytes(pass, threads)
     }
 
-    /// Bytes for a pass of so many sets with so many words of bits, and for all workers, at most.
-    pub fn bytes(&self, pass: usize, words: usize, threads: usize) -> u64 {
+    /// Cuts the build sets into ranges that are counted one after the other, as large as the memory allows.
+    pub(crate) fn passes(&self, memory: u64, threads: usize) -> Vec<Range<SetId>> {
+        let (least, mut pass) = self.pass_sizes();
+        while self.bytes(pass, threads) > memory && pass > least {
+            pass = pass.div_ceil(2);
+        }
+        self.passes_of(pass)
+    }
+
+    fn passes_of(&self, pass: usize) -> Vec<Range<SetId>> {
+        let Range { start, end } = self.builds;
+        (start..end).step_by(pass.max(1)).map(|at| at..end.min(at + pass as SetId)).collect()
+    }
+
+    /// Returns the bytes for a pass of so many sets and for all workers, at most.
+    fn bytes(&self, pass: usize, threads: usize) -> u64 {
+        let words = self.words;
         let sets = self.build.len().max(1);
         // The largest sets are last.
         let first = sets.saturating_sub(pass);
@@ -178,25 +121,19 @@ impl<'a> AllOverlaps<'a> {
             + counters * threads as u64
     }
 
-    /// The ranges of build sets that are counted one after the other.
-    pub fn passes(&self, plan: &OverlapPlan) -> Vec<Range<SetId>> {
-        let len = self.build.len() as SetId;
-        (0..len).step_by(plan.pass.max(1)).map(|at| at..len.min(at + plan.pass as SetId)).collect()
-    }
-
     /// Prepares a pass. Runs on the current rayon pool.
-    pub fn prepare(&self, plan: &OverlapPlan, builds: Range<SetId>) -> OverlapPass<'a> {
-        let floor = floor(self.build.universe(), plan.words);
+    pub(crate) fn prepare(&self, builds: Range<SetId>) -> OverlapPass<'a> {
+        let floor = floor(self.build.universe(), self.words);
         let lists = TokenLists::new(self.build, builds.clone(), floor, builds.start);
-        let bits = BitRows::new(self.build, builds.clone(), plan.words);
-        let first = if self.before { builds.start } else { 0 };
-        let probes = first..self.probe.len() as SetId;
+        let bits = BitRows::new(self.build, builds.clone(), self.words);
+        let Range { start, end } = self.probes;
+        let first = if self.before { builds.start.clamp(start, end) } else { start };
         OverlapPass {
-            overlaps: *self,
+            overlaps: self.clone(),
             tile: tile(builds.len()) as SetId,
-            probes,
+            probes: first..end,
             builds,
-            words: plan.words,
+            words: self.words,
             lists,
             bits,
             product: Product::best(),
@@ -210,7 +147,7 @@ fn tile(builds: usize) -> usize {
 }
 
 /// Build sets that probes can be counted with.
-pub struct OverlapPass<'a> {
+pub(crate) struct OverlapPass<'a> {
     overlaps: AllOverlaps<'a>,
     builds: Range<SetId>,
     probes: Range<SetId>,
@@ -223,26 +160,26 @@ pub struct OverlapPass<'a> {
 
 /// The counters of one worker.
 #[derive(Default)]
-pub struct OverlapSpace {
+pub(crate) struct OverlapSpace {
     rows: Vec<u64>,
     counts: Vec<u32>,
 }
 
 impl OverlapPass<'_> {
-    /// How many tiles there are.
-    pub fn tiles(&self) -> usize {
+    /// Returns the number of tiles.
+    pub(crate) fn tiles(&self) -> usize {
         self.probes.len().div_ceil(self.tile as usize)
     }
 
     /// Counts the overlaps of a tile's probes and hands each probe on with the overlaps of the build sets
     /// from the pass's first on; in a join with itself only as far as sets are before the probe.
-    pub fn count<B>(
+    pub(crate) fn count<B>(
         &self,
         tile: usize,
         space: &mut OverlapSpace,
         mut each: impl FnMut(SetId, Range<SetId>, &[u32]) -> std::ops::ControlFlow<B>,
     ) -> std::ops::ControlFlow<B> {
-        let AllOverlaps { probe: sets, build, before, .. } = self.overlaps;
+        let &AllOverlaps { probe: sets, build, before, .. } = &self.overlaps;
         let start = self.probes.start + tile as SetId * self.tile;
         let probes = start..self.probes.end.min(start + self.tile);
         let end = |probe: SetId| {
@@ -292,37 +229,51 @@ impl OverlapPass<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::overlap_join::CountOverlaps;
     use proptest::prelude::*;
+    use simjoin_engine::{Kind, OverlapSurvey, Overlaps, Technique, WantedOverlaps};
     use simjoin_kernels::overlap::overlap;
     use simjoin_testing::{Rows, collections};
     use std::ops::ControlFlow;
 
+    fn task<'a>(
+        left: &'a SetCollection,
+        right: Option<&'a SetCollection>,
+        wanted: WantedOverlaps,
+    ) -> OverlapTask<'a> {
+        Overlaps::directions(left, right, false, wanted)[0].0
+    }
+
     fn check(left: &Rows, right: Option<&Rows>) {
         let (left, right) = collections(left, right);
-        let before = right.is_none();
-        let build = right.as_ref().unwrap_or(&left);
-        let all = AllOverlaps { probe: &left, build, before, at_once: false };
-        for plan in all.plans(u64::MAX, 2).0 {
-            for (pass, words) in [(plan.pass, plan.words), (3, plan.words), (plan.pass, 1)] {
-                let plan = OverlapPlan { pass, words, ..plan };
+        let task = task(&left, right.as_ref(), WantedOverlaps::All);
+        let len = left.len() as SetId;
+        let survey = OverlapSurvey::new(&task);
+        for (_, words) in CountOverlaps::of(&survey).map(|one| (one.name(), one.words)) {
+            for (pass, words) in [(PASS, words), (3, words), (PASS, 1)] {
                 let mut met = 0;
-                for builds in all.passes(&plan) {
-                    let pass = all.prepare(&plan, builds);
-                    let mut space = OverlapSpace::default();
-                    for tile in 0..pass.tiles() {
-                        let flow = pass.count(tile, &mut space, |probe, builds, counts| {
-                            assert_eq!(builds.len(), counts.len());
-                            for (build, &count) in builds.zip(counts) {
-                                let expected = overlap(all.probe.set(probe), all.build.set(build));
-                                assert_eq!(count, expected, "{plan:?} {probe} {build}");
-                                met += 1;
-                            }
-                            ControlFlow::<()>::Continue(())
-                        });
-                        assert!(flow.is_continue());
+                for probes in [0..len / 3, len / 3..len] {
+                    let all = AllOverlaps::new(&task, &probes, words);
+                    for builds in all.passes_of(pass) {
+                        let pass = all.prepare(builds);
+                        let mut space = OverlapSpace::default();
+                        for tile in 0..pass.tiles() {
+                            let flow = pass.count(tile, &mut space, |probe, builds, counts| {
+                                assert!(probes.contains(&probe));
+                                assert_eq!(builds.len(), counts.len());
+                                for (build, &count) in builds.zip(counts) {
+                                    let expected =
+                                        overlap(all.probe.set(probe), all.build.set(build));
+                                    assert_eq!(count, expected, "{words} {probe} {build}");
+                                    met += 1;
+                                }
+                                ControlFlow::<()>::Continue(())
+                            });
+                            assert!(flow.is_continue());
+                        }
                     }
                 }
-                assert_eq!(met, all.pairs() as u64, "{plan:?}");
+                assert_eq!(met, task.pairs_of(&(0..len)), "{words} words");
             }
         }
     }
@@ -354,20 +305,19 @@ mod tests {
     }
 
     #[test]
-    fn little_memory_makes_passes_or_is_refused() {
+    fn little_memory_makes_passes_unless_all_are_needed_at_once() {
         let rows: Rows = (0..2000u32).map(|row| (row..row + 9).collect()).collect();
         let (sets, _) = collections(&rows, None);
-        let all = AllOverlaps { probe: &sets, build: &sets, before: true, at_once: false };
-        let (plans, _) = all.plans(400_000, 1);
-        assert!(plans.iter().all(|plan| plan.pass < 2000), "{plans:?}");
-        let refused = |all: &AllOverlaps<'_>| {
-            let (plans, refused) = all.plans(1000, 1);
-            assert!(plans.is_empty());
-            refused.iter().map(|&(_, bytes)| bytes).min()
+        let all = |wanted, words| {
+            AllOverlaps::new(&task(&sets, None, wanted), &(0..sets.len() as SetId), words)
         };
-        let at_once = AllOverlaps { at_once: true, ..all };
-        assert!(Some(1000) < refused(&all) && refused(&all) < refused(&at_once));
-        let (plans, _) = at_once.plans(u64::MAX, 1);
-        assert!(plans.iter().all(|plan| plan.pass == 2000), "{plans:?}");
+        for words in [0, 3] {
+            let (some, best) =
+                (all(WantedOverlaps::All, words), all(WantedOverlaps::Top(1), words));
+            assert!(some.passes(400_000, 1).len() > 1);
+            assert!(1000 < some.least_bytes(1) && some.least_bytes(1) < best.least_bytes(1));
+            assert_eq!(some.passes(u64::MAX, 1).len(), 1);
+            assert_eq!(best.passes(1000, 1).len(), 1);
+        }
     }
 }

@@ -65,7 +65,11 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.collections)?;
         if self.steps.is_empty() {
-            writeln!(f, "plan: no two rows can meet; nothing is to be done")?;
+            let why = match self.pairs {
+                Some(pairs) if pairs > 0.0 => "the number of pairs is known",
+                _ => "no two rows can meet",
+            };
+            writeln!(f, "plan: {why}; nothing is to be done")?;
         }
         for (at, (step, part)) in self.steps.iter().zip(&self.parts).enumerate() {
             let queued = if step.queued { ", for the processor that is done first" } else { "" };

@@ -3,6 +3,7 @@
 //! The engine itself contains no technique and no device: the library on top of it provides a [`Host`].
 
 use crate::costs::Ratios;
+use crate::overlaps::{OverlapSurvey, Overlaps};
 use crate::sets::{SetTask, Sets};
 use crate::technique::{Technique, Techniques};
 use crate::vectors::{VectorSurvey, VectorTask, Vectors};
@@ -25,6 +26,9 @@ pub trait Host: Sync {
 
     /// Returns the techniques for vectors on CPU cores without looking at the rows, so that none has a cost.
     fn vector_techniques_unseen(&self) -> Techniques<Vectors>;
+
+    /// Returns every technique for overlaps on CPU cores.
+    fn overlap_techniques(&self, survey: &OverlapSurvey) -> Techniques<Overlaps>;
 
     /// Returns a nested loop on CPU cores whose pieces are stripes of `stripe` probes.
     fn striped_loop(&self, stripe: usize) -> Box<dyn Technique<Vectors>>;
@@ -55,6 +59,9 @@ pub trait Device: Sync {
 
     /// Returns every technique for vectors.
     fn vector_techniques(&self, how: DeviceVectors) -> Techniques<Vectors>;
+
+    /// Returns every technique for overlaps.
+    fn overlap_techniques(&self) -> Techniques<Overlaps>;
 
     /// Returns the bytes that are free on each device.
     fn free_memory(&self) -> u64;

@@ -19,7 +19,7 @@ use crate::report::{Engine, Report, StepPlan};
 use crate::run::{Control, Executor, Ran, pool};
 use crate::technique::Techniques;
 use rayon::ThreadPool;
-use simjoin_core::{Error, Result, RowPair, Side};
+use simjoin_core::{Error, Result, RowPair};
 use simjoin_kernels::tier::Tier;
 use std::fmt;
 use std::ops::ControlFlow;
@@ -62,6 +62,9 @@ pub(crate) trait Joined: Planned {
     /// What its techniques are registered for.
     const SUBJECT: Subject;
 
+    /// Whether its pairs reach a threshold, so that groups and a glimpse mean something.
+    const HAS_THRESHOLD: bool = true;
+
     /// Looks at the rows as far as the choice needs it; returns what that shows, and the techniques of the CPU.
     fn look(
         join: &Join<Self>,
@@ -87,7 +90,8 @@ pub(crate) trait Joined: Planned {
     fn estimate_pairs(host: &dyn Host, task: &Task<'_, Self>, memory: u64) -> Option<f64>;
 }
 
-/// A kind of rows that the engine joins: [`Sets`](crate::Sets) or [`Vectors`](crate::Vectors).
+/// A kind of rows that the engine joins: [`Sets`](crate::Sets), [`Vectors`](crate::Vectors) or
+/// [`Overlaps`](crate::Overlaps).
 #[allow(private_bounds)]
 pub trait Joinable: Joined {}
 
@@ -240,11 +244,19 @@ impl<K: Joined> Join<K> {
     ) -> Result<Plan<'a, K>> {
         Tier::asked_for().map_err(Error::Config)?;
         K::check(left, right)?;
+        if !K::HAS_THRESHOLD && self.glimpse.is_some() {
+            let message = "a glimpse shows pairs that reach a threshold; this join has none";
+            return Err(Error::Config(message.into()));
+        }
         let machine = self.planned_for()?;
         let selection = Selection::parse(K::SUBJECT, &self.technique, self.engine)?;
         let predicate = K::predicate(self.wanted);
         let directions = K::directions(left, right, self.with_itself, predicate);
         let mode = self.mode(&selection);
+        let known_number = match purpose {
+            Purpose::Count if self.glimpse.is_none() => known_number(&directions),
+            _ => None,
+        };
         let answer = self.glimpse.as_ref().map_or(0, |glimpse| glimpse.bytes())
             + match purpose {
                 Purpose::Count => 0,
@@ -279,9 +291,12 @@ impl<K: Joined> Join<K> {
         if mode.needs_devices() {
             setup.add_devices(&predicate)?;
         }
-        let assignments = Assignments::decide(&mut setup, &directions, &predicate)?;
-        let (with_itself, glimpse) = (self.with_itself, self.glimpse.clone());
-        Ok(Plan { setup, assignments, directions, left, right, predicate, with_itself, glimpse })
+        let assignments = match known_number {
+            Some(_) => Assignments::none(),
+            None => Assignments::decide(&mut setup, &directions, &predicate)?,
+        };
+        let glimpse = self.glimpse.clone();
+        Ok(Plan { setup, assignments, directions, left, right, predicate, known_number, glimpse })
     }
 
     /// Counts the pairs of rows.
@@ -320,8 +335,14 @@ pub struct Plan<'a, K: Joined> {
     left: &'a K::Collection,
     right: Option<&'a K::Collection>,
     predicate: K::Predicate,
-    with_itself: bool,
+    /// The number of pairs, where only that is wanted and nothing has to be compared for it.
+    known_number: Option<u64>,
     glimpse: Option<Arc<Glimpse>>,
+}
+
+/// Returns the number of pairs of all directions, where it is known without a look at any pair.
+fn known_number<K: Kind>(directions: &[(Task<'_, K>, Direction)]) -> Option<u64> {
+    directions.iter().map(|(task, direction)| K::known_number(task, *direction)).sum()
 }
 
 #[allow(private_bounds)]
@@ -379,21 +400,25 @@ impl<'a, K: Joined> Plan<'a, K> {
         }
     }
 
-    /// Estimates the number of pairs of rows, from a sample; pairs of rows that hold the same set are counted exactly.
+    /// Estimates the number of pairs of rows, from a sample; pairs that no technique looks for are counted exactly.
     /// `None` where that does not fit the memory.
     pub fn estimate_pairs(&self) -> Option<f64> {
+        if let Some(known) = known_number(&self.directions) {
+            return Some(known as f64);
+        }
         let Setup { host, limits, .. } = &self.setup;
         let estimate = |(task, _): &(Task<'a, K>, _)| K::estimate_pairs(*host, task, limits.memory);
         let found: Option<f64> = self.setup.install(|| self.directions.iter().map(estimate).sum());
-        Some(found? + self.repeats() as f64)
+        Some(found? + self.unsearched() as f64)
     }
 
     /// Counts the pairs of rows.
     pub fn count(&self, control: &Control) -> Result<Report> {
         let counter = Counter::default();
         let ran = self.run(&counter, control)?;
-        let repeats = if ran.complete { self.repeats() } else { 0 };
-        Ok(self.report(counter.total() + repeats, ran))
+        let unsearched = if ran.complete { self.unsearched() } else { 0 };
+        let pairs = self.known_number.unwrap_or(counter.total() + unsearched);
+        Ok(self.report(pairs, ran))
     }
 
     /// Hands every pair of rows to `take`, in batches. The order is that of the technique and does not
@@ -404,12 +429,13 @@ impl<'a, K: Joined> Plan<'a, K> {
         control: &Control,
         take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
     ) -> Result<Report> {
+        self.compares()?;
         // An eighth of the memory is for rows on their way out.
         let buffers = OutputBuffers::within(self.setup.limits.memory / 8, self.setup.threads);
         let ordered = Ordered::new(buffers, take).in_any_order(self.assignments.shared);
         let ran = self.run(&ordered, control)?;
-        if let Some(itself) = self.itself().filter(|_| ran.complete) {
-            ordered.repeats::<K>(itself, &self.predicate, control);
+        if ran.complete {
+            self.directions.iter().for_each(|direction| ordered.unsearched(direction, control));
         }
         Ok(self.report(ordered.pairs(), ran))
     }
@@ -421,10 +447,25 @@ impl<'a, K: Joined> Plan<'a, K> {
             let message = "groups are those of one collection; two were given";
             return Err(Error::Config(message.into()));
         }
+        if !K::HAS_THRESHOLD {
+            let message = "groups are of pairs that reach a threshold; this join has none";
+            return Err(Error::Config(message.into()));
+        }
         let components = Components::new(K::sizes(self.left).0);
         let ran = self.run(&components, control)?;
-        let pairs = components.pairs() + if ran.complete { self.repeats() } else { 0 };
+        let pairs = components.pairs() + if ran.complete { self.unsearched() } else { 0 };
         Ok((components.labels::<K>(self.left, &self.predicate), self.report(pairs, ran)))
+    }
+
+    /// Refuses a plan that compares nothing, because only the number of pairs was wanted.
+    fn compares(&self) -> Result<()> {
+        match self.known_number {
+            None => Ok(()),
+            Some(_) => Err(Error::Config(
+                "the plan was made for counting and compares nothing; expected one made for pairs"
+                    .into(),
+            )),
+        }
     }
 
     fn run<A: Answer<K>>(&self, answer: &A, control: &Control) -> Result<Ran> {
@@ -432,26 +473,21 @@ impl<'a, K: Joined> Plan<'a, K> {
         let ran = Executor::new(&self.setup, &watched, control).run(&self.assignments)?;
         // A join that was cut short says nothing of what it would have taken.
         if ran.complete {
-            if let (Some(glimpse), Some(itself)) = (&self.glimpse, self.itself()) {
-                glimpse.repeats::<K>(itself, &self.predicate);
+            if let Some(glimpse) = &self.glimpse {
+                self.directions.iter().for_each(|direction| glimpse.unsearched(direction));
             }
             let Setup { machine, host, threads, .. } = &self.setup;
-            machine.learn(*host, *threads, self.assignments.shared, &ran.steps);
+            // Corrections go by the name of a technique, and those of overlaps have names that others have too.
+            if K::SUBJECT != Subject::Overlaps {
+                machine.learn(*host, *threads, self.assignments.shared, &ran.steps);
+            }
         }
         Ok(ran)
     }
 
-    /// Returns the collection that is joined with itself, if there is one.
-    fn itself(&self) -> Option<(&'a K::Collection, Side)> {
-        match self.right {
-            None => Some((self.left, Side::Left)),
-            Some(right) => self.with_itself.then_some((right, Side::Right)),
-        }
-    }
-
-    /// Returns the number of pairs of rows that are one entry.
-    fn repeats(&self) -> u64 {
-        self.itself().map_or(0, |(collection, _)| K::repeats(collection, &self.predicate))
+    /// Returns the number of pairs of rows that no technique looks for.
+    fn unsearched(&self) -> u64 {
+        self.directions.iter().map(|(task, direction)| K::unsearched(task, *direction)).sum()
     }
 
     fn report(&self, pairs: u64, ran: Ran) -> Report {
@@ -461,7 +497,9 @@ impl<'a, K: Joined> Plan<'a, K> {
                 names.push(step.technique);
             }
         }
-        if names.is_empty() {
+        if self.known_number.is_some() {
+            names.push("none");
+        } else if names.is_empty() {
             // Nothing could meet, so nothing was run.
             let main = match self.setup.mode {
                 Mode::Only(Processor::Device) => Processor::Device,

@@ -1,8 +1,8 @@
 //! What is joined?
 //!
-//! One engine joins sets and vectors. A [`Kind`] names what differs between them: the collection, the predicate, the
-//! pairs, the unit of work, and the survey of a range. A [`Task`] is common to both: which rows meet which, under which
-//! predicate.
+//! One engine joins sets and vectors, and counts overlaps. A [`Kind`] names what differs between them: the collection,
+//! the predicate, the pairs, the unit of work, and the survey of a range. A [`Task`] is common to all: which rows meet
+//! which, under which predicate.
 
 use simjoin_core::{RowPair, Side};
 use std::fmt::Debug;
@@ -64,25 +64,29 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     /// Returns the number of entries and of rows of a collection.
     fn sizes(collection: &Self::Collection) -> (usize, usize);
 
-    /// Returns the number of pairs of rows that share one entry of a collection and satisfy the predicate.
-    fn repeats(collection: &Self::Collection, predicate: &Self::Predicate) -> u64;
+    /// Returns the number of pairs of rows in the answer that no technique looks for: rows that are one entry, and
+    /// where pairs without a threshold are wanted, rows of which one is empty.
+    fn unsearched(task: &Task<'_, Self>, direction: Direction) -> u64;
 
     /// Calls `visit` for each entry that stands in several rows and satisfies the predicate with itself: with its
     /// first pair of rows, the number of pairs, and whether they sit exactly on the threshold.
-    fn visit_repeats(
-        collection: &Self::Collection,
-        side: Side,
-        predicate: &Self::Predicate,
+    fn visit_unsearched(
+        task: &Task<'_, Self>,
+        direction: Direction,
         visit: impl FnMut(RowPair, u64, bool),
     );
 
-    /// Calls `push` with every pair of rows that are one entry.
-    fn expand_repeats(
-        collection: &Self::Collection,
-        side: Side,
-        predicate: &Self::Predicate,
+    /// Calls `push` with every pair of rows that no technique looks for.
+    fn expand_unsearched(
+        task: &Task<'_, Self>,
+        direction: Direction,
         push: impl FnMut(RowPair) -> ControlFlow<()>,
     ) -> ControlFlow<()>;
+
+    /// Returns the number of pairs of rows in the answer where it is known without a look at any pair.
+    fn known_number(_task: &Task<'_, Self>, _direction: Direction) -> Option<u64> {
+        None
+    }
 
     /// Turns the smallest entry of each entry's component into the smallest row of each row's component.
     fn label_rows(
@@ -133,7 +137,7 @@ impl Direction {
 pub enum Order {
     /// Those before the probe, in the same collection: a self-join.
     Before,
-    /// Those no larger than the probe. All vectors are of one size.
+    /// Those no larger than the probe. All vectors are of one size, and overlaps ask for none.
     NotLarger,
     /// Those smaller than the probe.
     Smaller,

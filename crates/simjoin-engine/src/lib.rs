@@ -1,6 +1,6 @@
 //! How is a join planned, and how is the plan carried out, on any processor?
 //!
-//! A [`SetTask`] or a [`VectorTask`] says which rows meet which; a [`Technique`] knows how to do a
+//! A [`SetTask`], a [`VectorTask`] or an [`OverlapTask`] says which rows meet which; a [`Technique`] knows how to do a
 //! range of it on a CPU or a device. The planner gives ranges to techniques, the executor runs them,
 //! and an answer takes the pairs. No technique and no device is known here: a [`Host`] brings them.
 
@@ -15,6 +15,7 @@ mod host;
 mod join;
 mod kind;
 mod machine;
+mod overlaps;
 mod plan;
 mod processor;
 mod registry;
@@ -35,6 +36,7 @@ pub use host::{Device, DeviceVectors, Fit, Host, VectorTechniques};
 pub use join::{Join, Joinable, Plan, Purpose};
 pub use kind::{Direction, Kind, Order, Task, Work};
 pub use machine::{Machine, SIMULATED_GPU};
+pub use overlaps::{OverlapSurvey, OverlapTask, Overlaps, WantedOverlaps, best_partners};
 pub use plan::{Choice, Resources, Split, choose};
 pub use processor::{PerProcessor, Processor};
 pub use registry::{AUTO, Subject, chosen, listed, names, variants};

@@ -141,6 +141,11 @@ pub(crate) struct Selection {
 impl Selection {
     /// Reads the technique that a user has named for an engine.
     pub(crate) fn parse(subject: Subject, text: &str, engine: Engine) -> Result<Self> {
+        if engine == Engine::Hybrid && matches!(subject, Subject::Overlaps | Subject::Intersections)
+        {
+            let message = "one processor does this alone; expected engine auto, cpu or gpu";
+            return Err(Error::Config(message.into()));
+        }
         let mut selection = Selection {
             only: match engine {
                 Engine::Cpu => Some(Processor::Cpu),
@@ -194,10 +199,6 @@ pub fn chosen(
     text: &str,
     engine: Engine,
 ) -> Result<Option<(Processor, &'static str)>> {
-    if engine == Engine::Hybrid {
-        let message = "one processor does this alone; expected engine auto, cpu or gpu";
-        return Err(Error::Config(message.into()));
-    }
     let Selection { of, only } = Selection::parse(subject, text, engine)?;
     let name = of.cpu.or(of.device).map_or(AUTO, |named| named.name);
     Ok(only.map(|processor| (processor, name)))

@@ -4,6 +4,7 @@ use crate::plan::work_share;
 use crate::processor::Processor;
 use crate::technique::DeviceTimes;
 use simjoin_core::{Error, Result};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -122,6 +123,16 @@ impl Report {
         }
         all.join("; ")
     }
+
+    /// Returns the numbers that the techniques had decided in preparing, by name; of several, the largest.
+    pub fn figures(&self) -> BTreeMap<&'static str, u64> {
+        let mut all = BTreeMap::new();
+        for &(name, number) in self.steps.iter().flat_map(|step| &step.figures) {
+            let largest = all.entry(name).or_insert(0);
+            *largest = number.max(*largest);
+        }
+        all
+    }
 }
 
 /// Returns the devices' share of steps with these processors, pairs and tokens.
@@ -159,6 +170,8 @@ pub struct StepReport {
     pub variant: String,
     /// A description of what it decided while it prepared; may be empty.
     pub details: String,
+    /// Numbers that it decided in preparing, by name.
+    pub figures: Vec<(&'static str, u64)>,
     /// What it ran on.
     pub processor: Processor,
     /// The smallest and the largest size of a probe; of vectors, their dimension.

@@ -154,6 +154,11 @@ pub trait Prepared<K: Kind>: Send + Sync {
         String::new()
     }
 
+    /// Returns numbers that were decided in preparing it, by name, for statistics.
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
+
     /// Returns the number of rounds: pieces are made and run once per round if not all fit the memory at once.
     fn rounds(&self) -> usize {
         1

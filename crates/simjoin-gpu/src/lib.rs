@@ -21,6 +21,7 @@ mod intersect;
 pub mod kernel_text;
 mod mmjoin;
 mod nvrtc;
+mod overlap_join;
 mod overlaps;
 mod pinned;
 mod prefix;
@@ -36,6 +37,7 @@ pub use mmjoin::GpuMmJoin;
 pub use nvrtc::Nvrtc;
 #[doc(hidden)]
 pub use nvrtc::as_kept;
+pub use overlap_join::overlap_techniques;
 pub use overlaps::{Counts, OverlapSeconds, OverlapTechnique, OverlapTile, Overlaps};
 pub use prefix::GpuPrefix;
 #[doc(hidden)]

@@ -3,20 +3,23 @@
 use crate::errors::OrRaise;
 use crate::input::Side;
 use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
-use crate::join::{Limits, Rows, batch_rows, bytes, finish, send_pairs, watched};
+use crate::join::{self, Limits, Options, Rows, Settings, Sides, finish, watched};
 use crate::sets::collect;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use pyo3::prelude::*;
-use simjoin::{Engine, Error, Intersect, IntersectReport, Overlaps, Result, Sets, ascending};
+use simjoin::{
+    Engine, Error, Intersect, IntersectReport, Overlaps, Result, SetCollection, Sets,
+    WantedOverlaps, ascending,
+};
 use simjoin_io::{Batches, ElementSets, PairBatches, ReadOptions, Tokenizer, Vocabulary};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What overlaps can be told.
+/// What overlaps can be told beside what all joins can.
 #[derive(FromPyObject)]
-pub struct OverlapOptions {
+struct OverlapOptions {
     #[pyo3(item)]
     tokens: Option<String>,
     #[pyo3(item)]
@@ -25,16 +28,24 @@ pub struct OverlapOptions {
     positive: bool,
     #[pyo3(item)]
     top: Option<usize>,
-    #[pyo3(item)]
-    engine: String,
-    #[pyo3(item)]
-    technique: String,
-    #[pyo3(item)]
-    device_memory: Option<String>,
-    #[pyo3(item)]
-    answer: String,
-    #[pyo3(item)]
-    limits: Limits,
+}
+
+impl OverlapOptions {
+    fn resolve(&self, options: &Options) -> Result<(Settings<Overlaps>, ReadOptions)> {
+        let wanted = match self.top {
+            Some(0) => {
+                let message = "top 0 does not fit; expected a whole number from 1";
+                return Err(Error::Config(message.into()));
+            }
+            Some(top) => WantedOverlaps::Top(top),
+            None if self.positive => WantedOverlaps::Positive,
+            None => WantedOverlaps::All,
+        };
+        let settings = Settings::resolve(simjoin::overlaps(wanted), false, options)?;
+        let tokenizer = self.tokens.as_deref().map_or(Ok(Tokenizer::Whitespace), str::parse)?;
+        let (multiset, threads) = (self.multiset, options.limits.threads()?);
+        Ok((settings, ReadOptions { tokenizer, multiset, threads, ..ReadOptions::default() }))
+    }
 }
 
 /// Counts what all pairs of sets have in common.
@@ -43,63 +54,28 @@ pub fn overlaps<'py>(
     py: Python<'py>,
     left: Side<'py>,
     right: Option<Side<'py>>,
-    options: OverlapOptions,
+    options: &Bound<'py, PyAny>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (overlaps, read, rows) = resolve(&options).or_raise(py)?;
+    let (own, options): (OverlapOptions, Options) = (options.extract()?, options.extract()?);
+    let (settings, read) = own.resolve(&options).or_raise(py)?;
     let left = left.batches(py)?;
     let right = right.map(|right| right.batches(py)).transpose()?;
-    let counts = options.answer == "count";
     let job = Job::start(move |shared, outlet| {
         let input = collect(&read, left, right, shared)?;
-        shared.enter(Phase::Joining)?;
-        let phase = Instant::now();
-        let sides = &input.sides;
-        let (left, right) = (&sides.left, sides.right.as_ref());
-        let report = input.pool.install(|| {
-            if counts {
-                return overlaps.count(left, right, &shared.control);
-            }
-            let columns = PairBatches::overlaps(sides.left_ids(), sides.right_ids());
-            send_pairs(&columns, rows, outlet, |take| {
-                overlaps.pairs(left, right, &shared.control, take)
-            })
-        })?;
-        let mut facts = Sets::facts(sides);
-        facts.extend([
-            ("pairs", Value::Count(report.pairs)),
-            ("candidates", Value::Count(report.counted)),
-            ("engine", Value::Text(report.engine.name().into())),
-            ("technique", Value::Text(report.technique.into())),
-            ("threads", Value::Count(report.threads as u64)),
-            ("warnings", Value::Texts(report.warnings)),
-        ]);
-        Ok(input.outcome(report.pairs, facts, phase))
+        join::run(&settings, &input, shared, outlet)
     });
     finish(py, job.or_raise(py)?, &options.answer, progress)
 }
 
-fn resolve(options: &OverlapOptions) -> Result<(Overlaps, ReadOptions, usize)> {
-    if options.top == Some(0) {
-        return Err(Error::Config("top 0 does not fit; expected a whole number from 1".into()));
+impl Rows for Overlaps {
+    fn facts(sides: &Sides<SetCollection>) -> Vec<(&'static str, Value)> {
+        Sets::facts(sides)
     }
-    let memory = options.limits.memory()?;
-    let mut overlaps = Overlaps::new()
-        .engine(options.engine.parse()?)
-        .technique(&options.technique)
-        .positive(options.positive)
-        .top(options.top);
-    if let Some(bytes) = memory {
-        overlaps = overlaps.memory(bytes);
+
+    fn columns<'a>(_: &Settings<Self>, sides: &'a Sides<SetCollection>) -> Result<PairBatches<'a>> {
+        Ok(PairBatches::overlaps(sides.left_ids(), sides.right_ids()))
     }
-    if let Some(text) = &options.device_memory {
-        overlaps = overlaps.device_memory(bytes("device_memory", text)?);
-    }
-    overlaps.check()?;
-    let tokenizer = options.tokens.as_deref().map_or(Ok(Tokenizer::Whitespace), str::parse)?;
-    let (multiset, threads) = (options.multiset, options.limits.threads()?);
-    let read = ReadOptions { tokenizer, multiset, threads, ..ReadOptions::default() };
-    Ok((overlaps, read, batch_rows(memory)))
 }
 
 /// What an intersection can be told.

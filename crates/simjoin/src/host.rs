@@ -3,8 +3,8 @@
 use simjoin_core::{Bounds, Predicate, Result, VectorPredicate};
 use simjoin_cpu::StripedLoop;
 use simjoin_engine::{
-    Device, DeviceVectors, Host, Join, Processor, Ratios, SetTask, Sets, Subject, Technique,
-    Techniques, VectorTask, VectorTechniques, Vectors, names,
+    Device, DeviceVectors, Host, Join, OverlapSurvey, Overlaps, Processor, Ratios, SetTask, Sets,
+    Subject, Technique, Techniques, VectorTask, VectorTechniques, Vectors, WantedOverlaps, names,
 };
 use simjoin_gpu::{GpuVectors, VectorWay};
 
@@ -41,6 +41,35 @@ pub fn vector_join(predicate: VectorPredicate) -> Join<Vectors> {
     Join::new(predicate, &ThisMachine)
 }
 
+/// Makes a join without a threshold, which counts what rows have in common, with the default technique on all cores.
+///
+/// Rows come as [`RowPair`](crate::RowPair)s whose similarity is the overlap. One collection is compared with itself,
+/// each pair once; two that were [prepared](crate::prepare) together are compared left with right. One processor does
+/// it alone: there is no hybrid engine, and there are no groups.
+///
+/// ```
+/// use simjoin::{Control, RawSets, WantedOverlaps, prepare};
+/// use std::ops::ControlFlow;
+///
+/// let mut rows = RawSets::default();
+/// rows.push(&[0, 1, 2]);
+/// rows.push(&[1, 2, 3]);
+/// rows.push(&[4]);
+/// let (sets, _) = prepare(rows, None, 5)?;
+/// let mut found = Vec::new();
+/// simjoin::overlaps(WantedOverlaps::Positive).pairs(&sets, None, &Control::default(), |pairs| {
+///     found.extend(pairs.iter().map(|pair| (pair.left, pair.right, pair.overlap)));
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!(found, [(0, 1, 2)]);
+/// let all = simjoin::overlaps(WantedOverlaps::All);
+/// assert_eq!(all.count(&sets, None, &Control::default())?.pairs, 3);
+/// # Ok::<(), simjoin::Error>(())
+/// ```
+pub fn overlaps(wanted: WantedOverlaps) -> Join<Overlaps> {
+    Join::new(wanted, &ThisMachine)
+}
+
 /// Returns the version of NVRTC, which compiles for GPUs, or says why it cannot.
 pub fn compiler() -> Result<(i32, i32)> {
     simjoin_gpu::Nvrtc::get().map(simjoin_gpu::Nvrtc::version)
@@ -64,6 +93,10 @@ impl Host for ThisMachine {
 
     fn vector_techniques_unseen(&self) -> Techniques<Vectors> {
         simjoin_cpu::vector_techniques_unseen()
+    }
+
+    fn overlap_techniques(&self, survey: &OverlapSurvey) -> Techniques<Overlaps> {
+        simjoin_cpu::overlap_techniques(survey)
     }
 
     fn striped_loop(&self, stripe: usize) -> Box<dyn Technique<Vectors>> {
@@ -113,6 +146,11 @@ impl Device for Gpus {
             })
         };
         VectorWay::ALL.into_iter().map(technique).collect()
+    }
+
+    fn overlap_techniques(&self) -> Techniques<Overlaps> {
+        let devices = simjoin_gpu::devices().unwrap_or_default();
+        devices.first().map(simjoin_gpu::overlap_techniques).unwrap_or_default()
     }
 
     fn free_memory(&self) -> u64 {

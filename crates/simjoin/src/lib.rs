@@ -31,21 +31,18 @@
 //! considered. [`Join::with_itself`] is for new records against old ones. A [`Glimpse`] shows what the
 //! results look like, whatever the answer.
 //!
-//! [`Overlaps`] counts what all pairs have in common, without a threshold.
+//! [`overlaps`] counts what all pairs have in common, without a threshold.
 //! [`Intersect`] is for two single sets of up to hundreds of millions of numbers.
 //! [`vector_join`] is the same for vectors: all pairs within a Euclidean distance, or of at least a
 //! cosine.
 
 #![forbid(unsafe_code)]
 
-mod device_overlaps;
 mod host;
 mod intersect;
-mod overlaps;
 
-pub use host::{compiler, join, techniques_for, vector_join};
+pub use host::{compiler, join, overlaps, techniques_for, vector_join};
 pub use intersect::{Intersect, IntersectReport};
-pub use overlaps::{Overlaps, OverlapsReport};
 pub use simjoin_core::{
     Bounds, Elements, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side,
     Threshold, VectorCollection, VectorMeasure, VectorPredicate, prepare,
@@ -53,8 +50,8 @@ pub use simjoin_core::{
 pub use simjoin_cpu::ascending;
 pub use simjoin_engine::{
     AUTO, Control, DeviceTimes, Engine, Event, Explanation, Glimpse, GlimpseBin, GlimpsePair, Join,
-    Joinable, Machine, Plan, Processor, Purpose, Report, SIMULATED_GPU, Sets, Split, StepPlan,
-    StepReport, Subject, Vectors, duration, grouped, listed, names, parse_bytes, pool, threads,
-    threads_expected, variants,
+    Joinable, Machine, Overlaps, Plan, Processor, Purpose, Report, SIMULATED_GPU, Sets, Split,
+    StepPlan, StepReport, Subject, Vectors, WantedOverlaps, duration, grouped, listed, names,
+    parse_bytes, pool, threads, threads_expected, variants,
 };
 pub use simjoin_gpu::{Device, DeviceInfo, LeftOut, devices, left_out};

@@ -258,13 +258,9 @@ impl Glimpse {
         self.bins.partition_point(|bin| bin.from <= value).saturating_sub(1)
     }
 
-    /// Looks at the pairs of rows of one side that are one entry.
-    pub(crate) fn repeats<K: Kind>(
-        &self,
-        (collection, side): (&K::Collection, Side),
-        predicate: &K::Predicate,
-    ) {
-        K::visit_repeats(collection, side, predicate, |pair, rows, tight| {
+    /// Looks at the pairs of rows that no technique looks for.
+    pub(crate) fn unsearched<K: Kind>(&self, (task, direction): &(Task<'_, K>, Direction)) {
+        K::visit_unsearched(task, *direction, |pair, rows, tight| {
             let bin = &self.bins[self.bin(pair.similarity)];
             bin.pairs.fetch_add(rows, Ordering::Relaxed);
             self.tight.fetch_add(if tight { rows } else { 0 }, Ordering::Relaxed);

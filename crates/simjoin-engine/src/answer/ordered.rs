@@ -18,7 +18,7 @@ use super::{Answer, AnswerSink};
 use crate::kind::{Direction, Kind, Task};
 use crate::run::Control;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use simjoin_core::{RowPair, Side, Sink};
+use simjoin_core::{RowPair, Sink};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -97,16 +97,15 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
         self.state.lock().pairs
     }
 
-    /// Passes on the pairs of rows of one side that are one entry.
-    pub fn repeats<K: Kind>(
+    /// Passes on the pairs of rows that no technique looks for, after all pieces.
+    pub(crate) fn unsearched<K: Kind>(
         &self,
-        (collection, side): (&K::Collection, Side),
-        predicate: &K::Predicate,
+        (task, direction): &(Task<'_, K>, Direction),
         control: &Control,
     ) {
         let mut state = self.state.lock();
         let mut rows = Vec::new();
-        let flow = K::expand_repeats(collection, side, predicate, |row| {
+        let flow = K::expand_unsearched(task, *direction, |row| {
             rows.push(row);
             if rows.len() < self.buffers.buffer {
                 return ControlFlow::Continue(());
@@ -118,13 +117,6 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
         if flow.is_continue() {
             state.pass_on(&rows);
         }
-    }
-
-    /// Passes on rows that belong to no piece, after all pieces.
-    pub fn rest(&self, rows: &[RowPair]) -> ControlFlow<()> {
-        let mut state = self.state.lock();
-        state.pass_on(rows);
-        state.flow
     }
 
     /// Waits until a piece is next, or the consumer has had enough.
@@ -221,13 +213,6 @@ pub struct OrderedSink<'s, K: Kind, F> {
     buffer: Buffer<'s, F>,
     task: Task<'s, K>,
     direction: Direction,
-}
-
-impl<K: Kind, F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> OrderedSink<'_, K, F> {
-    /// Takes a row as it is.
-    pub fn push_row(&mut self, row: RowPair) -> ControlFlow<()> {
-        self.buffer.push(row)
-    }
 }
 
 impl<K: Kind, F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Sink<K::Pair>

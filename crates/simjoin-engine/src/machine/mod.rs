@@ -21,6 +21,7 @@ pub use simulated::VARIABLE as SIMULATED_GPU;
 use crate::clock::Clock;
 use crate::costs::CostTable;
 use crate::host::{DeviceVectors, Fit, Host};
+use crate::overlaps::{OverlapSurvey, Overlaps};
 use crate::plan::Corrections;
 use crate::report::StepReport;
 use crate::sets::Sets;
@@ -200,6 +201,18 @@ impl Machine {
             );
         }
         Ok(all)
+    }
+
+    /// Returns the techniques of all devices for overlaps.
+    pub(crate) fn device_overlap_techniques(
+        &self,
+        host: &dyn Host,
+        survey: &OverlapSurvey,
+    ) -> Result<Techniques<Overlaps>> {
+        match self.simulated() {
+            Some(device) => Ok(device.overlap_techniques(|| host.overlap_techniques(survey))),
+            None => Ok(host.devices()?.overlap_techniques()),
+        }
     }
 
     /// Returns the bytes that a join may take on each device: the given limit, or the free memory.

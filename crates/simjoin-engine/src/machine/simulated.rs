@@ -3,7 +3,7 @@
 //! A simulated device runs `bitmap` and `prefix-bitmap` on one thread of the CPU under the names of device
 //! techniques, with a chosen speed, memory and failure rate. Its pairs are real, so everything that handles a
 //! device can be tested: `SIMJOIN_SIMULATED_GPU=speed=0.5,memory=64M,latency=2,fail=0.1`. It joins vectors by a
-//! nested loop.
+//! nested loop, and counts overlaps by the CPU's techniques.
 //!
 //! It never sleeps: a virtual clock (`clock.rs`) advances by the times of the fixed cost table that plans are made
 //! with (`machine/mod.rs`). So any speed can be simulated, and every machine behaves the same.
@@ -19,12 +19,13 @@
 
 use crate::costs::CostTable;
 use crate::kind::{Kind, Task, Work};
+use crate::overlaps::Overlaps;
 use crate::processor::Processor;
 use crate::registry::{self, Subject};
 use crate::sets::Sets;
 use crate::technique::{Budget, Cost, Prepared, Technique, Techniques, Worker};
 use crate::vectors::Vectors;
-use simjoin_core::{Error, Result, Sink};
+use simjoin_core::{Error, Result, SetCollection, Sink};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -122,6 +123,25 @@ impl Simulated {
         let played = names.map(|name| (name, striped_loop())).collect();
         self.play(played, |task| {
             task.probe.bytes() + if task.is_self_join() { 0 } else { task.build.bytes() }
+        })
+    }
+
+    /// Returns its techniques for overlaps: one of the CPU's under the name of each technique that a GPU has.
+    pub(crate) fn overlap_techniques(
+        self,
+        of_cpu: impl Fn() -> Techniques<Overlaps>,
+    ) -> Techniques<Overlaps> {
+        let played = registry::names(Subject::Overlaps, Processor::Device).filter_map(|name| {
+            let player = match name {
+                "dense" | "bitmap" => "bitmap",
+                "combined" => "product",
+                _ => "index",
+            };
+            Some((name, of_cpu().into_iter().find(|one| one.name() == player)?))
+        });
+        self.play(played.collect(), |task| {
+            let bytes = |sets: &SetCollection| 4 * sets.total_tokens() as u64;
+            bytes(task.probe) + if task.is_self_join() { 0 } else { bytes(task.build) }
         })
     }
 
@@ -263,6 +283,10 @@ struct PreparedOnSimulated<'a, K: Kind> {
 impl<K: Kind> Prepared<K> for PreparedOnSimulated<'_, K> {
     fn details(&self) -> String {
         self.inner.details()
+    }
+
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        self.inner.figures()
     }
 
     fn rounds(&self) -> usize {

@@ -54,7 +54,7 @@ impl<'a, K: Kind> Assignment<'a, K> {
     pub(crate) fn report(
         &self,
         technique: &dyn Technique<K>,
-        details: String,
+        Decided { details, figures }: Decided,
         (begin, seconds): (f64, f64),
         device_times: DeviceTimes,
     ) -> StepReport {
@@ -62,6 +62,7 @@ impl<'a, K: Kind> Assignment<'a, K> {
             technique: technique.name(),
             variant: technique.variant(),
             details,
+            figures,
             processor: self.processor,
             probes: self.work.probe_sizes,
             pairs: self.work.pairs,
@@ -92,6 +93,14 @@ impl<'a, K: Kind> Assignment<'a, K> {
     }
 }
 
+/// What a technique decided in preparing an assignment.
+pub(crate) struct Decided {
+    /// In words.
+    pub(crate) details: String,
+    /// In numbers, by name.
+    pub(crate) figures: Vec<(&'static str, u64)>,
+}
+
 /// Who does what of a join.
 pub(crate) struct Assignments<'a, K: Kind> {
     pub(crate) fixed: PerProcessor<Vec<Assignment<'a, K>>>,
@@ -110,6 +119,11 @@ impl<'a, K: Kind> Assignments<'a, K> {
             assignments.into_iter().partition(|one| one.processor == Processor::Cpu);
         let fixed = PerProcessor { cpu, device };
         Assignments { fixed, shared: false, share: None, queued: None, warning: None }
+    }
+
+    /// Gives nobody anything.
+    pub(crate) fn none() -> Self {
+        Self::of_one(Vec::new())
     }
 
     /// Returns whether some of the work goes to the processor that is done first.

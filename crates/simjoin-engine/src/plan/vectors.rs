@@ -4,15 +4,16 @@
 //! it stripe by stripe: a nested loop on both, or products on the tensor cores of a device.
 
 use super::assign::{Assignment, Chosen, Division, Planned, PlannedAxis, Queued};
+use super::whole::{self, Whole};
 use super::{Mode, Setup, Tuning};
 use crate::host::Host;
-use crate::kind::{Direction, Kind};
+use crate::kind::Direction;
 use crate::machine::striped_loop;
 use crate::processor::{PerProcessor, Processor};
 use crate::run::{Axis, ChunkSize, Part};
 use crate::technique::{Technique, Techniques};
 use crate::vectors::{STRIPE, VectorKnown, VectorTask, Vectors};
-use simjoin_core::{Error, Result};
+use simjoin_core::Result;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,55 +21,24 @@ use std::sync::Arc;
 /// on a GPU: by its estimates, an H200 is far too fast for it with 16 cores at its side.
 const WORTHWHILE: f64 = 0.9;
 
-/// The seconds for a pair if nothing was estimated.
-const UNKNOWN_PAIR: f64 = 1e-9;
-
-impl Setup<Vectors> {
-    /// Estimates the seconds of a technique for some probes.
+impl Whole for Vectors {
     fn seconds(
-        &self,
-        technique: &dyn Technique<Vectors>,
+        setup: &Setup<Self>,
+        technique: &dyn Technique<Self>,
         task: &VectorTask<'_>,
         probes: &Range<u32>,
     ) -> Option<f64> {
-        let cost = technique.cost(self.known.survey.as_ref()?, &self.costs())?;
+        let cost = technique.cost(setup.known.survey.as_ref()?, &setup.costs())?;
         let part = task.pairs_of(probes) / task.pairs().max(1.0);
-        Some((cost.serial + cost.shared / self.threads as f64) * part.min(1.0))
+        Some((cost.serial + cost.shared / setup.threads as f64) * part.min(1.0))
     }
 
-    /// Returns the bytes that a technique needs and that exceed a limit, and whether on a device.
-    fn excess(
-        &self,
-        technique: &dyn Technique<Vectors>,
-        task: &VectorTask<'_>,
-        probes: &Range<u32>,
-        shared: bool,
-    ) -> Option<(u64, bool)> {
-        let needed = technique.memory_bytes(task, probes, self.threads);
-        let on_device = technique.device_bytes(task, probes, self.threads);
-        if needed > self.memory(shared) {
-            Some((needed, false))
-        } else if on_device > self.limits.device_memory {
-            Some((on_device, true))
-        } else {
-            None
-        }
+    fn needs_memory(_: &VectorTask<'_>) -> &'static str {
+        "the join"
     }
 
-    /// Returns the cheapest technique of a processor that fits the memory, by its place, and its seconds.
-    fn cheapest(
-        &self,
-        task: &VectorTask<'_>,
-        processor: Processor,
-        shared: bool,
-    ) -> Option<(usize, f64)> {
-        let whole = Vectors::whole(task);
-        let all = self.techniques[processor].iter().enumerate();
-        let able = all.filter(|(_, one)| !shared || one.shares());
-        let fitting = able.filter(|(_, one)| self.excess(&***one, task, &whole, shared).is_none());
-        let costs = fitting
-            .map(|(at, one)| (at, self.seconds(&**one, task, &whole).unwrap_or(f64::INFINITY)));
-        costs.min_by(|a, b| a.1.total_cmp(&b.1))
+    fn sharing_names() -> &'static str {
+        "gpu-tensor or gpu-nested-loop"
     }
 }
 
@@ -103,51 +73,7 @@ impl Planned for Vectors {
         processor: Processor,
         shared: bool,
     ) -> Result<Vec<Assignment<'a, Self>>> {
-        let mut assigned = Vec::new();
-        for part in parts.into_iter().filter(|part| !part.range.is_empty()) {
-            let Part { task, range, .. } = &part;
-            let striped = shared || *range != Vectors::whole(task);
-            let (mut considered, mut least) = (Vec::new(), None::<(u64, bool)>);
-            let mut best: Option<(f64, usize)> = None;
-            for (at, one) in setup.techniques[processor].iter().enumerate() {
-                let excess = setup.excess(&**one, task, range, shared);
-                let able = (!striped || one.shares()) && excess.is_none();
-                let seconds = setup.seconds(&**one, task, range).filter(|_| able);
-                considered.push(seconds);
-                // A technique that has no estimate is the last choice.
-                let judged = seconds.unwrap_or(f64::INFINITY);
-                if able && best.is_none_or(|(before, _)| judged < before) {
-                    best = Some((judged, at));
-                }
-                if let Some(excess) = excess {
-                    least = Some(least.map_or(excess, |before| before.min(excess)));
-                }
-            }
-            let Some((_, technique)) = best else {
-                let Some((needed, device)) = least else {
-                    return Err(Error::Config(
-                        "the technique does a join only as a whole; expected one that CPU and GPU can share: \
-                         gpu-tensor or gpu-nested-loop"
-                            .into(),
-                    ));
-                };
-                let limit = if device { setup.limits.device_memory } else { setup.memory(shared) };
-                let error = Error::Memory { what: "the join".into(), needed, limit, device };
-                return Err(setup.with_answer(error, shared));
-            };
-            let work = Vectors::work(task, range);
-            let Part { task, direction, range } = part;
-            assigned.push(Assignment {
-                task,
-                direction,
-                range,
-                work,
-                processor,
-                technique,
-                considered,
-            });
-        }
-        Ok(assigned)
+        whole::assign(setup, parts, processor, shared)
     }
 
     fn assign_to<'a>(
@@ -157,16 +83,13 @@ impl Planned for Vectors {
         technique: usize,
         shared: bool,
     ) -> Result<Vec<Assignment<'a, Self>>> {
-        let mut assigned = Self::assign(setup, parts, processor, shared)?;
-        assigned.iter_mut().for_each(|one| one.technique = technique);
-        Ok(assigned)
+        whole::assign_to(setup, parts, processor, technique, shared)
     }
 
     fn consider(_: &Setup<Self>, _: &mut Assignment<'_, Self>) {}
 
     fn glance(setup: &Setup<Self>, assignment: &Assignment<'_, Self>) -> f64 {
-        let pairs = assignment.work.pairs as f64;
-        UNKNOWN_PAIR * setup.machine.scale() * pairs / setup.threads as f64
+        whole::glance(setup, assignment)
     }
 }
 

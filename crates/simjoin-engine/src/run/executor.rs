@@ -15,7 +15,7 @@ use super::timeline::{Timeline, worker_row};
 use crate::answer::{Answer, AnswerSink};
 use crate::clock::Clock;
 use crate::kind::{Direction, Kind};
-use crate::plan::{Assignment, Assignments, Mode, Planned, Setup, Tuning};
+use crate::plan::{Assignment, Assignments, Decided, Mode, Planned, Setup, Tuning};
 use crate::processor::{PerProcessor, Processor};
 use crate::report::{Event, StepReport};
 use crate::technique::{Budget, DeviceTimes, Prepared, Technique};
@@ -111,7 +111,7 @@ impl<K: Kind> Done<'_, K> {
 /// How an assignment ended.
 enum Outcome {
     /// All of it was done: a description of the preparation, and the times of a device.
-    Complete(String, DeviceTimes),
+    Complete(Decided, DeviceTimes),
     /// More pairs were found than may be held.
     TooManyPairs,
 }
@@ -333,7 +333,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
                     continue;
                 }
                 (Ok(Outcome::TooManyPairs), None) => {}
-                (Ok(Outcome::Complete(details, times)), stage) => {
+                (Ok(Outcome::Complete(decided, times)), stage) => {
                     if let Some(stage) = stage {
                         self.commit(&assignment, stage, side);
                     }
@@ -350,7 +350,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
                         Some((begin, seconds)) => (begin, seconds, times),
                     };
                     let span = (begin, seconds);
-                    done.reports.push(assignment.report(technique, details, span, times));
+                    done.reports.push(assignment.report(technique, decided, span, times));
                 }
                 // Whatever is wrong with the device, nothing of the range has gone on, so the CPU can do it.
                 (Err(why), Some(stage)) if !stage.is_open() && self.replaces(&why) => {
@@ -437,10 +437,10 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
                 return Ok(Outcome::TooManyPairs);
             }
         }
-        let details = prepared.details();
+        let decided = Decided { details: prepared.details(), figures: prepared.figures() };
         let technique = (assignment.processor, assignment.technique);
         side.kept = Some(KeptPrepared { technique, direction: assignment.direction, prepared });
-        Ok(Outcome::Complete(details, times.into_inner()))
+        Ok(Outcome::Complete(decided, times.into_inner()))
     }
 
     /// Prepares an assignment, or continues with the preparation of the previous one.

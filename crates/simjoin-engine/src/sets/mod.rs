@@ -18,4 +18,5 @@ pub(crate) use samples::MANY;
 pub use samples::{Effort, Samples};
 pub use survey::{Survey, WIDTHS};
 pub use task::{SetTask, Sets};
+pub(crate) use task::{count_rows, expand_repeats, repeats};
 pub use tile::{Tile, cut, passes};

@@ -14,7 +14,7 @@
 use super::survey::Survey;
 use super::{Tile, cut, reaches};
 use crate::kind::{Direction, Kind, Order, Task, Work};
-use simjoin_core::{Bounds, Predicate, RowPair, SetCollection, SetId, SetPair, Side};
+use simjoin_core::{Bounds, Predicate, RowPair, SetCollection, SetId, SetPair};
 use std::ops::{ControlFlow, Range};
 
 /// Sets of tokens.
@@ -121,14 +121,7 @@ impl Kind for Sets {
     }
 
     fn rows(task: &SetTask<'_>, pairs: &[SetPair]) -> u64 {
-        let SetTask { probe, build, .. } = task;
-        if !probe.has_repeats() && !build.has_repeats() {
-            return pairs.len() as u64;
-        }
-        let rows = |pair: &SetPair| {
-            u64::from(probe.weight(pair.probe)) * u64::from(build.weight(pair.build))
-        };
-        pairs.iter().map(rows).sum()
+        count_rows(task.probe, task.build, pairs)
     }
 
     #[inline]
@@ -171,19 +164,19 @@ impl Kind for Sets {
         (sets.len(), sets.records())
     }
 
-    fn repeats(sets: &SetCollection, bounds: &Bounds) -> u64 {
-        let classes = sets.classes().iter().zip(sets.repeats());
-        let accepted =
-            classes.filter(|(class, _)| bounds.accepts(class.size, class.size, class.size));
-        accepted.map(|(_, pairs)| pairs).sum()
+    fn unsearched(task: &SetTask<'_>, direction: Direction) -> u64 {
+        if direction.is_itself() { repeats(task.probe, &task.predicate) } else { 0 }
     }
 
-    fn visit_repeats(
-        sets: &SetCollection,
-        side: Side,
-        bounds: &Bounds,
+    fn visit_unsearched(
+        task: &SetTask<'_>,
+        direction: Direction,
         mut visit: impl FnMut(RowPair, u64, bool),
     ) {
+        if !direction.is_itself() {
+            return;
+        }
+        let (sets, bounds) = (task.probe, &task.predicate);
         for set in repeated_sets(sets, bounds) {
             let (size, rows) = (sets.size(set), sets.rows(set));
             let pair = RowPair {
@@ -191,30 +184,22 @@ impl Kind for Sets {
                 right: rows[1],
                 overlap: size,
                 similarity: bounds.parts().0.similarity(size, size, size),
-                left_input: side,
+                left_input: direction.input_of_left(),
             };
             let weight = rows.len() as u64;
             visit(pair, weight * (weight - 1) / 2, bounds.compare(size, size, size).is_eq());
         }
     }
 
-    fn expand_repeats(
-        sets: &SetCollection,
-        side: Side,
-        bounds: &Bounds,
-        mut push: impl FnMut(RowPair) -> ControlFlow<()>,
+    fn expand_unsearched(
+        task: &SetTask<'_>,
+        direction: Direction,
+        push: impl FnMut(RowPair) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        for set in repeated_sets(sets, bounds) {
-            let size = sets.size(set);
-            let similarity = bounds.parts().0.similarity(size, size, size);
-            for (at, &left) in sets.rows(set).iter().enumerate() {
-                for &right in &sets.rows(set)[at + 1..] {
-                    let left_input = side;
-                    push(RowPair { left, right, overlap: size, similarity, left_input })?;
-                }
-            }
+        if !direction.is_itself() {
+            return ControlFlow::Continue(());
         }
-        ControlFlow::Continue(())
+        expand_repeats(task.probe, &task.predicate, direction, push)
     }
 
     fn label_rows(
@@ -242,6 +227,43 @@ impl Kind for Sets {
         }
         labels
     }
+}
+
+/// Counts the pairs of rows that pairs of sets stand for.
+pub(crate) fn count_rows(probe: &SetCollection, build: &SetCollection, pairs: &[SetPair]) -> u64 {
+    if !probe.has_repeats() && !build.has_repeats() {
+        return pairs.len() as u64;
+    }
+    let rows =
+        |pair: &SetPair| u64::from(probe.weight(pair.probe)) * u64::from(build.weight(pair.build));
+    pairs.iter().map(rows).sum()
+}
+
+/// Returns the number of pairs of rows that hold the same set, as far as it satisfies the bounds with itself.
+pub(crate) fn repeats(sets: &SetCollection, bounds: &Bounds) -> u64 {
+    let classes = sets.classes().iter().zip(sets.repeats());
+    let accepted = classes.filter(|(class, _)| bounds.accepts(class.size, class.size, class.size));
+    accepted.map(|(_, pairs)| pairs).sum()
+}
+
+/// Calls `push` with every pair of rows that hold the same set.
+pub(crate) fn expand_repeats(
+    sets: &SetCollection,
+    bounds: &Bounds,
+    direction: Direction,
+    mut push: impl FnMut(RowPair) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let left_input = direction.input_of_left();
+    for set in repeated_sets(sets, bounds) {
+        let size = sets.size(set);
+        let similarity = bounds.parts().0.similarity(size, size, size);
+        for (at, &left) in sets.rows(set).iter().enumerate() {
+            for &right in &sets.rows(set)[at + 1..] {
+                push(RowPair { left, right, overlap: size, similarity, left_input })?;
+            }
+        }
+    }
+    ControlFlow::Continue(())
 }
 
 /// Returns the sets that stand in several rows and satisfy the bounds with themselves.

@@ -131,22 +131,15 @@ impl Kind for Vectors {
         (vectors.len(), vectors.len())
     }
 
-    fn repeats(_: &VectorCollection, _: &VectorPredicate) -> u64 {
+    fn unsearched(_: &VectorTask<'_>, _: Direction) -> u64 {
         0
     }
 
-    fn visit_repeats(
-        _: &VectorCollection,
-        _: Side,
-        _: &VectorPredicate,
-        _: impl FnMut(RowPair, u64, bool),
-    ) {
-    }
+    fn visit_unsearched(_: &VectorTask<'_>, _: Direction, _: impl FnMut(RowPair, u64, bool)) {}
 
-    fn expand_repeats(
-        _: &VectorCollection,
-        _: Side,
-        _: &VectorPredicate,
+    fn expand_unsearched(
+        _: &VectorTask<'_>,
+        _: Direction,
         _: impl FnMut(RowPair) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         ControlFlow::Continue(())

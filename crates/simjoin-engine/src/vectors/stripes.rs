@@ -63,6 +63,10 @@ impl Prepared<Vectors> for Stripes<'_> {
         self.inner.details()
     }
 
+    fn figures(&self) -> Vec<(&'static str, u64)> {
+        self.inner.figures()
+    }
+
     fn pieces(&self) -> usize {
         self.count
     }

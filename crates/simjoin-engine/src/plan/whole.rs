@@ -1,0 +1,141 @@
+//! How is a join planned whose techniques are estimated once, for all of it?
+//!
+//! Of vectors and overlaps a first look at the rows says what all of a join takes; a part of it takes its share.
+
+use super::Setup;
+use super::assign::{Assignment, Planned};
+use crate::kind::{Kind, Task};
+use crate::processor::Processor;
+use crate::run::Part;
+use crate::technique::Technique;
+use simjoin_core::{Error, Result};
+use std::ops::Range;
+
+/// Seconds for a pair where nothing was estimated.
+const UNKNOWN_PAIR: f64 = 1e-9;
+
+/// A kind of rows whose techniques are estimated for a whole task.
+pub(crate) trait Whole: Planned + Kind<Range = Range<u32>> {
+    /// Estimates the cost of a technique for some probes, in seconds of one processor.
+    fn seconds(
+        setup: &Setup<Self>,
+        technique: &dyn Technique<Self>,
+        task: &Task<'_, Self>,
+        probes: &Range<u32>,
+    ) -> Option<f64>;
+
+    /// Names, for an error, what does not fit the memory.
+    fn needs_memory(task: &Task<'_, Self>) -> &'static str;
+
+    /// Names the techniques by which CPU and devices can share a join.
+    fn sharing_names() -> &'static str;
+}
+
+impl<K: Whole> Setup<K> {
+    /// Returns the bytes that a technique needs and that exceed a limit, and whether on a device.
+    fn excess(
+        &self,
+        technique: &dyn Technique<K>,
+        task: &Task<'_, K>,
+        probes: &Range<u32>,
+        shared: bool,
+    ) -> Option<(u64, bool)> {
+        let needed = technique.memory_bytes(task, probes, self.threads);
+        let on_device = technique.device_bytes(task, probes, self.threads);
+        if needed > self.memory(shared) {
+            Some((needed, false))
+        } else if on_device > self.limits.device_memory {
+            Some((on_device, true))
+        } else {
+            None
+        }
+    }
+
+    /// Returns the cheapest technique of a processor that fits the memory, by its place, and its seconds.
+    pub(super) fn cheapest(
+        &self,
+        task: &Task<'_, K>,
+        processor: Processor,
+        shared: bool,
+    ) -> Option<(usize, f64)> {
+        let whole = K::whole(task);
+        let all = self.techniques[processor].iter().enumerate();
+        let able = all.filter(|(_, one)| !shared || one.shares());
+        let fitting = able.filter(|(_, one)| self.excess(&***one, task, &whole, shared).is_none());
+        let costs = fitting
+            .map(|(at, one)| (at, K::seconds(self, &**one, task, &whole).unwrap_or(f64::INFINITY)));
+        costs.min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+/// Chooses what a processor does parts with: the cheapest technique that fits the memory.
+pub(super) fn assign<'a, K: Whole>(
+    setup: &Setup<K>,
+    parts: Vec<Part<'a, K>>,
+    processor: Processor,
+    shared: bool,
+) -> Result<Vec<Assignment<'a, K>>> {
+    let mut assigned = Vec::new();
+    for part in parts.into_iter().filter(|part| !part.range.is_empty()) {
+        let Part { task, range, .. } = &part;
+        let work = K::work(task, range);
+        let striped = shared || *range != K::whole(task);
+        let (mut considered, mut least) = (Vec::new(), None::<(u64, bool)>);
+        let mut best: Option<(f64, usize)> = None;
+        for (at, one) in setup.techniques[processor].iter().enumerate() {
+            let excess = setup.excess(&**one, task, range, shared);
+            let able = (!striped || one.shares()) && excess.is_none();
+            let seconds = K::seconds(setup, &**one, task, range).filter(|_| able);
+            considered.push(seconds);
+            // A technique that has no estimate is the last choice.
+            let judged = seconds.unwrap_or(f64::INFINITY);
+            if able && best.is_none_or(|(before, _)| judged < before) {
+                best = Some((judged, at));
+            }
+            if let Some(excess) = excess {
+                least = Some(least.map_or(excess, |before| before.min(excess)));
+            }
+        }
+        let Some((_, technique)) = best else {
+            let Some((needed, device)) = least else {
+                return Err(Error::Config(format!(
+                    "the technique does a join only as a whole; expected one that CPU and GPU can share: {}",
+                    K::sharing_names(),
+                )));
+            };
+            let limit = if device { setup.limits.device_memory } else { setup.memory(shared) };
+            let error = Error::Memory { what: K::needs_memory(task).into(), needed, limit, device };
+            return Err(setup.with_answer(error, shared));
+        };
+        let Part { task, direction, range } = part;
+        assigned.push(Assignment {
+            task,
+            direction,
+            range,
+            work,
+            processor,
+            technique,
+            considered,
+        });
+    }
+    Ok(assigned)
+}
+
+/// Assigns parts to a technique.
+pub(super) fn assign_to<'a, K: Whole>(
+    setup: &Setup<K>,
+    parts: Vec<Part<'a, K>>,
+    processor: Processor,
+    technique: usize,
+    shared: bool,
+) -> Result<Vec<Assignment<'a, K>>> {
+    let mut assigned = assign(setup, parts, processor, shared)?;
+    assigned.iter_mut().for_each(|one| one.technique = technique);
+    Ok(assigned)
+}
+
+/// Estimates the seconds of an assignment that was not estimated.
+pub(super) fn glance<K: Whole>(setup: &Setup<K>, assignment: &Assignment<'_, K>) -> f64 {
+    let pairs = assignment.work.pairs as f64;
+    UNKNOWN_PAIR * setup.machine.scale() * pairs / setup.threads as f64
+}
