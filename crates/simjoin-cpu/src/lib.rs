@@ -61,8 +61,8 @@ pub use ppjoin::PpJoin;
 pub use prefix_bitmap::PrefixBitmap;
 pub use skip_join::SkipJoin;
 pub use vectors::{
-    Fit, Grid, Limits, NestedLoop, Quantile, Recipe, StripedLoop, Transform, check_directions,
-    draw, no_direction, radii, vector_techniques, vector_techniques_unseen,
+    Fit, Grid, LIMITED, Limits, NestedLoop, Quantile, Recipe, StripedLoop, Transform,
+    check_directions, draw, no_direction, radii, vector_techniques, vector_techniques_unseen,
 };
 
 use simjoin_engine::{CandidateFilter, Sets, Techniques};

@@ -61,7 +61,7 @@ impl Technique<Vectors> for Grid {
 
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
     fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
-        let cells = survey.cells.filter(|_| survey.telling)?;
+        let cells = survey.cells?;
         let rows = survey.rows.0 + survey.rows.1;
         let neighbours = 3f64.powi(survey.coordinates.min(LAID) as i32 - 1);
         let pair = 0.1e-9 + survey.coordinates as f64 * 0.02e-9;
@@ -97,13 +97,7 @@ impl Technique<Vectors> for Grid {
         let (probes, longest) = transform.all_images(join.probe, m);
         let other = (!join.is_self_join()).then(|| transform.all_images(join.build, m));
         let longest = other.as_ref().map_or(longest, |(_, other)| longest.max(*other));
-        let limits = transform.limits(join, longest).ok_or_else(|| {
-            Error::Config(
-                "technique grid cannot tell these vectors apart in single precision: they are too far \
-                 from each other for the distance; use --technique nested-loop"
-                    .into(),
-            )
-        })?;
+        let limits = transform.limits(join, longest);
         let laid = m.min(LAID);
         let mut low = [f32::INFINITY; LAID];
         let mut high = [f32::NEG_INFINITY; LAID];

@@ -1,7 +1,7 @@
 //! What does a filter look at instead of a vector?
 //!
-//! At its *image*: a few f32 coordinates, whose distances are those of the vectors or less. Images are
-//! scaled by a power of two, so that the threshold is about 1, and are one of two shapes:
+//! At its *image*: a few f32 coordinates, whose distances are those of the vectors or less. Vectors are centred,
+//! scaled by a power of two, and *folded*; then their coordinates become one of two shapes:
 //!
 //! * **axes**: the vector's elements, those that vary most first;
 //! * **rotated**: the vector seen along the principal directions of a sample; where these are fewer than
@@ -9,23 +9,38 @@
 //!
 //! For a cosine the vectors are divided by their lengths first: `|a/|a| − b/|b||² = 2 − 2·cos`.
 //!
+//! # Outliers
+//!
+//! Rounding to f32 errs by a part of a vector's length, so a single row of 10¹⁶ would blur all others. Each element `t`
+//! of the scaled vector is therefore folded into `[−F, F]`: values beyond come back like a ray between two mirrors,
+//!
+//! ```text
+//! φ(t) = (−1)ⁿ·(t − 2F·n),  n = t / 2F rounded      φ(t) = t where |t| ≤ F;  |φ(t) − φ(s)| ≤ |t − s|
+//! ```
+//!
+//! after being limited to ±2²⁶·F, which no distance survives any longer either. Neither step moves two values apart, so
+//! images of near vectors stay near; images of far ones rarely come near by chance. `F` is a power of two from about twice
+//! the length of the longest row of a sample, whose own outliers are limited first, so ordinary rows are not folded.
+//!
 //! # Exactness
 //!
 //! [`Limits::near`] is such that no pair that the predicate accepts has images farther apart, as the
 //! kernels compute it; [`Limits::sure`] such that the predicate accepts every pair whose images are that
-//! near. With `u = 2⁻⁵³`, `v = 2⁻²⁴`, `t` the scaled and centred vector, `L` no less than the length of
-//! any `t`, `B` the directions (`d` × `k`) and `τ` the largest row sum of `|BᵀB − I|`:
+//! near; where a row was folded, no pair is sure. With `u = 2⁻⁵³`, `v = 2⁻²⁴`, `t` the scaled and centred vector, `L` no
+//! less than the length of any `φ(t)`, `O` no less than that of any `t` once limited, `B` the directions (`d` × `k`) and
+//! `τ` the largest row sum of `|BᵀB − I|`:
 //!
 //! 1. The predicate accepts only pairs whose true distance is at most `ε⁺`: `ε·(1+g)` by the error `g` of
 //!    its sum, or, for a cosine, `√(2 − 2T + 8g)`. It accepts all within `ε⁻`, with minus signs.
 //! 2. Along `B` a distance grows by a factor of `1+τ` at most, as `|Bᵀx|² ≤ |BᵀB|·|x|²`; with all `d`
 //!    directions it shrinks by no more than `1−τ`. What the directions leave over, `r = |(I−BBᵀ)t|`, has
 //!    `|r₁−r₂| ≤ |(I−BBᵀ)(t₁−t₂)|`, and `|Bᵀx|² + |(I−BBᵀ)x|² ≤ (1+2τ)·|x|²`.
-//! 3. Computing an image moves it by at most `η = L·(1.01·v + (d+8)·u + 2·d·(√k+2)·u) + √(d+1)·2⁻¹⁴⁰`: rounding
-//!    to f32; centring, scaling and dividing by a length; the products with `B`, each wrong by at most
-//!    `d·u·|t|` relative to a column of length about 1; numbers below the normal ones. `r²` is the difference `|t|² − |Bᵀt|²`, wrong by at most
-//!    `E = L²·(τ + 4·d·(√k+2)·u)`, so `r` by at most `√E`. Elements of f32 input that are only put into another
-//!    order and scaled are not rounded at all.
+//! 3. Computing an image moves it by at most `η = 3·u·O + L·(1.01·v + 2·d·(√k+2)·u) + √(d+1)·2⁻¹⁴⁰`: centring and scaling;
+//!    rounding to f32; the products with `B`, each wrong by at most `d·u·|t|` relative to a column of length about 1;
+//!    numbers below the normal ones. Dividing by a length adds `2·(d+8)·u` times the scale. Folding itself is exact: what
+//!    is taken off is a multiple of a power of two, and what remains a multiple of the last bit of `t`. `r²` is the
+//!    difference `|t|² − |Bᵀt|²`, wrong by at most `E = L²·(τ + 4·d·(√k+2)·u)`, so `r` by at most `√E`. Elements of f32
+//!    input that are only put into another order, scaled and folded are not rounded at all.
 //! 4. So images of accepted pairs are within `ε⁺·(1+2τ) + 2η` (in scaled units), and the kernels' squares are within
 //!    the relative error of their sums.
 //!
@@ -36,7 +51,7 @@ use ndarray::{Array2, ArrayView2};
 use rayon::prelude::*;
 use simjoin_core::{Elements, VectorCollection, VectorMeasure};
 use simjoin_engine::{Random, VectorTask};
-use simjoin_kernels::distance::{FARTHEST, exact_error, relative_error};
+use simjoin_kernels::distance::{exact_error, relative_error};
 use std::ops::Range;
 
 /// Squared distances that decide, in the units of images.
@@ -53,19 +68,23 @@ pub struct Transform {
     dimension: usize,
     scale: f64,
     centre: Vec<f64>,
+    /// Scaled elements beyond are folded.
+    fold: f64,
     unit: bool,
     /// Nothing is rounded.
     verbatim: bool,
     shape: Shape,
 }
 
-/// How vectors become images: `(x − centre)·scale`, or `x·scale/|x| − centre·scale` for units; then its elements in
-/// an order, or along directions.
+/// How vectors become images: `(x − centre)·scale`, or `x·scale/|x| − centre·scale` for units, folded; then its elements
+/// in an order, or along directions.
 pub struct Recipe<'a> {
     /// One number for each element.
     pub centre: &'a [f64],
     /// A power of two.
     pub scale: f64,
+    /// A power of two: elements beyond are folded.
+    pub fold: f64,
     /// Whether vectors are divided by their lengths first.
     pub unit: bool,
     /// Which elements are the coordinates; none where these are along directions.
@@ -116,6 +135,62 @@ pub fn draw(join: &VectorTask<'_>, count: usize) -> Vec<Vec<f64>> {
     rows
 }
 
+/// Folded rows are no longer, in the units of images, so that rounding them to f32 moves them by little.
+const LONGEST: f64 = (1u64 << 18) as f64;
+/// The same for rows that are not rounded at all.
+const VERBATIM: f64 = (1u64 << 40) as f64;
+/// The bound for folding is no less.
+const LEAST_FOLD: f64 = 64.0;
+/// How many times the bound for folding an element may be before it is limited.
+pub const LIMITED: f64 = (1u64 << 26) as f64;
+/// Deviations beyond so many times the usual one are those of outliers.
+const ORDINARY: f64 = 64.0;
+/// No element deviates by more than so many times what another one does.
+const APART: f64 = 1024.0;
+
+/// Moves each element of a sample that is far from the others towards them, so that no outlier decides what is ordinary.
+fn limit_outliers(sample: &mut [Vec<f64>], d: usize) {
+    if sample.len() < 3 {
+        return;
+    }
+    let middle = |all: &mut Vec<f64>| {
+        let place = all.len().saturating_sub(1) / 2;
+        if all.is_empty() { 0.0 } else { *all.select_nth_unstable_by(place, f64::total_cmp).1 }
+    };
+    // The median of each element, and how far the others are from it that differ.
+    let usual = |i: usize| {
+        let mut column: Vec<f64> = sample.iter().map(|row| row[i]).collect();
+        let median = middle(&mut column);
+        column.iter_mut().for_each(|x| *x = (*x - median).abs());
+        column.retain(|&x| x > 0.0);
+        (median, ORDINARY * middle(&mut column))
+    };
+    let usual: Vec<(f64, f64)> = (0..d).into_par_iter().map(usual).collect();
+    let mut all = usual.iter().map(|one| one.1).filter(|&x| x > 0.0).collect();
+    let most = APART * middle(&mut all);
+    for row in sample {
+        for (x, (median, usual)) in row.iter_mut().zip(&usual) {
+            *x = x.max(median - usual.min(most)).min(median + usual.min(most));
+        }
+    }
+}
+
+/// Returns the length of the longest of some rows, seen from a centre. No square is too large for it.
+fn extent(rows: &[Vec<f64>], centre: &[f64]) -> f64 {
+    let length = |row: &Vec<f64>| {
+        let seen = || row.iter().zip(centre).map(|(x, c)| (x - c).abs());
+        let largest = seen().fold(0.0, f64::max);
+        let part = |x: f64| if largest > 0.0 { x / largest } else { 0.0 };
+        largest * seen().map(|x| part(x) * part(x)).sum::<f64>().sqrt()
+    };
+    rows.iter().map(length).fold(0.0, f64::max)
+}
+
+/// Returns a power of two.
+fn power(exponent: f64) -> f64 {
+    2f64.powi(exponent.clamp(-1000.0, 1000.0) as i32)
+}
+
 impl Transform {
     /// Images with all elements, in falling order of their variance in the sample; centred where products of images are
     /// to be used.
@@ -131,29 +206,41 @@ impl Transform {
     fn new(join: &VectorTask<'_>, sample: &[Vec<f64>], centred: bool, rotate: bool) -> Self {
         let d = join.dimension();
         let unit = join.predicate.measure() == VectorMeasure::Cosine;
-        let rows = sample.len().max(1) as f64;
         let mut sample: Vec<Vec<f64>> = sample.to_vec();
         if unit {
+            // A row without a direction is reported when the join begins.
+            sample.retain(|row| length(row).is_normal());
             sample.iter_mut().for_each(|row| {
                 let length = length(row);
                 row.iter_mut().for_each(|x| *x /= length);
             });
         }
+        limit_outliers(&mut sample, d);
+        let rows = sample.len().max(1) as f64;
         let mut centre = vec![0.0; d];
         for row in &sample {
             centre.iter_mut().zip(row).for_each(|(sum, x)| *sum += x / rows);
         }
-        let radius = radii(join).0;
-        let exponent = if radius > 1e-154 {
-            radius.log2().floor()
-        } else {
-            // No distance to go by: elements become about 1.
-            let largest = sample.iter().flatten().fold(0.0, |most: f64, x| most.max(x.abs()));
-            if largest > 0.0 { largest.log2().floor() } else { 0.0 }
+        let around = extent(&sample, &centre);
+        let around_zero = extent(&sample, &vec![0.0; d]);
+        // Folded rows are up to √d times as long as the bound.
+        let most = power((LONGEST / (d as f64).sqrt()).log2().floor());
+        let threshold = radii(join).0.max(8.0 * around / most);
+        let scale = power(-threshold.log2().floor());
+        let fold = |extent: f64, most: f64| {
+            power((2.0 * extent * scale).max(LEAST_FOLD).log2().ceil()).min(most)
         };
-        let scale = 2f64.powi(-exponent.clamp(-1000.0, 1000.0) as i32);
+        let mut transform = Transform {
+            dimension: d,
+            scale,
+            centre,
+            fold: fold(around, most),
+            unit,
+            verbatim: false,
+            shape: Shape::Axes(Vec::new()),
+        };
         for row in &mut sample {
-            row.iter_mut().zip(&centre).for_each(|(x, c)| *x = (*x - c) * scale);
+            row.iter_mut().zip(&transform.centre).for_each(|(x, c)| *x = (*x - c) * scale);
         }
         let mut variances = vec![0.0; d];
         for row in &sample {
@@ -174,17 +261,19 @@ impl Transform {
                 if says_more && found.error < 1e-3 && found.columns.ncols() > 0 {
                     let left_over = found.columns.ncols() < d;
                     let (basis, error) = (found.columns, found.error);
-                    let shape = Shape::Rotated { basis, error, left_over };
-                    return Transform { dimension: d, scale, centre, unit, verbatim: false, shape };
+                    transform.shape = Shape::Rotated { basis, error, left_over };
+                    return transform;
                 }
             }
         }
+        transform.shape = Shape::Axes(order);
         let narrow = |side: &VectorCollection| matches!(side.elements(), Elements::F32(_));
-        let verbatim = !centred && !unit && narrow(join.probe) && narrow(join.build);
-        if verbatim {
-            centre.fill(0.0);
+        if !centred && !unit && narrow(join.probe) && narrow(join.build) {
+            transform.verbatim = true;
+            transform.centre.fill(0.0);
+            transform.fold = fold(around_zero, VERBATIM);
         }
-        Transform { dimension: d, scale, centre, unit, verbatim, shape: Shape::Axes(order) }
+        transform
     }
 
     /// How images are made, for those who make them elsewhere: every coordinate in f64, rounded to f32 once.
@@ -196,8 +285,8 @@ impl Transform {
             }
         };
         let columns = self.coordinates() - usize::from(left_over);
-        let Transform { scale, unit, centre, .. } = self;
-        Recipe { centre, scale: *scale, unit: *unit, order, basis, columns, left_over }
+        let Transform { scale, fold, unit, centre, .. } = self;
+        Recipe { centre, scale: *scale, fold: *fold, unit: *unit, order, basis, columns, left_over }
     }
 
     /// Coordinates of an image.
@@ -242,8 +331,12 @@ impl Transform {
                 *x = if self.unit { *x * by - c * shift } else { (*x - c) * by };
                 square += *x * *x;
             }
-            squares.push(square);
             longest = longest.max(square);
+            if square > self.fold * self.fold {
+                row.iter_mut().for_each(|x| *x = self.folded(*x));
+                square = row.iter().map(|x| x * x).sum();
+            }
+            squares.push(square);
         }
         match &self.shape {
             Shape::Axes(order) => {
@@ -294,56 +387,64 @@ impl Transform {
         (out, longest)
     }
 
-    /// The radii in the units of images with all errors, for rows up to a length: beyond the first nothing
-    /// is accepted; within the second, negative where there is none, everything is.
+    /// Folds an element; see the module's documentation.
+    fn folded(&self, x: f64) -> f64 {
+        let most = LIMITED * self.fold;
+        let x = x.clamp(-most, most);
+        let turns = (x / (2.0 * self.fold)).round();
+        let rest = x - 2.0 * self.fold * turns;
+        if turns % 2.0 == 0.0 { rest } else { -rest }
+    }
+
+    /// Returns a length that no row exceeds once folded, for rows up to a length.
+    pub(super) fn longest_folded(&self, longest: f64) -> f64 {
+        let root = (self.dimension as f64).sqrt() * (1.0 + 1e-12);
+        if longest <= self.fold { longest } else { longest.min(root * self.fold) }
+    }
+
+    /// The radii in the units of images with all errors, for rows up to a length before they are folded: beyond the
+    /// first nothing is accepted; within the second, negative where there is none, everything is.
     pub fn reach(&self, join: &VectorTask<'_>, longest: f64) -> (f64, f64) {
         let (more, less) = radii(join);
         let (u, v) = (2f64.powi(-53), 2f64.powi(-24));
         let d = self.dimension as f64;
         let below_normal = (d + 1.0).sqrt() * 2f64.powi(-140);
+        let length = self.longest_folded(longest);
+        let limited = longest.min(LIMITED * self.fold * d.sqrt());
+        let divided = if self.unit { 2.0 * (d + 8.0) * u * self.scale } else { 0.0 };
+        let made = 3.0 * u * limited + divided + 1.01 * v * length + below_normal;
         let (stretch, moved, complete) = match &self.shape {
             Shape::Axes(_) if self.verbatim => (0.0, below_normal, true),
-            Shape::Axes(_) => (0.0, longest * (1.01 * v + (d + 8.0) * u) + below_normal, true),
+            Shape::Axes(_) => (0.0, made, true),
             Shape::Rotated { basis, error, left_over } => {
-                let root = (basis.ncols() as f64).sqrt();
-                let products = 2.0 * d * (root + 2.0) * u;
-                let moved = longest * (1.01 * v + (d + 8.0) * u + products) + below_normal;
-                let over = if *left_over {
-                    longest * (error + 4.0 * d * (root + 2.0) * u).sqrt()
-                } else {
-                    0.0
-                };
-                (*error, moved + over, !left_over)
+                let products = d * ((basis.ncols() as f64).sqrt() + 2.0) * u;
+                let over = if *left_over { (error + 4.0 * products).sqrt() } else { 0.0 };
+                (*error, made + length * (2.0 * products + over), !left_over)
             }
         };
         let near = more * self.scale * (1.0 + 2.0 * stretch) + 2.0 * moved;
         let sure = less * self.scale * (1.0 - 2.0 * stretch) - 2.0 * moved;
-        (near, if complete { sure } else { -1.0 })
+        (near, if complete && longest <= self.fold { sure } else { -1.0 })
     }
 
-    /// The limits of the kernels that add squared differences; `None` where coordinates are too large for them.
-    pub fn limits(&self, join: &VectorTask<'_>, longest: f64) -> Option<Limits> {
+    /// The limits of the kernels that add squared differences, for rows up to a length before they are folded.
+    pub fn limits(&self, join: &VectorTask<'_>, longest: f64) -> Limits {
         let (near, sure) = self.reach(join, longest);
         // Some filters add zeros at the end of a row, and squares in another order.
         let error = relative_error(self.coordinates() + 64);
-        if longest.is_nan() || longest > FARTHEST || near > FARTHEST || error > 0.5 {
-            return None;
+        if error > 0.5 {
+            // Sums of so many squares tell nothing.
+            let farthest = 2.0 * self.longest_folded(longest);
+            return Limits { near: (4.0 * farthest * farthest + 1.0) as f32, sure: -1.0 };
         }
         let square = near * near * (1.0 + error);
-        let near = (square as f32).max(f32::MIN_POSITIVE).next_up();
+        // Squares below the normal numbers do not matter beside the least limit.
+        let near = (square as f32).max(2f32.powi(-100)).next_up();
         let sure = match sure > 0.0 {
             true => ((sure * sure * (1.0 - error)) as f32).next_down(),
             false => -1.0,
         };
-        Some(Limits { near, sure })
-    }
-
-    /// Whether f32 tells anything about the threshold, for rows up to a length.
-    pub(super) fn is_telling(&self, join: &VectorTask<'_>, longest: f64) -> bool {
-        let (near, _) = self.reach(join, longest);
-        let true_radius = radii(join).0 * self.scale;
-        let is_zero = join.predicate.threshold() == 0.0 || true_radius < 1e-6;
-        self.limits(join, longest).is_some() && (is_zero || near <= 16.0 * true_radius)
+        Limits { near, sure }
     }
 }
 
@@ -408,7 +509,7 @@ mod tests {
             };
             let m = transform.coordinates();
             let (images, longest) = transform.all_images(&vectors, m + 3);
-            let Some(limits) = transform.limits(&join, longest) else { return Ok(()) };
+            let limits = transform.limits(&join, longest);
             for probe in 0..n {
                 for build in 0..n {
                     let image = |at: usize| &images[at * (m + 3)..at * (m + 3) + m];

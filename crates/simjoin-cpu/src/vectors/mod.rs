@@ -20,7 +20,7 @@ mod tests;
 mod verify;
 
 pub use grid::Grid;
-pub use image::{Limits, Recipe, Transform, draw, radii};
+pub use image::{LIMITED, Limits, Recipe, Transform, draw, radii};
 pub use nested_loop::{NestedLoop, StripedLoop};
 pub use quantile::Quantile;
 pub use verify::{check_directions, no_direction};
@@ -96,7 +96,6 @@ fn survey(
         Ok(vectors) if n > 0 => transform.images(&vectors, 0..n, &mut images, m),
         _ => 0.0,
     };
-    let telling = longest.is_finite() && transform.is_telling(join, 2.0 * longest);
     let near = transform.reach(join, longest).0;
     let near = near * near;
 
@@ -162,7 +161,6 @@ fn survey(
         near_by_head: part(count(at_head)),
         near_by_image: part(count(stops.len().saturating_sub(1))),
         cells: (m <= grid::MOST).then(|| part(cells)),
-        telling,
     };
     (survey, head)
 }

@@ -16,8 +16,7 @@
 //!
 //! # Exactness
 //!
-//! The filter's limits allow for all its errors ([`super::image`], `simjoin_kernels::distance`). Where the data is such that f32
-//! tells nothing, every pair goes to the predicate.
+//! The filter's limits allow for all its errors ([`super::image`], `simjoin_kernels::distance`).
 //!
 //! # Memory
 //!
@@ -55,11 +54,8 @@ impl Technique<Vectors> for NestedLoop {
 
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
     fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
-        let pair = match (survey.telling, survey.dimension) {
-            (false, d) => 10e-9 + d as f64 * 0.2e-9,
-            (true, d) if d <= FEW => 0.08e-9 + d as f64 * 0.015e-9,
-            (true, d) => 0.1e-9 + d as f64 * 0.015e-9,
-        };
+        let pair = if survey.dimension <= FEW { 0.08e-9 } else { 0.1e-9 };
+        let pair = pair + survey.dimension as f64 * 0.015e-9;
         let near = survey.near_by_image * if survey.dimension <= FEW { 0.3e-9 } else { 1.5e-9 };
         let rows = survey.rows.0 + survey.rows.1;
         Some(Cost::of_shared(survey.pairs * (pair + near) + rows * 50e-9))
@@ -122,11 +118,11 @@ impl<'a> Loop<'a> {
         let many = join.dimension() > FEW;
         let transform = Transform::axes(join, &sample, many);
         let longest = longest(&transform, join.probe).max(longest(&transform, join.build));
-        let telling = transform.is_telling(join, longest);
-        let limits = transform.limits(join, longest).filter(|_| telling);
+        let limits = transform.limits(join, longest);
         let verifier = Verifier::new(join)?;
         let reach = transform.reach(join, longest);
         // Products tell little about rows that are long beside the distance.
+        let longest = transform.longest_folded(longest);
         let blur = 2.0 * product_error(join.dimension()) * longest * longest;
         let products = many && blur <= reach.0 * reach.0;
         let (join, rows) = (*join, block_rows(join.dimension()));
@@ -155,8 +151,7 @@ fn longest(transform: &Transform, side: &VectorCollection) -> f64 {
 struct Loop<'a> {
     join: VectorTask<'a>,
     transform: Transform,
-    /// `None` where every pair goes to the predicate.
-    limits: Option<Limits>,
+    limits: Limits,
     reach: (f64, f64),
     products: bool,
     verifier: Verifier<'a>,
@@ -168,11 +163,8 @@ struct Loop<'a> {
 
 impl Prepared<Vectors> for Loop<'_> {
     fn details(&self) -> String {
-        match (self.limits, self.products) {
-            (None, _) => "every pair by the predicate".into(),
-            (_, true) => format!("products in blocks of {} rows", self.rows),
-            (_, false) => format!("differences in blocks of {} rows", self.rows),
-        }
+        let how = if self.products { "products" } else { "differences" };
+        format!("{how} in blocks of {} rows", self.rows)
     }
 
     fn pieces(&self) -> usize {
@@ -266,20 +258,12 @@ impl Worker<Vectors> for Runner<'_> {
         let first = piece * of.per_piece;
         let probes = first..(first + of.per_piece).min(of.join.probe.len());
         let mut start = if of.join.is_self_join() { first } else { 0 };
-        if of.limits.is_some() {
-            self.probes.pack(of, of.join.probe, probes.clone());
-        }
+        self.probes.pack(of, of.join.probe, probes.clone());
         while start < of.join.build.len() {
             let builds = start..(start + of.rows).min(of.join.build.len());
             start = builds.end;
-            let flow = match of.limits {
-                None => self.by_predicate(&probes, &builds, sink),
-                Some(limits) => {
-                    self.builds.pack(of, of.join.build, builds.clone());
-                    self.block(&probes, &builds, limits, sink)
-                }
-            };
-            if flow.is_break() || sink.stopped() {
+            self.builds.pack(of, of.join.build, builds.clone());
+            if self.block(&probes, &builds, of.limits, sink).is_break() || sink.stopped() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -377,26 +361,5 @@ impl Runner<'_> {
                 self.finds.candidate(probe as u32, build as u32, sure);
             }
         }
-    }
-
-    /// Two blocks, every pair by the predicate.
-    fn by_predicate(
-        &mut self,
-        probes: &Range<usize>,
-        builds: &Range<usize>,
-        sink: &mut dyn Sink<VectorPair>,
-    ) -> ControlFlow<()> {
-        for probe in probes.clone() {
-            let first = if self.of.join.is_self_join() {
-                builds.start.max(probe + 1)
-            } else {
-                builds.start
-            };
-            for build in first..builds.end {
-                self.finds.candidate(probe as u32, build as u32, false);
-            }
-            self.finds.pass_on(sink)?;
-        }
-        ControlFlow::Continue(())
     }
 }

@@ -33,7 +33,7 @@ use super::image::{Limits, Transform};
 use super::verify::{Finds, Verifier};
 use super::{Fit, bits};
 use rayon::prelude::*;
-use simjoin_core::{Error, Result, Sink, VectorCollection, VectorCount, VectorPair};
+use simjoin_core::{Result, Sink, VectorCollection, VectorCount, VectorPair};
 use simjoin_engine::{
     Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
 };
@@ -60,9 +60,6 @@ impl Technique<Vectors> for Quantile {
 
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
     fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
-        if !survey.telling {
-            return None;
-        }
         let rows = survey.rows.0 + survey.rows.1;
         let imaging = if survey.rotated {
             (survey.dimension * survey.coordinates) as f64 * 0.08e-9
@@ -108,13 +105,7 @@ impl Technique<Vectors> for Quantile {
             let build = Points::new(builds, join.build, transform, head);
             (probe, Some(build), longest.max(other))
         };
-        let limits = transform.limits(join, longest).ok_or_else(|| {
-            Error::Config(
-                "technique quantile cannot tell these vectors apart in single precision: they are too \
-                 far from each other for the distance; use --technique nested-loop"
-                    .into(),
-            )
-        })?;
+        let limits = transform.limits(join, longest);
         let per_piece = (probe.panels() / 512).clamp(1, 64);
         let rotated = transform.rotated();
         Ok(Box::new(Index { probe, build, limits, verifier, per_piece, rotated }))

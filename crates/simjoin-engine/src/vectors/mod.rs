@@ -184,6 +184,4 @@ pub struct VectorSurvey {
     pub near_by_image: f64,
     /// The part of pairs in neighbouring cells of a grid, where one can be laid.
     pub cells: Option<f64>,
-    /// Whether f32 tells anything about distances as small as the threshold.
-    pub telling: bool,
 }

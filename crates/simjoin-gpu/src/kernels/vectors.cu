@@ -22,10 +22,12 @@ __device__ __forceinline__ double warp_sum(double value) {
     return value;
 }
 
-// How rows are centred and scaled.
+// How rows are centred, scaled and folded.
 struct Frame {
     const double* centre;
     double scale;
+    // A power of two: elements beyond are limited to 2^26 times as much, and then folded.
+    double fold;
     u32 d;
     // Whether rows are divided by their lengths first.
     u32 unit;
@@ -41,7 +43,12 @@ __device__ __forceinline__ double factor(const Frame& frame, const Element* row,
 
 __device__ __forceinline__ double scaled(const Frame& frame, const Element* row, u32 i, double by) {
     double x = row[i], c = frame.centre[i];
-    return frame.unit ? x * by - c * frame.scale : (x - c) * by;
+    double t = frame.unit ? x * by - c * frame.scale : (x - c) * by;
+    if (fabs(t) <= frame.fold) return t;
+    double most = 67108864.0 * frame.fold, period = 2 * frame.fold;
+    t = t > most ? most : t < -most ? -most : t;
+    double turns = rint(t / period), rest = t - period * turns;
+    return (long long)turns % 2 == 0 ? rest : -rest;
 }
 
 // The square of the longest row, as bits of an f64. A warp a row.

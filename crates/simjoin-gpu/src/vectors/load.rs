@@ -234,7 +234,7 @@ impl Loaded {
             }
         }
         if by_tensor {
-            loaded.pack(&work, join, technique)?;
+            loaded.pack(&work, join)?;
         }
         loaded.kernels(&work)?;
         loaded.cut(&work, technique, shared)?;
@@ -276,8 +276,9 @@ impl Loaded {
         Ok(())
     }
 
-    /// The length of the longest row in a frame.
+    /// The length of the longest row in a frame, before it is folded.
     fn longest(&self, work: &Work<'_>, frame: &Frame) -> Result<f64> {
+        let frame = &Frame { fold: f64::INFINITY, ..*frame };
         let at = failed("measuring rows");
         let (stream, lengths) = (&work.stream, work.function("lengths")?);
         let mut longest = stream.alloc_zeros::<u64>(1).map_err(&at)?;
@@ -301,14 +302,12 @@ impl Loaded {
         Ok(f64::from_bits(bits[0]).sqrt() * (1.0 + (d + 32.0) * d * 2f64.powi(-53)))
     }
 
-    /// Images along the axes, in the order of the rows; none where they would tell nothing.
+    /// Images along the axes, in the order of the rows.
     fn plain_images(&mut self, work: &Work<'_>, join: &VectorTask<'_>) -> Result<()> {
         let transform = Transform::axes(join, &draw(join, 256), false);
         let (frame, _centre) = Frame::of(work, &transform)?;
         let longest = self.longest(work, &frame)?;
-        // Without limits there are no coordinates, and every pair is a candidate.
-        let Some(limits) = transform.limits(join, longest) else { return Ok(()) };
-        self.limits = limits;
+        self.limits = transform.limits(join, longest);
         self.coordinates = transform.coordinates() as u32;
         for at in 0..self.sides.len() {
             let images = self.images(work, &transform, &frame, at, self.coordinates, false)?;
@@ -332,12 +331,7 @@ impl Loaded {
         let (frame, _centre) = Frame::of(work, transform)?;
         // That of both sides.
         let longest = self.longest(work, &frame)?;
-        let Some(limits) = transform.limits(join, longest) else {
-            return Err(Error::Config(format!(
-                "technique {name} cannot tell these vectors apart in single precision: they are too far from \
-                 each other for the distance; use --technique gpu-nested-loop"
-            )));
-        };
+        let limits = transform.limits(join, longest);
         let all = transform.coordinates();
         let used = if by_tensor { all.min(BOUNDED) } else { all };
         let m = used as u32;
@@ -522,12 +516,7 @@ impl Loaded {
     }
 
     /// Rows for tensor cores: bytes where all elements are, and f16 otherwise.
-    fn pack(
-        &mut self,
-        work: &Work<'_>,
-        join: &VectorTask<'_>,
-        technique: &GpuVectors,
-    ) -> Result<()> {
+    fn pack(&mut self, work: &Work<'_>, join: &VectorTask<'_>) -> Result<()> {
         self.whole = tensor::whole_limit(join);
         if let TileKind::Tensor { bytes: true, warpgroups, columns, stages } = self.kind {
             if self.pack_bytes(work)? {
@@ -535,7 +524,7 @@ impl Loaded {
             }
             self.kind = TileKind::Tensor { bytes: false, warpgroups, columns, stages };
         }
-        self.pack_halves(work, join, technique)
+        self.pack_halves(work, join)
     }
 
     /// Room for the rows of a side, and for two numbers of each. Tiles reach beyond the last row.
@@ -587,26 +576,13 @@ impl Loaded {
     }
 
     /// Rows in f16.
-    fn pack_halves(
-        &mut self,
-        work: &Work<'_>,
-        join: &VectorTask<'_>,
-        technique: &GpuVectors,
-    ) -> Result<()> {
+    fn pack_halves(&mut self, work: &Work<'_>, join: &VectorTask<'_>) -> Result<()> {
         let at = failed("packing rows");
         let (stream, halves) = (&work.stream, work.function("halves")?);
         let transform = Transform::axes(join, &draw(join, 256), true);
-        let (mut frame, _centre) = Frame::of(work, &transform)?;
-        frame.scale = 1.0;
+        let (frame, _centre) = Frame::of(work, &transform)?;
         let longest = self.longest(work, &frame)?;
-        if !longest.is_finite() || longest > 1e140 {
-            let name = technique.name_of();
-            return Err(Error::Config(format!(
-                "technique {name} cannot tell these vectors apart in half precision: they are too far from each \
-                 other; use --technique gpu-nested-loop"
-            )));
-        }
-        frame.scale = tensor::scale(longest);
+        let (frame, longest) = tensor::folded(join, frame, longest);
         let band = Band::new(join, &frame, longest);
         let width = self.dimension.next_multiple_of(64);
         self.row_pieces = width / 64;

@@ -52,7 +52,7 @@ use cudarc::driver::{
 use load::{Loaded, Shared};
 use parts::Parts;
 use simjoin_core::{Error, Result};
-use simjoin_cpu::{Fit, Transform};
+use simjoin_cpu::{Fit, Recipe, Transform};
 use simjoin_engine::{
     Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
 };
@@ -420,19 +420,18 @@ impl Technique<Vectors> for GpuVectors {
         // What is near is fetched, decided about, and brought to the host.
         let near = survey.pairs * survey.near_by_image * (2e-9 + d * 8.0 / 2.5e12);
         let (pair, kept, sorting) = match self.way {
-            VectorWay::NestedLoop if survey.telling => (by_differences(d), 1.0, 0.0),
-            VectorWay::NestedLoop => (2e-9 + d * 8e-12, 1.0, 0.0),
+            VectorWay::NestedLoop => (by_differences(d), 1.0, 0.0),
             VectorWay::Tensor if tensor => (by_products(d), 1.0, 0.0),
             VectorWay::Grid => {
                 // Cells of a survey are those of three coordinates; these have twice as many.
-                let cells = survey.cells.filter(|_| survey.telling)?;
+                let cells = survey.cells?;
                 let kept = 4.0 * cells.powf(m.min(order::LAID as f64) / m.min(3.0));
                 (by_differences(m), kept.max(2e4 / rows.max(1.0)).min(1.0), 1e-9)
             }
-            VectorWay::Quantile if survey.telling && survey.coordinates <= load::DIRECT => {
+            VectorWay::Quantile if survey.coordinates <= load::DIRECT => {
                 (by_differences(m), (3.0 * survey.boxes).min(1.0), 3e-9)
             }
-            VectorWay::Quantile if survey.telling && tensor => {
+            VectorWay::Quantile if tensor => {
                 (by_products(d), (3.0 * survey.boxes).min(1.0), 3e-9 + d * 1e-11)
             }
             VectorWay::Tensor | VectorWay::Quantile => return None,
@@ -539,7 +538,6 @@ impl Loaded {
     /// In a few words.
     fn describe(&self) -> String {
         let how = match self.kind {
-            TileKind::Direct if self.coordinates == 0 => "every pair by the predicate".into(),
             TileKind::Direct => format!("differences in {} coordinates", self.coordinates),
             TileKind::Tensor { bytes: true, .. } => "products of bytes".into(),
             TileKind::Tensor { .. } => "products in half precision".into(),
@@ -562,12 +560,13 @@ impl Work<'_> {
     }
 }
 
-/// How rows are centred and scaled, as the device reads it.
+/// How rows are centred, scaled and folded, as the device reads it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     centre: sys::CUdeviceptr,
     scale: f64,
+    fold: f64,
     d: u32,
     unit: u32,
 }
@@ -582,7 +581,8 @@ impl Frame {
         let centre = work.stream.clone_htod(recipe.centre).map_err(failed("preparing"))?;
         let pointer = centre.device_ptr(&work.stream).0;
         let (d, unit) = (recipe.centre.len() as u32, u32::from(recipe.unit));
-        Ok((Frame { centre: pointer, scale: recipe.scale, d, unit }, centre))
+        let Recipe { scale, fold, .. } = recipe;
+        Ok((Frame { centre: pointer, scale, fold, d, unit }, centre))
     }
 }
 

@@ -12,9 +12,12 @@
 //!
 //! # Half precision
 //!
-//! Otherwise rows are centred, scaled by a power of two so that the longest is between 128 and 256, and
-//! rounded to f16: `t` becomes `h`. With `ρ ≥ |t − h|`, measured for each row in f64 (and enlarged by the error
-//! of `t` itself, at most `(d+8)·2⁻⁵³` of its length), the triangle inequality gives
+//! Otherwise rows are centred, scaled by a power of two so that the longest is between 128 and 256, folded as images are
+//! ([`simjoin_cpu`]), and rounded to f16: `t` becomes `h`. Where the longest row is an outlier, or the distance too
+//! small beside it for f16 to tell anything, rows are scaled by the distance instead, and folded until they are shorter
+//! than 256 ([`folded`]). With `ρ ≥ |t − h|`, measured for each row in f64 (and enlarged by the error
+//! of `t` itself, at most `3·2⁻⁵³` of its length before it is folded, and `2·(d+8)·2⁻⁵³` of 1 where rows are divided by
+//! their lengths), the triangle inequality gives
 //!
 //! ```text
 //! | |h₁−h₂| − |t₁−t₂| | ≤ ρ₁ + ρ₂
@@ -41,7 +44,7 @@
 
 use super::Frame;
 use simjoin_core::{Elements, VectorCollection, VectorMeasure};
-use simjoin_cpu::radii;
+use simjoin_cpu::{LIMITED, radii};
 use simjoin_engine::VectorTask;
 
 use cudarc::driver::DeviceRepr;
@@ -68,27 +71,61 @@ pub(super) struct Band {
 unsafe impl DeviceRepr for Band {}
 
 impl Band {
-    /// For rows of up to a length, not yet scaled.
+    /// For rows of up to a length in a frame, before they are folded.
     pub(super) fn new(join: &VectorTask<'_>, frame: &Frame, longest: f64) -> Self {
         let (more, less) = radii(join);
-        let d = join.dimension();
-        let unit = join.predicate.measure() == VectorMeasure::Cosine;
-        let length = if unit { longest + 1.0 } else { longest };
+        let d = join.dimension() as f64;
+        let u = 2f64.powi(-53);
+        let limited = longest.min(LIMITED * frame.fold * d.sqrt());
+        let divided = if frame.unit == 1 { 2.0 * (d + 8.0) * u * frame.scale } else { 0.0 };
+        // No pair is sure where rows were folded.
+        let sure = if longest <= frame.fold { less * frame.scale } else { -1.0 };
         Band {
-            product: product_error(d.next_multiple_of(64)),
+            product: product_error(join.dimension().next_multiple_of(64)),
             reach: more * frame.scale * (1.0 + 1e-12),
-            sure: less * frame.scale * (1.0 - 1e-12),
-            moved: frame.scale * (length * (d as f64 + 8.0) * 2f64.powi(-53) + 1e-300),
+            sure: sure * (1.0 - 1e-12),
+            moved: 3.0 * u * limited + divided + 1e-300,
         }
     }
 }
 
+/// Rows are no longer, in the units of f16.
+const LONGEST: f64 = 256.0;
+/// The threshold in these units, at least: f16 tells apart what is as far as that.
+const TELLING: f64 = 2.0;
+
+/// Scales a frame into half precision, for rows of up to a length in it before they are folded; returns it and that
+/// length, scaled too.
+pub(super) fn folded(join: &VectorTask<'_>, frame: Frame, longest: f64) -> (Frame, f64) {
+    let root = (join.dimension() as f64).sqrt();
+    let by =
+        |factor: f64| Frame { scale: factor * frame.scale, fold: factor * frame.fold, ..frame };
+    let ordinary = if longest <= frame.fold { longest } else { longest.min(root * frame.fold) };
+    let reach = radii(join).0 * frame.scale;
+    let factor = factor(ordinary);
+    if factor * reach >= TELLING {
+        return (by(factor), factor * longest);
+    }
+    // The threshold becomes 8 to 16, or as near to that as leaves ordinary rows unlimited.
+    let fold = power((LONGEST / root).log2().floor());
+    let most = power((fold * LIMITED / 64.0 / ordinary.max(f64::MIN_POSITIVE)).log2().floor());
+    let factor = factor.max(power((4.0 - reach.log2()).floor()).min(most));
+    let mut frame = by(factor);
+    frame.fold = frame.fold.min(fold);
+    (frame, factor * longest)
+}
+
 /// A power of two that makes a length about 128 to 256.
-pub(super) fn scale(longest: f64) -> f64 {
+fn factor(longest: f64) -> f64 {
     if longest <= 0.0 {
         return 1.0;
     }
-    2f64.powi((7.0 - longest.log2().floor()).clamp(-1000.0, 1000.0) as i32)
+    power(7.0 - longest.log2().floor())
+}
+
+/// Returns a power of two.
+fn power(exponent: f64) -> f64 {
+    2f64.powi(exponent.clamp(-1000.0, 1000.0) as i32)
 }
 
 /// Whether some elements of a join, and then perhaps all, are small whole numbers.
@@ -122,10 +159,10 @@ mod tests {
     #[test]
     fn rows_are_scaled_into_half_precision() {
         for longest in [1e-140, 0.1, 1.0, 127.9, 128.0, 255.9, 3e4, 1e140] {
-            let scaled = longest * scale(longest);
+            let scaled = longest * factor(longest);
             assert!((128.0..256.0).contains(&scaled), "{longest} becomes {scaled}");
         }
-        assert_eq!(scale(0.0), 1.0);
+        assert_eq!(factor(0.0), 1.0);
     }
 
     #[test]
