@@ -64,7 +64,7 @@ impl Rows for Vectors {
             left = left.widened();
             right = Some(other.widened());
         }
-        let count = |side: &VectorCollection| side.len() * side.dimension();
+        let count = |side: &VectorCollection| side.records() * side.dimension();
         let tokens = count(&left) + right.as_ref().map_or(0, count);
         Ok(Input { left, right, left_ids, right_ids, tokens })
     }
@@ -82,9 +82,9 @@ impl Rows for Vectors {
     }
 
     fn facts(input: &Input<Self>) -> Map<String, Value> {
-        let right = input.right.as_ref().map(VectorCollection::len);
+        let right = input.right.as_ref().map(VectorCollection::records);
         let mut facts = Map::new();
-        facts.insert("records".into(), json!({ "left": input.left.len(), "right": right }));
+        facts.insert("records".into(), json!({ "left": input.left.records(), "right": right }));
         facts.insert("dimension".into(), input.left.dimension().into());
         facts.insert("tokens".into(), input.tokens.into());
         facts
@@ -104,14 +104,14 @@ impl Rows for Vectors {
             VectorMeasure::Euclidean => ("Euclidean distance", '≤', "distance"),
             VectorMeasure::Cosine => ("cosine", '≥', "distance (1 − cosine)"),
         };
-        let all = all_pairs(left.len(), right.map(VectorCollection::len), false);
+        let all = all_pairs(left.records(), right.map(VectorCollection::records), false);
         let verified =
             "each was verified in double precision; filters in single precision ruled out the rest";
         let inputs = Inputs::of(settings, left, right);
         Shown {
             tokens: None,
             predicate: PredicateShown { name, sense, threshold: predicate.threshold().to_string() },
-            inputs: inputs.describe(VectorCollection::len, facts),
+            inputs: inputs.describe(VectorCollection::records, facts),
             funnel: vec![
                 Stage::new("pairs of vectors", all, ""),
                 Stage::new("candidates", report.candidates, verified),

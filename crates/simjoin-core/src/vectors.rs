@@ -3,6 +3,15 @@
 //! A [`VectorCollection`] holds rows of one dimension, f32 or f64, as they were read: row numbers are
 //! those of the input. Every element is finite.
 //!
+//! Rows that are equal bit by bit are one *entry*: they are joined once and expanded by the sink, as repeated sets are.
+//! Entries keep the order of their first rows. (0 and −0 are equal numbers of different bits: they stay two entries,
+//! which a join finds at distance 0.)
+//!
+//! # Memory
+//!
+//! Where rows repeat, the elements of entries only, and 4 bytes an entry and 8 bytes a row in addition; 16 bytes a row
+//! while repeated rows are looked for.
+//!
 //! # The predicate
 //!
 //! * [`VectorMeasure::Euclidean`]: `Σ(aᵢ−bᵢ)² ≤ ε·ε`. ε is the f64 nearest to the decimal text, squared and
@@ -14,7 +23,11 @@
 //! So the answer is that of a plain loop over all pairs in f64, on every backend.
 
 use crate::{Error, Result};
+use foldhash::fast::FixedState;
+use rayon::prelude::*;
 use std::fmt;
+use std::hash::{BuildHasher, Hasher};
+use std::ops::ControlFlow;
 
 /// The numbers of a collection, row after row.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,12 +72,33 @@ pub struct VectorCollection {
     name: String,
     dimension: usize,
     elements: Elements,
+    /// `None` where each row is an entry.
+    repeats: Option<Repeats>,
+}
+
+/// Which rows are which entries.
+#[derive(Clone, Debug, PartialEq)]
+struct Repeats {
+    entries: Vec<u32>,
+    /// The rows of all entries, one entry after the other, and where those of each begin.
+    rows: Vec<u32>,
+    starts: Vec<u32>,
 }
 
 impl VectorCollection {
     /// Takes the elements of all rows, one row after the other. The name is the one that messages use: a
-    /// file, say.
+    /// file, say. Runs on the current rayon pool.
     pub fn new(name: &str, dimension: usize, elements: Elements) -> Result<Self> {
+        let mut all = Self::of_entries(name, dimension, elements)?;
+        all.repeats = match &mut all.elements {
+            Elements::F32(elements) => merge(elements, dimension, hash),
+            Elements::F64(elements) => merge(elements, dimension, hash),
+        };
+        Ok(all)
+    }
+
+    /// The same, but each row is an entry, whether it is equal to another one or not.
+    pub fn of_entries(name: &str, dimension: usize, elements: Elements) -> Result<Self> {
         let count = elements.len();
         if dimension == 0 && count == 0 {
             return Err(Error::input(
@@ -91,7 +125,7 @@ impl VectorCollection {
                 format!("element {} is {what}; finite numbers were expected", at % dimension),
             ));
         }
-        Ok(VectorCollection { name: name.to_owned(), dimension, elements })
+        Ok(VectorCollection { name: name.to_owned(), dimension, elements, repeats: None })
     }
 
     /// What messages call it.
@@ -104,7 +138,7 @@ impl VectorCollection {
         self.dimension
     }
 
-    /// How many vectors there are.
+    /// How many entries there are: distinct vectors.
     pub fn len(&self) -> usize {
         self.elements.len() / self.dimension
     }
@@ -114,7 +148,55 @@ impl VectorCollection {
         self.len() == 0
     }
 
-    /// All elements.
+    /// How many rows were read.
+    pub fn records(&self) -> usize {
+        self.repeats.as_ref().map_or(self.len(), |repeats| repeats.entries.len())
+    }
+
+    /// Whether some entry stands in more than one row.
+    pub fn has_repeats(&self) -> bool {
+        self.repeats.is_some()
+    }
+
+    /// Calls `visit` with each row of an entry, ascending, until it has enough.
+    #[inline]
+    pub fn try_rows<B>(
+        &self,
+        entry: u32,
+        mut visit: impl FnMut(u32) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        match &self.repeats {
+            None => visit(entry),
+            Some(repeats) => repeats.rows(entry).iter().try_for_each(|&row| visit(row)),
+        }
+    }
+
+    /// The first row of an entry.
+    #[inline]
+    pub fn first_row(&self, entry: u32) -> u32 {
+        self.repeats.as_ref().map_or(entry, |repeats| repeats.rows(entry)[0])
+    }
+
+    /// How many rows are an entry.
+    #[inline]
+    pub fn weight(&self, entry: u32) -> u32 {
+        self.repeats.as_ref().map_or(1, |repeats| repeats.rows(entry).len() as u32)
+    }
+
+    /// Each entry that stands in more than one row, with these rows, ascending.
+    pub fn repeated(&self) -> impl Iterator<Item = &[u32]> {
+        let all = self.repeats.iter().flat_map(|repeats| {
+            (0..repeats.starts.len() as u32 - 1).map(|entry| repeats.rows(entry))
+        });
+        all.filter(|rows| rows.len() > 1)
+    }
+
+    /// The entry of a row.
+    pub fn entry_of(&self, row: u32) -> u32 {
+        self.repeats.as_ref().map_or(row, |repeats| repeats.entries[row as usize])
+    }
+
+    /// The elements of all entries.
     pub fn elements(&self) -> &Elements {
         &self.elements
     }
@@ -138,13 +220,96 @@ impl VectorCollection {
 
     /// A row in double precision.
     pub fn row(&self, row: usize, out: &mut Vec<f64>) {
-        let range = row * self.dimension..(row + 1) * self.dimension;
+        self.entry(self.entry_of(row as u32) as usize, out);
+    }
+
+    /// An entry in double precision.
+    pub fn entry(&self, entry: usize, out: &mut Vec<f64>) {
+        let range = entry * self.dimension..(entry + 1) * self.dimension;
         out.clear();
         match &self.elements {
             Elements::F32(all) => out.extend(all[range].iter().map(|&x| f64::from(x))),
             Elements::F64(all) => out.extend_from_slice(&all[range]),
         }
     }
+}
+
+impl Repeats {
+    #[inline]
+    fn rows(&self, entry: u32) -> &[u32] {
+        let entry = entry as usize;
+        &self.rows[self.starts[entry] as usize..self.starts[entry + 1] as usize]
+    }
+}
+
+/// A number with its bits.
+trait Bits: Copy + Send + Sync {
+    fn bits(self) -> u64;
+}
+
+impl Bits for f32 {
+    fn bits(self) -> u64 {
+        self.to_bits().into()
+    }
+}
+
+impl Bits for f64 {
+    fn bits(self) -> u64 {
+        self.to_bits()
+    }
+}
+
+fn hash<T: Bits>(row: &[T]) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    row.iter().for_each(|x| hasher.write_u64(x.bits()));
+    hasher.finish()
+}
+
+/// Keeps the first of the rows that are equal, and tells which rows they are; `None` where all differ.
+fn merge<T: Bits>(elements: &mut Vec<T>, d: usize, hash: fn(&[T]) -> u64) -> Option<Repeats> {
+    let row =
+        |row: u32| elements[row as usize * d..(row as usize + 1) * d].iter().map(|x| x.bits());
+    let hashed = elements.par_chunks_exact(d).enumerate();
+    let mut hashed: Vec<(u64, u32)> = hashed.map(|(at, row)| (hash(row), at as u32)).collect();
+    hashed.par_sort_unstable();
+    // The first row that is equal to each.
+    let mut first: Vec<u32> = (0..hashed.len() as u32).collect();
+    for alike in hashed.chunk_by_mut(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1) {
+        let same = |a: u32, b: u32| row(a).eq(row(b));
+        if !alike[1..].iter().all(|other| same(alike[0].1, other.1)) {
+            // Different rows of one hash.
+            alike.sort_unstable_by(|a, b| row(a.1).cmp(row(b.1)).then(a.1.cmp(&b.1)));
+        }
+        for equal in alike.chunk_by(|a, b| same(a.1, b.1)) {
+            equal.iter().for_each(|&(_, row)| first[row as usize] = equal[0].1);
+        }
+    }
+    drop(hashed);
+    // From first rows to entries.
+    let (mut entries, mut count) = (first, 0u32);
+    for row in 0..entries.len() {
+        let first = entries[row] as usize;
+        if first == row {
+            elements.copy_within(row * d..(row + 1) * d, count as usize * d);
+            (entries[row], count) = (count, count + 1);
+        } else {
+            entries[row] = entries[first];
+        }
+    }
+    if count as usize == entries.len() {
+        return None;
+    }
+    elements.truncate(count as usize * d);
+    elements.shrink_to_fit();
+    let mut starts = vec![0u32; count as usize + 1];
+    entries.iter().for_each(|&entry| starts[entry as usize + 1] += 1);
+    (0..count as usize).for_each(|entry| starts[entry + 1] += starts[entry]);
+    let (mut next, mut rows) = (starts.clone(), vec![0u32; entries.len()]);
+    for (row, &entry) in (0u32..).zip(&entries) {
+        rows[next[entry as usize] as usize] = row;
+        next[entry as usize] += 1;
+    }
+    Some(Repeats { entries, rows, starts })
 }
 
 /// How the nearness of two vectors is measured.
@@ -282,6 +447,58 @@ mod tests {
         assert!(new(4, &[]).unwrap().is_empty());
         let large = Elements::F64(vec![f64::MAX; 5000]);
         assert!(VectorCollection::new("f", 1, large).is_ok());
+    }
+
+    #[test]
+    fn equal_rows_are_one_entry() {
+        for d in [1, 2, 5] {
+            for kinds in [1u32, 3, 40, 1000] {
+                let kind = |row: u32| row.wrapping_mul(0x9e37_79b9) >> 8;
+                let number = |row: u32, i: usize| f64::from(kind(row) % kinds + i as u32);
+                let all: Vec<f64> =
+                    (0..300).flat_map(|row| (0..d).map(move |i| number(row, i))).collect();
+                let narrow = Elements::F32(all.iter().map(|&x| x as f32).collect());
+                for elements in [Elements::F64(all.clone()), narrow] {
+                    let merged = VectorCollection::new("f", d, elements.clone()).unwrap();
+                    let plain = VectorCollection::of_entries("f", d, elements).unwrap();
+                    assert_eq!((merged.records(), plain.records(), plain.len()), (300, 300, 300));
+                    assert_eq!(merged.has_repeats(), merged.len() < 300);
+                    let (mut a, mut b, mut seen) = (Vec::new(), Vec::new(), 0);
+                    let mut firsts = Vec::new();
+                    for entry in 0..merged.len() as u32 {
+                        let mut rows = Vec::new();
+                        let _ = merged.try_rows(entry, |row| {
+                            rows.push(row);
+                            ControlFlow::<()>::Continue(())
+                        });
+                        assert!(rows.is_sorted() && rows[0] == merged.first_row(entry));
+                        assert_eq!(rows.len(), merged.weight(entry) as usize);
+                        for &row in &rows {
+                            assert_eq!(merged.entry_of(row), entry);
+                            merged.row(row as usize, &mut a);
+                            plain.row(row as usize, &mut b);
+                            assert_eq!(a, b);
+                        }
+                        seen += rows.len();
+                        firsts.push(rows[0]);
+                    }
+                    assert!(seen == 300 && firsts.is_sorted());
+                    let distinct: std::collections::BTreeSet<u32> =
+                        (0..300).map(|row| kind(row) % kinds).collect();
+                    assert_eq!(merged.len(), distinct.len());
+                    let repeated: usize = merged.repeated().map(<[u32]>::len).sum();
+                    let alone = (0..merged.len() as u32).filter(|&one| merged.weight(one) == 1);
+                    assert_eq!(repeated, 300 - alone.count());
+                }
+            }
+        }
+        let (mut alike, mut collided) = (vec![3.0, 1.0, 3.0, 2.0, 1.0, 3.0], Vec::new());
+        let merged = merge(&mut alike, 1, |_| 0).unwrap();
+        merged.entries.clone_into(&mut collided);
+        assert_eq!((alike, collided), (vec![3.0, 1.0, 2.0], vec![0, 1, 0, 2, 1, 0]));
+        let zeros = VectorCollection::new("f", 1, Elements::F64(vec![0.0, -0.0, 0.0])).unwrap();
+        assert_eq!((zeros.len(), zeros.first_row(1)), (2, 1));
+        assert!(!VectorCollection::new("f", 2, Elements::F32(vec![])).unwrap().has_repeats());
     }
 
     #[test]

@@ -47,6 +47,11 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     /// Returns the probe and the build of a pair.
     fn ends(pair: &Self::Pair) -> (u32, u32);
 
+    /// Returns whether techniques can count the pairs of rows of a task without pushing what they find.
+    fn can_count(_: &Task<'_, Self>) -> bool {
+        true
+    }
+
     /// Counts the pairs of rows that these pairs stand for.
     fn rows(task: &Task<'_, Self>, pairs: &[Self::Pair]) -> u64;
 

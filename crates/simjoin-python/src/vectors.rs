@@ -57,7 +57,7 @@ fn collect(
     let read = |vectors: Given| match vectors {
         Given::Table(table) => collect_vectors(watched(table, shared)),
         Given::Ready(vectors) => {
-            shared.rows.fetch_add(vectors.len() as u64, Ordering::Relaxed);
+            shared.rows.fetch_add(vectors.records() as u64, Ordering::Relaxed);
             Ok(ReadVectors { vectors, ids: None })
         }
     };
@@ -78,7 +78,7 @@ fn collect(
 
 impl Rows for Vectors {
     fn facts(sides: &Sides<VectorCollection>) -> Vec<(&'static str, Value)> {
-        let records = |vectors: &VectorCollection| Value::Count(vectors.len() as u64);
+        let records = |vectors: &VectorCollection| Value::Count(vectors.records() as u64);
         vec![
             ("records", records(&sides.left)),
             ("right_records", sides.right.as_ref().map_or(Value::None, records)),

@@ -237,3 +237,111 @@ fn estimated_pairs_are_near_and_exact_where_every_row_is_sampled() {
     assert!((150_000.0..250_000.0).contains(&pairs), "{pairs}");
     assert_eq!(about(&line(1), None), 0.0);
 }
+
+/// Rows that repeat a few vectors, with both zeros.
+fn repeated_rows() -> impl Strategy<Value = (usize, Vec<Vec<f32>>, Vec<Vec<f32>>)> {
+    (1usize..6, 1usize..12).prop_flat_map(|(d, kinds)| {
+        let number = prop_oneof![Just(-0.0f32), Just(1e30), (-2i8..3).prop_map(f32::from)];
+        let some = prop::collection::vec(prop::collection::vec(number, d), kinds);
+        let picks = || prop::collection::vec(0..kinds, 1..100);
+        (Just(d), some, picks(), picks()).prop_map(|(d, some, left, right)| {
+            let rows = |picks: Vec<usize>| picks.into_iter().map(|at| some[at].clone()).collect();
+            (d, rows(left), rows(right))
+        })
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    #[test]
+    fn repeated_rows_are_all_in_the_answer(
+        (d, left, right) in repeated_rows(),
+        (whole, wide) in (0u32..9, any::<bool>()),
+    ) {
+        let distance = f64::from(whole).sqrt();
+        let predicate = VectorPredicate::within(&format!("{distance}")).unwrap();
+        let (mut l, mut r) = (collection(d, &left), collection(d, &right));
+        if wide {
+            (l, r) = (l.widened(), r.widened());
+        }
+        prop_assert!(l.len() <= l.records() && l.records() == left.len());
+        let itself = brute_force(&left, None, distance);
+        let both = brute_force(&left, Some(&right), distance);
+        for technique in techniques() {
+            let join = simjoin::vector_join(predicate).technique(technique);
+            prop_assert_eq!(&pairs(&join, &l, None), &itself, "{}", technique);
+            prop_assert_eq!(&pairs(&join, &l, Some(&r)), &both, "{}", technique);
+            let count = |left, right| join.count(left, right, &Control::default()).unwrap().pairs;
+            prop_assert_eq!(count(&l, None), itself.len() as u64);
+            prop_assert_eq!(count(&l, Some(&r)), both.len() as u64);
+            let (groups, report) = join.groups(&l, &Control::default()).unwrap();
+            prop_assert_eq!(report.pairs, itself.len() as u64);
+            for &(a, b) in itself.keys() {
+                prop_assert_eq!(groups[a as usize], groups[b as usize]);
+            }
+            for (row, &group) in (0u32..).zip(&groups) {
+                prop_assert!(group <= row && groups[group as usize] == group);
+            }
+            if technique == "nested-loop" {
+                let about = plan(&join, &l, Some(&r)).unwrap().estimate_pairs().unwrap();
+                prop_assert!((about - both.len() as f64).abs() < 1e-6 * (1.0 + about));
+                let about = plan(&join, &l, None).unwrap().estimate_pairs().unwrap();
+                prop_assert!((about - itself.len() as f64).abs() < 1e-6 * (1.0 + about));
+            }
+        }
+    }
+}
+
+#[test]
+fn identical_rows_are_compared_once() {
+    let rows = collection(3, &vec![vec![0.25, 1.0, -3.0]; 50_000]);
+    for predicate in [VectorPredicate::within("0").unwrap(), VectorPredicate::cosine("1").unwrap()]
+    {
+        for technique in techniques() {
+            let join = simjoin::vector_join(predicate).technique(technique);
+            let report = join.count(&rows, None, &Control::default()).unwrap();
+            assert_eq!((report.pairs, report.candidates), (50_000 * 49_999 / 2, 0), "{technique}");
+            let (groups, report) = join.groups(&rows, &Control::default()).unwrap();
+            assert_eq!(report.pairs, 50_000 * 49_999 / 2);
+            assert!(groups.iter().all(|&group| group == 0));
+            let report = join.count(&rows, Some(&rows), &Control::default()).unwrap();
+            assert_eq!(report.pairs, 50_000 * 50_000);
+            assert!(report.candidates <= 1);
+        }
+    }
+    // Rows are named as they were read.
+    let mut rows = vec![vec![1.0, 2.0]; 7];
+    rows.extend(vec![vec![0.0, 0.0]; 3]);
+    for rows in [collection(2, &rows), collection(2, &vec![vec![0.0, 0.0]; 3])] {
+        let row = rows.records() - 3;
+        for technique in techniques() {
+            let join = simjoin::vector_join(VectorPredicate::cosine("0.5").unwrap());
+            let error = join.technique(technique).count(&rows, None, &Control::default());
+            let error = error.err().unwrap().to_string();
+            let expected = format!("rows: row {row} (counting from 0): the vector is zero");
+            assert!(error.starts_with(&expected), "{technique}: {error}");
+        }
+    }
+}
+
+#[test]
+fn outliers_do_not_change_what_joins_of_ordinary_rows_take() {
+    let mut rows: Vec<Vec<f32>> = (0..3000u32)
+        .map(|at| (1..4).map(|i| ((at * at * i + 31 * at) % 9973) as f32 / 9973.0).collect())
+        .collect();
+    let predicate = VectorPredicate::within("0.02").unwrap();
+    let ordinary = brute_force(&rows, None, 0.02);
+    for (row, far) in [(2, 1e16), (77, -1e20), (1500, 3e38), (2999, 1e9)] {
+        rows[row][1] = far;
+    }
+    let expected = brute_force(&rows, None, 0.02);
+    assert!(expected.len() < ordinary.len() && !expected.is_empty());
+    let rows = collection(3, &rows);
+    for technique in techniques() {
+        let join = simjoin::vector_join(predicate).technique(technique);
+        assert_eq!(pairs(&join, &rows, None), expected, "{technique}");
+        let report = join.count(&rows, None, &Control::default()).unwrap();
+        assert!(report.candidates < 2 * expected.len() as u64 + 1000, "{technique}");
+    }
+}

@@ -80,7 +80,7 @@ pub fn lengths(vectors: &VectorCollection) -> Vec<Bar> {
         (largest * sum.sqrt()).min(f64::MAX)
     };
     let mut ends = (f64::INFINITY, 0.0f64);
-    for at in 0..vectors.len() {
+    for at in 0..vectors.records() {
         let length = length(at);
         ends = (ends.0.min(length), ends.1.max(length));
     }
@@ -95,7 +95,7 @@ pub fn lengths(vectors: &VectorCollection) -> Vec<Bar> {
     };
     let bar = |bin: usize| Bar { from: edge(bin), to: edge(bin + 1), count: 0 };
     let mut bars: Vec<Bar> = (0..count).map(bar).collect();
-    for at in 0..vectors.len() {
+    for at in 0..vectors.records() {
         let length = length(at);
         let bin = bars.partition_point(|bar| bar.from <= length).saturating_sub(1);
         bars[bin].count += 1;

@@ -35,7 +35,7 @@
 //! 2. Along `B` a distance grows by a factor of `1+τ` at most, as `|Bᵀx|² ≤ |BᵀB|·|x|²`; with all `d`
 //!    directions it shrinks by no more than `1−τ`. What the directions leave over, `r = |(I−BBᵀ)t|`, has
 //!    `|r₁−r₂| ≤ |(I−BBᵀ)(t₁−t₂)|`, and `|Bᵀx|² + |(I−BBᵀ)x|² ≤ (1+2τ)·|x|²`.
-//! 3. Computing an image moves it by at most `η = 3·u·O + L·(1.01·v + 2·d·(√k+2)·u) + √(d+1)·2⁻¹⁴⁰`: centring and scaling;
+//! 3. Computing an image moves it by at most `η = 4·u·O + L·(1.01·v + 2·d·(√k+2)·u) + √(d+1)·2⁻¹⁴⁰`: centring and scaling;
 //!    rounding to f32; the products with `B`, each wrong by at most `d·u·|t|` relative to a column of length about 1;
 //!    numbers below the normal ones. Dividing by a length adds `2·(d+8)·u` times the scale. Folding itself is exact: what
 //!    is taken off is a multiple of a power of two, and what remains a multiple of the last bit of `t`. `r²` is the
@@ -128,7 +128,7 @@ pub fn draw(join: &VectorTask<'_>, count: usize) -> Vec<Vec<f64>> {
         let share = (count / sides.len()).min(side.len());
         for _ in 0..share {
             let mut row = Vec::new();
-            side.row(random.below(side.len() as u64) as usize, &mut row);
+            side.entry(random.below(side.len() as u64) as usize, &mut row);
             rows.push(row);
         }
     }
@@ -412,7 +412,7 @@ impl Transform {
         let length = self.longest_folded(longest);
         let limited = longest.min(LIMITED * self.fold * d.sqrt());
         let divided = if self.unit { 2.0 * (d + 8.0) * u * self.scale } else { 0.0 };
-        let made = 3.0 * u * limited + divided + 1.01 * v * length + below_normal;
+        let made = 4.0 * u * limited + divided + 1.01 * v * length + below_normal;
         let (stretch, moved, complete) = match &self.shape {
             Shape::Axes(_) if self.verbatim => (0.0, below_normal, true),
             Shape::Axes(_) => (0.0, made, true),
@@ -483,7 +483,7 @@ mod tests {
                 true => Elements::F64(values.clone()),
                 false => Elements::F32(values.iter().map(|&x| x as f32).collect()),
             };
-            let vectors = VectorCollection::new("v", d, elements).unwrap();
+            let vectors = VectorCollection::of_entries("v", d, elements).unwrap();
             let widened = vectors.clone().widened();
             let Elements::F64(values) = widened.elements() else { unreachable!() };
             let row = |at: usize| &values[at * d..(at + 1) * d];

@@ -91,7 +91,8 @@ fn survey(
     let d = join.dimension();
     let mut images = vec![0f32; n * m];
     // Rows that have no direction are told about later.
-    let drawn = simjoin_core::VectorCollection::new("sample", d, simjoin_core::Elements::F64(flat));
+    let drawn =
+        simjoin_core::VectorCollection::of_entries("sample", d, simjoin_core::Elements::F64(flat));
     let longest = match drawn {
         Ok(vectors) if n > 0 => transform.images(&vectors, 0..n, &mut images, m),
         _ => 0.0,

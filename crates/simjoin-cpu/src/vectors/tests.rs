@@ -138,7 +138,7 @@ fn vectors(d: usize, rows: &[Vec<f64>], wide: bool) -> VectorCollection {
         true => Elements::F64(flat.collect()),
         false => Elements::F32(flat.map(|x| (x as f32).clamp(f32::MIN, f32::MAX)).collect()),
     };
-    VectorCollection::new("v", d, elements).unwrap()
+    VectorCollection::of_entries("v", d, elements).unwrap()
 }
 
 /// A threshold that is the very distance of two of the rows, or a bit beside it.

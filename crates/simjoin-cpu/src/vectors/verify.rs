@@ -54,8 +54,8 @@ impl<'a> Verifier<'a> {
             // Whoever makes a join sees to it that both sides are of one kind.
             _ => {
                 let (mut a, mut b) = (Vec::new(), Vec::new());
-                self.join.probe.row(probe as usize, &mut a);
-                self.join.build.row(build as usize, &mut b);
+                self.join.probe.entry(probe as usize, &mut a);
+                self.join.build.entry(build as usize, &mut b);
                 self.of_rows(&a, &b, probe, build)
             }
         }
@@ -96,15 +96,15 @@ fn squares(vectors: &VectorCollection, exact: &Exact) -> Result<Vec<f64>> {
     }
 }
 
-/// Says that a row with this product with itself has no direction.
-pub fn no_direction(vectors: &VectorCollection, row: usize, square: f64) -> Error {
+/// Says that an entry with this product with itself has no direction.
+pub fn no_direction(vectors: &VectorCollection, entry: usize, square: f64) -> Error {
     let what = match square {
         0.0 => "the vector is zero and has no direction".to_owned(),
         _ => format!(
             "the vector's length, the root of {square:e}, is beyond what a cosine can be told of"
         ),
     };
-    let place = format!("row {row} (counting from 0)");
+    let place = format!("row {} (counting from 0)", vectors.first_row(entry as u32));
     let message = format!("{what}; --cosine expects vectors that are not");
     Error::input(vectors.name(), place, message)
 }

@@ -39,7 +39,7 @@ impl<K: Kind> Sink<K::Pair> for CountSink<'_, K> {
     }
 
     fn only_counts(&self) -> bool {
-        true
+        K::can_count(&self.task)
     }
 
     fn count(&mut self, rows: u64) {

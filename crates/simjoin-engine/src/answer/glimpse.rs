@@ -211,7 +211,7 @@ impl Glimpse {
         self.bins.iter().map(bin).collect()
     }
 
-    /// Pairs of distinct sets in the answer; of vectors, all pairs.
+    /// Pairs of distinct sets or vectors in the answer.
     pub fn distinct(&self) -> u64 {
         self.distinct.load(Ordering::Relaxed)
     }

@@ -54,10 +54,15 @@ impl Joined for Vectors {
         right: Option<&VectorCollection>,
         predicate: &VectorPredicate,
     ) -> String {
-        let rows = grouped(left.len() as u64);
+        let count = |side: &VectorCollection, noun: &str| {
+            let rows = format!("{}{noun}", grouped(side.records() as u64));
+            let distinct = grouped(side.len() as u64);
+            if side.has_repeats() { format!("{rows} ({distinct} distinct)") } else { rows }
+        };
+        let left_rows = count(left, " vectors");
         let rows = match right {
-            None => format!("{rows} vectors with themselves"),
-            Some(right) => format!("{rows} vectors with {}", grouped(right.len() as u64)),
+            None => format!("{left_rows} with themselves"),
+            Some(right) => format!("{left_rows} with {}", count(right, "")),
         };
         format!("join: {rows}, dimension {}, {predicate}\n", left.dimension())
     }

@@ -106,8 +106,18 @@ impl Kind for Vectors {
         (pair.probe, pair.build)
     }
 
-    fn rows(_: &VectorTask<'_>, pairs: &[VectorPair]) -> u64 {
-        pairs.len() as u64
+    fn can_count(task: &VectorTask<'_>) -> bool {
+        !task.probe.has_repeats() && !task.build.has_repeats()
+    }
+
+    fn rows(task: &VectorTask<'_>, pairs: &[VectorPair]) -> u64 {
+        if Self::can_count(task) {
+            return pairs.len() as u64;
+        }
+        let rows = |pair: &VectorPair| {
+            u64::from(task.probe.weight(pair.probe)) * u64::from(task.build.weight(pair.build))
+        };
+        pairs.iter().map(rows).sum()
     }
 
     #[inline]
@@ -117,41 +127,87 @@ impl Kind for Vectors {
         pairs: &[VectorPair],
         mut push: impl FnMut(RowPair) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        pairs.iter().try_for_each(|pair| push(Self::shown(task, direction, pair).0))
+        for &VectorPair { probe, build, distance } in pairs {
+            task.probe.try_rows(probe, |a| {
+                task.build.try_rows(build, |b| {
+                    let (left, right) = direction.left_and_right(a, b);
+                    push(row_pair(left, right, distance, Side::Left))
+                })
+            })?;
+        }
+        ControlFlow::Continue(())
     }
 
     #[inline]
-    fn shown(_: &VectorTask<'_>, direction: Direction, pair: &VectorPair) -> (RowPair, bool) {
-        let (left, right) = direction.left_and_right(pair.probe, pair.build);
-        let (similarity, left_input) = (pair.distance, Side::Left);
-        (RowPair { left, right, overlap: 0, similarity, left_input }, false)
+    fn shown(task: &VectorTask<'_>, direction: Direction, pair: &VectorPair) -> (RowPair, bool) {
+        let (probe, build) = (task.probe.first_row(pair.probe), task.build.first_row(pair.build));
+        let (left, right) = direction.left_and_right(probe, build);
+        (row_pair(left, right, pair.distance, Side::Left), false)
     }
 
     fn sizes(vectors: &VectorCollection) -> (usize, usize) {
-        (vectors.len(), vectors.len())
+        (vectors.len(), vectors.records())
     }
 
-    fn unsearched(_: &VectorTask<'_>, _: Direction) -> u64 {
-        0
+    // A vector is at distance 0 from itself, which every predicate accepts.
+    fn unsearched(task: &VectorTask<'_>, direction: Direction) -> u64 {
+        repeated(task, direction).map(|rows| pairs_among(rows.len())).sum()
     }
 
-    fn visit_unsearched(_: &VectorTask<'_>, _: Direction, _: impl FnMut(RowPair, u64, bool)) {}
+    fn visit_unsearched(
+        task: &VectorTask<'_>,
+        direction: Direction,
+        mut visit: impl FnMut(RowPair, u64, bool),
+    ) {
+        let side = direction.input_of_left();
+        for rows in repeated(task, direction) {
+            visit(row_pair(rows[0], rows[1], 0.0, side), pairs_among(rows.len()), false);
+        }
+    }
 
     fn expand_unsearched(
-        _: &VectorTask<'_>,
-        _: Direction,
-        _: impl FnMut(RowPair) -> ControlFlow<()>,
+        task: &VectorTask<'_>,
+        direction: Direction,
+        mut push: impl FnMut(RowPair) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        let side = direction.input_of_left();
+        for rows in repeated(task, direction) {
+            for (at, &left) in rows.iter().enumerate() {
+                for &right in &rows[at + 1..] {
+                    push(row_pair(left, right, 0.0, side))?;
+                }
+            }
+        }
         ControlFlow::Continue(())
     }
 
     fn label_rows(
         vectors: &VectorCollection,
         _: &VectorPredicate,
-        component: impl FnMut(u32) -> u32,
+        mut component: impl FnMut(u32) -> u32,
     ) -> Vec<u32> {
-        (0..vectors.len() as u32).map(component).collect()
+        // Entries are in the order of their first rows, so the smallest entry has the smallest row.
+        let label = |row| vectors.first_row(component(vectors.entry_of(row)));
+        (0..vectors.records() as u32).map(label).collect()
     }
+}
+
+fn row_pair(left: u32, right: u32, distance: f64, left_input: Side) -> RowPair {
+    RowPair { left, right, overlap: 0, similarity: distance, left_input }
+}
+
+/// Returns the rows of each entry that stands in several rows, if a direction joins a collection with itself.
+fn repeated<'a>(
+    task: &VectorTask<'a>,
+    direction: Direction,
+) -> impl Iterator<Item = &'a [u32]> + use<'a> {
+    let itself = direction.is_itself().then_some(task.probe);
+    itself.into_iter().flat_map(VectorCollection::repeated)
+}
+
+/// Counts the pairs among some rows.
+fn pairs_among(rows: usize) -> u64 {
+    rows as u64 * (rows as u64 - 1) / 2
 }
 
 /// What a first look at the vectors has shown; nothing where none was needed.

@@ -1,21 +1,22 @@
 //! About how many pairs of vectors will there be?
 //!
 //! Some rows of both sides, drawn by fixed random numbers, meet in a plain loop; what they find is scaled up.
-//! A row that was drawn for both sides of a self-join finds itself, which does not count.
+//! An entry that was drawn for both sides of a self-join finds itself, which does not count.
 
 use super::{VectorTask, Vectors};
 use crate::host::Host;
 use crate::kind::Kind;
 use crate::technique::Budget;
-use simjoin_core::{Elements, Random, Result, VectorCollection, VectorCount};
+use simjoin_core::{Elements, Random, Result, Sink, VectorCollection, VectorPair};
 use std::collections::BTreeSet;
+use std::ops::ControlFlow;
 
 /// Probes that are drawn at most.
 const PROBES: usize = 512;
 /// Products of elements, of all pairs together: they take less than a tenth of a second on a core.
 const PRODUCTS: usize = 4_000_000_000;
 
-/// The number of pairs of a join, about.
+/// The number of pairs of rows of a join, about; those of rows that are one entry are left out.
 pub(crate) fn estimate_pairs(host: &dyn Host, join: &VectorTask<'_>) -> Result<f64> {
     let (probes, builds) = (join.probe.len(), join.build.len());
     if probes == 0 || builds == 0 {
@@ -30,15 +31,42 @@ pub(crate) fn estimate_pairs(host: &dyn Host, join: &VectorTask<'_>) -> Result<f
     let stripes = host.striped_loop(PROBES);
     let prepared = stripes.prepare(&some, &Vectors::whole(&some), &Budget::unlimited(0, 1))?;
     let mut worker = prepared.worker()?;
-    let mut found = VectorCount::default();
+    let [probes_of, builds_of] =
+        [&probe_rows, &build_rows].map(|all| all.iter().copied().collect());
+    let mut found = Weighed { join, probes: probes_of, builds: builds_of, rows: 0 };
     for piece in 0..prepared.pieces() {
         let _ = worker.run(piece, &mut found)?;
     }
-    let themselves =
-        if join.is_self_join() { probe_rows.intersection(&build_rows).count() as u64 } else { 0 };
     let scale = probes as f64 / probe.len() as f64 * builds as f64 / build.len() as f64;
-    let pairs = found.0.saturating_sub(themselves) as f64 * scale;
+    let pairs = found.rows as f64 * scale;
     Ok(if join.is_self_join() { pairs / 2.0 } else { pairs })
+}
+
+/// Counts the pairs of rows that pairs of drawn entries stand for.
+struct Weighed<'j, 'a> {
+    join: &'j VectorTask<'a>,
+    /// The entries that were drawn.
+    probes: Vec<usize>,
+    builds: Vec<usize>,
+    rows: u64,
+}
+
+impl Sink<VectorPair> for Weighed<'_, '_> {
+    fn wants_value(&self) -> bool {
+        false
+    }
+
+    fn push(&mut self, pairs: &[VectorPair]) -> ControlFlow<()> {
+        for pair in pairs {
+            let (probe, build) =
+                (self.probes[pair.probe as usize], self.builds[pair.build as usize]);
+            if !(self.join.is_self_join() && probe == build) {
+                let weight = |side: &VectorCollection, entry| u64::from(side.weight(entry as u32));
+                self.rows += weight(self.join.probe, probe) * weight(self.join.build, build);
+            }
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// So many rows of all, or all of them.
@@ -63,5 +91,5 @@ fn drawn(vectors: &VectorCollection, rows: &BTreeSet<usize>) -> Result<VectorCol
         Elements::F32(all) => Elements::F32(of(all, dimension, rows)),
         Elements::F64(all) => Elements::F64(of(all, dimension, rows)),
     };
-    VectorCollection::new(vectors.name(), dimension, elements)
+    VectorCollection::of_entries(vectors.name(), dimension, elements)
 }

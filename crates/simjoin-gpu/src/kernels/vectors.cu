@@ -47,8 +47,9 @@ __device__ __forceinline__ double scaled(const Frame& frame, const Element* row,
     if (fabs(t) <= frame.fold) return t;
     double most = 67108864.0 * frame.fold, period = 2 * frame.fold;
     t = t > most ? most : t < -most ? -most : t;
-    double turns = rint(t / period), rest = t - period * turns;
-    return (long long)turns % 2 == 0 ? rest : -rest;
+    long long turns = (long long)(t / period + (t < 0 ? -0.5 : 0.5));
+    double rest = t - period * (double)turns;
+    return turns % 2 == 0 ? rest : -rest;
 }
 
 // The square of the longest row, as bits of an f64. A warp a row.

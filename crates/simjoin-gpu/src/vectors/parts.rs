@@ -140,7 +140,7 @@ impl<'a> Parts<'a> {
             Elements::F32(all) => Elements::F32(take(all, rows, d)),
             Elements::F64(all) => Elements::F64(take(all, rows, d)),
         };
-        VectorCollection::new(side.name(), d, elements)
+        VectorCollection::of_entries(side.name(), d, elements)
     }
 
     fn order(&self, build: bool) -> &[u32] {
@@ -170,7 +170,7 @@ fn sorted(side: &VectorCollection, axis: usize, cosine: bool) -> (Vec<u32>, Vec<
                 (Elements::F32(all), false) => f64::from(all[at * side.dimension() + axis]),
                 (Elements::F64(all), false) => all[at * side.dimension() + axis],
                 _ => {
-                    side.row(at, &mut row);
+                    side.entry(at, &mut row);
                     row[axis] / row.iter().map(|x| x * x).sum::<f64>().sqrt()
                 }
             };

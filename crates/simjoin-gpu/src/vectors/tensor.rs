@@ -16,7 +16,7 @@
 //! ([`simjoin_cpu`]), and rounded to f16: `t` becomes `h`. Where the longest row is an outlier, or the distance too
 //! small beside it for f16 to tell anything, rows are scaled by the distance instead, and folded until they are shorter
 //! than 256 ([`folded`]). With `ρ ≥ |t − h|`, measured for each row in f64 (and enlarged by the error
-//! of `t` itself, at most `3·2⁻⁵³` of its length before it is folded, and `2·(d+8)·2⁻⁵³` of 1 where rows are divided by
+//! of `t` itself, at most `4·2⁻⁵³` of its length before it is folded, and `2·(d+8)·2⁻⁵³` of 1 where rows are divided by
 //! their lengths), the triangle inequality gives
 //!
 //! ```text
@@ -84,7 +84,7 @@ impl Band {
             product: product_error(join.dimension().next_multiple_of(64)),
             reach: more * frame.scale * (1.0 + 1e-12),
             sure: sure * (1.0 - 1e-12),
-            moved: 3.0 * u * limited + divided + 1e-300,
+            moved: 4.0 * u * limited + divided + 1e-300,
         }
     }
 }

@@ -214,7 +214,7 @@ pub(crate) fn vectors(rows: &[Vec<f64>], wide: bool) -> VectorCollection {
         true => Elements::F64(flat.collect()),
         false => Elements::F32(flat.map(|x| (x as f32).clamp(f32::MIN, f32::MAX)).collect()),
     };
-    VectorCollection::new("v", rows[0].len(), elements).unwrap()
+    VectorCollection::of_entries("v", rows[0].len(), elements).unwrap()
 }
 
 /// A join of rows at the very distance of two of them, or a bit beside it.
@@ -534,6 +534,7 @@ pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
 
 /// Rows without a direction are named; a sink that has enough ends the join; no rows are no pairs.
 pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
+    outliers(device)?;
     let mut rows = clustered(5, 400, 6, 3, 0.2);
     rows[333] = vec![0.0; 6];
     let with_zero = vectors(&rows, false);
@@ -558,7 +559,8 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
             return Err(format!("{}: {} pairs before it stopped", way.name(), enough.0).into());
         }
         for count in [0usize, 1] {
-            let few = VectorCollection::new("few", 6, Elements::F32(vec![0.5; 6 * count])).unwrap();
+            let few = VectorCollection::of_entries("few", 6, Elements::F32(vec![0.5; 6 * count]))
+                .unwrap();
             for (build, expected) in
                 [(None, 0), (Some(&few), count * count), (Some(&plain), 400 * count)]
             {
@@ -572,4 +574,52 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
         }
     }
     Ok(())
+}
+
+/// Rows in `[0, 1]` but for one that is far away, or for sentinels in some places: few pairs are left to the predicate.
+fn outliers(device: &Arc<Device>) -> Result<(), Failed> {
+    let n = sized(3000, 1000, 300);
+    for (d, text) in [(3, "0.05"), (40, "1.6")] {
+        for every in [n, 5] {
+            for far in [1e16, -1e9, 1e38] {
+                let mut random = Random::new(d as u64);
+                let mut row = |at: usize| -> Vec<f64> {
+                    let mut row: Vec<f64> = (0..d).map(|_| random.unit()).collect();
+                    if at % every == 1 {
+                        row[at % 7 % d] = far;
+                    }
+                    row
+                };
+                let rows: Vec<Vec<f64>> = (0..n).map(&mut row).collect();
+                let rows = vectors(&rows, far < 0.0);
+                let join = VectorTask::new(&rows, None, VectorPredicate::within(text).unwrap());
+                let expected = by_cpu(&join);
+                for (name, technique) in techniques(device, &join) {
+                    check_one(&name, &technique, &join, &expected)?;
+                    let candidates = candidates(&technique, &join)?;
+                    let most = expected.len() as u64 + (n * n / 40) as u64;
+                    if candidates > most {
+                        let pairs = expected.len();
+                        return Err(
+                            format!("{name}: {candidates} candidates of {pairs} pairs").into()
+                        );
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Counts the pairs that the predicate is asked about.
+fn candidates(technique: &GpuVectors, join: &VectorTask<'_>) -> Result<u64, String> {
+    let room = Budget::unlimited(0, 1);
+    let prepared =
+        technique.prepare(join, &Vectors::whole(join), &room).map_err(|e| e.to_string())?;
+    let mut worker = prepared.worker().map_err(|e| e.to_string())?;
+    let mut sink = Collect(Vec::new());
+    for piece in 0..prepared.pieces() {
+        let _ = worker.run(piece, &mut sink).map_err(|e| e.to_string())?;
+    }
+    Ok(worker.candidates())
 }
