@@ -106,6 +106,60 @@ fn the_best_of_more_sets_than_a_pass_has() {
 }
 
 #[test]
+fn answer_is_that_of_the_cpu_when_a_device_fails() {
+    let folder = Folder::new();
+    folder.run("generate zipf --sets 400 --universe 300 --size 9 -o a.txt").ok();
+    folder.file("b.txt", BASKETS.repeat(20));
+    for join in ["a.txt", "a.txt --positive", "a.txt b.txt --top 2", "b.txt --positive --count"] {
+        let cpu = folder.run(&format!("overlaps {join} --engine cpu")).ok();
+        for (device, fails) in [("speed=5", false), ("fail=1", true), ("fail=@1", true)] {
+            for technique in ["auto", "bitmap", "hash"] {
+                let more = format!("overlaps {join} --engine gpu --technique {technique}");
+                let more = format!("{more} --threads 2 --stats s.json");
+                let run = folder.run_in(&more, b"", &[("SIMJOIN_SIMULATED_GPU", device)]);
+                assert_eq!(
+                    (run.status, sorted(&run.out)),
+                    (0, sorted(&cpu)),
+                    "{more}: {}",
+                    run.err
+                );
+                assert!(run.err.contains("the GPU is simulated"), "{}", run.err);
+                assert_eq!(run.err.contains("the CPU did its work"), fails, "{more}: {}", run.err);
+                let stats = std::fs::read_to_string(folder.join("s.json")).unwrap();
+                let engine = if fails { "cpu" } else { "gpu" };
+                assert!(stats.contains(&format!("\"engine\": \"{engine}\"")), "{more}: {stats}");
+            }
+        }
+    }
+}
+
+#[test]
+fn plan_trace_and_statistics_are_those_of_the_run() {
+    let folder = Folder::new();
+    folder.run("generate zipf --sets 400 --universe 300 --size 9 -o a.txt").ok();
+    let run =
+        folder.run("overlaps a.txt --positive -o o.tsv --explain --stats s.json --trace t.json");
+    assert_eq!(run.status, 0, "{}", run.err);
+    for part in ["pairs to count", "<- chosen", "expected: about ", "part 1: "] {
+        assert!(run.err.contains(part), "{part} is not in {}", run.err);
+    }
+    let stats = std::fs::read_to_string(folder.join("s.json")).unwrap();
+    let stats: serde_json::Value = serde_json::from_str(&stats).unwrap();
+    let technique = stats["technique"].as_str().unwrap();
+    let chosen = run.err.lines().find(|line| line.contains("<- chosen")).unwrap();
+    assert!(chosen.trim().starts_with(technique), "{chosen}: {technique}");
+    assert_eq!((&stats["candidates"], &stats["passes"]), (&(399 * 400 / 2).into(), &1.into()));
+    let trace = std::fs::read_to_string(folder.join("t.json")).unwrap();
+    assert!(trace.contains("CPU thread 0") && trace.contains(technique), "{trace}");
+    // All pairs need not be counted to know how many there are.
+    let run = folder.run("overlaps a.txt --count --explain --stats s.json");
+    assert_eq!((run.status, run.out.as_str()), (0, "79800\n"));
+    assert!(run.err.contains("the number of pairs is known"), "{}", run.err);
+    let stats = std::fs::read_to_string(folder.join("s.json")).unwrap();
+    assert!(stats.contains("\"technique\": \"none\""), "{stats}");
+}
+
+#[test]
 fn wrong_usage_and_bad_input_are_one_line() {
     let folder = Folder::new();
     folder.file("a.txt", "a b\n").file("bad.txt", b"a b\nc \xff\n");
@@ -118,6 +172,8 @@ fn wrong_usage_and_bad_input_are_one_line() {
         ("a.txt --count -o x.tsv", 2, ["--count", "--output"]),
         ("a.txt -o x.txt", 2, ["x.txt", ".parquet"]),
         ("a.txt --memory much", 2, ["--memory", "512M"]),
+        ("a.txt --engine hybrid", 2, ["hybrid", "gpu"]),
+        ("a.txt --stats x.json --trace x.json", 2, ["--stats", "--trace"]),
         ("nowhere.txt", 1, ["nowhere.txt", "No such file"]),
         ("bad.txt", 1, ["bad.txt: line 2", "UTF-8"]),
         ("a.txt -o no/where.tsv", 1, ["no/where.tsv", "does not exist"]),

@@ -26,9 +26,7 @@ mod size;
 mod technique;
 mod vectors;
 
-pub use answer::{
-    Answer, AnswerSink, Glimpse, GlimpseBin, GlimpsePair, Ordered, OrderedSink, OutputBuffers,
-};
+pub use answer::{Glimpse, GlimpseBin, GlimpsePair};
 pub use cache::{cache_file, keep};
 pub use costs::{CostTable, Ratios};
 pub use explain::{Explanation, duration, grouped};

@@ -27,6 +27,9 @@ pub const AUTO: &str = "auto";
 /// The plain nested loop that tests compare all others with; `auto` never chooses it.
 pub(crate) const NAIVE: &str = "naive";
 
+/// What a device counts overlaps by; the others are there for comparison.
+pub(crate) const COMBINED: &str = "combined";
+
 const WIDE: &[&str] = &["64", "128", "256", "512", "1024", "2048"];
 const FILTERS: &[&str] = &[
     "all-pairs",
@@ -74,7 +77,7 @@ const ALL: [Entry; 39] = {
         (Overlaps, Cpu, "index", &[]),
         (Overlaps, Cpu, "bitmap", &[]),
         (Overlaps, Cpu, "product", &[]),
-        (Overlaps, Device, "combined", &[]),
+        (Overlaps, Device, COMBINED, &[]),
         (Overlaps, Device, "dense", &[]),
         (Overlaps, Device, "bitmap", &[]),
         (Overlaps, Device, "index", &[]),

@@ -54,7 +54,7 @@ impl Technique<Overlaps> for CountOnDevice {
         false
     }
 
-    /// Only one of them is meant to be chosen; the others are there for comparison.
+    /// Nothing is estimated for those that are there for comparison.
     fn cost(&self, survey: &OverlapSurvey, _: &CostTable) -> Option<Cost> {
         if !matches!(self.technique, OverlapTechnique::Combined(_)) {
             return None;

@@ -13,7 +13,7 @@ pub(crate) use count::Counter;
 pub(crate) use glimpse::Watched;
 pub use glimpse::{Glimpse, GlimpseBin, GlimpsePair};
 pub(crate) use groups::Components;
-pub use ordered::{Ordered, OrderedSink, OutputBuffers};
+pub(crate) use ordered::{Ordered, OutputBuffers};
 
 use crate::kind::{Direction, Kind, Task};
 use simjoin_core::Sink;

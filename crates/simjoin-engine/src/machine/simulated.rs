@@ -21,7 +21,7 @@ use crate::costs::CostTable;
 use crate::kind::{Kind, Task, Work};
 use crate::overlaps::Overlaps;
 use crate::processor::Processor;
-use crate::registry::{self, Subject};
+use crate::registry::{self, COMBINED, Subject};
 use crate::sets::Sets;
 use crate::technique::{Budget, Cost, Prepared, Technique, Techniques, Worker};
 use crate::vectors::Vectors;
@@ -134,7 +134,7 @@ impl Simulated {
         let played = registry::names(Subject::Overlaps, Processor::Device).filter_map(|name| {
             let player = match name {
                 "dense" | "bitmap" => "bitmap",
-                "combined" => "product",
+                COMBINED => "product",
                 _ => "index",
             };
             Some((name, of_cpu().into_iter().find(|one| one.name() == player)?))

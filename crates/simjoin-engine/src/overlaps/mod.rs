@@ -240,7 +240,7 @@ pub struct OverlapSurvey {
     pub sets: f64,
     /// Tokens of both sides.
     pub tokens: f64,
-    /// The number of different tokens, and the first that stands in several rows.
+    /// The number of different tokens.
     pub universe: u32,
     /// The first token that stands in several rows.
     pub unique: u32,

@@ -9,6 +9,7 @@ use crate::host::Host;
 use crate::kind::{Direction, Kind, Task};
 use crate::overlaps::{OverlapSurvey, OverlapTask, Overlaps, WantedOverlaps};
 use crate::processor::{PerProcessor, Processor};
+use crate::registry::COMBINED;
 use crate::run::{Axis, Part};
 use crate::technique::{Technique, Techniques};
 use simjoin_core::Result;
@@ -52,7 +53,11 @@ impl Planned for Overlaps {
     }
 
     fn device_techniques(setup: &Setup<Self>, _: bool) -> Result<Techniques<Self>> {
-        setup.machine.device_overlap_techniques(setup.host, &setup.known)
+        let mut all = setup.machine.device_overlap_techniques(setup.host, &setup.known)?;
+        if setup.selection.of.device.is_none() {
+            all.retain(|technique| technique.name() == COMBINED);
+        }
+        Ok(all)
     }
 
     fn axis<'a>(
