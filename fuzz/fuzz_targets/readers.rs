@@ -45,7 +45,8 @@ fuzz_target!(|data: &[u8]| {
         };
         match read_sets(path, None, &options, &AtomicU64::new(0)) {
             Ok(input) => {
-                let (sets, _) = simjoin::prepare(input.left.sets, None, input.universe).unwrap();
+                let (sets, _) =
+                    simjoin::engine::prepare(input.left.sets, None, input.universe).unwrap();
                 sets.validate().unwrap();
             }
             Err(error) => assert!(error.to_string().contains(path), "{error}"),

@@ -5,7 +5,7 @@
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use simjoin::{
+use simjoin::engine::{
     Control, Join, Measure, Predicate, RawSets, SetCollection, Sets, Side, prepare, techniques_for,
 };
 use std::collections::BTreeSet;
@@ -59,7 +59,7 @@ fuzz_target!(|case: Case| {
     let predicate = Predicate::parse(measure, &threshold).unwrap();
     let (left, right) = prepare(raw(&case.left), case.right.as_deref().map(raw), 256).unwrap();
     left.validate().unwrap();
-    let join = simjoin::join(predicate)
+    let join = simjoin::engine::join(predicate)
         .threads(1 + usize::from(case.threads))
         .with_itself(case.with_itself);
     let oracle = answer(&join.clone().technique("naive"), &left, right.as_ref());

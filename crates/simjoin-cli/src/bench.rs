@@ -17,7 +17,7 @@ use crate::run::Interrupt;
 use crate::settings::{BenchSettings, Contestant};
 use rayon::ThreadPool;
 use serde_json::{Value, json};
-use simjoin::{
+use simjoin::engine::{
     AUTO, Control, Error, Join, Predicate, Processor, Purpose, Report, Result, RowPair,
     SetCollection, Sets, StepReport, pool, prepare,
 };
@@ -407,7 +407,7 @@ fn output(error: std::io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use simjoin::{Engine, Measure, RawSets};
+    use simjoin::engine::{Engine, Measure, RawSets};
 
     fn pace(repeat: usize, budget: u64) -> Pace {
         Pace { repeat, budget: Duration::from_millis(budget), limit: None }
@@ -453,7 +453,8 @@ mod tests {
         let predicate = Predicate::parse(Measure::Jaccard, "0.5").unwrap();
         let engine = Engine::Cpu;
         let contestant = Contestant { engine, split: None, technique: "auto".into() };
-        let mut trial = Trial::new(&contestant, "auto".into(), simjoin::join(predicate), false);
+        let mut trial =
+            Trial::new(&contestant, "auto".into(), simjoin::engine::join(predicate), false);
         assert_eq!(trial.median(), None);
         for (second, median) in [(3, 3.0), (1, 2.0), (2, 2.0), (9, 2.5)] {
             trial.times.push(Duration::from_secs(second));
@@ -466,7 +467,7 @@ mod tests {
     fn techniques_that_disagree_are_both_named() {
         let predicate = Predicate::parse(Measure::Jaccard, "0.5").unwrap();
         let (none, _) = prepare(RawSets::default(), None, 1).unwrap();
-        let join = simjoin::join(predicate).threads(2);
+        let join = simjoin::engine::join(predicate).threads(2);
         let report = |pairs| {
             let mut report = join.count(&none, None, &Control::default()).unwrap();
             report.pairs = pairs;

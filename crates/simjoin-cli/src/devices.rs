@@ -1,7 +1,7 @@
 //! Which GPUs are there?
 
 use crate::speak::note;
-use simjoin::{Error, LeftOut, Machine, Processor, Result, Subject, names};
+use simjoin::engine::{Error, LeftOut, Machine, Processor, Result, Subject, names};
 use std::io::Write;
 
 /// Lists the devices on standard output. That there are none, and why, goes to standard error: it is an answer, not
@@ -13,7 +13,7 @@ pub fn run() -> Result<()> {
     if let Some(what) = &simulated {
         text += &format!("simulated\t{what}\t-\t-\t-\tgpu-bitmap, gpu-prefix\n");
     }
-    let found = if simulated.is_some() { Ok(&[][..]) } else { simjoin::devices() };
+    let found = if simulated.is_some() { Ok(&[][..]) } else { simjoin::engine::devices() };
     let devices = match found {
         Err(Error::Unavailable(why)) => {
             note(format_args!("no GPU was found: {why}"));
@@ -37,10 +37,10 @@ pub fn run() -> Result<()> {
         );
     }
     if !devices.is_empty() {
-        for LeftOut { ordinal, name, why } in simjoin::left_out() {
+        for LeftOut { ordinal, name, why } in simjoin::engine::left_out() {
             note(format_args!("device {ordinal} ({name}) is not used: {why}"));
         }
-        if let Err(why) = simjoin::compiler() {
+        if let Err(why) = simjoin::engine::compiler() {
             note(format_args!("no device is used: {why}"));
         }
     }

@@ -4,7 +4,7 @@
 //! its estimated time, the choice, and what to expect; after it, the estimates beside what happened.
 
 use crate::speak::note;
-use simjoin::{DeviceTimes, Explanation, Joinable, Plan, Report, duration, grouped};
+use simjoin::engine::{DeviceTimes, Explanation, Joinable, Plan, Report, duration, grouped};
 use std::fmt::Write as _;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Parser, Subcommand, ValueHint};
 use clap_complete::Shell;
-use simjoin::{AUTO, Processor, Subject, names};
+use simjoin::engine::{AUTO, Processor, Subject, names};
 use simjoin_generate::{PROFILES, Profile};
 use std::ffi::OsStr;
 

@@ -5,7 +5,7 @@
 use crate::flags::{GenerateCommand, GenerateOutput, Seed, SyntheticFlags};
 use crate::progress::{BYTES, PARTS, watch};
 use crate::run::Interrupt;
-use simjoin::{Error, Result};
+use simjoin::engine::{Error, Result};
 use simjoin_generate::{
     Dirty, FrequencyOrder, PROFILES, PointFormat, Points, Profile, Shape, SizeLaw, Synthetic,
     Tokens, inflate,

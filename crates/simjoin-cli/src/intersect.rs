@@ -13,7 +13,7 @@ use crate::speak::{answer, note};
 use crate::stats::Seconds;
 use rayon::prelude::*;
 use serde_json::json;
-use simjoin::{Error, Intersect, IntersectReport, Result, ascending, pool};
+use simjoin::engine::{Error, Intersect, IntersectReport, Result, ascending, pool};
 use simjoin_io::{
     LinesWriter, NumberFormat, Numbers, Vocabulary, WholeFile, npy_header, read_numbers, read_words,
 };

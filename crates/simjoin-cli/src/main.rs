@@ -30,7 +30,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use flags::{Command, Flags};
 use settings::BenchSettings;
-use simjoin::Error;
+use simjoin::engine::Error;
 use speak::note;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;

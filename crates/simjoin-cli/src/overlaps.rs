@@ -8,7 +8,7 @@ use crate::run::{Input, Rows};
 use crate::sets;
 use crate::settings::{Settings, Wanted, from_one};
 use serde_json::{Map, Value};
-use simjoin::{Glimpse, Overlaps, Report, Result, WantedOverlaps};
+use simjoin::engine::{Glimpse, Overlaps, Report, Result, WantedOverlaps};
 use simjoin_io::{Ids, PairWriter, ReadOptions, ReadSets, Tokenizer, read_sets};
 use std::convert::Infallible;
 use std::sync::atomic::AtomicU64;
@@ -36,7 +36,7 @@ pub fn of(flags: OverlapsFlags) -> Result<Settings<Overlaps>> {
     let settings = Wanted { command, files, with_itself: false, answer, how, technique };
     let (input, id) = (flags.input, flags.id);
     let tokenizer = flags.tokens.map_or(Ok(Tokenizer::Whitespace), |name| name.parse())?;
-    Settings::resolve(settings, simjoin::overlaps(wanted), |threads| {
+    Settings::resolve(settings, simjoin::engine::overlaps(wanted), |threads| {
         let format = input.format.as_deref().map(str::parse).transpose()?;
         let (multiset, column) = (input.multiset, input.column);
         Ok(ReadOptions { tokenizer, multiset, format, column, id, threads })

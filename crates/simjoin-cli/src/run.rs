@@ -11,7 +11,7 @@ use crate::speak::{answer, note};
 use crate::stats::{self, Seconds};
 use crate::trace;
 use serde_json::{Map, Value};
-use simjoin::{
+use simjoin::engine::{
     Control, Engine, Error, Glimpse, Joinable, Machine, Plan, Purpose, Report, Result, RowPair,
     pool,
 };
@@ -216,7 +216,7 @@ pub fn tell_faults(engine: Engine, warnings: &[String]) -> Result<Vec<String>> {
     Ok(match simulated {
         Some(device) => vec![device],
         None if on_device => {
-            let found = simjoin::devices().unwrap_or_default();
+            let found = simjoin::engine::devices().unwrap_or_default();
             found.iter().map(|device| device.info.name.clone()).collect()
         }
         None => Vec::new(),

@@ -8,7 +8,7 @@ use crate::report::{
 use crate::run::{Input, Rows};
 use crate::settings::{Settings, Wanted, predicate};
 use serde_json::{Map, Value, json};
-use simjoin::{
+use simjoin::engine::{
     Glimpse, Measure, Predicate, RawSets, Report, Result, SetCollection, Sets, grouped, prepare,
 };
 use simjoin_io::{
@@ -33,7 +33,7 @@ fn resolve(
     let JoinFlags { left, right, predicate: which, answer, with_itself, input, id, how, technique } =
         flags;
     let (measure, text) = predicate(&which)?;
-    let join = simjoin::join(Predicate::parse(measure, text)?);
+    let join = simjoin::engine::join(Predicate::parse(measure, text)?);
     let files = (left, right);
     let wanted = Wanted { command, files, with_itself, answer, how, technique };
     Settings::resolve(wanted, join, |threads| {

@@ -5,7 +5,7 @@
 use crate::bench::Pace;
 use crate::flags::{AnswerFlags, BenchFlags, HowFlags, PredicateFlags};
 use crate::run::Rows;
-use simjoin::{
+use simjoin::engine::{
     AUTO, Engine, Error, Join, Measure, Predicate, Processor, Result, Sets, Split, Subject,
     Threshold, names,
 };
@@ -195,7 +195,7 @@ impl Contestant {
                     let can = |name: &&str| {
                         predicates.iter().all(|&one| {
                             let made = *name != "mmjoin" || one.measure() == Measure::Containment;
-                            made && simjoin::techniques_for(one).contains(name)
+                            made && simjoin::engine::techniques_for(one).contains(name)
                         })
                     };
                     let all = names(Subject::Sets, Processor::Cpu).filter(can);
@@ -221,7 +221,7 @@ impl Contestant {
     }
 
     fn join(&self, predicate: Predicate) -> Result<Join<Sets>> {
-        let join = simjoin::join(predicate).engine(self.engine).technique(&self.technique);
+        let join = simjoin::engine::join(predicate).engine(self.engine).technique(&self.technique);
         Ok(match &self.split {
             Some(text) => join.split(split(self.engine, text)?),
             None => join,
@@ -324,13 +324,13 @@ pub fn predicate(flags: &PredicateFlags) -> Result<(Measure, &str)> {
 }
 
 pub fn cores() -> usize {
-    simjoin::threads(None).unwrap_or(1)
+    simjoin::engine::threads(None).unwrap_or(1)
 }
 
 pub fn number_of_threads(text: &str) -> Result<usize> {
     // What is no number does not fit either.
-    simjoin::threads(Some(text.parse().unwrap_or(0)))
-        .map_err(|_| Error::Config(simjoin::threads_expected(&format!("{text:?}"))))
+    simjoin::engine::threads(Some(text.parse().unwrap_or(0)))
+        .map_err(|_| Error::Config(simjoin::engine::threads_expected(&format!("{text:?}"))))
 }
 
 /// Compares two thresholds; each part is at most 10¹⁸, so the products fit.
@@ -403,7 +403,7 @@ fn is_special(path: &str) -> bool {
 
 /// Reads a size such as `512M`.
 pub fn bytes(flag: &str, text: &str) -> Result<u64> {
-    simjoin::parse_bytes(text).ok_or_else(|| {
+    simjoin::engine::parse_bytes(text).ok_or_else(|| {
         Error::Config(format!("{flag} {text:?} is not a size; expected one such as 512M or 4G"))
     })
 }

@@ -3,7 +3,7 @@
 //! The answer goes to standard output, and it is an error where that cannot be written. Notes go to standard
 //! error, and a join does not end because nobody hears them.
 
-use simjoin::{Error, Result};
+use simjoin::engine::{Error, Result};
 use std::fmt::{Arguments, Display};
 use std::io::Write;
 

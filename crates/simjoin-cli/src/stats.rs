@@ -4,7 +4,7 @@
 //! writer's share. The four phases add up to about the total.
 
 use serde_json::{Map, Value, json};
-use simjoin::Report;
+use simjoin::engine::Report;
 use std::time::Duration;
 
 /// Wall-clock time of each phase.

@@ -4,7 +4,7 @@
 //! duration in microseconds, on rows that are named.
 
 use serde_json::{Value, json};
-use simjoin::Event;
+use simjoin::engine::Event;
 
 /// The rows of a timeline in the order in which they are shown.
 pub fn rows(timeline: &[Event]) -> Vec<&str> {

@@ -8,7 +8,7 @@ use crate::report::{
 use crate::run::{Input, Rows};
 use crate::settings::{Settings, Wanted};
 use serde_json::{Map, Value, json};
-use simjoin::{
+use simjoin::engine::{
     Elements, Error, Glimpse, Report, Result, VectorCollection, VectorMeasure, VectorPredicate,
     Vectors, grouped,
 };
@@ -24,7 +24,7 @@ pub fn of(flags: VectorsFlags) -> Result<Settings<Vectors>> {
             return Err(Error::Config("no threshold was given, such as --within 0.25".into()));
         }
     };
-    let join = simjoin::vector_join(predicate);
+    let join = simjoin::engine::vector_join(predicate);
     let files = (left, right);
     let paths = files.clone();
     let (command, with_itself) = ("vectors", false);

@@ -3,7 +3,7 @@
 mod common;
 use common::Folder;
 use serde_json::Value;
-use simjoin::{AUTO, Processor, Subject, names};
+use simjoin::engine::{AUTO, Processor, Subject, names};
 
 fn baskets(folder: &Folder) {
     let rows: String = (0..600)

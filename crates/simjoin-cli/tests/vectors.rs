@@ -2,7 +2,7 @@
 
 mod common;
 use common::Folder;
-use simjoin::{AUTO, Processor, Subject, names};
+use simjoin::engine::{AUTO, Processor, Subject, names};
 
 const POINTS: &str = "0,0\n3,4\n0,1\n100,100\n3,4\n";
 

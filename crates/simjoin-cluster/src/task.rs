@@ -24,7 +24,7 @@ use crate::order::Place;
 use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use simjoin::{Control, Engine, RowPair, prepare};
+use simjoin::engine::{Control, Engine, RowPair, prepare};
 use simjoin_core::{Error, RawSets, Result};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -201,7 +201,7 @@ impl Task {
         let universe = self.places.len() + self.lonely as usize;
         let sets = std::mem::take(&mut left.sets);
         let other = (!alone).then(|| std::mem::take(&mut right.sets));
-        let join = simjoin::join(self.layout.predicate())
+        let join = simjoin::engine::join(self.layout.predicate())
             .engine(options.engine)
             .technique(&options.technique)
             .memory(options.memory.unwrap_or(u64::MAX));

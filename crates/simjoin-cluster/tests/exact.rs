@@ -5,7 +5,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
 use arrow_array::{Array, RecordBatch, StringArray};
 use proptest::prelude::*;
-use simjoin::{Control, Engine};
+use simjoin::engine::{Control, Engine};
 use simjoin_cluster::count::{LIMIT, ROWS, SAMPLE, SIZES, TOKEN};
 use simjoin_cluster::order::TABLE;
 use simjoin_cluster::{

@@ -3,7 +3,7 @@
 use crate::errors::OrRaise;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use simjoin::{Error, Machine};
+use simjoin::engine::{Error, Machine};
 
 /// Lists the devices, each with what is known of it. The list is empty if none can be used.
 #[pyfunction]
@@ -20,7 +20,7 @@ pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         found.append(device)?;
         return Ok(found);
     }
-    let devices = match py.detach(simjoin::devices) {
+    let devices = match py.detach(simjoin::engine::devices) {
         // No driver, or none of its devices is visible.
         Err(Error::Unavailable(_)) => return Ok(found),
         devices => devices.or_raise(py)?,

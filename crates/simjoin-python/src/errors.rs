@@ -5,7 +5,7 @@
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use simjoin::Error;
+use simjoin::engine::Error;
 
 /// What the command line calls by `--name` and Python by `name`.
 const OPTIONS: [(&str, &str); 11] = [
@@ -53,7 +53,7 @@ pub trait OrRaise<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
 
-impl<T> OrRaise<T> for simjoin::Result<T> {
+impl<T> OrRaise<T> for simjoin::engine::Result<T> {
     fn or_raise(self, py: Python<'_>) -> PyResult<T> {
         self.map_err(|error| exception(py, &error))
     }

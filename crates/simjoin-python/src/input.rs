@@ -20,7 +20,7 @@ use pyo3::prelude::*;
 use pyo3::types::{
     IntoPyDict, PyBool, PyBytes, PyCapsule, PyFloat, PyInt, PySlice, PyString, PyTuple,
 };
-use simjoin::{Elements, Error, VectorCollection};
+use simjoin::engine::{Elements, Error, VectorCollection};
 use simjoin_io::Batches;
 use std::sync::Arc;
 
@@ -285,7 +285,7 @@ fn list(
         RecordBatch::try_new(schema.clone(), columns)
             .map_err(|error| Error::Internal(error.to_string()))
     });
-    let batches = batches.collect::<simjoin::Result<Vec<_>>>().or_raise(py)?;
+    let batches = batches.collect::<simjoin::engine::Result<Vec<_>>>().or_raise(py)?;
     Ok((schema, batches))
 }
 
@@ -319,7 +319,7 @@ impl ListColumns {
         self.ends.push(arrow_array::builder::ArrayBuilder::len(&self.values) as i64);
     }
 
-    fn finish(&mut self) -> simjoin::Result<ArrayRef> {
+    fn finish(&mut self) -> simjoin::engine::Result<ArrayRef> {
         let values = Arc::new(self.values.finish());
         // Where there are no rows nobody can tell; no strings are as good as no lists.
         if self.kind != Some(true) {

@@ -14,7 +14,7 @@ use arrow_schema::SchemaRef;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use simjoin::{Control, Error, Result};
+use simjoin::engine::{Control, Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;

@@ -7,7 +7,7 @@ use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
 use crate::output::{Stream, Table};
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
-use simjoin::{
+use simjoin::engine::{
     Error, Join, Joinable, Plan, Purpose, Report, Result, RowPair, StepPlan, parse_bytes,
 };
 use simjoin_io::{Batches, Ids, PairBatches};
@@ -33,7 +33,7 @@ pub struct Limits {
 impl Limits {
     /// The number of threads.
     pub fn threads(&self) -> Result<usize> {
-        simjoin::threads(self.threads)
+        simjoin::engine::threads(self.threads)
     }
 
     /// Bytes that the join may take.
@@ -139,7 +139,7 @@ impl<C: Send> Input<C> {
         let reading = begin.elapsed();
         shared.enter(Phase::Preparing)?;
         let phase = Instant::now();
-        let pool = simjoin::pool(threads)?;
+        let pool = simjoin::engine::pool(threads)?;
         let sides = pool.install(|| prepare(raw))?;
         let seconds =
             vec![("read", reading.as_secs_f64()), ("prepare", phase.elapsed().as_secs_f64())];

@@ -8,7 +8,7 @@ use crate::sets::collect;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use pyo3::prelude::*;
-use simjoin::{
+use simjoin::engine::{
     Engine, Error, Intersect, IntersectReport, Overlaps, Result, SetCollection, Sets,
     WantedOverlaps, ascending,
 };
@@ -41,7 +41,7 @@ impl OverlapOptions {
             None if self.positive => WantedOverlaps::Positive,
             None => WantedOverlaps::All,
         };
-        let settings = Settings::resolve(simjoin::overlaps(wanted), false, options)?;
+        let settings = Settings::resolve(simjoin::engine::overlaps(wanted), false, options)?;
         let tokenizer = self.tokens.as_deref().map_or(Ok(Tokenizer::Whitespace), str::parse)?;
         let (multiset, threads) = (self.multiset, options.limits.threads()?);
         Ok((settings, ReadOptions { tokenizer, multiset, threads, ..ReadOptions::default() }))
@@ -126,7 +126,7 @@ fn run(
     let read = begin.elapsed();
     shared.enter(Phase::Preparing)?;
     let phase = Instant::now();
-    let pool = simjoin::pool(threads)?;
+    let pool = simjoin::engine::pool(threads)?;
     let [a, b] = pool.install(|| sets.map(ascending));
     let prepared = phase.elapsed();
     shared.enter(Phase::Joining)?;

@@ -5,7 +5,7 @@ use crate::input::Side;
 use crate::job::{Job, Shared, Value};
 use crate::join::{Input, Options, Rows, Settings, Sides, finish, run, watched};
 use pyo3::prelude::*;
-use simjoin::{Error, Measure, Predicate, Result, SetCollection, Sets, prepare};
+use simjoin::engine::{Error, Measure, Predicate, Result, SetCollection, Sets, prepare};
 use simjoin_io::{Batches, PairBatches, ReadOptions, Tokenizer, collect_sets};
 
 /// What a join of sets can be told beside what all joins can.
@@ -27,7 +27,7 @@ impl SetOptions {
     fn resolve(&self, options: &Options) -> Result<(Settings<Sets>, ReadOptions)> {
         let measure = Measure::ALL.into_iter().find(|measure| measure.name() == self.measure);
         let measure = measure.ok_or_else(|| Error::Internal("no such measure".into()))?;
-        let join = simjoin::join(Predicate::parse(measure, &self.threshold)?);
+        let join = simjoin::engine::join(Predicate::parse(measure, &self.threshold)?);
         let settings = Settings::resolve(join, self.with_itself, options)?;
         let tokenizer = self.tokens.as_deref().map_or(Ok(Tokenizer::Whitespace), str::parse)?;
         let (multiset, threads) = (self.multiset, options.limits.threads()?);

@@ -15,7 +15,7 @@ use arrow_schema::{ArrowError, DataType, SchemaRef};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyTuple};
-use simjoin::{Engine, Error, parse_bytes};
+use simjoin::engine::{Engine, Error, parse_bytes};
 use simjoin_cluster::{Keys, Options, TokenCounter, TokenOrder, count, route};
 use simjoin_io::Tokenizer;
 use std::ops::ControlFlow;

@@ -5,7 +5,7 @@ use crate::input::{Side, Vectors as Given};
 use crate::job::{Job, Shared, Value};
 use crate::join::{Input, Options, Rows, Settings, Sides, finish, run, watched};
 use pyo3::prelude::*;
-use simjoin::{Elements, Result, VectorCollection, VectorPredicate, Vectors};
+use simjoin::engine::{Elements, Result, VectorCollection, VectorPredicate, Vectors};
 use simjoin_io::{PairBatches, ReadVectors, collect_vectors};
 use std::sync::atomic::Ordering;
 
@@ -24,7 +24,7 @@ impl VectorOptions {
             "within" => VectorPredicate::within(&self.threshold)?,
             _ => VectorPredicate::cosine(&self.threshold)?,
         };
-        Settings::resolve(simjoin::vector_join(predicate), false, options)
+        Settings::resolve(simjoin::engine::vector_join(predicate), false, options)
     }
 }
 

@@ -23,11 +23,11 @@ pub fn techniques_for(predicate: Predicate) -> Vec<&'static str> {
 /// Makes a join of vectors, with the default technique on all cores.
 ///
 /// ```
-/// use simjoin::{Control, Elements, VectorCollection, VectorPredicate};
+/// use simjoin::engine::{Control, Elements, VectorCollection, VectorPredicate};
 ///
 /// let points = Elements::F32(vec![0.0, 0.0, 3.0, 4.0, 0.0, 1.0]);
 /// let points = VectorCollection::new("points", 2, points)?;
-/// let join = simjoin::vector_join(VectorPredicate::within("5")?);
+/// let join = simjoin::engine::vector_join(VectorPredicate::within("5")?);
 /// let mut found = Vec::new();
 /// join.pairs(&points, None, &Control::default(), |pairs| {
 ///     found.extend(pairs.iter().map(|pair| (pair.left, pair.right, pair.similarity)));

@@ -13,11 +13,11 @@ use std::time::Instant;
 /// The intersection of two sets of numbers: their size, their elements, and the degree to which the smaller
 /// one is contained in the other.
 ///
-/// Sets are slices that ascend and hold no number twice; [`ascending`](crate::ascending) makes one of any
+/// Sets are slices that ascend and hold no number twice; [`ascending`](crate::engine::ascending) makes one of any
 /// numbers. What does not ascend has no meaningful intersection.
 ///
 /// ```
-/// use simjoin::{Intersect, ascending};
+/// use simjoin::engine::{Intersect, ascending};
 /// use std::ops::ControlFlow;
 ///
 /// let a = ascending(vec![7, 3, 5, 3, 11]);

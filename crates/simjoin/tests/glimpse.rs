@@ -1,7 +1,7 @@
 //! What must hold for a glimpse at the results, whatever the join answers with.
 
 use proptest::prelude::*;
-use simjoin::{
+use simjoin::engine::{
     Bounds, Control, Elements, Engine, Glimpse, Join, Measure, Predicate, RowPair, SetCollection,
     Sets, Side, VectorCollection, VectorPredicate,
 };
@@ -105,7 +105,7 @@ proptest! {
                 if matches!(answer, Answer::Groups) && right.is_some() {
                     continue;
                 }
-                let join = simjoin::join(predicate)
+                let join = simjoin::engine::join(predicate)
                     .engine(Engine::Cpu)
                     .technique(technique)
                     .threads(threads)
@@ -158,7 +158,7 @@ proptest! {
             false => VectorPredicate::within("1.5").unwrap(),
         };
         let mut expected = BTreeMap::new();
-        let plain = simjoin::vector_join(predicate);
+        let plain = simjoin::engine::vector_join(predicate);
         plain.pairs(&left, right.as_ref(), &Control::default(), |pairs| {
             expected.extend(pairs.iter().map(|pair| ((pair.left, pair.right), pair.similarity.to_bits())));
             ControlFlow::Continue(())
@@ -166,7 +166,7 @@ proptest! {
         for (technique, threads) in [("nested-loop", 1), ("quantile", 2), ("grid", 3)] {
             for answer in [Answer::Count, Answer::Pairs, Answer::Groups] {
                 let glimpse = Arc::new(Glimpse::of_vectors(predicate, &left, right.as_ref(), true));
-                let join = simjoin::vector_join(predicate)
+                let join = simjoin::engine::vector_join(predicate)
                     .technique(technique)
                     .threads(threads)
                     .timeline(true)

@@ -2,7 +2,7 @@
 //! very different shapes, and the laws that every join obeys.
 
 use proptest::prelude::*;
-use simjoin::{Control, Join, Measure, Predicate, SetCollection, Sets, techniques_for};
+use simjoin::engine::{Control, Join, Measure, Predicate, SetCollection, Sets, techniques_for};
 use simjoin_testing::{Found, Rows, brute_force, collections, edited, similar};
 use std::collections::{BTreeSet, HashMap};
 use std::ops::ControlFlow;
@@ -48,7 +48,8 @@ fn pairs(
 ) -> Vec<(u32, u32, u32)> {
     let (l, r) = prepared(left, right);
     // Tiny tiles, so that small collections have many.
-    let join = simjoin::join(predicate).technique(technique).threads(threads).piece_tokens(16);
+    let join =
+        simjoin::engine::join(predicate).technique(technique).threads(threads).piece_tokens(16);
     let list = rows_of(&join, predicate, (left, &l), (right, r.as_ref()));
     let count = join.count(&l, r.as_ref(), &Control::default()).unwrap().pairs;
     assert_eq!(count, list.len() as u64);
@@ -242,7 +243,7 @@ proptest! {
         let expected = components(rows.len(), &brute_force(predicate, &rows, None));
         let (sets, _) = prepared(&rows, None);
         for technique in techniques_for(predicate) {
-            let join = simjoin::join(predicate).technique(technique).threads(2);
+            let join = simjoin::engine::join(predicate).technique(technique).threads(2);
             let (labels, report) = join.groups(&sets, &Control::default()).unwrap();
             prop_assert_eq!(&labels, &expected, "{}", technique);
             prop_assert_eq!(report.pairs, brute_force(predicate, &rows, None).len() as u64);
@@ -351,7 +352,7 @@ fn many_tiles_keep_one_order_and_a_consumer_may_stop() {
     let (sets, _) = prepared(&rows, None);
     for threads in [1, 4] {
         let mut seen = 0;
-        simjoin::join(predicate)
+        simjoin::engine::join(predicate)
             .technique("ppjoin")
             .threads(threads)
             .pairs(&sets, None, &Control::default(), |rows| {
@@ -381,7 +382,7 @@ fn little_memory_means_several_passes_and_the_same_answer() {
                 let least = if scans { 120 } else { 0 };
                 for (kilobytes, threads) in [(50, 1), (60, 2), (80, 3), (1000, 2)] {
                     let kilobytes = kilobytes + least * threads as u64;
-                    let join = simjoin::join(predicate)
+                    let join = simjoin::engine::join(predicate)
                         .technique(technique)
                         .threads(threads)
                         .memory(kilobytes << 10);
@@ -394,7 +395,7 @@ fn little_memory_means_several_passes_and_the_same_answer() {
                         assert_eq!(labels, components(left.len(), &expected));
                     }
                 }
-                let join = simjoin::join(predicate).technique(technique).memory(100);
+                let join = simjoin::engine::join(predicate).technique(technique).memory(100);
                 let message = join.count(&l, r.as_ref(), &Control::default()).unwrap_err();
                 assert!(message.to_string().contains("but the limit is 100"), "{message}");
             }
@@ -406,7 +407,7 @@ fn little_memory_means_several_passes_and_the_same_answer() {
 fn a_join_that_was_stopped_can_be_run_again() {
     let rows: Rows = (0..500u32).map(|row| (row / 2..row / 2 + 5).collect()).collect();
     let (sets, _) = prepared(&rows, None);
-    let join = simjoin::join(Predicate::parse(Measure::Jaccard, "0.5").unwrap())
+    let join = simjoin::engine::join(Predicate::parse(Measure::Jaccard, "0.5").unwrap())
         .technique("ppjoin")
         .piece_tokens(16);
     let whole = join.count(&sets, None, &Control::default()).unwrap().pairs;
@@ -428,16 +429,19 @@ fn what_is_not_there_says_so() {
     let predicate = Predicate::parse(Measure::Jaccard, "0.5").unwrap();
     let message =
         |join: Join<Sets>| join.count(&sets, None, &Control::default()).unwrap_err().to_string();
-    assert!(message(simjoin::join(predicate).technique("magic")).contains("expected one of auto"));
-    let engine = |name: &str| simjoin::join(predicate).engine(name.parse().unwrap());
+    assert!(
+        message(simjoin::engine::join(predicate).technique("magic"))
+            .contains("expected one of auto")
+    );
+    let engine = |name: &str| simjoin::engine::join(predicate).engine(name.parse().unwrap());
     assert!(message(engine("cpu").technique("gpu-bitmap")).contains("expected engine gpu"));
     for name in ["gpu", "hybrid"] {
-        match simjoin::devices() {
+        match simjoin::engine::devices() {
             Ok(_) => {
                 assert_eq!(engine(name).count(&sets, None, &Control::default()).unwrap().pairs, 0);
             }
             Err(why) => assert_eq!(message(engine(name)), why.to_string()),
         }
     }
-    assert!("tpu".parse::<simjoin::Engine>().is_err());
+    assert!("tpu".parse::<simjoin::engine::Engine>().is_err());
 }

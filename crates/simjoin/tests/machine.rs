@@ -1,6 +1,6 @@
 //! Is the machine that a join is planned for a parameter of it, and the simulated device too?
 
-use simjoin::{
+use simjoin::engine::{
     Control, Elements, Engine, Join, Machine, Measure, Predicate, RawSets, SetCollection, Sets,
     VectorCollection, VectorPredicate, prepare,
 };
@@ -15,7 +15,9 @@ fn sets() -> SetCollection {
 }
 
 fn join(machine: Machine) -> Join<Sets> {
-    simjoin::join(Predicate::parse(Measure::Jaccard, "0.6").unwrap()).threads(2).machine(machine)
+    simjoin::engine::join(Predicate::parse(Measure::Jaccard, "0.6").unwrap())
+        .threads(2)
+        .machine(machine)
 }
 
 fn simulated(scale: f64, device: &str) -> Machine {
@@ -63,7 +65,8 @@ fn vectors_are_shared_with_a_simulated_device_whatever_the_cost_table() {
     let points = VectorCollection::new("points", 1, Elements::F32(numbers.collect())).unwrap();
     let predicate = VectorPredicate::within("0.0001").unwrap();
     let count = |machine: Machine, engine: Engine| {
-        let join = simjoin::vector_join(predicate).threads(2).machine(machine).engine(engine);
+        let join =
+            simjoin::engine::vector_join(predicate).threads(2).machine(machine).engine(engine);
         join.count(&points, None, &Control::default()).unwrap()
     };
     let cpu = count(Machine::fixed(), Engine::Cpu);

@@ -1,7 +1,7 @@
 //! Are overlaps without a threshold right, by every technique, on every processor?
 
 use proptest::prelude::*;
-use simjoin::{
+use simjoin::engine::{
     AUTO, Control, Engine, Error, Glimpse, Join, Machine, Measure, Overlaps, Predicate, Processor,
     Purpose, RawSets, Report, RowPair, SetCollection, Side, Subject, WantedOverlaps, names,
     overlaps, prepare,
@@ -293,7 +293,8 @@ fn plan_is_what_runs() {
             assert_eq!(plan.engine(), expected);
             let report = plan.pairs(&Control::default(), |_| ControlFlow::Continue(())).unwrap();
             assert_eq!(report.engine, expected);
-            let technique = |step: &simjoin::StepPlan| (step.technique.0, step.technique.1.clone());
+            let technique =
+                |step: &simjoin::engine::StepPlan| (step.technique.0, step.technique.1.clone());
             let planned: Vec<_> = explained.steps.iter().map(technique).collect();
             let ran: Vec<_> =
                 report.steps.iter().map(|step| (step.technique, step.variant.clone())).collect();

@@ -1,7 +1,7 @@
 //! What must hold for joins of vectors, whatever the technique.
 
 use proptest::prelude::*;
-use simjoin::{
+use simjoin::engine::{
     AUTO, Control, Elements, Join, Plan, Processor, Purpose, Result, Subject, VectorCollection,
     VectorPredicate, Vectors, names,
 };
@@ -79,7 +79,7 @@ proptest! {
         let itself = brute_force(&left, None, distance);
         let both = brute_force(&left, Some(&right), distance);
         for technique in techniques() {
-            let join = simjoin::vector_join(predicate).technique(technique).threads(threads);
+            let join = simjoin::engine::vector_join(predicate).technique(technique).threads(threads);
             prop_assert_eq!(&pairs(&join, &l, None), &itself, "{}", technique);
             prop_assert_eq!(&pairs(&join, &l, Some(&r)), &both, "{}", technique);
             // The other way round, every pair is turned.
@@ -103,7 +103,7 @@ proptest! {
             prop_assert_eq!(found, expected);
             // A larger distance finds no less.
             let wider = VectorPredicate::within(&format!("{}", distance + 0.5)).unwrap();
-            let wider = pairs(&simjoin::vector_join(wider).technique(technique), &l, None);
+            let wider = pairs(&simjoin::engine::vector_join(wider).technique(technique), &l, None);
             prop_assert!(itself.keys().all(|pair| wider.contains_key(pair)));
             // Groups are the components of the pairs.
             let (groups, report) = join.groups(&l, &Control::default()).unwrap();
@@ -139,7 +139,8 @@ fn the_order_does_not_depend_on_threads() {
         let all = |threads| {
             let mut found = Vec::new();
             let predicate = VectorPredicate::within("1.5").unwrap();
-            let join = simjoin::vector_join(predicate).technique(technique).threads(threads);
+            let join =
+                simjoin::engine::vector_join(predicate).technique(technique).threads(threads);
             join.pairs(&points, None, &Control::default(), |pairs| {
                 found.extend(pairs.iter().map(|pair| (pair.left, pair.right)));
                 ControlFlow::Continue(())
@@ -161,7 +162,7 @@ fn little_memory_is_enough_or_refused() {
         join.count(&points, None, &Control::default())
             .map(|report| (report.pairs, report.technique))
     };
-    let free = simjoin::vector_join(predicate).threads(2);
+    let free = simjoin::engine::vector_join(predicate).threads(2);
     let (pairs, _) = count(&free).unwrap();
     // No room for an index: the nested loop needs none.
     let needed = count(&free.clone().memory(1)).unwrap_err().to_string();
@@ -175,7 +176,7 @@ fn little_memory_is_enough_or_refused() {
 fn sinks_may_stop_and_joins_may_be_stopped() {
     let points = lattice(60);
     for technique in techniques() {
-        let join = simjoin::vector_join(VectorPredicate::within("2").unwrap())
+        let join = simjoin::engine::vector_join(VectorPredicate::within("2").unwrap())
             .technique(technique)
             .threads(2);
         let plan = join.plan(&points, None, Purpose::Pairs).unwrap();
@@ -199,7 +200,7 @@ fn sinks_may_stop_and_joins_may_be_stopped() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let (two, three) = (collection(2, &[vec![1.0, 2.0]]), collection(3, &[vec![1.0, 2.0, 3.0]]));
-    let join = simjoin::vector_join(VectorPredicate::within("1").unwrap());
+    let join = simjoin::engine::vector_join(VectorPredicate::within("1").unwrap());
     let error = plan(&join, &two, Some(&three)).err().unwrap().to_string();
     assert_eq!(error, "rows: vectors of dimension 3; those of rows have 2");
     let error = plan(&join, &two, Some(&two.clone().widened())).err().unwrap().to_string();
@@ -208,8 +209,8 @@ fn what_does_not_fit_is_refused() {
     assert!(error.contains("expected one of auto, quantile, grid, nested-loop"), "{error}");
     let zero = collection(2, &[vec![1.0, 2.0], vec![0.0, 0.0]]);
     for technique in techniques() {
-        let cosine =
-            simjoin::vector_join(VectorPredicate::cosine("0.5").unwrap()).technique(technique);
+        let cosine = simjoin::engine::vector_join(VectorPredicate::cosine("0.5").unwrap())
+            .technique(technique);
         let error = cosine.count(&zero, None, &Control::default()).err().unwrap().to_string();
         assert!(
             error.starts_with("rows: row 1 (counting from 0): the vector is zero"),
@@ -225,7 +226,8 @@ fn estimated_pairs_are_near_and_exact_where_every_row_is_sampled() {
         let elements = Elements::F32((0..count).map(|at| at as f32).collect());
         VectorCollection::new("line", 1, elements).unwrap()
     };
-    let join = simjoin::vector_join(VectorPredicate::within("2").unwrap()).technique("nested-loop");
+    let join = simjoin::engine::vector_join(VectorPredicate::within("2").unwrap())
+        .technique("nested-loop");
     let about = |left: &VectorCollection, right: Option<&VectorCollection>| {
         plan(&join, left, right).unwrap().estimate_pairs().unwrap()
     };
@@ -269,7 +271,7 @@ proptest! {
         let itself = brute_force(&left, None, distance);
         let both = brute_force(&left, Some(&right), distance);
         for technique in techniques() {
-            let join = simjoin::vector_join(predicate).technique(technique);
+            let join = simjoin::engine::vector_join(predicate).technique(technique);
             prop_assert_eq!(&pairs(&join, &l, None), &itself, "{}", technique);
             prop_assert_eq!(&pairs(&join, &l, Some(&r)), &both, "{}", technique);
             let count = |left, right| join.count(left, right, &Control::default()).unwrap().pairs;
@@ -299,7 +301,7 @@ fn identical_rows_are_compared_once() {
     for predicate in [VectorPredicate::within("0").unwrap(), VectorPredicate::cosine("1").unwrap()]
     {
         for technique in techniques() {
-            let join = simjoin::vector_join(predicate).technique(technique);
+            let join = simjoin::engine::vector_join(predicate).technique(technique);
             let report = join.count(&rows, None, &Control::default()).unwrap();
             assert_eq!((report.pairs, report.candidates), (50_000 * 49_999 / 2, 0), "{technique}");
             let (groups, report) = join.groups(&rows, &Control::default()).unwrap();
@@ -316,7 +318,7 @@ fn identical_rows_are_compared_once() {
     for rows in [collection(2, &rows), collection(2, &vec![vec![0.0, 0.0]; 3])] {
         let row = rows.records() - 3;
         for technique in techniques() {
-            let join = simjoin::vector_join(VectorPredicate::cosine("0.5").unwrap());
+            let join = simjoin::engine::vector_join(VectorPredicate::cosine("0.5").unwrap());
             let error = join.technique(technique).count(&rows, None, &Control::default());
             let error = error.err().unwrap().to_string();
             let expected = format!("rows: row {row} (counting from 0): the vector is zero");
@@ -339,7 +341,7 @@ fn outliers_do_not_change_what_joins_of_ordinary_rows_take() {
     assert!(expected.len() < ordinary.len() && !expected.is_empty());
     let rows = collection(3, &rows);
     for technique in techniques() {
-        let join = simjoin::vector_join(predicate).technique(technique);
+        let join = simjoin::engine::vector_join(predicate).technique(technique);
         assert_eq!(pairs(&join, &rows, None), expected, "{technique}");
         let report = join.count(&rows, None, &Control::default()).unwrap();
         assert!(report.candidates < 2 * expected.len() as u64 + 1000, "{technique}");

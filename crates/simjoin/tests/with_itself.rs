@@ -2,7 +2,9 @@
 //! nothing else.
 
 use proptest::prelude::*;
-use simjoin::{Control, Join, Measure, Predicate, SetCollection, Sets, Side, techniques_for};
+use simjoin::engine::{
+    Control, Join, Measure, Predicate, SetCollection, Sets, Side, techniques_for,
+};
 use simjoin_testing::{Rows, collections, edited};
 use std::ops::ControlFlow;
 
@@ -48,7 +50,7 @@ fn sorted(mut list: Found) -> Found {
 /// number of threads.
 fn check(predicate: Predicate, old: &Rows, new: &Rows) {
     let (left, right) = prepared(old, new);
-    let plain = simjoin::join(predicate).technique("naive").threads(1).piece_tokens(16);
+    let plain = simjoin::engine::join(predicate).technique("naive").threads(1).piece_tokens(16);
     let within = found(&plain, &right, None).into_iter();
     let expected = sorted(
         found(&plain, &left, Some(&right))
@@ -131,7 +133,8 @@ fn an_old_set_meets_no_old_set() {
     let old: Rows = vec![(0..5).collect(), (0..5).collect(), (0..6).collect()];
     let new: Rows = vec![(0..6).collect(), (50..55).collect(), (0..6).collect()];
     let (left, right) = prepared(&old, &new);
-    let join = simjoin::join(Predicate::parse(Measure::Jaccard, "0.8").unwrap()).with_itself(true);
+    let join =
+        simjoin::engine::join(Predicate::parse(Measure::Jaccard, "0.8").unwrap()).with_itself(true);
     assert_eq!(
         sorted(found(&join, &left, Some(&right))),
         [
@@ -159,7 +162,7 @@ fn a_consumer_may_stop_and_little_memory_changes_nothing() {
         (0..900u32).map(|row| (row / 3 % 97..row / 3 % 97 + 5 + row % 4).collect()).collect();
     let new: Rows = old.iter().step_by(3).cloned().collect();
     let (left, right) = prepared(&old, &new);
-    let join = simjoin::join(Predicate::parse(Measure::Jaccard, "0.6").unwrap())
+    let join = simjoin::engine::join(Predicate::parse(Measure::Jaccard, "0.6").unwrap())
         .with_itself(true)
         .piece_tokens(64);
     for technique in ["all-pairs", "ppjoin", "group-join"] {

@@ -22,7 +22,7 @@ pub use sample::{Kept, Keys, Sample, beginning};
 use serde::Serialize;
 use shapes::Bar;
 pub use shapes::{Frequencies, Groups, lengths as vector_lengths, sizes as set_sizes};
-use simjoin::{Engine, Explanation, Glimpse, Processor, Report, StepReport, grouped};
+use simjoin::engine::{Engine, Explanation, Glimpse, Processor, Report, StepReport, grouped};
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 use timeline::Timeline;
@@ -276,12 +276,12 @@ impl Document {
     }
 
     /// The page.
-    pub fn page(&self) -> Result<String, simjoin::Error> {
+    pub fn page(&self) -> Result<String, simjoin::engine::Error> {
         let data = serde_json::to_string(self)
-            .map_err(|error| simjoin::Error::Internal(format!("the report: {error}")))?;
-        let (before, after) = PAGE
-            .split_once(PLACE)
-            .ok_or_else(|| simjoin::Error::Internal("the page has no place for data".into()))?;
+            .map_err(|error| simjoin::engine::Error::Internal(format!("the report: {error}")))?;
+        let (before, after) = PAGE.split_once(PLACE).ok_or_else(|| {
+            simjoin::engine::Error::Internal("the page has no place for data".into())
+        })?;
         Ok([before, &embedded(&data), after].concat())
     }
 }

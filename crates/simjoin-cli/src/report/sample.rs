@@ -8,7 +8,7 @@ use super::SAMPLE;
 use super::shapes::Frequencies;
 use crate::run::{Input, Rows};
 use serde::Serialize;
-use simjoin::{Glimpse, GlimpsePair, RawSets, Side, VectorCollection};
+use simjoin::engine::{Glimpse, GlimpsePair, RawSets, Side, VectorCollection};
 use simjoin_io::{Ids, TokenTexts};
 use std::collections::HashSet;
 

@@ -5,7 +5,7 @@
 
 use super::sample::Keys;
 use serde::Serialize;
-use simjoin::{GlimpseBin, SetCollection, VectorCollection};
+use simjoin::engine::{GlimpseBin, SetCollection, VectorCollection};
 
 /// Sizes that have a bin each.
 const EACH: u64 = 80;

@@ -6,7 +6,7 @@
 
 use crate::trace::rows;
 use serde::Serialize;
-use simjoin::Event;
+use simjoin::engine::Event;
 use std::collections::BTreeMap;
 
 /// Parts of the time that can be told apart.
