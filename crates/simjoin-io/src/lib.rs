@@ -8,7 +8,10 @@
 //! * [`collect_sets`] and [`collect_vectors`] take tables that are in memory already, [`PairBatches`] makes
 //!   such tables of answers.
 //! * [`read_numbers`] reads one large set of numbers: text, raw 32-bit integers or a NumPy array.
+//! * [`SetReader`] reads several inputs into one numbering of tokens: files, or [`Rows`] of strings and integers.
 //! * [`read_lines`], [`Vocabulary`] and [`LinesWriter`] are for tools that work line by line.
+//!
+//! Without the feature `files` there are only rows in memory, and no Arrow and Parquet.
 //!
 //! ```text
 //! path ─ source ─ reader ══ blocks ══> workers ══ local rows ══> merge ─> RawSets + Ids
@@ -20,28 +23,47 @@
 //! line that names the file, the place and what was expected.
 
 #![forbid(unsafe_code)]
+// Ids and places in files belong to files.
+#![cfg_attr(not(feature = "files"), allow(dead_code))]
 
 mod block;
 mod dictionary;
 mod format;
 mod ids;
+#[cfg(feature = "files")]
 mod memory;
+#[cfg(feature = "files")]
 mod numbers;
+mod options;
 mod pipeline;
+#[cfg(feature = "files")]
 mod read;
+#[cfg(feature = "files")]
 mod readers;
+mod rows;
+#[cfg(feature = "files")]
 mod source;
 mod tokenize;
+#[cfg(feature = "files")]
 mod vectors;
+#[cfg(feature = "files")]
 mod writers;
 
 pub use dictionary::{TokenTexts, Vocabulary};
 pub use format::Format;
 pub use ids::Ids;
+#[cfg(feature = "files")]
 pub use memory::{Batches, ElementSets, PairBatches};
+#[cfg(feature = "files")]
 pub use numbers::{NumberFormat, Numbers, npy_header, read_numbers, read_words};
-pub use read::{ReadOptions, ReadSets, Table, collect_sets, read_sets, read_sets_with_texts};
+pub use options::{ReadOptions, ReadSets, Table};
+#[cfg(feature = "files")]
+pub use read::{collect_sets, read_sets, read_sets_with_texts};
+#[cfg(feature = "files")]
 pub use readers::lines::read_lines;
+pub use rows::{Rows, SetReader, Token};
 pub use tokenize::{Scratch as TokenScratch, Tokenizer};
+#[cfg(feature = "files")]
 pub use vectors::{ReadVectors, VectorFormat, VectorOptions, collect_vectors, read_vectors};
+#[cfg(feature = "files")]
 pub use writers::{GroupWriter, LinesWriter, OutputFormat, PairWriter, WholeFile};

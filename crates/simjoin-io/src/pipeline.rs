@@ -21,7 +21,7 @@
 use crate::block::{BlockBuilder, BlockSets};
 use crate::dictionary::{Dictionary, Hasher, Place};
 use crate::ids::IdsBuilder;
-use crate::read::Table;
+use crate::options::Table;
 use crate::tokenize::Tokenizer;
 use crossbeam_channel::{bounded, unbounded};
 use simjoin_core::{Error, RawSets, Result};

@@ -3,88 +3,17 @@
 //! [`read_sets`] is the whole of it: one file for a self-join, two for a join, tokens of both in
 //! one numbering.
 
-use crate::dictionary::{Dictionary, Hasher, TokenTexts};
+use crate::dictionary::TokenTexts;
 use crate::format::Format;
-use crate::ids::Ids;
 use crate::memory::Batches;
-use crate::pipeline::{self, BlockReader, Settings};
+use crate::options::{Cut, ReadOptions, ReadSets, Table};
+use crate::pipeline::BlockReader;
 use crate::readers::{Columns, columnar, csv, jsonl, lines};
+use crate::rows::SetReader;
 use crate::source::{self, display_name};
 use crate::tokenize::Tokenizer;
-use simjoin_core::{Error, RawSets, Result};
+use simjoin_core::{Error, Result};
 use std::sync::atomic::AtomicU64;
-
-/// What is read from the inputs, and how.
-#[derive(Clone, Debug)]
-pub struct ReadOptions {
-    /// How records become tokens. List columns need [`Tokenizer::Whitespace`]: their elements are
-    /// tokens already.
-    pub tokenizer: Tokenizer,
-    /// Whether the k-th occurrence of a token in a record is a token of its own; otherwise repeated
-    /// tokens collapse.
-    pub multiset: bool,
-    /// The format of both inputs; by default each path's ending decides.
-    pub format: Option<Format>,
-    /// The column with the records. May be left out when the file has only one beside `id`.
-    pub column: Option<String>,
-    /// The column with the rows' ids; by default rows go by their number.
-    pub id: Option<String>,
-    /// How many threads tokenize; a reading and a merging thread come on top.
-    pub threads: usize,
-}
-
-impl Default for ReadOptions {
-    fn default() -> Self {
-        ReadOptions {
-            tokenizer: Tokenizer::Whitespace,
-            multiset: false,
-            format: None,
-            column: None,
-            id: None,
-            threads: 1,
-        }
-    }
-}
-
-/// One input as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Table {
-    /// The records' tokens.
-    pub sets: RawSets,
-    /// The rows' ids, when an id column was asked for.
-    pub ids: Option<Ids>,
-}
-
-/// A join's input.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ReadSets {
-    /// The left input, or the only one.
-    pub left: Table,
-    /// The right input of a join of two.
-    pub right: Option<Table>,
-    /// Token numbers of both are below this.
-    pub universe: usize,
-}
-
-/// How finely input is cut. Results do not depend on it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut {
-    /// Bytes of text in a block.
-    pub(crate) bytes: usize,
-    /// Rows of columns in a block.
-    pub(crate) rows: usize,
-}
-
-impl Cut {
-    /// Long q-grams repeat each byte q times in a block's dictionary, so their blocks are smaller.
-    fn for_tokenizer(tokenizer: Tokenizer) -> Cut {
-        let bytes = match tokenizer {
-            Tokenizer::Qgrams(q) => ((4 << 20) / q).clamp(128 << 10, 1 << 20),
-            _ => 1 << 20,
-        };
-        Cut { bytes, rows: 8192 }
-    }
-}
 
 /// Reads and tokenizes one input, or two into one numbering of tokens.
 ///
@@ -111,8 +40,8 @@ pub fn read_sets_with_texts(
     bytes_read: &AtomicU64,
 ) -> Result<(ReadSets, TokenTexts)> {
     let cut = Cut::for_tokenizer(options.tokenizer);
-    let (sets, dictionary) = read_sets_cut(left, right, options, cut, bytes_read)?;
-    Ok((sets, dictionary.into_texts()))
+    let (sets, reader) = read_sets_cut(left, right, options, cut, bytes_read)?;
+    Ok((sets, reader.into_texts()))
 }
 
 fn read_sets_cut(
@@ -121,35 +50,48 @@ fn read_sets_cut(
     options: &ReadOptions,
     cut: Cut,
     bytes_read: &AtomicU64,
-) -> Result<(ReadSets, Dictionary)> {
+) -> Result<(ReadSets, SetReader)> {
     if left == "-" && right == Some("-") {
         return Err(Error::Config("only one of the two inputs can be standard input (-)".into()));
     }
-    if let Tokenizer::Qgrams(0) = options.tokenizer {
-        return Err(Error::Config("q-grams need a length of at least 1".into()));
-    }
-    let settings = settings(options, options.id.is_some(), false);
-    let mut dictionary = Dictionary::default();
-    let mut read = |path: &str| {
-        open(path, options, cut, bytes_read)
-            .and_then(|reader| {
-                pipeline::run(reader, display_name(path), &settings, &mut dictionary)
-            })
-            .map_err(on_one_line)
-    };
-    let left = read(left)?;
-    let right = right.map(read).transpose()?;
-    Ok((ReadSets { left, right, universe: dictionary.len() }, dictionary))
+    let mut reader = SetReader::default();
+    let left = reader.file_cut(left, options, cut, bytes_read)?;
+    let right = right.map(|right| reader.file_cut(right, options, cut, bytes_read)).transpose()?;
+    Ok((ReadSets { left, right, universe: reader.universe() }, reader))
 }
 
-fn settings(options: &ReadOptions, with_ids: bool, may_be_empty: bool) -> Settings {
-    Settings {
-        tokenizer: options.tokenizer,
-        multiset: options.multiset,
-        with_ids,
-        may_be_empty,
-        threads: options.threads,
-        hasher: Hasher::default(),
+impl SetReader {
+    /// Reads a file, as [`read_sets`] does.
+    pub fn file(
+        &mut self,
+        path: &str,
+        options: &ReadOptions,
+        bytes_read: &AtomicU64,
+    ) -> Result<Table> {
+        self.file_cut(path, options, Cut::for_tokenizer(options.tokenizer), bytes_read)
+    }
+
+    fn file_cut(
+        &mut self,
+        path: &str,
+        options: &ReadOptions,
+        cut: Cut,
+        bytes_read: &AtomicU64,
+    ) -> Result<Table> {
+        self.check(options)?;
+        open(path, options, cut, bytes_read)
+            .and_then(|reader| self.read(reader, display_name(path), options, false))
+            .map_err(on_one_line)
+    }
+
+    fn table(&mut self, table: Batches<'_>, options: &ReadOptions) -> Result<Table> {
+        self.check(options)?;
+        let options = ReadOptions { id: table.id.clone(), ..options.clone() };
+        let name = table.name.clone();
+        let rows = Cut::for_tokenizer(options.tokenizer).rows;
+        columnar::memory(table, records(options.tokenizer), rows)
+            .and_then(|reader| self.read(Box::new(reader), &name, &options, true))
+            .map_err(on_one_line)
     }
 }
 
@@ -161,20 +103,10 @@ pub fn collect_sets(
     right: Option<Batches<'_>>,
     options: &ReadOptions,
 ) -> Result<ReadSets> {
-    let hasher = Hasher::default();
-    let mut dictionary = Dictionary::default();
-    let rows = Cut::for_tokenizer(options.tokenizer).rows;
-    let mut read = |table: Batches<'_>| {
-        let mut settings = settings(options, table.id.is_some(), true);
-        settings.hasher = hasher.clone();
-        let name = table.name.clone();
-        columnar::memory(table, records(options.tokenizer), rows)
-            .and_then(|reader| pipeline::run(Box::new(reader), &name, &settings, &mut dictionary))
-            .map_err(on_one_line)
-    };
-    let left = read(left)?;
-    let right = right.map(read).transpose()?;
-    Ok(ReadSets { left, right, universe: dictionary.len() })
+    let mut reader = SetReader::default();
+    let left = reader.table(left, options)?;
+    let right = right.map(|right| reader.table(right, options)).transpose()?;
+    Ok(ReadSets { left, right, universe: reader.universe() })
 }
 
 /// What a column must hold for a tokenizer.

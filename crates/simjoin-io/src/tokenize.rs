@@ -48,6 +48,16 @@ impl FromStr for Tokenizer {
 }
 
 impl Tokenizer {
+    /// Says what is wrong with the length of q-grams.
+    pub(crate) fn check(self) -> Result<(), Error> {
+        match self {
+            Tokenizer::Qgrams(q) if !(1..=MAX_Q).contains(&q) => Err(Error::Config(format!(
+                "q-grams of length {q} are not supported; expected a length from 1 to {MAX_Q}"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Calls `emit` with each token of the record, in order, repeated ones included.
     #[inline]
     pub fn for_each(self, record: &str, scratch: &mut Scratch, emit: impl FnMut(&[u8])) {
