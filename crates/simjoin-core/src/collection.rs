@@ -254,7 +254,9 @@ impl SetCollection {
 }
 
 /// Turns what was read into collections with one token order: rising frequency over both inputs,
-/// ties by first appearance. `universe` is the number of distinct tokens.
+/// ties by first appearance. `universe` is the number of distinct tokens: all must be below it.
+///
+/// A token that is not, and one that a row holds twice, is an error that names the row.
 ///
 /// Runs on the current rayon pool; the result does not depend on the number of threads.
 pub fn prepare(
@@ -265,6 +267,10 @@ pub fn prepare(
     if universe > MAX_SIZE as usize {
         return Err(too_large(universe, "distinct tokens", MAX_SIZE));
     }
+    let right_name = if right.is_some() { "the right input" } else { "the input" };
+    let left_name = if right.is_some() { "the left input" } else { right_name };
+    check(&left, left_name, universe)?;
+    right.as_ref().map_or(Ok(()), |right| check(right, right_name, universe))?;
     for raw in [Some(&left), right.as_ref()].into_iter().flatten() {
         if raw.rows() >= u32::MAX as usize {
             return Err(too_large(raw.rows(), "rows", u32::MAX - 1));
@@ -288,9 +294,31 @@ pub fn prepare(
         renumber(right, &rank);
     }
     drop(rank);
-    let left = arrange(&left, numbers)?;
-    let right = right.map(|raw| arrange(&raw, numbers)).transpose()?;
+    let left = arrange(&left, left_name, numbers)?;
+    let right = right.map(|raw| arrange(&raw, right_name, numbers)).transpose()?;
     Ok((left, right))
+}
+
+/// Names the first row that is not what [`RawSets`] promise, but for repeated tokens.
+fn check(raw: &RawSets, name: &str, universe: usize) -> Result<()> {
+    let (first, last) = (raw.offsets.first(), raw.offsets.last());
+    if first != Some(&0) || last != Some(&raw.tokens.len()) || !raw.offsets.is_sorted() {
+        let message = "the offsets of the rows must ascend from 0 to the number of tokens";
+        return Err(Error::input(name, "", message));
+    }
+    match raw.tokens.par_iter().position_first(|&token| token as usize >= universe) {
+        None => Ok(()),
+        Some(at) => {
+            let row = raw.offsets.partition_point(|&offset| offset <= at) - 1;
+            let token = raw.tokens[at];
+            let message = format!("token {token} is not below {universe}, the number of tokens");
+            Err(Error::input(name, place(row), message))
+        }
+    }
+}
+
+fn place(row: usize) -> String {
+    format!("row {row} (counting from 0)")
 }
 
 fn too_large(count: usize, what: &str, limit: u32) -> Error {
@@ -364,7 +392,7 @@ fn renumber(raw: &mut RawSets, rank: &[TokenId]) {
 }
 
 /// Orders the rows by (size, tokens, row) and stores each distinct set once.
-fn arrange(raw: &RawSets, numbers: Numbers) -> Result<SetCollection> {
+fn arrange(raw: &RawSets, name: &str, numbers: Numbers) -> Result<SetCollection> {
     let records = raw.rows();
     // The sort key holds the size and the first token; only ties look at the tokens themselves.
     let mut order: Vec<(u32, TokenId, u32)> = (0..records as u32)
@@ -459,7 +487,8 @@ fn arrange(raw: &RawSets, numbers: Numbers) -> Result<SetCollection> {
         })
         .min();
     if let Some(row) = repeated {
-        return Err(Error::Internal(format!("row {row} holds a token twice")));
+        let message = "a token is repeated; expected different tokens";
+        return Err(Error::input(name, place(row as usize), message));
     }
     collection.tokens = tokens;
     Ok(collection)
@@ -524,9 +553,37 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_token_is_a_broken_promise() {
-        let message = prepare(raw(&[&[0], &[1, 1]]), None, 2).unwrap_err().to_string();
-        assert!(message.contains("row 1 holds a token twice"), "{message}");
+    fn rows_that_break_the_promises_are_named() {
+        let good = || raw(&[&[0], &[1]]);
+        let offsets = |offsets: &[usize]| RawSets { offsets: offsets.into(), tokens: vec![0, 1] };
+        for (left, right, expected) in [
+            (
+                raw(&[&[0], &[1, 1]]),
+                None,
+                "the input: row 1 (counting from 0): a token is repeated",
+            ),
+            (
+                good(),
+                Some(raw(&[&[0, 1, 0]])),
+                "the right input: row 0 (counting from 0): a token is",
+            ),
+            (
+                raw(&[&[0], &[], &[1, 2]]),
+                None,
+                "the input: row 2 (counting from 0): token 2 is not",
+            ),
+            (raw(&[&[9]]), Some(good()), "the left input: row 0 (counting from 0): token 9 is not"),
+            (offsets(&[]), None, "the offsets of the rows must ascend"),
+            (offsets(&[0]), None, "the offsets of the rows must ascend"),
+            (offsets(&[1, 2]), None, "the offsets of the rows must ascend"),
+            (offsets(&[0, 3]), None, "the offsets of the rows must ascend"),
+            (offsets(&[0, 2, 1, 2]), None, "the offsets of the rows must ascend"),
+        ] {
+            let error = prepare(left, right, 2).unwrap_err();
+            assert!(matches!(error, Error::Input { .. }), "{error:?}");
+            assert!(error.to_string().contains(expected), "{error}");
+        }
+        assert!(prepare(raw(&[&[0]]), None, 0).is_err());
     }
 
     #[test]
