@@ -7,13 +7,13 @@
 
 use crate::flags::IntersectFlags;
 use crate::progress::{BYTES, PARTS, watch};
-use crate::run::{Interrupt, total_bytes};
+use crate::run::{Interrupt, tell_faults, total_bytes};
 use crate::settings::{cores, different_files, from_one, number_of_threads};
 use crate::speak::{answer, note};
 use crate::stats::Seconds;
 use rayon::prelude::*;
 use serde_json::json;
-use simjoin::engine::{Error, Intersect, IntersectReport, Result, ascending, pool};
+use simjoin::engine::{Engine, Error, Intersect, IntersectReport, Result, ascending, pool};
 use simjoin_io::{
     LinesWriter, NumberFormat, Numbers, Vocabulary, WholeFile, npy_header, read_numbers, read_words,
 };
@@ -42,7 +42,8 @@ pub struct Settings {
 impl Settings {
     pub fn of(flags: IntersectFlags) -> Result<Self> {
         let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
-        let intersect = Intersect::new().engine(flags.engine.parse()?).technique(&flags.technique);
+        let intersect =
+            simjoin::engine::intersect().engine(flags.engine.parse()?).technique(&flags.technique);
         intersect.check()?;
         if flags.left == "-" && flags.right == "-" {
             return Err(Error::Config("only one of the two sets can be standard input (-)".into()));
@@ -124,6 +125,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         },
     )?;
     interrupt.check()?;
+    tell_faults(Engine::Cpu, &report.warnings)?;
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     if settings.output.as_ref().is_none_or(Option::is_some) {

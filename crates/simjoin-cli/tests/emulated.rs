@@ -428,7 +428,6 @@ fn with_faults(command: &Command) -> Result<(), Failed> {
     let folder = folder();
     let join = command.arguments;
     let cpu = expected(&folder, join)?;
-    let fails_over = command.name != "intersect";
     for technique in command.techniques {
         let how = format!("{join} --engine gpu --technique {technique}");
         for fault in ["out-of-memory", "launch-failed", "lost"] {
@@ -440,7 +439,7 @@ fn with_faults(command: &Command) -> Result<(), Failed> {
                 let told = run.err.lines().all(|line| line.contains("the CPU did its work"));
                 let failed = run.status == 1 && run.err.lines().count() == 1 && run.out.is_empty();
                 // Without a device there is nothing to begin with.
-                let may_fail = !fails_over || fault == "lost";
+                let may_fail = fault == "lost";
                 if !(exact && told || may_fail && failed) {
                     return Err(format!("{gpus} {how}: {run:?}").into());
                 }

@@ -3,11 +3,13 @@
 //! The engine itself contains no technique and no device: the library on top of it provides a [`Host`].
 
 use crate::costs::Ratios;
+use crate::intersect::{CpuIntersection, DeviceIntersection, TakeElements};
 use crate::overlaps::{OverlapSurvey, Overlaps};
 use crate::sets::{SetTask, Sets};
 use crate::technique::{Technique, Techniques};
 use crate::vectors::{VectorSurvey, VectorTask, Vectors};
 use simjoin_core::Result;
+use simjoin_kernels::intersect::Method;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -32,6 +34,28 @@ pub trait Host: Sync {
 
     /// Returns a nested loop on CPU cores whose pieces are stripes of `stripe` probes.
     fn striped_loop(&self, stripe: usize) -> Box<dyn Technique<Vectors>>;
+
+    /// Intersects two ascending sets on CPU cores, by a certain method or by the one that suits each part, and hands
+    /// the elements to `take` if they are wanted.
+    fn intersect(
+        &self,
+        a: &[u32],
+        b: &[u32],
+        method: Option<Method>,
+        take: Option<TakeElements<'_>>,
+    ) -> CpuIntersection;
+
+    /// Wakes up a device that intersects sets, or says why there is none.
+    fn device(&self) -> Result<()>;
+
+    /// Intersects two ascending sets on a device, by the technique of this name or by the one that suits.
+    fn intersect_on_device(
+        &self,
+        a: &[u32],
+        b: &[u32],
+        technique: Option<&str>,
+        elements: bool,
+    ) -> Result<DeviceIntersection>;
 
     /// Measures the machine, which takes a few milliseconds.
     fn calibrate(&self) -> Ratios;

@@ -12,6 +12,7 @@ mod clock;
 mod costs;
 mod explain;
 mod host;
+mod intersect;
 mod join;
 mod kind;
 mod machine;
@@ -31,6 +32,9 @@ pub use cache::{cache_file, keep};
 pub use costs::{CostTable, Ratios};
 pub use explain::{Explanation, duration, grouped};
 pub use host::{Device, DeviceVectors, Fit, Host, VectorTechniques};
+pub use intersect::{
+    CpuIntersection, DeviceIntersection, Intersect, IntersectReport, TakeElements,
+};
 pub use join::{Join, Joinable, Plan, Purpose};
 pub use kind::{Direction, Kind, Order, Task, Work};
 pub use machine::{Machine, SIMULATED_GPU};

@@ -266,6 +266,8 @@ pub struct Intersection {
     pub transfer: f64,
     /// Seconds on the device.
     pub kernel: f64,
+    /// The name of the kernel.
+    pub technique: &'static str,
 }
 
 /// Intersects arrays that are on a device.
@@ -530,16 +532,18 @@ pub fn intersect(
     let [a, b] = [DeviceArray::new(device, a)?, DeviceArray::new(device, b)?];
     let mut transfer = begin.elapsed().as_secs_f64();
     let kernel = kernel.unwrap_or_else(|| IntersectKernel::choose(&a, &b));
+    let technique = kernel.name();
     let mut work = Intersect::new(device)?;
     if !elements {
         let (size, kernel) = work.size(&a, &b, kernel)?;
-        return Ok(Intersection { size, elements: None, transfer, kernel });
+        return Ok(Intersection { size, elements: None, transfer, kernel, technique });
     }
     let (common, kernel) = work.elements(&a, &b, kernel)?;
     let begin = Instant::now();
     let elements = work.fetch(&common)?;
     transfer += begin.elapsed().as_secs_f64();
-    Ok(Intersection { size: elements.len() as u64, elements: Some(elements), transfer, kernel })
+    let size = elements.len() as u64;
+    Ok(Intersection { size, elements: Some(elements), transfer, kernel, technique })
 }
 
 #[cfg(test)]

@@ -100,7 +100,7 @@ pub fn intersect<'py>(
     options: IntersectOptions,
 ) -> PyResult<Bound<'py, PyAny>> {
     let engine: Engine = options.engine.parse::<Engine>().or_raise(py)?;
-    let intersect = Intersect::new().engine(engine).technique(&options.technique);
+    let intersect = simjoin::engine::intersect().engine(engine).technique(&options.technique);
     intersect.check().or_raise(py)?;
     let threads = options.limits.threads().or_raise(py)?;
     let (left, right) = (left.elements(py)?, right.elements(py)?);
@@ -151,6 +151,7 @@ fn run(
             ("engine", Value::Text(report.engine.name().into())),
             ("technique", Value::Text(report.technique)),
             ("threads", Value::Count(report.threads as u64)),
+            ("warnings", Value::Texts(report.warnings)),
         ],
         seconds: vec![
             ("read", read.as_secs_f64()),

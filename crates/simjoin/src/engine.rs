@@ -27,17 +27,19 @@
 //! Which technique runs is chosen for the data and the machine; [`Plan::explain`] tells what was considered. A
 //! [`Glimpse`] shows what the results look like, whatever the answer.
 
-pub use crate::host::{compiler, join, overlaps, techniques_for, vector_join};
-pub use crate::intersect::{Intersect, IntersectReport};
+#[cfg(feature = "gpu")]
+pub use crate::gpu::compiler;
+pub use crate::host::{intersect, join, overlaps, techniques_for, vector_join};
 pub use simjoin_core::{
     Bounds, Elements, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side,
     Threshold, VectorCollection, VectorMeasure, VectorPredicate, prepare,
 };
 pub use simjoin_cpu::ascending;
 pub use simjoin_engine::{
-    AUTO, Control, DeviceTimes, Engine, Event, Explanation, Glimpse, GlimpseBin, GlimpsePair, Join,
-    Joinable, Machine, Overlaps, Plan, Processor, Purpose, Report, SIMULATED_GPU, Sets, Split,
-    StepPlan, StepReport, Subject, Vectors, WantedOverlaps, duration, grouped, listed, names,
-    parse_bytes, pool, threads, threads_expected, variants,
+    AUTO, Control, DeviceTimes, Engine, Event, Explanation, Glimpse, GlimpseBin, GlimpsePair,
+    Intersect, IntersectReport, Join, Joinable, Machine, Overlaps, Plan, Processor, Purpose,
+    Report, SIMULATED_GPU, Sets, Split, StepPlan, StepReport, Subject, Vectors, WantedOverlaps,
+    duration, grouped, listed, names, parse_bytes, pool, threads, threads_expected, variants,
 };
+#[cfg(feature = "gpu")]
 pub use simjoin_gpu::{Device, DeviceInfo, LeftOut, devices, left_out};

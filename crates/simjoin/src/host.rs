@@ -1,12 +1,14 @@
 //! Which techniques does the engine get, and on which processors?
 
+use crate::gpu;
 use simjoin_core::{Bounds, Predicate, Result, VectorPredicate};
-use simjoin_cpu::StripedLoop;
+use simjoin_cpu::{Intersection, StripedLoop};
 use simjoin_engine::{
-    Device, DeviceVectors, Host, Join, OverlapSurvey, Overlaps, Processor, Ratios, SetTask, Sets,
-    Subject, Technique, Techniques, VectorTask, VectorTechniques, Vectors, WantedOverlaps, names,
+    CpuIntersection, Device, DeviceIntersection, Host, Intersect, Join, OverlapSurvey, Overlaps,
+    Processor, Ratios, SetTask, Sets, Subject, TakeElements, Technique, Techniques, VectorTask,
+    VectorTechniques, Vectors, WantedOverlaps, names,
 };
-use simjoin_gpu::{GpuVectors, VectorWay};
+use simjoin_kernels::intersect::Method;
 
 /// Makes a join of sets, with the default technique on all cores.
 pub fn join(predicate: Predicate) -> Join<Sets> {
@@ -43,12 +45,12 @@ pub fn vector_join(predicate: VectorPredicate) -> Join<Vectors> {
 
 /// Makes a join without a threshold, which counts what rows have in common, with the default technique on all cores.
 ///
-/// Rows come as [`RowPair`](crate::RowPair)s whose similarity is the overlap. One collection is compared with itself,
-/// each pair once; two that were [prepared](crate::prepare) together are compared left with right. One processor does
+/// Rows come as [`RowPair`](crate::engine::RowPair)s whose similarity is the overlap. One collection is compared with itself,
+/// each pair once; two that were [prepared](crate::engine::prepare) together are compared left with right. One processor does
 /// it alone: there is no hybrid engine, and there are no groups.
 ///
 /// ```
-/// use simjoin::{Control, RawSets, WantedOverlaps, prepare};
+/// use simjoin::engine::{Control, RawSets, WantedOverlaps, prepare};
 /// use std::ops::ControlFlow;
 ///
 /// let mut rows = RawSets::default();
@@ -57,12 +59,12 @@ pub fn vector_join(predicate: VectorPredicate) -> Join<Vectors> {
 /// rows.push(&[4]);
 /// let (sets, _) = prepare(rows, None, 5)?;
 /// let mut found = Vec::new();
-/// simjoin::overlaps(WantedOverlaps::Positive).pairs(&sets, None, &Control::default(), |pairs| {
+/// simjoin::engine::overlaps(WantedOverlaps::Positive).pairs(&sets, None, &Control::default(), |pairs| {
 ///     found.extend(pairs.iter().map(|pair| (pair.left, pair.right, pair.overlap)));
 ///     ControlFlow::Continue(())
 /// })?;
 /// assert_eq!(found, [(0, 1, 2)]);
-/// let all = simjoin::overlaps(WantedOverlaps::All);
+/// let all = simjoin::engine::overlaps(WantedOverlaps::All);
 /// assert_eq!(all.count(&sets, None, &Control::default())?.pairs, 3);
 /// # Ok::<(), simjoin::Error>(())
 /// ```
@@ -70,9 +72,31 @@ pub fn overlaps(wanted: WantedOverlaps) -> Join<Overlaps> {
     Join::new(wanted, &ThisMachine)
 }
 
-/// Returns the version of NVRTC, which compiles for GPUs, or says why it cannot.
-pub fn compiler() -> Result<(i32, i32)> {
-    simjoin_gpu::Nvrtc::get().map(simjoin_gpu::Nvrtc::version)
+/// Makes an intersection of two sets of numbers, with the technique that suits, on all cores.
+///
+/// Sets are slices that ascend and hold no number twice; [`ascending`](crate::engine::ascending) makes one of any
+/// numbers. [`intersect`](crate::intersect()) checks that they are.
+///
+/// ```
+/// use simjoin::engine::ascending;
+/// use std::ops::ControlFlow;
+///
+/// let a = ascending(vec![7, 3, 5, 3, 11]);
+/// let b = ascending(vec![2, 3, 5, 7, 11, 13]);
+/// let intersect = simjoin::engine::intersect();
+/// let report = intersect.size(&a, &b)?;
+/// assert_eq!((report.size, report.containment()), (4, 1.0));
+///
+/// let mut common = Vec::new();
+/// intersect.elements(&a, &b, |some| {
+///     common.extend_from_slice(some);
+///     ControlFlow::Continue(())
+/// })?;
+/// assert_eq!(common, [3, 5, 7, 11]);
+/// # Ok::<(), simjoin::Error>(())
+/// ```
+pub fn intersect() -> Intersect {
+    Intersect::new(&ThisMachine)
 }
 
 /// The CPU and the NVIDIA GPUs of this machine.
@@ -107,56 +131,41 @@ impl Host for ThisMachine {
         simjoin_cpu::calibrate()
     }
 
+    fn intersect(
+        &self,
+        a: &[u32],
+        b: &[u32],
+        method: Option<Method>,
+        take: Option<TakeElements<'_>>,
+    ) -> CpuIntersection {
+        let work = Intersection::new(method);
+        let size = take.map_or_else(|| work.size(a, b), |take| work.elements(a, b, take));
+        CpuIntersection { size, used: work.used(), tier: work.tier() }
+    }
+
+    fn device(&self) -> Result<()> {
+        gpu::first_device()
+    }
+
+    fn intersect_on_device(
+        &self,
+        a: &[u32],
+        b: &[u32],
+        technique: Option<&str>,
+        elements: bool,
+    ) -> Result<DeviceIntersection> {
+        gpu::intersect(a, b, technique, elements)
+    }
+
     fn devices(&self) -> Result<&dyn Device> {
-        simjoin_gpu::devices()?;
-        simjoin_gpu::Nvrtc::get()?;
-        Ok(&Gpus)
+        gpu::devices()
     }
 
     fn awake(&self) -> bool {
-        simjoin_gpu::opened()
+        gpu::awake()
     }
 
     fn device_names(&self) -> Vec<String> {
-        let devices = simjoin_gpu::devices().unwrap_or_default();
-        devices.iter().map(|device| device.info.name.clone()).collect()
-    }
-}
-
-/// All NVIDIA GPUs that can be used.
-struct Gpus;
-
-impl Device for Gpus {
-    fn set_techniques(&self) -> Techniques<Sets> {
-        let devices = simjoin_gpu::devices().unwrap_or_default();
-        simjoin_gpu::techniques(devices, &simjoin_cpu::filters())
-    }
-
-    fn vector_techniques(&self, how: DeviceVectors) -> Techniques<Vectors> {
-        let DeviceVectors { fit, memory, shared } = how;
-        let fit = fit.and_then(|fit| fit.downcast().ok());
-        let devices = simjoin_gpu::devices().unwrap_or_default();
-        let technique = |way| -> Box<dyn Technique<Vectors>> {
-            Box::new(GpuVectors {
-                fit: fit.clone(),
-                memory,
-                stripes: shared,
-                patient: shared,
-                ..GpuVectors::new(devices, way)
-            })
-        };
-        VectorWay::ALL.into_iter().map(technique).collect()
-    }
-
-    fn overlap_techniques(&self) -> Techniques<Overlaps> {
-        let devices = simjoin_gpu::devices().unwrap_or_default();
-        devices.first().map(simjoin_gpu::overlap_techniques).unwrap_or_default()
-    }
-
-    fn free_memory(&self) -> u64 {
-        let devices = simjoin_gpu::devices().unwrap_or_default();
-        // A device that has failed fails at what it is given as well, which the CPU then does.
-        let free = devices.iter().map(|device| device.free_memory().unwrap_or(u64::MAX));
-        free.min().unwrap_or(u64::MAX)
+        gpu::names()
     }
 }

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod engine;
+mod gpu;
 mod host;
-mod intersect;
 
 pub use engine::{Error, Result};
