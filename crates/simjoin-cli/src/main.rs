@@ -30,7 +30,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use flags::{Command, Flags};
 use settings::BenchSettings;
-use simjoin::engine::Error;
+use simjoin::engine::{Error, Parameter};
 use speak::note;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -66,14 +66,19 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let status = match error {
-                Error::Config(_) => 2,
+                Error::Config(_) | Error::Parameter { .. } => 2,
                 // What a shell reports for a program that Ctrl-C has ended.
                 Error::Interrupted => 130,
                 _ => 1,
             };
-            fail(&error.to_string(), status)
+            fail(&error.message(flag), status)
         }
     }
+}
+
+/// Spells a parameter as a flag.
+fn flag(parameter: Parameter) -> String {
+    format!("--{}", parameter.name().replace('_', "-"))
 }
 
 /// Help and version go out as they are; a mistake becomes one line.

@@ -6,8 +6,8 @@ use crate::bench::Pace;
 use crate::flags::{AnswerFlags, BenchFlags, HowFlags, PredicateFlags};
 use crate::run::Rows;
 use simjoin::engine::{
-    AUTO, Engine, Error, Join, Measure, Predicate, Processor, Result, Sets, Split, Subject,
-    Threshold, names,
+    AUTO, Engine, Error, Join, Measure, Parameter, Predicate, Processor, Result, Sets, Split,
+    Subject, Threshold, names,
 };
 use simjoin_io::{OutputFormat, ReadOptions, Tokenizer};
 use std::cmp::Ordering;
@@ -328,9 +328,11 @@ pub fn cores() -> usize {
 }
 
 pub fn number_of_threads(text: &str) -> Result<usize> {
-    // What is no number does not fit either.
-    simjoin::engine::threads(Some(text.parse().unwrap_or(0)))
-        .map_err(|_| Error::Config(simjoin::engine::threads_expected(&format!("{text:?}"))))
+    let number = text.parse().map_err(|_| {
+        let message = format!("{text:?} is not a whole number; expected one from 1, such as 4");
+        Error::parameter(Parameter::Threads, message)
+    })?;
+    simjoin::engine::threads(Some(number))
 }
 
 /// Compares two thresholds; each part is at most 10¹⁸, so the products fit.

@@ -158,7 +158,7 @@ fn wrong_usage_and_wrong_files_are_one_line() {
         ("vectors p.csv --within abc", 2, "is not a number"),
         ("vectors p.csv --cosine 1.5", 2, "is out of range"),
         ("vectors p.csv --within 1 --cosine 1", 2, "cannot be used with"),
-        ("vectors t.txt --within 1", 2, "--format npy"),
+        ("vectors t.txt --within 1", 2, "--format must say"),
         ("vectors p.csv --within 1 -o out.xyz", 2, "no known ending"),
         ("vectors p.csv --within 1 --technique ppjoin", 2, "ppjoin"),
         ("vectors p.csv --within 1 --engine cpu --technique gpu-grid", 2, "runs on a GPU"),

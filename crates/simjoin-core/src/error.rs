@@ -1,12 +1,52 @@
 //! Who is to blame when something goes wrong?
 //!
 //! Every message is one line that a person can act on. Bad input names the file and the place in
-//! it; configuration errors name the option; a missing backend says how to get it.
+//! it; configuration errors name the parameter; a missing backend says how to get it.
+//!
+//! Users of the command line, of Python and of Rust write the same parameter in different ways, so an error
+//! carries a [`Parameter`], and each front end passes its own spelling to [`Error::message`].
 
 use std::fmt;
 
 /// The result of every fallible operation in simjoin.
 pub type Result<T> = std::result::Result<T, Error>;
+
+/// A parameter that an error is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parameter {
+    /// The column of a file that is joined.
+    Column,
+    /// The memory that a join may use on each device.
+    DeviceMemory,
+    /// The format of an input file.
+    Format,
+    /// The column of a file that names its rows.
+    Id,
+    /// The memory that a join may use.
+    Memory,
+    /// The technique that joins.
+    Technique,
+    /// The number of threads.
+    Threads,
+    /// The number of overlaps that each row keeps.
+    Top,
+}
+
+impl Parameter {
+    /// Returns the name in Rust and Python, such as `device_memory`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Parameter::Column => "column",
+            Parameter::DeviceMemory => "device_memory",
+            Parameter::Format => "format",
+            Parameter::Id => "id",
+            Parameter::Memory => "memory",
+            Parameter::Technique => "technique",
+            Parameter::Threads => "threads",
+            Parameter::Top => "top",
+        }
+    }
+}
 
 /// What went wrong, and whose doing it is.
 #[derive(Debug)]
@@ -18,10 +58,19 @@ pub enum Error {
         path: String,
         /// The place within the file, empty when the whole file is meant.
         place: String,
+        /// The parameter that would mend it; its name begins the message.
+        parameter: Option<Parameter>,
         /// What is wrong and what was expected.
         message: String,
     },
-    /// The options contradict each other or a value does not fit.
+    /// The value of one parameter does not fit; its name begins the message.
+    Parameter {
+        /// The parameter.
+        parameter: Parameter,
+        /// What is wrong with its value and what was expected.
+        message: String,
+    },
+    /// The parameters contradict each other or a value does not fit.
     Config(String),
     /// The operating system refused a file operation.
     Io {
@@ -56,31 +105,55 @@ impl Error {
         place: impl Into<String>,
         message: impl Into<String>,
     ) -> Self {
-        Error::Input { path: path.into(), place: place.into(), message: message.into() }
+        let (path, place, message) = (path.into(), place.into(), message.into());
+        Error::Input { path, place, parameter: None, message }
+    }
+
+    /// Bad input that a parameter would mend.
+    pub fn input_needs(
+        path: impl Into<String>,
+        place: impl Into<String>,
+        parameter: Parameter,
+        message: impl Into<String>,
+    ) -> Self {
+        let (path, place, message) = (path.into(), place.into(), message.into());
+        Error::Input { path, place, parameter: Some(parameter), message }
+    }
+
+    /// A parameter with a value that does not fit.
+    pub fn parameter(parameter: Parameter, message: impl Into<String>) -> Self {
+        Error::Parameter { parameter, message: message.into() }
     }
 
     /// An operating-system error on a file.
     pub fn io(path: impl Into<String>, source: std::io::Error) -> Self {
         Error::Io { path: path.into(), source }
     }
+
+    /// Returns the message, with parameters named as a front end spells them.
+    pub fn message(&self, spell: impl Fn(Parameter) -> String) -> String {
+        match self {
+            Error::Input { path, place, parameter, message } => {
+                let separator = if place.is_empty() { "" } else { ": " };
+                let parameter = parameter.map_or(String::new(), |parameter| spell(parameter) + " ");
+                format!("{path}{separator}{place}: {parameter}{message}")
+            }
+            Error::Parameter { parameter, message } => format!("{} {message}", spell(*parameter)),
+            Error::Config(message) | Error::Unavailable(message) => message.clone(),
+            Error::Io { path, source } => format!("{path}: {source}"),
+            Error::Memory { what, needed, limit, device } => {
+                let memory = if *device { "GPU memory" } else { "memory" };
+                format!("{what} needs {needed} bytes of {memory}, but the limit is {limit}")
+            }
+            Error::Interrupted => "interrupted".into(),
+            Error::Internal(message) => format!("internal error (please report it): {message}"),
+        }
+    }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Error::Input { path, place, message } if place.is_empty() => {
-                write!(f, "{path}: {message}")
-            }
-            Error::Input { path, place, message } => write!(f, "{path}: {place}: {message}"),
-            Error::Config(message) | Error::Unavailable(message) => f.write_str(message),
-            Error::Io { path, source } => write!(f, "{path}: {source}"),
-            Error::Memory { what, needed, limit, device } => {
-                let memory = if *device { "GPU memory" } else { "memory" };
-                write!(f, "{what} needs {needed} bytes of {memory}, but the limit is {limit}")
-            }
-            Error::Interrupted => f.write_str("interrupted"),
-            Error::Internal(message) => write!(f, "internal error (please report it): {message}"),
-        }
+        f.write_str(&self.message(|parameter| parameter.name().into()))
     }
 }
 
@@ -90,5 +163,24 @@ impl std::error::Error for Error {
             Error::Io { source, .. } => Some(source),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_front_end_spells_parameters() {
+        let flag = |parameter: Parameter| format!("--{}", parameter.name().replace('_', "-"));
+        let wrong = Error::parameter(Parameter::DeviceMemory, "0 is not a size");
+        assert_eq!(wrong.to_string(), "device_memory 0 is not a size");
+        assert_eq!(wrong.message(flag), "--device-memory 0 is not a size");
+        let missing = Error::input_needs("f", "", Parameter::Column, "must name one");
+        assert_eq!(missing.to_string(), "f: column must name one");
+        assert_eq!(missing.message(flag), "f: --column must name one");
+        let placed = Error::input_needs("f", "line 1", Parameter::Id, "needs a header");
+        assert_eq!(placed.message(flag), "f: line 1: --id needs a header");
+        assert_eq!(Error::input("f", "line 1", "bad").message(flag), "f: line 1: bad");
     }
 }

@@ -24,7 +24,7 @@ mod vectors;
 
 pub use bounds::Bounds;
 pub use collection::{RawSets, SetCollection, SizeClass, prepare};
-pub use error::{Error, Result};
+pub use error::{Error, Parameter, Result};
 pub use measure::{Measure, Predicate};
 pub use pairs::{RowPair, SetPair, Side, Sink, VectorCount, VectorPair};
 pub use random::{Random, mix64};

@@ -100,7 +100,7 @@ impl fmt::Display for Explanation {
         }
         let pairs = match self.pairs {
             Some(pairs) => format!("about {} pairs", grouped(pairs as u64)),
-            None => "pairs not estimated within --memory".into(),
+            None => "pairs not estimated within the memory allowed".into(),
         };
         let seconds = self.seconds.map_or_else(|| "-".into(), duration);
         let threads = if self.threads == 1 { "thread" } else { "threads" };

@@ -43,7 +43,7 @@ pub use plan::{Choice, Resources, Split, choose};
 pub use processor::{PerProcessor, Processor};
 pub use registry::{AUTO, Subject, chosen, listed, names, variants};
 pub use report::{Engine, Event, Report, StepPlan, StepReport};
-pub use run::{Control, did_its_work, pool, threads, threads_expected};
+pub use run::{Control, did_its_work, pool, threads};
 pub use sets::{
     CandidateFilter, CandidateFinder, CandidateSink, CandidateSource, Effort, Reach, Samples,
     SetTask, Sets, Survey, Tile, WIDTHS, build_prefixes, cut, passes, reaches,

@@ -6,7 +6,7 @@
 
 use crate::processor::{PerProcessor, Processor};
 use crate::report::Engine;
-use simjoin_core::{Error, Result};
+use simjoin_core::{Error, Parameter, Result};
 
 /// What a technique is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,10 +166,10 @@ impl Selection {
                 .ok_or_else(|| unknown(subject, part, engine))?;
             if selection.of[processor].is_some() || (!both && text.contains('+')) {
                 let message = format!(
-                    "technique {text:?} names several techniques; expected one, or one of the CPU and one of the \
+                    "{text:?} names several techniques; expected one, or one of the CPU and one of the \
                      GPU with engine hybrid, such as ppjoin+gpu-bitmap"
                 );
-                return Err(Error::Config(message));
+                return Err(Error::parameter(Parameter::Technique, message));
             }
             selection.of[processor] = Some(named);
             if engine == Engine::Auto {

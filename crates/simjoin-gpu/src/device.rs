@@ -506,7 +506,7 @@ pub(crate) fn failed(doing: &str) -> impl Fn(DriverError) -> Error + use<> {
         if error.0 == sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             FAILURES.fetch_add(1, Ordering::Relaxed);
             return Error::Unavailable(format!(
-                "the GPU has too little free memory ({doing}); give it less with --device-memory"
+                "the GPU has too little free memory ({doing}); lower the limit on GPU memory"
             ));
         }
         let text = error

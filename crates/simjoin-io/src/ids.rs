@@ -1,6 +1,6 @@
 //! What do users call their rows?
 //!
-//! The values of the `--id` column, in one string with the end of each. They are unique within a
+//! The values of the id column, in one string with the end of each. They are unique within a
 //! file, so that a row of the output names one row of the input.
 
 use crate::block::BlockIds;

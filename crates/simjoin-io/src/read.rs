@@ -121,7 +121,7 @@ fn records(tokenizer: Tokenizer) -> columnar::Kind {
 /// are shown by their escapes.
 pub(crate) fn on_one_line(error: Error) -> Error {
     match error {
-        Error::Input { path, place, message } if message.contains(char::is_control) => {
+        Error::Input { path, place, parameter, message } if message.contains(char::is_control) => {
             let mut shown = String::with_capacity(message.len() + 8);
             for character in message.chars() {
                 match character.is_control() {
@@ -129,7 +129,7 @@ pub(crate) fn on_one_line(error: Error) -> Error {
                     false => shown.push(character),
                 }
             }
-            Error::Input { path, place, message: shown }
+            Error::Input { path, place, parameter, message: shown }
         }
         other => other,
     }
@@ -146,15 +146,12 @@ fn open<'a>(
     let records = records(options.tokenizer);
     Ok(match format {
         Format::Lines => {
-            for (option, given) in [("--column", &options.column), ("--id", &options.id)] {
-                if given.is_some() {
-                    return Err(Error::Config(format!(
-                        "{option} needs a format with columns, but {} is read as lines; \
-                         --format csv, tsv, jsonl, parquet or arrow says otherwise",
-                        display_name(path)
-                    )));
-                }
-            }
+            columns.refuse(|| {
+                let name = display_name(path);
+                format!(
+                    "{name} is read as lines; its format must be csv, tsv, jsonl, parquet or arrow"
+                )
+            })?;
             Box::new(lines::Reader::new(source::open(path, bytes_read)?, cut.bytes))
         }
         Format::Csv | Format::Tsv => {

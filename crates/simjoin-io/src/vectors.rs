@@ -11,7 +11,7 @@ use crate::read::on_one_line;
 use crate::readers::vectors::{self, VectorRows};
 use crate::readers::{Columns, columnar};
 use crate::source::{self, display_name};
-use simjoin_core::{Error, Result, VectorCollection};
+use simjoin_core::{Error, Parameter, Result, VectorCollection};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::atomic::AtomicU64;
@@ -55,11 +55,12 @@ impl VectorFormat {
             Some("feather" | "ipc") => Ok(VectorFormat::Arrow),
             ending => Self::NAMES.iter().find(|(_, name)| ending == Some(*name)).map(|one| one.0).ok_or_else(
                 || {
-                    Error::Config(format!(
-                        "{} has no ending that says how its vectors are written; --format npy, fvecs, \
-                         bvecs, csv, tsv, parquet or arrow does",
+                    let message = format!(
+                        "must say how the vectors of {} are written: npy, fvecs, bvecs, csv, tsv, parquet or \
+                         arrow",
                         display_name(path)
-                    ))
+                    );
+                    Error::parameter(Parameter::Format, message)
                 },
             ),
         }
@@ -119,13 +120,7 @@ fn read(path: &str, options: &VectorOptions, bytes_read: &AtomicU64) -> Result<R
     let name = display_name(path);
     let columns = Columns { column: options.column.clone(), id: options.id.clone() };
     if matches!(format, VectorFormat::Npy | VectorFormat::Fvecs | VectorFormat::Bvecs) {
-        for (option, given) in [("--column", &options.column), ("--id", &options.id)] {
-            if given.is_some() {
-                return Err(Error::Config(format!(
-                    "{option} needs a format with columns, but {name} is read as {format}"
-                )));
-            }
-        }
+        columns.refuse(|| format!("{name} is read as {format}"))?;
     }
     let mut rows = VectorRows::default();
     let mut ids = BlockIds { integers: true, ..BlockIds::default() };
@@ -199,7 +194,7 @@ mod tests {
         }
         for path in ["a", "-", "a.txt", "npy"] {
             let error = VectorFormat::of_path(path).unwrap_err().to_string();
-            assert!(error.contains("--format npy"), "{error}");
+            assert!(error.starts_with("format must say") && error.contains("npy"), "{error}");
         }
         assert!("lines".parse::<VectorFormat>().unwrap_err().to_string().contains("`lines`"));
     }

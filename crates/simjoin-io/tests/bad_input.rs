@@ -59,7 +59,7 @@ fn options_that_do_not_fit() {
     let path = folder.write("a.txt", "x\n");
     for options in [with("c", None), ReadOptions { id: Some("i".into()), ..plain() }] {
         let error = read(&path, &options).unwrap_err();
-        assert!(matches!(&error, Error::Config(_)), "{error}");
+        assert!(matches!(&error, Error::Parameter { .. }), "{error}");
         assert!(error.to_string().contains("is read as lines"), "{error}");
     }
     let error = read_sets("-", Some("-"), &plain(), &AtomicU64::new(0)).unwrap_err();
@@ -125,15 +125,15 @@ fn csv_faults() {
             "line 3: a quoted field that starts in this record is never closed",
         ),
         ("t\n\"a", "line 2: a quoted field that starts in this record is never closed"),
-        ("x,y\n1,2\n", "no column `t` (--column); the columns are `x`, `y`"),
-        ("t,t\n1,2\n", "more than one column is called `t` (--column)"),
+        ("x,y\n1,2\n", "no column `t`; the columns are `x`, `y`"),
+        ("t,t\n1,2\n", "more than one column is called `t`"),
     ] {
         assert_eq!(error("a.csv", text, &options), format!("a.csv: {message}"));
         assert_eq!(error("a.tsv", text.replace(',', "\t"), &options), format!("a.tsv: {message}"));
     }
     assert_eq!(
         error("a.csv", "x,y\n1,2\n", &plain()),
-        "a.csv: --column must say which column to read; the columns are `x`, `y`"
+        "a.csv: column must say which column to read; the columns are `x`, `y`"
     );
     let ids = with("t", Some("i"));
     assert_eq!(
@@ -150,7 +150,7 @@ fn csv_faults() {
 fn messages_stay_on_one_line_and_short() {
     assert_eq!(
         error("a.tsv", "\"x\ny\"\tz\n1\t2\n", &plain()),
-        "a.tsv: --column must say which column to read; the columns are `x\\ny`, `z`"
+        "a.tsv: column must say which column to read; the columns are `x\\ny`, `z`"
     );
     let long = "é".repeat(5000);
     assert_eq!(
@@ -226,7 +226,7 @@ fn json_faults() {
     );
     assert_eq!(
         error("a.jsonl", "{\"a\":\"x\",\"b\":\"y\"}\n", &plain()),
-        "a.jsonl: --column must say which column to read; the columns are `a`, `b`"
+        "a.jsonl: column must say which column to read; the columns are `a`, `b`"
     );
     assert!(
         error("a.jsonl", "{\"a\":\"x\"\n", &plain()).starts_with("a.jsonl: line 1: invalid JSON")
@@ -269,12 +269,12 @@ fn columnar_faults() {
         (
             text.clone(),
             with("x", None),
-            "no column `x` (--column); the columns are `t`, `ids`, `numbers`, `floats`",
+            "no column `x`; the columns are `t`, `ids`, `numbers`, `floats`",
         ),
         (
             text.clone(),
             plain(),
-            "--column must say which column to read; the columns are `t`, `ids`, `numbers`, `floats`",
+            "column must say which column to read; the columns are `t`, `ids`, `numbers`, `floats`",
         ),
         (
             text.clone(),

@@ -195,7 +195,7 @@ fn list_elements_are_tokens_as_they_are() {
         &ReadOptions { format: None, ..with("t", None) },
         &AtomicU64::new(0),
     );
-    assert!(both.unwrap_err().to_string().contains("--column needs a format with columns"));
+    assert!(both.unwrap_err().to_string().contains("column needs a format with columns"));
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn npy_that_is_none() {
         "d.npy: row 1 (counting from 0): element 1 is NaN; finite numbers were expected"
     );
     let error = error_of_column(&folder.write("e.npy", npy("<f4", false, "(2, 3)", &data)));
-    assert!(error.contains("--column needs a format with columns"), "{error}");
+    assert!(error.contains("column needs a format with columns"), "{error}");
 }
 
 fn error_of_column(path: &str) -> String {
@@ -204,9 +204,9 @@ fn csv_with_and_without_a_header() {
             "j.csv",
             "x,y\n1,2\n",
             columns(Some("z"), None),
-            "no column `z` (--column); the columns are `x`, `y`",
+            "no column `z`; the columns are `x`, `y`",
         ),
-        ("k.csv", "1,2\n3,4\n", columns(None, Some("x")), "need a header row"),
+        ("k.csv", "1,2\n3,4\n", columns(None, Some("x")), "id needs a header row"),
         (
             "l.csv",
             "v,i\n1 2,a\n1 2 3,b\n",

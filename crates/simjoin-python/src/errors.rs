@@ -1,41 +1,23 @@
 //! Which exception does an error become?
 //!
 //! The classes are Python's own (`simjoin/_errors.py`): they have two bases each, so that `except ValueError`
-//! works as people expect. Messages are the engine's; options are named as keywords.
+//! works as people expect. Messages are the engine's, which names parameters as Python does.
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use simjoin::engine::Error;
-
-/// What the command line calls by `--name` and Python by `name`.
-const OPTIONS: [(&str, &str); 11] = [
-    ("--column", "column"),
-    ("--id", "id"),
-    ("--engine", "engine"),
-    ("--technique", "technique"),
-    ("--device-memory", "device_memory"),
-    ("--memory", "memory"),
-    ("--threads", "threads"),
-    ("--tokens", "tokens"),
-    ("--within", "within"),
-    ("--jaccard", "jaccard"),
-    ("--with-itself", "with_itself"),
-];
 
 /// The exception for an error of the engine.
 pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error {
         Error::Interrupted => return PyKeyboardInterrupt::new_err(()),
         Error::Input { .. } => "InputError",
-        Error::Config(_) => "UsageError",
+        Error::Config(_) | Error::Parameter { .. } => "UsageError",
         Error::Memory { .. } => "MemoryLimitError",
         Error::Unavailable(_) | Error::Io { .. } => "UnavailableError",
         Error::Internal(_) => "InternalError",
     };
-    let message = OPTIONS
-        .iter()
-        .fold(error.to_string(), |text, (option, keyword)| text.replace(option, keyword));
-    raise(py, class, &message)
+    raise(py, class, &error.to_string())
 }
 
 /// An exception of one of our classes, by name.

@@ -8,7 +8,7 @@ use crate::output::{Stream, Table};
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
 use simjoin::engine::{
-    Error, Join, Joinable, Plan, Purpose, Report, Result, RowPair, StepPlan, parse_bytes,
+    Error, Join, Joinable, Parameter, Plan, Purpose, Report, Result, RowPair, StepPlan, parse_bytes,
 };
 use simjoin_io::{Batches, Ids, PairBatches};
 use std::ops::ControlFlow;
@@ -38,16 +38,17 @@ impl Limits {
 
     /// Bytes that the join may take.
     pub fn memory(&self) -> Result<Option<u64>> {
-        self.memory.as_deref().map(|text| bytes("memory", text)).transpose()
+        self.memory.as_deref().map(|text| bytes(Parameter::Memory, text)).transpose()
     }
 }
 
 /// Reads a size such as `512M`.
-pub fn bytes(name: &str, text: &str) -> Result<u64> {
+pub fn bytes(parameter: Parameter, text: &str) -> Result<u64> {
     parse_bytes(text).ok_or_else(|| {
-        Error::Config(format!(
-            "{name} {text:?} is not a size; expected a number of bytes, or text such as 512M or 4G"
-        ))
+        let message = format!(
+            "{text:?} is not a size; expected a number of bytes, or text such as 512M or 4G"
+        );
+        Error::parameter(parameter, message)
     })
 }
 
@@ -84,7 +85,7 @@ impl<K: Joinable> Settings<K> {
             join = join.memory(bytes);
         }
         if let Some(text) = &options.device_memory {
-            join = join.device_memory(bytes("device_memory", text)?);
+            join = join.device_memory(bytes(Parameter::DeviceMemory, text)?);
         }
         join.check()?;
         Ok(Settings {

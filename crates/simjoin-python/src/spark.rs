@@ -6,6 +6,7 @@
 
 use crate::errors::{OrRaise, raise};
 use crate::job::{Job, Message, Outcome};
+use crate::join::bytes;
 use crate::output::{Stream, Table};
 use arrow_array::cast::AsArray;
 use arrow_array::ffi::{FFI_ArrowArray, from_ffi};
@@ -15,7 +16,7 @@ use arrow_schema::{ArrowError, DataType, SchemaRef};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyTuple};
-use simjoin::engine::{Engine, Error, parse_bytes};
+use simjoin::engine::{Engine, Error, Parameter};
 use simjoin_cluster::{Keys, Options, TokenCounter, TokenOrder, count, route};
 use simjoin_io::Tokenizer;
 use std::ops::ControlFlow;
@@ -321,11 +322,7 @@ impl ClusterTask {
     ) -> PyResult<Stream> {
         let task = finished(py, &self.0)?;
         let engine = Engine::from_str(engine).or_raise(py)?;
-        let bytes = |text: &str| {
-            let wrong = || Error::Config(format!("memory {text:?} is not a size such as 512M"));
-            parse_bytes(text).ok_or_else(wrong)
-        };
-        let memory = memory.map(bytes).transpose().or_raise(py)?;
+        let memory = memory.map(|text| bytes(Parameter::Memory, text)).transpose().or_raise(py)?;
         let options = Options { engine, technique: technique.into(), threads, memory };
         let job = Job::start(move |shared, outlet| {
             outlet.send(Message::Schema(task.schema()));

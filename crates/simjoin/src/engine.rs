@@ -31,15 +31,15 @@
 pub use crate::gpu::compiler;
 pub use crate::host::{intersect, join, overlaps, techniques_for, vector_join};
 pub use simjoin_core::{
-    Bounds, Elements, Error, Measure, Predicate, RawSets, Result, RowPair, SetCollection, Side,
-    Threshold, VectorCollection, VectorMeasure, VectorPredicate, prepare,
+    Bounds, Elements, Error, Measure, Parameter, Predicate, RawSets, Result, RowPair,
+    SetCollection, Side, Threshold, VectorCollection, VectorMeasure, VectorPredicate, prepare,
 };
 pub use simjoin_cpu::ascending;
 pub use simjoin_engine::{
     AUTO, Control, DeviceTimes, Engine, Event, Explanation, Glimpse, GlimpseBin, GlimpsePair,
     Intersect, IntersectReport, Join, Joinable, Machine, Overlaps, Plan, Processor, Purpose,
     Report, SIMULATED_GPU, Sets, Split, StepPlan, StepReport, Subject, Vectors, WantedOverlaps,
-    duration, grouped, listed, names, parse_bytes, pool, threads, threads_expected, variants,
+    duration, grouped, listed, names, parse_bytes, pool, threads, variants,
 };
 #[cfg(feature = "gpu")]
 pub use simjoin_gpu::{Device, DeviceInfo, LeftOut, devices, left_out};

@@ -91,7 +91,7 @@ impl Technique<Vectors> for Grid {
         if m > MOST {
             return Err(Error::Config(format!(
                 "technique grid is for up to {MOST} coordinates, and these vectors have {m}; use \
-                 --technique quantile"
+                 technique quantile"
             )));
         }
         let (probes, longest) = transform.all_images(join.probe, m);

@@ -105,7 +105,7 @@ pub fn no_direction(vectors: &VectorCollection, entry: usize, square: f64) -> Er
         ),
     };
     let place = format!("row {} (counting from 0)", vectors.first_row(entry as u32));
-    let message = format!("{what}; --cosine expects vectors that are not");
+    let message = format!("{what}; a cosine expects vectors that are not");
     Error::input(vectors.name(), place, message)
 }
 

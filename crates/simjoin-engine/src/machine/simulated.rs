@@ -11,7 +11,7 @@
 //! * `speed`: relative to one core.
 //! * `actual`: its true speed divided by the speed that the planner assumes; 1 unless given.
 //! * `latency`: milliseconds before each range of work.
-//! * `memory`: bytes, as for `--device-memory`.
+//! * `memory`: bytes, as for a limit on device memory.
 //! * `fail`: the fraction of the pieces that fail, chosen by a hash of the tile and the piece. `fail=@3`: only the
 //!   third piece that the device runs fails.
 //! * `rest`: CPU and device share the join, however short it is, and this fraction of it is queued for whichever

@@ -12,4 +12,4 @@ pub use executor::did_its_work;
 pub(crate) use executor::{Executor, Ran};
 pub(crate) use queue::{Axis, ChunkSize, Part, Queue};
 pub(crate) use staging::Stage;
-pub use threads::{pool, threads, threads_expected};
+pub use threads::{pool, threads};

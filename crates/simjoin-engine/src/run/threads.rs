@@ -2,7 +2,7 @@
 
 use parking_lot::{Condvar, Mutex};
 use rayon::ThreadPool;
-use simjoin_core::{Error, Result};
+use simjoin_core::{Error, Parameter, Result};
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -14,13 +14,11 @@ pub fn threads(wanted: Option<usize>) -> Result<usize> {
     match wanted {
         None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
         Some(threads) if (1..=MOST).contains(&threads) => Ok(threads),
-        Some(threads) => Err(Error::Config(threads_expected(&threads.to_string()))),
+        Some(threads) => Err(Error::parameter(
+            Parameter::Threads,
+            format!("{threads} does not fit; expected a number from 1 to {MOST}"),
+        )),
     }
-}
-
-/// What to say about a number of threads that does not fit.
-pub fn threads_expected(given: &str) -> String {
-    format!("--threads {given} does not fit; expected a number from 1 to {MOST}")
 }
 
 /// Makes the threads to prepare and join on: work within [`ThreadPool::install`] runs on them.

@@ -338,7 +338,7 @@ impl Loaded {
         if used > 64 {
             return Err(Error::Config(format!(
                 "technique {name} is for up to 64 coordinates, and these vectors have {used}; use \
-                 --technique gpu-tensor"
+                 technique gpu-tensor"
             )));
         }
         let images = self.images(work, transform, &frame, at, m, used == all)?;

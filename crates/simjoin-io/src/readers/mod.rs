@@ -10,7 +10,7 @@ pub(crate) mod jsonl;
 pub(crate) mod lines;
 pub(crate) mod vectors;
 
-use simjoin_core::{Error, Result};
+use simjoin_core::{Error, Parameter, Result};
 
 /// Which columns the user asked for.
 #[derive(Clone, Debug)]
@@ -31,45 +31,54 @@ pub(crate) fn name_list<S: AsRef<str>>(names: &[S]) -> String {
 }
 
 impl Columns {
+    /// Returns the columns that were named, as parameters.
+    pub(crate) fn given(&self) -> impl Iterator<Item = Parameter> {
+        let named = [(Parameter::Column, &self.column), (Parameter::Id, &self.id)];
+        named.into_iter().filter(|(_, name)| name.is_some()).map(|(parameter, _)| parameter)
+    }
+
+    /// Refuses names of columns for a file without columns; `why` says what the file is read as.
+    pub(crate) fn refuse(&self, why: impl Fn() -> String) -> Result<()> {
+        self.given().next().map_or(Ok(()), |parameter| {
+            let message = format!("needs a format with columns, but {}", why());
+            Err(Error::parameter(parameter, message))
+        })
+    }
+
     /// The positions of the record column and the id column among a file's columns.
     pub(crate) fn find<S: AsRef<str>>(
         &self,
         file: &str,
         names: &[S],
     ) -> Result<(usize, Option<usize>)> {
-        let position = |wanted: &str, option: &str| {
+        let position = |wanted: &str| {
             let mut found = (0..names.len()).filter(|&at| names[at].as_ref() == wanted);
             match (found.next(), found.next()) {
                 (Some(at), None) => Ok(at),
                 (Some(_), Some(_)) => Err(Error::input(
                     file,
                     "",
-                    format!("more than one column is called `{wanted}` ({option})"),
+                    format!("more than one column is called `{wanted}`"),
                 )),
                 (None, _) => Err(Error::input(
                     file,
                     "",
-                    format!(
-                        "no column `{wanted}` ({option}); the columns are {}",
-                        name_list(names)
-                    ),
+                    format!("no column `{wanted}`; the columns are {}", name_list(names)),
                 )),
             }
         };
-        let id = self.id.as_deref().map(|id| position(id, "--id")).transpose()?;
+        let id = self.id.as_deref().map(|id| position(id)).transpose()?;
         if let Some(column) = &self.column {
-            return Ok((position(column, "--column")?, id));
+            return Ok((position(column)?, id));
         }
         let others: Vec<usize> = (0..names.len()).filter(|&at| Some(at) != id).collect();
         match others[..] {
             [only] => Ok((only, id)),
-            _ => Err(Error::input(
+            _ => Err(Error::input_needs(
                 file,
                 "",
-                format!(
-                    "--column must say which column to read; the columns are {}",
-                    name_list(names)
-                ),
+                Parameter::Column,
+                format!("must say which column to read; the columns are {}", name_list(names)),
             )),
         }
     }
@@ -98,21 +107,16 @@ mod tests {
                 None,
                 None,
                 vec!["a", "b"],
-                "f: --column must say which column to read; the columns are `a`, `b`",
+                "f: column must say which column to read; the columns are `a`, `b`",
             ),
-            (
-                Some("x"),
-                None,
-                vec!["a", "b"],
-                "f: no column `x` (--column); the columns are `a`, `b`",
-            ),
-            (Some("a"), Some("y"), vec!["a"], "f: no column `y` (--id); the columns are `a`"),
-            (Some("a"), None, vec!["a", "a"], "f: more than one column is called `a` (--column)"),
+            (Some("x"), None, vec!["a", "b"], "f: no column `x`; the columns are `a`, `b`"),
+            (Some("a"), Some("y"), vec!["a"], "f: no column `y`; the columns are `a`"),
+            (Some("a"), None, vec!["a", "a"], "f: more than one column is called `a`"),
             (
                 None,
                 Some("a"),
                 vec!["a"],
-                "f: --column must say which column to read; the columns are `a`",
+                "f: column must say which column to read; the columns are `a`",
             ),
         ] {
             assert_eq!(find(column, id, &names).unwrap_err().to_string(), message);

@@ -2,7 +2,7 @@
 //!
 //! `.npy` holds them as they lie in memory, row after row or, in Fortran's order, column after column;
 //! both are read straight into the collection, block by block. `.fvecs` and `.bvecs` say the dimension before every
-//! vector. CSV has a number in each field, or all numbers of a vector in one field (`--column`), separated
+//! vector. CSV has a number in each field, or all numbers of a vector in one field (a column), separated
 //! by white space, commas or semicolons, in brackets or not. A first record that holds anything but
 //! numbers is a header.
 
@@ -138,20 +138,24 @@ pub(crate) fn csv(
     let width = records.width();
     let fields = (0..width).map(|at| text(&records, at, first)).collect::<Result<Vec<_>>>()?;
     let is_header = !fields.iter().all(|field| field.trim().parse::<f64>().is_ok());
-    if !is_header && (columns.column.is_some() || columns.id.is_some()) {
-        let message =
-            "--column and --id need a header row, and the first record holds only numbers";
-        return Err(Error::input(explain.name(), Place::Line.text(first), message));
+    if let Some(parameter) = columns.given().next().filter(|_| !is_header) {
+        let message = "needs a header row, and the first record holds only numbers";
+        return Err(Error::input_needs(
+            explain.name(),
+            Place::Line.text(first),
+            parameter,
+            message,
+        ));
     }
-    let find = |wanted: &Option<String>, option: &str| -> Result<Option<usize>> {
+    let find = |wanted: &Option<String>| -> Result<Option<usize>> {
         let Some(wanted) = wanted else { return Ok(None) };
         fields.iter().position(|name| name == wanted).map(Some).ok_or_else(|| {
             let names = name_list(&fields);
-            let message = format!("no column `{wanted}` ({option}); the columns are {names}");
+            let message = format!("no column `{wanted}`; the columns are {names}");
             Error::input(explain.name(), "", message)
         })
     };
-    let (column, id) = (find(&columns.column, "--column")?, find(&columns.id, "--id")?);
+    let (column, id) = (find(&columns.column)?, find(&columns.id)?);
     let mut row = Vec::new();
     let mut line = if is_header { records.next()? } else { Some(first) };
     while let Some(at_line) = line {
