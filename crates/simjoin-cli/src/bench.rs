@@ -67,7 +67,7 @@ pub fn run(settings: &BenchSettings) -> Result<()> {
         for (&predicate, agreement) in settings.predicates.iter().zip(&mut agreements) {
             let mut trials = Vec::with_capacity(settings.contestants.len());
             for (contestant, &skip) in settings.contestants.iter().zip(&too_slow) {
-                let join = settings.join(contestant, predicate)?;
+                let join = settings.join(contestant, predicate);
                 trials.push(Trial::new(contestant, settings.label(contestant), join, skip));
             }
             let mut turns = Turns::new(trials.len());
@@ -323,7 +323,7 @@ impl<'a> Rows<'a> {
                 "measure": predicate.measure().name(),
                 "threshold": predicate.threshold().to_string(),
                 "engine": trial.contestant.engine.name(),
-                "split": trial.contestant.split,
+                "split": trial.contestant.split.as_ref().map(|split| &split.text),
                 "technique": trial.contestant.technique,
                 "ran": report.map(|report| &report.technique),
                 "ran_on": report.map(|report| report.engine.name()),

@@ -2,7 +2,7 @@
 //!
 //! What is wrong with the options alone is found before a file is opened.
 
-use crate::flags::{GenerateCommand, GenerateOutput, Seed, SyntheticFlags};
+use crate::flags::{GenerateCommand, GenerateOutput, SyntheticFlags};
 use crate::progress::{BYTES, PARTS, watch};
 use crate::run::Interrupt;
 use simjoin::engine::{Error, Result};
@@ -11,7 +11,6 @@ use simjoin_generate::{
     Tokens, inflate,
 };
 use simjoin_io::{Format, LinesWriter, NumberFormat, npy_header};
-use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What to make.
@@ -39,34 +38,22 @@ impl Settings {
         let (plan, output) = match flags {
             GenerateCommand::Uniform(flags) => synthetic(flags, Tokens::Uniform)?,
             GenerateCommand::Zipf { synthetic: flags, exponent } => {
-                let exponent = exponent.parse().map_err(|_| {
-                    Error::Config(format!(
-                        "--exponent {exponent:?} is not a number; expected one such as 1.0"
-                    ))
-                })?;
                 synthetic(flags, Tokens::Zipf(exponent))?
             }
             GenerateCommand::Like { name: None, output, .. } => (Plan::List, output),
-            GenerateCommand::Like { name: Some(name), sets, seed, output, .. } => {
-                let profile = Profile::named(&name)
-                    .ok_or_else(|| Error::Config(format!("there is no collection {name:?}")))?;
-                let sets = sets.map_or(Ok(profile.sets), |text| at_least_one("--sets", &text))?;
-                (Plan::Synthetic(profile.synthetic(sets, number(&seed)?)), output)
+            GenerateCommand::Like { name: Some(profile), sets, seed, output, .. } => {
+                let sets = sets.unwrap_or(profile.sets);
+                (Plan::Synthetic(profile.synthetic(sets, seed.seed)), output)
             }
             GenerateCommand::Normal { synthetic: flags, deviation } => {
-                let deviation = match deviation {
-                    Some(text) => at_least_one("--deviation", &text)?,
-                    None => at_least_one("--universe", &flags.universe)?.div_ceil(8),
-                };
+                let deviation = deviation.unwrap_or_else(|| flags.universe.div_ceil(8));
                 synthetic(flags, Tokens::Normal(deviation))?
             }
             GenerateCommand::Inflate { file, times, output } => {
-                let times = at_least_one("--times", &times)?;
                 (Plan::Inflate { file: lines("inflate", file)?, times }, output)
             }
             GenerateCommand::Dirty { file, copies, edits, seed, output } => {
-                let copies = at_least_one("--copies", &copies)?;
-                let dirty = Dirty { copies, edits: range(&edits)?, seed: number(&seed)? };
+                let dirty = Dirty { copies, edits, seed: seed.seed };
                 dirty.check()?;
                 (Plan::Dirty { file: lines("dirty", file)?, dirty }, output)
             }
@@ -79,21 +66,16 @@ impl Settings {
                 seed,
                 output,
             } => {
-                let spread: f64 = spread.parse().map_err(|_| {
-                    Error::Config(format!(
-                        "--spread {spread:?} is not a number; expected one such as 0.05"
-                    ))
-                })?;
                 let points = Points {
-                    vectors: at_least_one("--vectors", &vectors)?,
-                    dimension: at_least_one("--dimension", &dimension)?,
-                    clusters: at_least_one("--clusters", &clusters)?,
+                    vectors,
+                    dimension,
+                    clusters,
                     shape: match shape.as_str() {
                         "uniform" => Shape::Uniform,
                         "clusters" => Shape::Clusters(spread),
                         _ => Shape::Correlated(spread),
                     },
-                    seed: number(&seed)?,
+                    seed: seed.seed,
                 };
                 points.check()?;
                 let path = output.output.as_deref().filter(|&path| path != "-");
@@ -122,57 +104,15 @@ impl Settings {
 
 fn synthetic(flags: SyntheticFlags, tokens: Tokens) -> Result<(Plan, GenerateOutput)> {
     let synthetic = Synthetic {
-        sets: at_least_one("--sets", &flags.sets)?,
-        universe: at_least_one("--universe", &flags.universe)?,
-        size: at_least_one("--size", &flags.size)?,
+        sets: flags.sets,
+        universe: flags.universe,
+        size: flags.size,
         sizes: SizeLaw::Poisson,
         tokens,
-        seed: number(&flags.seed)?,
+        seed: flags.seed.seed,
     };
     synthetic.check()?;
     Ok((Plan::Synthetic(synthetic), flags.output))
-}
-
-/// Reads a whole number such as `5000`, `500K`, `5M` or `2G`.
-fn count(option: &str, text: &str) -> Result<u64> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let factor = match text[digits.len()..].to_ascii_uppercase().as_str() {
-        "" => Some(1),
-        "K" => Some(1_000),
-        "M" => Some(1_000_000),
-        "G" => Some(1_000_000_000),
-        _ => None,
-    };
-    // A sign is no digit.
-    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok());
-    let number: Option<u64> = number.flatten();
-    number.zip(factor).and_then(|(number, factor)| number.checked_mul(factor)).ok_or_else(|| {
-        Error::Config(format!(
-            "{option} {text:?} does not fit; expected a whole number such as 5000, 500K, 5M or 2G"
-        ))
-    })
-}
-
-fn at_least_one(option: &str, text: &str) -> Result<u64> {
-    match count(option, text)? {
-        0 => Err(Error::Config(format!("{option} {text:?} is zero; expected at least 1"))),
-        number => Ok(number),
-    }
-}
-
-fn number(seed: &Seed) -> Result<u64> {
-    count("--seed", &seed.seed)
-}
-
-/// Reads `2` or `1..5`.
-fn range(text: &str) -> Result<RangeInclusive<u64>> {
-    let (least, most) = text.split_once("..").unwrap_or((text, text));
-    let wrong = |_| {
-        Error::Config(format!(
-            "--edits {text:?} does not fit; expected a number such as 2, or a range such as 1..5"
-        ))
-    };
-    Ok(count("--edits", least).map_err(wrong)?..=count("--edits", most).map_err(wrong)?)
 }
 
 /// Refuses a file whose ending says that it is no file of lines.
@@ -291,34 +231,5 @@ impl<'a> Output<'a> {
         // Nothing at all is an output, too.
         self.write(b"")?;
         self.writer.map_or(Ok(0), LinesWriter::finish).map(drop)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_decimal() {
-        for (text, number) in
-            [("5M", 5_000_000), ("500k", 500_000), ("2G", 2_000_000_000), ("10", 10), ("0", 0)]
-        {
-            assert_eq!(count("--sets", text).unwrap(), number);
-        }
-        for wrong in
-            ["", "M", "5X", "5KM", "-5", "+5", "1.5M", "5 M", "1_000", "99999999999G", "5Ä", "Ä"]
-        {
-            let error = count("--sets", wrong).unwrap_err().to_string();
-            assert!(error.contains("--sets") && error.contains("500K"), "{error}");
-        }
-    }
-
-    #[test]
-    fn ranges_have_both_their_ends() {
-        assert_eq!(range("1..5").unwrap(), 1..=5);
-        assert_eq!(range("3").unwrap(), 3..=3);
-        for wrong in ["", "..", "1..", "..5", "1-5", "1..=5", "a..b"] {
-            assert!(range(wrong).unwrap_err().to_string().contains("1..5"), "{wrong}");
-        }
     }
 }

@@ -8,7 +8,7 @@
 use crate::flags::IntersectFlags;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::run::{Interrupt, tell_faults, total_bytes};
-use crate::settings::{cores, different_files, from_one, number_of_threads};
+use crate::settings::{cores, different_files};
 use crate::speak::{answer, note};
 use crate::stats::Seconds;
 use rayon::prelude::*;
@@ -41,17 +41,16 @@ pub struct Settings {
 
 impl Settings {
     pub fn of(flags: IntersectFlags) -> Result<Self> {
-        let threads = flags.threads.as_deref().map_or_else(|| Ok(cores()), number_of_threads)?;
+        let threads = flags.threads.unwrap_or_else(cores);
         let intersect =
-            simjoin::engine::intersect().engine(flags.engine.parse()?).technique(&flags.technique);
+            simjoin::engine::intersect().engine(flags.engine).technique(&flags.technique);
         intersect.check()?;
         if flags.left == "-" && flags.right == "-" {
             return Err(Error::Config("only one of the two sets can be standard input (-)".into()));
         }
-        let repeat = flags.repeat.as_deref().map_or(Ok(0), |text| from_one("--repeat", text))?;
         different_files(&[("--output", &flags.output), ("--stats", &flags.stats)])?;
         Ok(Settings {
-            repeat,
+            repeat: flags.repeat.unwrap_or(0),
             files: [flags.left, flags.right],
             intersect,
             threads,

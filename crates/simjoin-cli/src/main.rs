@@ -26,7 +26,7 @@ mod stats;
 mod trace;
 mod vectors;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ErrorKind};
 use clap::{CommandFactory, Parser};
 use flags::{Command, Flags};
 use settings::BenchSettings;
@@ -89,6 +89,20 @@ fn usage(error: &clap::Error) -> ExitCode {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         note(format_args!("{}", error.render().to_string().trim_end()));
         return ExitCode::from(2);
+    }
+    if error.kind() == ErrorKind::ValueValidation
+        && let Some(why) = std::error::Error::source(error)
+    {
+        let message = match (why.downcast_ref::<Error>(), error.get(ContextKind::InvalidArg)) {
+            (Some(why), _) => why.message(flag),
+            (None, Some(argument)) => {
+                // The argument is shown with the name of its value.
+                let argument = argument.to_string();
+                format!("{} {why}", argument.split(' ').next().unwrap_or_default())
+            }
+            (None, None) => why.to_string(),
+        };
+        return fail(&message, 2);
     }
     let text = error.to_string();
     let first = text.split("\n\n").next().unwrap_or_default();

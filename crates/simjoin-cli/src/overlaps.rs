@@ -2,11 +2,11 @@
 //!
 //! Sets are read and prepared as for a join. There is no threshold, so there are no groups and no report page.
 
-use crate::flags::{AnswerFlags, HowFlags, OverlapsFlags};
+use crate::flags::{AnswerFlags, HowFlags, InputFlags, OverlapsFlags};
 use crate::report::Shown;
 use crate::run::{Input, Rows};
 use crate::sets;
-use crate::settings::{Settings, Wanted, from_one};
+use crate::settings::{Settings, Wanted};
 use serde_json::{Map, Value};
 use simjoin::engine::{Glimpse, Overlaps, Report, Result, WantedOverlaps};
 use simjoin_io::{Ids, PairWriter, ReadOptions, ReadSets, Tokenizer, read_sets};
@@ -14,8 +14,7 @@ use std::convert::Infallible;
 use std::sync::atomic::AtomicU64;
 
 pub fn of(flags: OverlapsFlags) -> Result<Settings<Overlaps>> {
-    let top = flags.top.as_deref().map(|text| from_one("--top", text)).transpose()?;
-    let wanted = match top {
+    let wanted = match flags.top {
         Some(top) => WantedOverlaps::Top(top),
         None if flags.positive => WantedOverlaps::Positive,
         None => WantedOverlaps::All,
@@ -35,10 +34,9 @@ pub fn of(flags: OverlapsFlags) -> Result<Settings<Overlaps>> {
     let (command, files, technique) = ("overlaps", (flags.left, flags.right), flags.technique);
     let settings = Wanted { command, files, with_itself: false, answer, how, technique };
     let (input, id) = (flags.input, flags.id);
-    let tokenizer = flags.tokens.map_or(Ok(Tokenizer::Whitespace), |name| name.parse())?;
+    let tokenizer = flags.tokens.unwrap_or(Tokenizer::Whitespace);
     Settings::resolve(settings, simjoin::engine::overlaps(wanted), |threads| {
-        let format = input.format.as_deref().map(str::parse).transpose()?;
-        let (multiset, column) = (input.multiset, input.column);
+        let InputFlags { multiset, format, column } = input;
         Ok(ReadOptions { tokenizer, multiset, format, column, id, threads })
     })
 }

@@ -1,12 +1,12 @@
 //! What is particular to joins of sets and text?
 
-use crate::flags::{JoinFlags, SetsFlags, TextFlags};
+use crate::flags::{InputFlags, JoinFlags, SetsFlags, TextFlags};
 use crate::report::{
     Groups, Histogram, Inputs, Kept, Keys, PredicateShown, Sample, Shape, Shown, Stage, all_pairs,
     set_sizes,
 };
 use crate::run::{Input, Rows};
-use crate::settings::{Settings, Wanted, predicate};
+use crate::settings::{Settings, Wanted};
 use serde_json::{Map, Value, json};
 use simjoin::engine::{
     Glimpse, Measure, Predicate, RawSets, Report, Result, SetCollection, Sets, grouped, prepare,
@@ -22,7 +22,7 @@ pub fn of_sets(flags: SetsFlags) -> Result<Settings<Sets>> {
 }
 
 pub fn of_text(flags: TextFlags) -> Result<Settings<Sets>> {
-    resolve("text", flags.join, flags.tokens.parse()?)
+    resolve("text", flags.join, flags.tokens)
 }
 
 fn resolve(
@@ -32,13 +32,11 @@ fn resolve(
 ) -> Result<Settings<Sets>> {
     let JoinFlags { left, right, predicate: which, answer, with_itself, input, id, how, technique } =
         flags;
-    let (measure, text) = predicate(&which)?;
-    let join = simjoin::engine::join(Predicate::parse(measure, text)?);
+    let join = simjoin::engine::join(which.wanted()?);
     let files = (left, right);
     let wanted = Wanted { command, files, with_itself, answer, how, technique };
     Settings::resolve(wanted, join, |threads| {
-        let format = input.format.as_deref().map(str::parse).transpose()?;
-        let (multiset, column) = (input.multiset, input.column);
+        let InputFlags { column, format, multiset } = input;
         Ok(ReadOptions { tokenizer, multiset, format, column, id, threads })
     })
 }

@@ -17,20 +17,16 @@ use std::sync::atomic::AtomicU64;
 
 pub fn of(flags: VectorsFlags) -> Result<Settings<Vectors>> {
     let VectorsFlags { left, right, predicate, answer, column, id, format, how, technique } = flags;
-    let predicate = match (&predicate.within, &predicate.cosine) {
-        (Some(text), _) => VectorPredicate::within(text)?,
-        (None, Some(text)) => VectorPredicate::cosine(text)?,
-        (None, None) => {
-            return Err(Error::Config("no threshold was given, such as --within 0.25".into()));
-        }
-    };
+    let predicate = predicate
+        .within
+        .or(predicate.cosine)
+        .ok_or_else(|| Error::Config("no threshold was given, such as --within 0.25".into()))?;
     let join = simjoin::engine::vector_join(predicate);
     let files = (left, right);
     let paths = files.clone();
     let (command, with_itself) = ("vectors", false);
     let wanted = Wanted { command, files, with_itself, answer, how, technique };
     Settings::resolve(wanted, join, |_| {
-        let format: Option<VectorFormat> = format.as_deref().map(str::parse).transpose()?;
         if format.is_none() {
             for path in [Some(&paths.0), paths.1.as_ref()].into_iter().flatten() {
                 VectorFormat::of_path(path)?;

@@ -1,0 +1,240 @@
+//! What can be typed for artificial collections?
+
+use super::values::{at_least_one, count, number, profiles, range};
+use clap::{Args, Subcommand, ValueHint};
+use simjoin_generate::Profile;
+use std::ops::RangeInclusive;
+
+#[derive(Debug, Subcommand)]
+pub enum GenerateCommand {
+    /// Sets of tokens that are all alike
+    #[command(
+        long_about = "Makes sets of tokens that are all alike.\n\n\
+            Tokens are the numbers from 1 to the universe. No set is empty or holds a token twice; \
+            sizes vary around their average as Poisson numbers do.",
+        after_help = "Examples:\n  \
+            simjoin generate uniform --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n  \
+            simjoin generate uniform --sets 1K --universe 100 --size 5 | simjoin sets - --jaccard 0.5"
+    )]
+    Uniform(SyntheticFlags),
+    /// Sets of tokens that follow Zipf's law
+    #[command(
+        long_about = "Makes sets of tokens that follow Zipf's law.\n\n\
+            Tokens are the numbers from 1 to the universe; token k is drawn with the weight 1/k^S. \
+            No set is empty or holds a token twice; sizes vary around their average as Poisson \
+            numbers do.",
+        after_help = "Examples:\n  \
+            simjoin generate zipf --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n  \
+            simjoin generate zipf --sets 20M --universe 50K --size 5 --exponent 0.8 --seed 2 -o z.zst"
+    )]
+    Zipf {
+        #[command(flatten)]
+        synthetic: SyntheticFlags,
+
+        /// How steep the law is, from 0 (all tokens alike) to 10
+        #[arg(
+            long,
+            value_name = "S",
+            default_value = "1.0",
+            help_heading = "What",
+            allow_hyphen_values = true, value_parser = number)]
+        exponent: f64,
+    },
+    /// Sets in the likeness of a collection of the literature
+    #[command(
+        long_about = "Makes sets in the likeness of a collection of the literature.\n\n\
+            As many sets, of as many tokens on average, of as many different ones as the papers' tables \
+            say; tokens follow Zipf's law, and sizes are skewed where the papers show them to be. There \
+            are hardly any near-duplicates among them.",
+        after_help = "Examples:\n  \
+            simjoin generate like --list\n  \
+            simjoin generate like kosarak -o kosarak.txt.zst\n  \
+            simjoin generate like dblp-1m --sets 50K -o dblp-50k.txt"
+    )]
+    Like {
+        /// The collection
+        #[arg(value_name = "NAME", value_parser = profiles(), required_unless_present = "list")]
+        name: Option<Profile>,
+
+        /// List the collections: sets, tokens a set, different tokens (TSV)
+        #[arg(long, help_heading = "What", conflicts_with_all = ["name", "sets"])]
+        list: bool,
+
+        /// How many sets [default: as many as it has]
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
+        sets: Option<u64>,
+
+        #[command(flatten)]
+        seed: Seed,
+
+        #[command(flatten)]
+        output: GenerateOutput,
+    },
+    /// Sets of tokens that follow the normal law
+    #[command(
+        long_about = "Makes sets of tokens that follow the normal law.\n\n\
+            Tokens are the numbers from 1 to the universe, and lie around its middle. No set is empty \
+            or holds a token twice; sizes vary around their average as Poisson numbers do.",
+        after_help = "Examples:\n  \
+            simjoin generate normal --sets 1 --universe 1G --size 10M -o a.u32\n  \
+            simjoin generate normal --sets 1K --universe 100M --size 10K --deviation 5M -o n.txt.zst"
+    )]
+    Normal {
+        #[command(flatten)]
+        synthetic: SyntheticFlags,
+
+        /// The standard deviation, in tokens; sets have at most four times as many on average [default:
+        /// an eighth of the universe]
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
+        deviation: Option<u64>,
+    },
+    /// Vectors: uniform, in clusters, or in correlated clusters
+    #[command(
+        long_about = "Makes vectors in single precision, as the literature on joins of vectors does: evenly in \
+            the unit cube (DS1), in Gaussian clusters (DS2), or in Gaussian clusters with correlated \
+            coordinates (DS3). The ending of the output is .npy, .fvecs or .csv; standard output is CSV.",
+        after_help = "Examples:\n  \
+            simjoin generate vectors uniform --vectors 1M --dimension 8 -o ds1.npy\n  \
+            simjoin generate vectors clusters --vectors 1M --dimension 8 --clusters 5 -o ds2.npy\n  \
+            simjoin generate vectors correlated --vectors 10K --dimension 960 --spread 0.1 -o ds3.fvecs"
+    )]
+    Vectors {
+        /// How they lie
+        #[arg(value_name = "SHAPE", value_parser = ["uniform", "clusters", "correlated"])]
+        shape: String,
+
+        /// How many vectors
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
+        vectors: u64,
+
+        /// How many elements each has
+        #[arg(long, value_name = "D", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
+        dimension: u64,
+
+        /// How many clusters
+        #[arg(
+            long,
+            value_name = "K",
+            default_value = "5",
+            help_heading = "What",
+            allow_hyphen_values = true, value_parser = at_least_one)]
+        clusters: u64,
+
+        /// The deviation of a cluster in each coordinate, or in its strongest direction
+        #[arg(
+            long,
+            value_name = "S",
+            default_value = "0.05",
+            help_heading = "What",
+            allow_hyphen_values = true, value_parser = number)]
+        spread: f64,
+
+        #[command(flatten)]
+        seed: Seed,
+
+        #[command(flatten)]
+        output: GenerateOutput,
+    },
+    /// Make a file of sets several times as large
+    #[command(
+        long_about = "Makes a file of sets several times as large.\n\n\
+            The method of Vernica, Carey and Li: all tokens are put in the order of rising \
+            frequency, and copy k of a set holds, for each token, the one k places further on \
+            (after the last comes the first). So the tokens stay the same, and a join's result \
+            grows with the file, not with its square. FILE holds one set per line, tokens \
+            separated by white space; each is followed by its copies. It is read twice, so it \
+            cannot be standard input; gzip and zstd are read as they are.",
+        after_help = "Example:\n  \
+            simjoin generate inflate baskets.txt.gz --times 10 -o baskets-10.txt.gz"
+    )]
+    Inflate {
+        /// The file of sets
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: String,
+
+        /// How many times as many sets the output has
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
+        times: u64,
+
+        #[command(flatten)]
+        output: GenerateOutput,
+    },
+    /// Add copies with typing errors to the records of a text file
+    #[command(
+        long_about = "Adds copies with typing errors to the records of a text file.\n\n\
+            FILE holds one record per line; each is followed by its copies. A copy has suffered \
+            random insertions, deletions and replacements of single characters. '-' is standard \
+            input; gzip and zstd are read as they are.",
+        after_help = "Examples:\n  \
+            simjoin generate dirty titles.txt --copies 2 -o dirty.txt\n  \
+            simjoin generate dirty names.txt --copies 10 --edits 1..2 --seed 7 -o dirty.txt"
+    )]
+    Dirty {
+        /// The file of records; '-' is standard input
+        #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+        file: String,
+
+        /// How many copies each record gets
+        #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
+        copies: u64,
+
+        /// How many edits a copy suffers: a number, or a range with both its ends
+        #[arg(
+            long,
+            value_name = "A..B",
+            default_value = "1..5",
+            help_heading = "What",
+            allow_hyphen_values = true, value_parser = range)]
+        edits: RangeInclusive<u64>,
+
+        #[command(flatten)]
+        seed: Seed,
+
+        #[command(flatten)]
+        output: GenerateOutput,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct SyntheticFlags {
+    /// How many sets
+    #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
+    pub sets: u64,
+
+    /// How many different tokens they are drawn from
+    #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
+    pub universe: u64,
+
+    /// How many tokens a set has on average
+    #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
+    pub size: u64,
+
+    #[command(flatten)]
+    pub seed: Seed,
+
+    #[command(flatten)]
+    pub output: GenerateOutput,
+}
+
+#[derive(Debug, Args)]
+pub struct Seed {
+    /// Another number gives another outcome of the same kind
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "1",
+        help_heading = "What",
+        allow_hyphen_values = true, value_parser = count)]
+    pub seed: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct GenerateOutput {
+    /// Write to FILE, compressed if it ends with .gz or .zst [default: standard output]
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
+    pub output: Option<String>,
+
+    /// Show no progress
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+}

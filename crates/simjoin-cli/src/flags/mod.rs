@@ -1,0 +1,162 @@
+//! What can be typed?
+//!
+//! [`joins`] and [`generate`] hold the flags of the commands, [`values`] reads the text of each value.
+
+mod generate;
+mod joins;
+mod values;
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+pub use generate::{GenerateCommand, GenerateOutput, SyntheticFlags};
+pub use joins::{
+    AnswerFlags, BenchFlags, HowFlags, InputFlags, IntersectFlags, JoinFlags, OverlapsFlags,
+    SetsFlags, TextFlags, VectorsFlags,
+};
+pub use values::{Predicates, SplitFlag};
+
+/// Exact similarity joins: all pairs of similar sets, texts or vectors, none missed.
+#[derive(Debug, Parser)]
+#[command(
+    name = "simjoin",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    after_help = "Examples:\n  \
+        simjoin sets baskets.txt --jaccard 0.8\n  \
+        simjoin text titles.csv --column title --tokens words --jaccard 0.7 -o pairs.parquet\n  \
+        simjoin text old.jsonl new.jsonl --column text --tokens qgrams:3 --cosine 0.9\n  \
+        simjoin vectors points.npy --within 0.25 --count\n  \
+        simjoin generate zipf --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n\n\
+        'simjoin COMMAND --help' explains a command."
+)]
+pub struct Flags {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Join sets: lines of tokens, or list columns
+    #[command(
+        long_about = "Finds all pairs of similar sets.\n\n\
+            A text file holds one set per line, tokens separated by white space. CSV, TSV, JSONL, \
+            Parquet and Arrow files take --column: a list of strings or integers, or a string that \
+            is split at white space. One file is joined with itself; two files are joined left \
+            with right, and with --with-itself right with right as well. '-' is standard input; \
+            gzip and zstd are read as they are.",
+        after_help = "Examples:\n  \
+            simjoin sets baskets.txt --jaccard 0.8\n  \
+            simjoin sets baskets.txt.gz --overlap 5 --count\n  \
+            simjoin sets tables.parquet --column values --containment 0.9 -o joinable.csv\n  \
+            simjoin sets old.txt new.txt --with-itself --jaccard 0.8 -o found.tsv\n  \
+            cat baskets.txt | simjoin sets - --dice 0.9 --groups"
+    )]
+    Sets(SetsFlags),
+    /// Join text records by their words or q-grams
+    #[command(
+        long_about = "Finds all pairs of similar text records.\n\n\
+            A text file holds one record per line. CSV, TSV, JSONL, Parquet and Arrow files take \
+            --column: a string. Records become sets of words (Unicode word boundaries, lower-cased) \
+            or of q-grams (all substrings of Q characters, the record padded with Q-1 '$' at both \
+            ends). One file is joined with itself; two files are joined left with right, and with \
+            --with-itself right with right as well. '-' is standard input; gzip and zstd are read \
+            as they are.",
+        after_help = "Examples:\n  \
+            simjoin text titles.txt --tokens words --jaccard 0.7\n  \
+            simjoin text people.csv --column name --id ssn --tokens qgrams:3 --cosine 0.8\n  \
+            simjoin text corpus.jsonl --column text --tokens words --jaccard 0.8 --groups -o groups.tsv\n  \
+            simjoin text shop_a.csv shop_b.csv --column title --tokens qgrams:2 --dice 0.9 -o links.parquet"
+    )]
+    Text(TextFlags),
+    /// Count what all pairs of sets have in common, without a threshold
+    #[command(
+        long_about = "Counts the common tokens of every pair of sets, without a threshold.\n\n\
+            Input is as for 'simjoin sets'. One file is compared with itself, each pair once; two files \
+            left with right. Every pair is a row of the output, also one that has nothing in common: \
+            --positive leaves these out, --top K keeps the K largest overlaps of each row, which is then \
+            the left one of its pairs (of equal overlaps those with the smallest row numbers; none \
+            without anything in common).",
+        after_help = "Examples:\n  \
+            simjoin overlaps columns.parquet --column values --positive -o shared.parquet\n  \
+            simjoin overlaps neighbours.txt --top 10\n  \
+            simjoin overlaps old.txt new.txt --positive --count"
+    )]
+    Overlaps(OverlapsFlags),
+    /// Intersect two large sets of numbers or words
+    #[command(
+        long_about = "Prints how many elements two sets have in common.\n\n\
+            A file holds one set: numbers from 0 to 4294967295 or words, separated by white space, in \
+            any order, each counting once; or raw 32-bit little-endian integers (.u32); or a \
+            one-dimensional NumPy array of integers (.npy). What is not numbers on both sides is \
+            compared as words. '-' is standard input; gzip and zstd are read as they are.",
+        after_help = "Examples:\n  \
+            simjoin intersect a.u32 b.u32\n  \
+            simjoin intersect ids.txt.gz known.npy --containment\n  \
+            simjoin intersect old.txt new.txt -o both.txt"
+    )]
+    Intersect(IntersectFlags),
+    /// Join vectors by their distance or cosine
+    #[command(
+        long_about = "Finds all pairs of vectors within a Euclidean distance, or of at least a cosine.\n\n\
+            Files are .npy (two dimensions, f32 or f64), .fvecs, .bvecs, .csv or .tsv (a number in each \
+            field, or --column with all numbers of a vector), .parquet or .arrow (--column with lists). One \
+            file is joined with itself; two files are joined left with right. '-' is standard input; gzip and zstd \
+            are read as they are.\n\n\
+            Which pairs are found is decided by one sum in double precision, in one order, whatever the \
+            technique. The distance in the output is that sum's root; with --cosine it is 1 - cosine.",
+        after_help = "Examples:\n  \
+            simjoin vectors points.npy --within 0.25\n  \
+            simjoin vectors embeddings.parquet --column vector --id key --cosine 0.95 --groups -o groups.tsv\n  \
+            simjoin vectors stars.fvecs other.fvecs --within 1e-3 --count"
+    )]
+    Vectors(VectorsFlags),
+    /// List the GPUs that joins can run on
+    #[command(
+        long_about = "Lists the GPUs that joins can run on, with memory, compute capability \
+            and the techniques that each can run. Where there is none, says so and why, \
+            and ends with status 0."
+    )]
+    Devices,
+    /// Time self-joins of a file, by every technique, in one process
+    #[command(
+        long_about = "Times the counting of similar pairs, by several techniques and numbers of \
+            threads, in one process.\n\n\
+            Thresholds are a comma-separated list and come highest first. The file is read once \
+            per number of threads, and prepared once or, where that is quick, several times, of which \
+            the shortest counts; then the techniques take turns at each threshold, in changing order. \
+            Shown are the shortest and the median join in seconds. Every technique must find the \
+            same number of pairs. The file may have any format that 'simjoin sets' reads.",
+        after_help = "Examples:\n  \
+            simjoin bench baskets.txt --jaccard 0.5,0.7,0.9\n  \
+            simjoin bench baskets.txt --cosine 0.8 --technique ppjoin,group-join --threads 1,2,4\n  \
+            simjoin bench titles.csv --column title --tokens words --jaccard 2/3 --json"
+    )]
+    Bench(BenchFlags),
+    /// Make artificial collections
+    #[command(
+        subcommand,
+        arg_required_else_help = true,
+        disable_help_subcommand = true,
+        long_about = "Makes artificial collections: lines of tokens or of text, or vectors.\n\n\
+            A seed stands for the same bytes on every machine. Memory follows the number of \
+            different tokens, never the number of records. Numbers may end with K, M or G: 5M is \
+            5000000. A single set (--sets 1) is also written as .u32 (raw 32-bit integers) or .npy \
+            (NumPy).",
+        after_help = "Examples:\n  \
+            simjoin generate uniform --sets 5M --universe 500K --size 10 -o 5M-500K-10.txt\n  \
+            simjoin generate zipf --sets 10M --universe 50K --size 25 --exponent 0.8 -o z.txt.zst\n  \
+            simjoin generate normal --sets 1 --universe 1G --size 10M -o a.u32\n  \
+            simjoin generate inflate baskets.txt --times 10 -o baskets-10.txt\n  \
+            simjoin generate dirty titles.txt --copies 2 --edits 1..5 -o dirty.txt\n\n\
+            'simjoin generate COMMAND --help' explains a command."
+    )]
+    Generate(GenerateCommand),
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  \
+        simjoin completions bash > ~/.local/share/bash-completion/completions/simjoin")]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
