@@ -5,10 +5,11 @@
 //! of sets, of vectors, and without a threshold; [`generate`] and [`intersect`] are one file each. An error is one line on standard error; the exit status is 0, 1 for
 //! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 // They end the program where nobody listens; `speak` does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod allocator;
 mod bench;
 mod devices;
 mod explain;
@@ -34,6 +35,9 @@ use simjoin::engine::{Error, Parameter};
 use speak::note;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: allocator::OrExit = allocator::OrExit;
 
 fn main() -> ExitCode {
     let flags = match Flags::try_parse() {

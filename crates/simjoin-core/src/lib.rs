@@ -19,6 +19,7 @@ mod error;
 mod measure;
 mod pairs;
 mod random;
+pub mod refusal;
 mod threshold;
 mod vectors;
 

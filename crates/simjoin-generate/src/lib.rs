@@ -62,7 +62,7 @@ pub use synthetic::{Synthetic, Tokens};
 /// Room for a table that may be larger than the memory.
 fn reserve<T>(len: usize) -> Result<Vec<T>> {
     let mut table = Vec::new();
-    table.try_reserve_exact(len).map_err(|_| {
+    simjoin_core::refusal::handled(|| table.try_reserve_exact(len)).map_err(|_| {
         let bytes = len.saturating_mul(size_of::<T>());
         Error::Config(format!(
             "a table of {bytes} bytes does not fit into the memory; use a smaller universe"

@@ -33,6 +33,7 @@ pub use crate::host::{intersect, join, overlaps, techniques_for, vector_join};
 pub use simjoin_core::{
     Bounds, Elements, Error, Measure, Parameter, Predicate, RawSets, Result, RowPair,
     SetCollection, Side, Threshold, VectorCollection, VectorMeasure, VectorPredicate, prepare,
+    refusal,
 };
 pub use simjoin_cpu::ascending;
 pub use simjoin_engine::{

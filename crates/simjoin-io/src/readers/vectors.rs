@@ -11,7 +11,7 @@ use super::{Columns, name_list};
 use crate::block::BlockIds;
 use crate::dictionary::Place;
 use crate::source::{self, Explain, Source, display_name};
-use simjoin_core::{Elements, Error, Result, VectorCollection};
+use simjoin_core::{Elements, Error, Result, VectorCollection, refusal};
 use std::io::{self, BufReader, Read};
 use std::sync::atomic::AtomicU64;
 
@@ -292,7 +292,7 @@ fn numbers<T: bytemuck::Pod>(
     let trusted = !explain.is_compressed() && name != "standard input";
     let mut block = vec![T::zeroed(); if header.fortran { BLOCK.min(count) } else { 0 }];
     if header.fortran || trusted {
-        all.try_reserve_exact(count).map_err(no_memory)?;
+        refusal::handled(|| all.try_reserve_exact(count)).map_err(no_memory)?;
     }
     if header.fortran {
         all.resize(count, T::zeroed());
