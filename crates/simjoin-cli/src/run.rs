@@ -19,6 +19,7 @@ use simjoin_io::{GroupWriter, Ids, PairWriter, WholeFile};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A kind of rows: how they are read and shown.
@@ -271,14 +272,27 @@ impl Interrupt {
         };
         let (control, joining, interrupted) =
             (interrupt.control.clone(), interrupt.joining.clone(), interrupt.interrupted.clone());
-        ctrlc::set_handler(move || {
+        // Where the system grants no thread for it, Ctrl-C just ends the process.
+        if std::thread::Builder::new().spawn(|| ()).map(JoinHandle::join).is_err() {
+            return Ok(interrupt);
+        }
+        let stop = move || {
             if !joining.load(Ordering::Relaxed) {
                 std::process::exit(130);
             }
             interrupted.store(true, Ordering::Relaxed);
             control.stop();
-        })
-        .map_err(|error| Error::Internal(format!("cannot watch for interrupts: {error}")))?;
+        };
+        let mut tries = 0;
+        // The thread that has just ended may count for another moment.
+        while let Err(error) = ctrlc::set_handler(stop.clone()) {
+            tries += 1;
+            if tries == 1000 {
+                let message = format!("cannot watch for interrupts: {error}");
+                return Err(Error::Unavailable(message));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
         Ok(interrupt)
     }
 

@@ -13,6 +13,9 @@
 //! of reading with one thread: rows before a faulty record are merged first, because they may hold
 //! an earlier fault (a repeated id).
 //!
+//! Where the system refuses threads, there are fewer workers; where it refuses the reader or all workers, the calling
+//! thread does everything.
+//!
 //! # Memory
 //!
 //! At most `2 × threads + 2` blocks exist at a time, in whatever state: the reader waits for a
@@ -23,10 +26,11 @@ use crate::dictionary::{Dictionary, Hasher, Place};
 use crate::ids::IdsBuilder;
 use crate::options::Table;
 use crate::tokenize::Tokenizer;
-use crossbeam_channel::{bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use simjoin_core::{Error, RawSets, Result};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread::Builder;
 
 /// Cuts an input into blocks, in order, on one thread.
 pub(crate) trait BlockReader: Send {
@@ -52,6 +56,12 @@ pub(crate) struct Settings {
     pub(crate) may_be_empty: bool,
     pub(crate) threads: usize,
     pub(crate) hasher: Hasher,
+}
+
+impl Settings {
+    fn builder(&self) -> BlockBuilder {
+        BlockBuilder::new(self.tokenizer, self.multiset, self.hasher.clone())
+    }
 }
 
 /// Reads a whole input; `name` is the input as messages call it.
@@ -81,7 +91,9 @@ pub(crate) fn run(
         let (done_send, done_receive) = unbounded::<(u64, Result<BlockSets>)>();
 
         let reader_done = done_send.clone();
-        scope.spawn(move || {
+        let (start, begin) = bounded::<Box<dyn BlockReader + '_>>(1);
+        let cut = move || {
+            let Ok(mut reader) = begin.recv() else { return };
             for number in 0.. {
                 if permit_receive.recv().is_err() {
                     return;
@@ -99,24 +111,22 @@ pub(crate) fn run(
                     }
                 }
             }
-        });
-        for _ in 0..threads {
-            let (blocks, done) = (block_receive.clone(), done_send.clone());
-            scope.spawn(move || {
-                let hasher = settings.hasher.clone();
-                let mut builder = BlockBuilder::new(settings.tokenizer, settings.multiset, hasher);
-                while let Ok((number, block)) = blocks.recv() {
-                    // A block that is never handed on would be waited for without end.
-                    let tokenized = catch_unwind(AssertUnwindSafe(|| block.tokenize(&mut builder)))
-                        .unwrap_or_else(|_| Err(Error::Internal("a block panicked".into())));
-                    drop(block);
-                    if done.send((number, Ok(builder.finish(tokenized.err())))).is_err() {
-                        return;
-                    }
-                }
-            });
+        };
+        let mut workers = 0;
+        if Builder::new().spawn_scoped(scope, cut).is_ok() {
+            let worker = || {
+                let (blocks, done) = (block_receive.clone(), done_send.clone());
+                let work = move || tokenize(settings, &blocks, &done);
+                Builder::new().spawn_scoped(scope, work).is_ok()
+            };
+            workers = (0..threads).take_while(|_| worker()).count();
         }
         drop((done_send, block_receive));
+        if workers == 0 {
+            drop(start);
+            return alone(&mut *reader, settings, merge);
+        }
+        let _ = start.send(reader);
 
         // Leaving this closure early drops the channels' ends, and the threads stop.
         let mut waiting = BTreeMap::new();
@@ -131,6 +141,34 @@ pub(crate) fn run(
         }
         merge.finish(settings.may_be_empty)
     })
+}
+
+/// Tokenizes blocks until there are no more.
+fn tokenize(
+    settings: &Settings,
+    blocks: &Receiver<(u64, Box<dyn Block>)>,
+    done: &Sender<(u64, Result<BlockSets>)>,
+) {
+    let mut builder = settings.builder();
+    while let Ok((number, block)) = blocks.recv() {
+        // A block that is never handed on would be waited for without end.
+        let tokenized = catch_unwind(AssertUnwindSafe(|| block.tokenize(&mut builder)))
+            .unwrap_or_else(|_| Err(Error::Internal("a block panicked".into())));
+        drop(block);
+        if done.send((number, Ok(builder.finish(tokenized.err())))).is_err() {
+            return;
+        }
+    }
+}
+
+/// Reads, tokenizes and merges on the calling thread.
+fn alone(reader: &mut dyn BlockReader, settings: &Settings, mut merge: Merge<'_>) -> Result<Table> {
+    let mut builder = settings.builder();
+    while let Some(block) = reader.next_block()? {
+        let tokenized = block.tokenize(&mut builder);
+        merge.append(builder.finish(tokenized.err()))?;
+    }
+    merge.finish(settings.may_be_empty)
 }
 
 struct Merge<'a> {
