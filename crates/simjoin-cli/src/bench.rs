@@ -58,11 +58,12 @@ impl Pace {
 pub fn run(settings: &BenchSettings) -> Result<()> {
     // Nothing is ever half-written here: an interrupt just ends the process.
     Interrupt::install()?;
-    let mut rows = Rows::new(settings)?;
+    let mut rows = Rows::new(settings);
     let mut agreements: Vec<Agreement> =
         settings.predicates.iter().map(|_| Agreement::default()).collect();
     for &threads in &settings.threads {
         let loaded = Loaded::read(settings, threads)?;
+        rows.begin()?;
         let mut too_slow = vec![false; settings.contestants.len()];
         for (&predicate, agreement) in settings.predicates.iter().zip(&mut agreements) {
             let mut trials = Vec::with_capacity(settings.contestants.len());
@@ -244,11 +245,13 @@ fn within<T>(limit: Option<Duration>, control: &Control, work: impl FnOnce() -> 
     let Some(limit) = limit else { return work() };
     std::thread::scope(|scope| {
         let (done, finished) = channel::<()>();
-        scope.spawn(move || {
+        let watch = move || {
             if finished.recv_timeout(limit) == Err(RecvTimeoutError::Timeout) {
                 control.stop();
             }
-        });
+        };
+        // Without a thread for it there is no limit.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, watch);
         let result = work();
         drop(done);
         result
@@ -283,10 +286,12 @@ struct Rows<'a> {
     out: StdoutLock<'static>,
     /// Widths of the threshold and of a technique's name.
     widths: (usize, usize),
+    /// Whether the names of the columns are written.
+    begun: bool,
 }
 
 impl<'a> Rows<'a> {
-    fn new(settings: &'a BenchSettings) -> Result<Self> {
+    fn new(settings: &'a BenchSettings) -> Self {
         let measure = settings.predicates[0].measure().name();
         let thresholds = settings.predicates.iter().map(|one| one.threshold().to_string().len());
         let widths = (
@@ -299,18 +304,23 @@ impl<'a> Rows<'a> {
                 .unwrap_or(0)
                 .max(13),
         );
-        let mut rows = Rows { settings, out: std::io::stdout().lock(), widths };
-        if !settings.json {
+        Rows { settings, out: std::io::stdout().lock(), widths, begun: false }
+    }
+
+    /// Writes the names of the columns, once.
+    fn begin(&mut self) -> Result<()> {
+        if !self.settings.json && !std::mem::replace(&mut self.begun, true) {
+            let measure = self.settings.predicates[0].measure().name();
             let [technique, ran, threads, pairs] = ["technique", "ran", "threads", "pairs"];
             let [candidates, read, prepare] = ["candidates", "read s", "prepare s"];
             let [shortest, median, runs] = ["join s", "median s", "runs"];
-            rows.line([
+            self.line([
                 measure, technique, ran, threads, pairs, candidates, read, prepare, shortest,
                 median, runs,
             ])?;
-            rows.flush()?;
+            self.flush()?;
         }
-        Ok(rows)
+        Ok(())
     }
 
     fn write(&mut self, predicate: Predicate, trial: &Trial<'_>, loaded: &Loaded) -> Result<()> {

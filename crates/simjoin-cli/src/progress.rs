@@ -27,7 +27,7 @@ pub fn watch<T>(
         .unwrap_or_else(|_| ProgressStyle::default_spinner());
     std::thread::scope(|scope| {
         let (done, finished) = channel::<()>();
-        scope.spawn(move || {
+        let show = move || {
             // The bar runs from the start, so that it knows the rate, but shows itself only later.
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
             bar.set_message(label);
@@ -36,7 +36,8 @@ pub fn watch<T>(
                 == Err(RecvTimeoutError::Timeout)
             {
                 let (position, total) = progress();
-                bar.set_style(if total == 0 { unknown.clone() } else { style.clone() });
+                let known = is_known(position, total);
+                bar.set_style(if known { style.clone() } else { unknown.clone() });
                 bar.set_length(total.max(position));
                 bar.set_position(position);
                 if bar.is_hidden() && begin.elapsed() >= Duration::from_secs(1) {
@@ -45,11 +46,18 @@ pub fn watch<T>(
                 bar.tick();
             }
             bar.finish_and_clear();
-        });
+        };
+        // Without a thread for it there is no bar.
+        let _ = std::thread::Builder::new().spawn_scoped(scope, show);
         let result = work();
         drop(done);
         result
     })
+}
+
+/// Returns whether the time that is left can be told: not before the first part is done, nor without a total.
+fn is_known(done: u64, total: u64) -> bool {
+    done > 0 && total > 0
 }
 
 /// For phases measured in bytes.
@@ -57,3 +65,13 @@ pub const BYTES: &str =
     "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {elapsed} (left: {eta})";
 /// For phases measured in parts.
 pub const PARTS: &str = "{msg} {bar:30} {percent}% {elapsed} (left: {eta})";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_is_unknown_until_something_is_done() {
+        assert!(!is_known(0, 100) && !is_known(5, 0) && is_known(1, 100));
+    }
+}

@@ -271,7 +271,10 @@ fn wrong_usage_is_one_line_and_status_2() {
         ("sets a.txt --jaccard 0.5 --with-itself --groups", "--with-itself is for two files"),
         ("sets a.txt --jaccard 0.5 --technique magic", "ppjoin"),
         ("sets a.txt --jaccard 0.5 --engine tpu", "hybrid"),
-        ("sets a.txt --jaccard 0.5 --threads 0", "--threads"),
+        ("sets a.txt --jaccard 0.5 --threads 0", "--threads 0 does not fit"),
+        ("overlaps a.txt --top 0", "--top \"0\" does not fit"),
+        ("overlaps a.txt --memory lots", "--memory \"lots\" is not a size"),
+        ("generate zipf --sets 0 --universe 1 --size 1", "--sets \"0\" is zero"),
         ("sets a.txt --jaccard 0.5 --threads -1", "--threads"),
         ("sets a.txt --jaccard 0.5 --memory -1", "--memory"),
         ("sets a.txt --jaccard 0.5 --memory lots", "512M"),
@@ -363,7 +366,7 @@ fn engines_that_are_not_there_and_memory_that_is_too_small() {
     for (engine, technique, parts) in [
         ("gpu", "ppjoin", ["ppjoin", "on a GPU", "gpu-prefix"]),
         ("auto", "ppjoin+gpu-bitmap", ["ppjoin+gpu-bitmap", "expected one", "engine hybrid"]),
-        ("hybrid", "ppjoin+bitmap", ["ppjoin+bitmap", "expected one", "of the GPU"]),
+        ("hybrid", "ppjoin+bitmap", ["ppjoin+bitmap", "expected one", "for the GPU"]),
         ("hybrid", "ppjoin+magic", ["magic", "unknown", "gpu-prefix"]),
     ] {
         folder

@@ -170,5 +170,13 @@ fn wrong_usage_is_one_line_and_status_2() {
         assert!(run.err.contains(part), "{arguments}: {run:?}");
         run.fails(2, &[]);
     }
-    folder.run("bench nowhere.txt --jaccard 0.5").fails(1, &["nowhere.txt", "No such file"]);
+    // Nothing is printed before the file is read.
+    for (arguments, status, part) in [
+        ("nowhere.txt --jaccard 0.5", 1, "nowhere.txt: No such file"),
+        ("b.txt --jaccard 0.5 --column x", 2, "--column needs a format with columns"),
+    ] {
+        let run = folder.run(&format!("bench {arguments}"));
+        assert_eq!(run.out, "");
+        run.fails(status, &[part]);
+    }
 }

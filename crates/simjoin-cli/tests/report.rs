@@ -365,6 +365,33 @@ fn vectors_are_shown_by_their_distance() {
 }
 
 #[test]
+fn page_of_vectors_names_engine_devices_and_warnings() {
+    let folder = Folder::new();
+    folder.run("generate vectors uniform --vectors 600 --dimension 4 -o v.npy").ok();
+    let shown = |device: &str, engine: &str| {
+        let join = "vectors v.npy --within 0.2 --count --report r.html --stats s.json --engine";
+        let variables = [("SIMJOIN_SIMULATED_GPU", device)];
+        let run = folder.run_in(&format!("{join} {engine}"), b"", &variables);
+        assert_eq!(run.status, 0, "{run:?}");
+        let stats = std::fs::read_to_string(folder.join("s.json")).unwrap();
+        let stats: Value = serde_json::from_str(&stats).unwrap();
+        let data = data(&folder, "r.html");
+        for name in ["engine", "technique", "threads", "warnings"] {
+            assert_eq!(data[name], stats[name], "{engine}: {name}");
+        }
+        data
+    };
+    let data = shown("speed=2", "cpu");
+    assert_eq!((&data["engine"], strings(&data["devices"]).len()), (&"cpu".into(), 0));
+    let data = shown("speed=2", "gpu");
+    assert_eq!(data["engine"], "gpu");
+    assert!(data["devices"][0].as_str().unwrap().contains("simulated"), "{}", data["devices"]);
+    assert_eq!(strings(&data["warnings"]).len(), 0);
+    let data = shown("speed=2,fail=@1", "gpu");
+    assert!(data["warnings"][0].as_str().unwrap().contains("failed"), "{}", data["warnings"]);
+}
+
+#[test]
 fn a_run_without_results_has_a_page_and_one_that_fails_has_none() {
     let folder = Folder::new();
     folder.file("a.txt", "a b\nc d\n\n").file("empty.txt", "").file("bad.txt", b"a\n\xff\n");

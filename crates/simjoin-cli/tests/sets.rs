@@ -203,3 +203,15 @@ fn explain_shows_the_plan_before_and_the_truth_after() {
         run.fails(2, &["SIMJOIN_MACHINE", wrong, "expected"]);
     }
 }
+
+#[test]
+fn chosen_technique_is_never_called_impossible() {
+    let folder = Folder::new();
+    folder.run("generate zipf --sets 2K --universe 1M --size 10 -o z.txt").ok();
+    // More tokens than a signature has bits.
+    let run = folder.run("sets z.txt --jaccard 0.5 --count --technique dense --explain");
+    assert_eq!(run.status, 0, "{run:?}");
+    let chosen = run.err.lines().find(|line| line.ends_with("<- chosen")).unwrap();
+    assert!(chosen.contains("dense") && chosen.contains("no estimate"), "{chosen}");
+    assert!(!run.err.contains("not possible"), "{}", run.err);
+}

@@ -573,3 +573,31 @@ fn vectors_that_cannot_be_taken_back_end_the_join() {
         assert!(run.err.contains("the CPU did its work"), "{}", run.err);
     }
 }
+
+#[test]
+fn explain_does_not_change_the_plan() {
+    let folder = folder();
+    folder.run("generate vectors clusters --vectors 3K --dimension 6 -o v.npy").ok();
+    for join in [
+        "sets a.txt --jaccard 0.6",
+        "sets a.txt b.txt --cosine 0.5",
+        "sets a.txt --overlap 3 --memory 8M",
+        "sets a.txt --jaccard 0.6 --engine hybrid --split queue",
+        "text a.txt --tokens qgrams:3 --dice 0.8",
+        "vectors v.npy --within 0.1",
+        "vectors v.npy --within 0.1 --engine hybrid",
+    ] {
+        for device in ["speed=0.5", "speed=1", "speed=20"] {
+            let stats = |more: &str| {
+                let arguments = format!("{join} --count --threads 2 --stats s.json {more}");
+                let run = beside(&folder, device, &arguments);
+                assert_eq!(run.status, 0, "{run:?}");
+                let stats = json(&folder, "s.json");
+                let names = ["engine", "technique", "details", "planned_device_share"];
+                names.map(|name| stats[name].clone())
+            };
+            assert_eq!(stats(""), stats("--explain"), "{join} {device}");
+            assert_eq!(stats(""), stats("--report r.html"), "{join} {device}");
+        }
+    }
+}

@@ -84,7 +84,7 @@ impl fmt::Display for Explanation {
                 let (seconds, mark) = match (seconds, chosen) {
                     (Some(seconds), true) => (duration(*seconds), "  <- chosen"),
                     (Some(seconds), false) => (duration(*seconds), ""),
-                    (None, true) => ("-".into(), "  <- chosen"),
+                    (None, true) => ("no estimate".into(), "  <- chosen"),
                     (None, false) => ("not possible".into(), ""),
                 };
                 writeln!(f, "  {name:<14} {variant:<10} {seconds:>12}{mark}")?;

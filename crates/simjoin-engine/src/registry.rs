@@ -166,8 +166,8 @@ impl Selection {
                 .ok_or_else(|| unknown(subject, part, engine))?;
             if selection.of[processor].is_some() || (!both && text.contains('+')) {
                 let message = format!(
-                    "{text:?} names several techniques; expected one, or one of the CPU and one of the \
-                     GPU with engine hybrid, such as ppjoin+gpu-bitmap"
+                    "{text:?} names several techniques; expected one, or with engine hybrid one for the CPU and one \
+                     for the GPU, such as ppjoin+gpu-bitmap"
                 );
                 return Err(Error::parameter(Parameter::Technique, message));
             }

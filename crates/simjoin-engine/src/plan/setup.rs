@@ -167,7 +167,7 @@ impl<K: Planned> Setup<K> {
         match named {
             Some(named) if !found.iter().any(|technique| technique.can(predicate)) => {
                 Err(Error::Config(match found.is_empty() {
-                    true => format!("technique `{}` cannot do this join", named.name),
+                    true => format!("technique `{}` is not available for this join", named.name),
                     false => format!("technique `{}` only supports containment 1", named.name),
                 }))
             }
