@@ -9,9 +9,8 @@
 //!     print a row for each technique
 //! ```
 //!
-//! Techniques take turns, so that whatever else the machine does hits all of them alike, and in another
-//! order every time, so that none always comes after the one that leaves the caches cold. The threads
-//! stand ready before the clock starts. Every run must find the same number of pairs.
+//! Techniques take turns, so that other load on the machine affects all of them alike. The order changes every time,
+//! so that none always runs after one that leaves the caches cold. Threads are started before the clock. Every run must find the same number of pairs.
 
 use crate::run::Interrupt;
 use crate::settings::{BenchSettings, Contestant};
@@ -40,13 +39,13 @@ pub struct Pace {
     pub limit: Option<Duration>,
 }
 
-/// A run below this is as short as the noise: it is repeated until the shortest is stable.
+/// A run shorter than this is dominated by noise: it is repeated until the shortest time is stable.
 const SHORT: Duration = Duration::from_millis(5);
 const SHORT_RUNS: usize = 200;
 const SHORT_BUDGET: Duration = Duration::from_millis(200);
 
 impl Pace {
-    /// Whether a join that took these times runs once more.
+    /// Returns whether a join that took these times runs once more.
     fn again(&self, times: &[Duration]) -> bool {
         let Some(&shortest) = times.iter().min() else { return true };
         let used: Duration = times.iter().sum();
@@ -56,7 +55,7 @@ impl Pace {
 }
 
 pub fn run(settings: &BenchSettings) -> Result<()> {
-    // Nothing is ever half-written here: an interrupt just ends the process.
+    // No file is written, so an interrupt can end the process at any time.
     Interrupt::install()?;
     let mut rows = Rows::new(settings);
     let mut agreements: Vec<Agreement> =
@@ -95,8 +94,8 @@ pub fn run(settings: &BenchSettings) -> Result<()> {
     Ok(())
 }
 
-/// In which order techniques run: first as they were named, then each time in another one. The orders
-/// are the same in every process.
+/// The order in which techniques run: first as they were named, then another one each time. The orders are the same in
+/// every process.
 struct Turns {
     order: Vec<usize>,
     /// Of a linear congruential generator.
@@ -172,7 +171,7 @@ impl<'a> Trial<'a> {
         Trial { contestant, label, join, skipped, ended: false, times: Vec::new(), report: None }
     }
 
-    /// The seconds that `--explain` would promise, and for `auto` the pairs.
+    /// Returns the estimated seconds, and for `auto` the estimated pairs.
     fn estimates(&self, loaded: &Loaded) -> Result<(Option<f64>, Option<f64>)> {
         loaded.pool.install(|| {
             let plan = self.join.plan(&loaded.sets, None, Purpose::Count)?;
@@ -185,7 +184,7 @@ impl<'a> Trial<'a> {
         !self.skipped && !self.ended && pace.again(&self.times)
     }
 
-    /// What the run that was timed last has shown.
+    /// Keeps the report if the last run was the shortest.
     fn keep(&mut self, report: Report) {
         if self.times.last() == self.times.iter().min() {
             self.report = Some(report);
@@ -194,8 +193,8 @@ impl<'a> Trial<'a> {
 
     /// Times one run; `None` where the limit ended it.
     fn run(&mut self, loaded: &Loaded, settings: &BenchSettings) -> Result<Option<Report>> {
-        // A join that has come to its end in time once will do so again: later runs are not
-        // watched, and so not disturbed by a watching thread.
+        // A join that ended in time once will do so again: no thread watches later runs, which would disturb
+        // them.
         let limit = settings.pace.limit.filter(|_| self.times.is_empty());
         let control = Control::default();
         let (took, report) = within(limit, &control, || {
@@ -234,13 +233,13 @@ impl<'a> Trial<'a> {
         Some((*lower + *upper).as_secs_f64() / 2.0)
     }
 
-    /// Runs that were begun.
+    /// Returns the number of runs that were started.
     fn runs(&self) -> usize {
         self.times.len() + usize::from(self.ended)
     }
 }
 
-/// Does the work, and stops it through its control after the limit.
+/// Runs the work, and stops it through its control after the limit.
 fn within<T>(limit: Option<Duration>, control: &Control, work: impl FnOnce() -> T) -> T {
     let Some(limit) = limit else { return work() };
     std::thread::scope(|scope| {
@@ -258,7 +257,7 @@ fn within<T>(limit: Option<Duration>, control: &Control, work: impl FnOnce() -> 
     })
 }
 
-/// What the first run at a threshold found, which all others must find too.
+/// The number of pairs that the first run at a threshold found; all others must find the same.
 #[derive(Default)]
 struct Agreement(Option<(u64, String)>);
 
@@ -280,7 +279,7 @@ impl Agreement {
     }
 }
 
-/// What is printed: aligned columns, or JSON lines.
+/// Prints rows as aligned columns or as JSON lines.
 struct Rows<'a> {
     settings: &'a BenchSettings,
     out: StdoutLock<'static>,
@@ -398,7 +397,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// What one side did at once.
+/// The technique that one processor ran.
 fn step(step: &StepReport) -> Value {
     json!({
         "technique": step.technique,
@@ -432,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn joins_run_once_at_least_and_short_ones_often() {
+    fn joins_run_at_least_once_and_short_ones_often() {
         assert_eq!(runs(pace(5, 2000), 100_000), 5);
         assert_eq!(runs(pace(5, 2000), 900_000), 3);
         assert_eq!(runs(pace(5, 2000), 9_000_000), 1);
@@ -443,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn everyone_has_a_turn_and_nobody_always_the_same_one_before() {
+    fn every_technique_has_a_turn_after_different_ones() {
         let mut turns = Turns::new(5);
         assert_eq!(turns.next(), [0, 1, 2, 3, 4]);
         let mut before_the_first = std::collections::BTreeSet::new();
@@ -496,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn work_is_stopped_after_the_limit_and_only_then() {
+    fn work_is_stopped_only_after_the_limit() {
         let control = Control::default();
         within(Some(Duration::from_secs(600)), &control, || ());
         assert!(!control.stopped());

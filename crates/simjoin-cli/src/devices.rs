@@ -4,11 +4,10 @@ use crate::speak::note;
 use simjoin::engine::{Error, LeftOut, Machine, Processor, Result, Subject, names};
 use std::io::Write;
 
-/// Lists the devices on standard output. That there are none, and why, goes to standard error: it is an answer, not
-/// a failure.
+/// Lists the devices on standard output. If there are none, standard error says why; that is no failure.
 pub fn run() -> Result<()> {
     let mut text = String::from("device\tname\tmemory\tcapability\tdriver\ttechniques\n");
-    // It takes the place of those that are there.
+    // A simulated device replaces the real ones.
     let simulated = Machine::from_environment()?.simulated_device();
     if let Some(what) = &simulated {
         text += &format!("simulated\t{what}\t-\t-\t-\tgpu-bitmap, gpu-prefix\n");

@@ -1,14 +1,14 @@
-//! What will be done, and how near was the estimate?
+//! What will the join do, and how good was the estimate?
 //!
 //! `--explain` writes to standard error: before the join every technique that was considered with
-//! its estimated time, the choice, and what to expect; after it, the estimates beside what happened.
+//! its estimated time, the choice, and what to expect; after it, the estimates next to what happened.
 
 use crate::speak::note;
 use simjoin::engine::{DeviceTimes, Explanation, Joinable, Plan, Report, duration, grouped};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Explains the plan, and shows that where it is asked for.
+/// Explains the plan, and prints the explanation if `show` is set.
 pub fn before<K: Joinable>(show: bool, plan: &Plan<'_, K>) -> Explanation {
     let explained = plan.explain();
     if show {
@@ -17,7 +17,7 @@ pub fn before<K: Joinable>(show: bool, plan: &Plan<'_, K>) -> Explanation {
     explained
 }
 
-/// Sets what happened beside what was planned.
+/// Prints what happened next to what was planned.
 pub fn after(planned: &Explanation, report: &Report, join: Duration) {
     let mut text = String::new();
     for (at, step) in report.steps.iter().enumerate() {

@@ -1,6 +1,6 @@
-//! What does `simjoin generate` mean, and how does it go?
+//! How does `simjoin generate` run?
 //!
-//! What is wrong with the options alone is found before a file is opened.
+//! Mistakes in the options are found before a file is opened.
 
 use crate::flags::{GenerateCommand, GenerateOutput, SyntheticFlags};
 use crate::progress::{BYTES, PARTS, watch};
@@ -83,7 +83,7 @@ impl Settings {
             }
         };
         let GenerateOutput { output, quiet } = output;
-        // Standard output by name is standard output.
+        // `-` is standard output.
         let output = output.filter(|path| path != "-");
         // Vectors have formats of their own.
         let format = match (&plan, output.as_deref()) {
@@ -115,7 +115,7 @@ fn synthetic(flags: SyntheticFlags, tokens: Tokens) -> Result<(Plan, GenerateOut
     Ok((Plan::Synthetic(synthetic), flags.output))
 }
 
-/// Refuses a file whose ending says that it is no file of lines.
+/// Refuses a file whose ending names a format other than lines.
 fn lines(command: &str, file: String) -> Result<String> {
     match Format::of_path(&file) {
         Format::Lines => Ok(file),
@@ -197,13 +197,13 @@ pub fn run(settings: &Settings) -> Result<()> {
     }
 }
 
-/// The size of a file; 0 when it is not known.
+/// Returns the size of a file; 0 if it is not known.
 fn size(file: &str) -> u64 {
     std::fs::metadata(file).map_or(0, |file| file.len())
 }
 
-/// An output that is opened when its first block is there. Until then Ctrl-C just ends the process;
-/// from then on it ends the output before its next block, so that no half-written file is left.
+/// An output that is opened with its first block. Until then Ctrl-C ends the process; after that it ends the output
+/// before its next block, so that no half-written file is left.
 struct Output<'a> {
     path: Option<&'a str>,
     writer: Option<LinesWriter>,
@@ -228,7 +228,7 @@ impl<'a> Output<'a> {
     }
 
     fn finish(mut self) -> Result<()> {
-        // Nothing at all is an output, too.
+        // An empty output is an output, too.
         self.write(b"")?;
         self.writer.map_or(Ok(0), LinesWriter::finish).map(drop)
     }

@@ -1,9 +1,9 @@
-//! What does `simjoin intersect` mean, and how does it go?
+//! How does `simjoin intersect` run?
 //!
 //! read both sets → sort them where they do not ascend → intersect → write.
 //!
-//! Where both files hold nothing but numbers below 2³² these are compared as numbers; anything else is
-//! compared as text, word by word, through a dictionary.
+//! If both files hold only numbers below 2³², these are compared as numbers. Otherwise both are compared as words,
+//! through a dictionary.
 
 use crate::flags::IntersectFlags;
 use crate::progress::{BYTES, PARTS, watch};
@@ -54,7 +54,7 @@ impl Settings {
             files: [flags.left, flags.right],
             intersect,
             threads,
-            // Standard output by name is standard output.
+            // `-` is standard output.
             output: flags.output.map(|path| Some(path).filter(|path| path != "-")),
             containment: flags.containment,
             stats: flags.stats,
@@ -64,7 +64,7 @@ impl Settings {
     }
 }
 
-/// Two sets, and what their numbers stand for where these are no numbers.
+/// Two sets; if they are words, with the vocabulary that numbers them.
 struct Sets {
     sets: [Vec<u32>; 2],
     words: Option<Vocabulary>,
@@ -175,7 +175,7 @@ fn read(settings: &Settings, bytes: &AtomicU64) -> Result<Sets> {
         let Some((path, line, word)) = other else {
             return Err(Error::Internal("a set was not read".into()));
         };
-        // All of it is words then, so both files are read again.
+        // Then both sets are words, so both files are read again.
         let once = |path: &&String| {
             path.as_str() == "-"
                 || std::fs::metadata(path.as_str()).is_ok_and(|file| !file.is_file())
@@ -278,7 +278,7 @@ fn explain(settings: &Settings, a: &[u32], b: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// The shortest seconds of counting again, and of only reading both sets with as many threads.
+/// Returns the shortest seconds of a repeated count, and of only reading both sets with the same threads.
 fn repeat(settings: &Settings, a: &[u32], b: &[u32]) -> Result<Option<[f64; 2]>> {
     let mut shortest = [f64::INFINITY; 2];
     for _ in 0..settings.repeat {

@@ -1,12 +1,12 @@
 //! The `simjoin` command.
 //!
-//! Three steps: [`flags`] says what can be typed, [`settings`] resolves what was typed into what
-//! is meant, [`run`] and [`bench`] do it. [`sets`], [`vectors`] and [`overlaps`] hold what differs between joins
-//! of sets, of vectors, and without a threshold; [`generate`] and [`intersect`] are one file each. An error is one line on standard error; the exit status is 0, 1 for
-//! an error of the run, 2 for wrong usage, 130 after Ctrl-C.
+//! A command has three steps: [`flags`] parses the arguments, [`settings`] checks and combines them, [`run`] and
+//! [`bench`] execute. [`sets`], [`vectors`] and [`overlaps`] hold the differences between joins of sets, of vectors,
+//! and without a threshold; [`generate`] and [`intersect`] are one file each. An error is one line on standard error;
+//! the exit status is 0, 1 for an error of the run, 2 for wrong usage, 130 after Ctrl-C.
 
 #![deny(unsafe_code)]
-// They end the program where nobody listens; `speak` does not.
+// These macros panic if the output is closed; `speak` does not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod allocator;
@@ -71,7 +71,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let status = match error {
                 Error::Config(_) | Error::Parameter { .. } => 2,
-                // What a shell reports for a program that Ctrl-C has ended.
+                // Shells report this status for a program that Ctrl-C ended.
                 Error::Interrupted => 130,
                 _ => 1,
             };
@@ -85,7 +85,7 @@ fn flag(parameter: Parameter) -> String {
     format!("--{}", parameter.name().replace('_', "-"))
 }
 
-/// Help and version go out as they are; a mistake becomes one line.
+/// Prints help and version as they are, and a usage error as one line.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
@@ -119,7 +119,7 @@ fn usage(error: &clap::Error) -> ExitCode {
     fail(&format!("{line} (try '{help}')"), 2)
 }
 
-/// The command that was typed, if it is one.
+/// Returns the name of the command that was typed, if there is such a command.
 fn command_named() -> Option<String> {
     let typed = std::env::args_os().nth(1)?;
     Flags::command().find_subcommand(&typed).map(|command| command.get_name().to_owned())
@@ -128,7 +128,7 @@ fn command_named() -> Option<String> {
 fn fail(message: &str, status: u8) -> ExitCode {
     let colours = std::io::stderr().is_terminal();
     let (bold, plain) = if colours { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-    // Line breaks inside a message would make two lines of it.
+    // A message is one line.
     let message = message.replace(['\n', '\r'], " ");
     note(format_args!("{bold}simjoin:{plain} {message}"));
     ExitCode::from(status)

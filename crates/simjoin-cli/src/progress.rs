@@ -1,7 +1,7 @@
-//! How far is it?
+//! How far has the run come?
 //!
-//! A bar on a terminal for anything over a second; nothing when piped or quiet. A thread looks at
-//! the counters of the phase at hand ten times a second; the work itself never waits for it.
+//! A terminal shows a bar for every phase that takes over a second; a pipe and `--quiet` show none. A thread reads
+//! the counters of the current phase ten times a second; the work never waits for it.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
@@ -28,7 +28,7 @@ pub fn watch<T>(
     std::thread::scope(|scope| {
         let (done, finished) = channel::<()>();
         let show = move || {
-            // The bar runs from the start, so that it knows the rate, but shows itself only later.
+            // The bar measures from the start, but is hidden for the first second.
             let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
             bar.set_message(label);
             let begin = Instant::now();
@@ -55,7 +55,7 @@ pub fn watch<T>(
     })
 }
 
-/// Returns whether the time that is left can be told: not before the first part is done, nor without a total.
+/// Returns whether the remaining time can be estimated: only after the first part, and with a known total.
 fn is_known(done: u64, total: u64) -> bool {
     done > 0 && total > 0
 }

@@ -1,7 +1,7 @@
-//! How does a run go?
+//! How does a join run?
 //!
-//! read → prepare → plan → join → write, each phase timed and shown. What differs between sets, vectors and
-//! overlaps is behind [`Rows`].
+//! read → prepare → plan → join → write, each phase timed and shown. The trait [`Rows`] holds the
+//! differences between sets, vectors and overlaps.
 
 use crate::explain;
 use crate::progress::{BYTES, PARTS, watch};
@@ -59,7 +59,7 @@ pub trait Rows: Joinable<Collection: Send> {
     ) -> Shown;
 }
 
-/// What is joined, and how its rows are named.
+/// The collections to join, and the names of their rows.
 pub struct Input<K: Rows> {
     pub left: K::Collection,
     pub right: Option<K::Collection>,
@@ -107,13 +107,13 @@ pub fn run<K: Rows>(settings: &Settings<K>) -> Result<()> {
     let plan = || pool.install(|| join.plan(&input.left, input.right.as_ref(), purpose));
     let plan = watch(settings.quiet, "planning ", PARTS, || (0, 0), plan)?;
     let planning = phase.elapsed();
-    // What an estimate of the pairs takes is not time of the join.
+    // The time of estimating pairs is not part of the join.
     let explained = (settings.explain || settings.report.is_some())
         .then(|| pool.install(|| explain::before(settings.explain, &plan)));
 
     let phase = Instant::now();
     interrupt.joining.store(true, Ordering::Relaxed);
-    // Outputs are opened before the join: a folder that does not exist should not cost one.
+    // Outputs are opened before the join, so that a missing folder is found first.
     let files = Files::create(settings)?;
     let mut writing = Duration::ZERO;
     let join = || pool.install(|| find(settings, &input, &plan, &interrupt, &mut writing));
@@ -203,7 +203,7 @@ impl Files {
     }
 }
 
-/// Says what was wrong with devices, and that one was only simulated; returns the devices that worked.
+/// Prints warnings about devices, and whether one was simulated; returns the devices that worked.
 pub fn tell_faults(engine: Engine, warnings: &[String]) -> Result<Vec<String>> {
     let on_device = matches!(engine, Engine::Gpu | Engine::Hybrid);
     let tried = on_device || !warnings.is_empty();
@@ -224,8 +224,7 @@ pub fn tell_faults(engine: Engine, warnings: &[String]) -> Result<Vec<String>> {
     })
 }
 
-/// Writes the pairs that are found, and ends the output once all of them are. What could not be written ends
-/// the search as well.
+/// Writes pairs as they are found, and finishes the output after the last one. A failed write ends the search.
 pub fn write_pairs<R>(
     mut writer: PairWriter<'_>,
     interrupt: &Interrupt,
@@ -255,8 +254,8 @@ pub fn write_pairs<R>(
     Ok(report)
 }
 
-/// Ctrl-C and termination. Until the join begins nothing is open, and the process just ends; from
-/// then on the join is asked to stop, so that the half-written output is removed.
+/// Handles Ctrl-C and termination. Before the join no file is open, and the process ends; during the join, the join is
+/// asked to stop, so that the half-written output is removed.
 pub struct Interrupt {
     pub control: Arc<Control>,
     pub joining: Arc<AtomicBool>,
@@ -304,7 +303,7 @@ impl Interrupt {
     }
 }
 
-/// The size of the files to be read; 0 when one is standard input.
+/// Returns the size of the files to be read; 0 if one is standard input.
 pub fn total_bytes(left: &str, right: Option<&str>) -> u64 {
     let size = |path: &str| std::fs::metadata(path).map_or(0, |file| file.len());
     let sizes: Vec<u64> = [Some(left), right].into_iter().flatten().map(size).collect();

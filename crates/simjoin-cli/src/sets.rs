@@ -1,4 +1,4 @@
-//! What is particular to joins of sets and text?
+//! How are sets and texts read and shown?
 
 use crate::flags::{InputFlags, JoinFlags, SetsFlags, TextFlags};
 use crate::report::{
@@ -159,7 +159,7 @@ fn named(predicate: Predicate) -> PredicateShown {
     PredicateShown { name, sense: '≥', threshold: predicate.threshold().to_string() }
 }
 
-/// What else a report says of an input.
+/// Returns further facts about an input for the report.
 fn facts(sets: &SetCollection) -> Vec<(&'static str, String)> {
     let rows: usize = (0..sets.len() as u32).map(|set| sets.weight(set) as usize).sum();
     let classes = sets.classes();

@@ -1,6 +1,6 @@
-//! What is meant by what was typed?
+//! What do the flags mean together?
 //!
-//! What is wrong with the options alone is found before a file is opened.
+//! Mistakes in the options are found before a file is opened.
 
 use crate::bench::Pace;
 use crate::flags::{AnswerFlags, BenchFlags, HowFlags, Predicates, SplitFlag};
@@ -11,7 +11,7 @@ use simjoin::engine::{
 use simjoin_io::{OutputFormat, ReadOptions, Tokenizer};
 use std::path::PathBuf;
 
-/// What to hand out.
+/// The kind of answer.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Answer {
     Pairs,
@@ -29,7 +29,7 @@ impl Answer {
     }
 }
 
-/// A run, resolved.
+/// The settings of a join.
 #[derive(Debug)]
 pub struct Settings<K: Rows> {
     /// The command: `sets`, `text`, `vectors` or `overlaps`.
@@ -51,7 +51,7 @@ pub struct Settings<K: Rows> {
     pub quiet: bool,
 }
 
-/// The files of a join, and what they are joined for.
+/// The flags that all joins have.
 pub struct Wanted {
     pub command: &'static str,
     pub files: (String, Option<String>),
@@ -132,11 +132,11 @@ fn only_hybrid(hybrid: bool) -> Result<()> {
     }
 }
 
-/// A bench, resolved.
+/// The settings of a benchmark.
 #[derive(Debug)]
 pub struct BenchSettings {
     pub file: String,
-    /// With any number of threads: each number of threads reads on its own.
+    /// The number of threads is set later: each number of threads reads on its own.
     pub read: ReadOptions,
     /// The highest threshold first, each once.
     pub predicates: Vec<Predicate>,
@@ -149,7 +149,7 @@ pub struct BenchSettings {
     pub json: bool,
 }
 
-/// One way to join.
+/// An engine, a split and a technique.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contestant {
     pub engine: Engine,
@@ -169,9 +169,9 @@ impl Contestant {
         for &engine in engines {
             let of_engine: Vec<&str> = match engine {
                 Engine::Gpu => names(Subject::Sets, Processor::Device).collect(),
-                // Each side chooses.
+                // Each processor chooses.
                 Engine::Hybrid => vec![AUTO],
-                // Those that can do all of it, and are made for it.
+                // Those that can join by every predicate, and are meant for it.
                 _ => {
                     let can = |name: &&str| {
                         predicates.iter().all(|&one| {
@@ -211,7 +211,7 @@ impl Contestant {
 }
 
 impl BenchSettings {
-    /// The join of a contestant for one of the predicates.
+    /// Returns the join of a contestant for one of the predicates.
     pub fn join(&self, contestant: &Contestant, predicate: Predicate) -> Join<Sets> {
         let mut join = contestant.join(predicate);
         if let Some(bytes) = self.memory {
@@ -223,8 +223,7 @@ impl BenchSettings {
         join
     }
 
-    /// What a contestant is called in a table: its technique, and where there are several engines what else
-    /// distinguishes it.
+    /// Returns the name of a contestant in a table: its technique, and with several engines the engine and the split.
     pub fn label(&self, contestant: &Contestant) -> String {
         let Contestant { engine, split, technique } = contestant;
         let several = self.contestants.iter().any(|one| one.engine != *engine);
@@ -282,7 +281,7 @@ pub fn cores() -> usize {
     simjoin::engine::threads(None).unwrap_or(1)
 }
 
-/// The first of each value, in order.
+/// Removes repeated values, and keeps the order.
 fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
     let mut kept = Vec::with_capacity(values.len());
     for value in values {
@@ -293,7 +292,7 @@ fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
     kept
 }
 
-/// The file that pairs or groups go to, if its name says how; `None` is standard output, by name as well.
+/// Checks the ending of the file for pairs or groups; `None` is standard output, which `-` names as well.
 pub fn pairs_file(output: Option<String>) -> Result<Option<String>> {
     let output = output.filter(|path| path != "-");
     if let Some(path) = output.as_ref().filter(|path| !is_special(path)) {
@@ -302,12 +301,12 @@ pub fn pairs_file(output: Option<String>) -> Result<Option<String>> {
     Ok(output)
 }
 
-/// Refuses options that would write one over the other's file.
+/// Refuses two options that would write to the same file.
 pub fn different_files(files: &[(&str, &Option<String>)]) -> Result<()> {
     let mut seen: Vec<(&str, PathBuf)> = Vec::new();
     for &(option, path) in files {
         let Some(path) = path.as_ref().filter(|path| !is_special(path)) else { continue };
-        // A name that cannot be resolved is refused when the file is opened.
+        // A path that cannot be resolved is refused when the file is opened.
         let whole = std::path::absolute(path).unwrap_or_else(|_| path.into());
         if let Some((other, _)) = seen.iter().find(|(_, one)| *one == whole) {
             return Err(Error::Config(format!(
@@ -319,7 +318,7 @@ pub fn different_files(files: &[(&str, &Option<String>)]) -> Result<()> {
     Ok(())
 }
 
-/// A device or a pipe, which may have any name.
+/// Returns whether the path is a device or a pipe, which may have any name.
 fn is_special(path: &str) -> bool {
     std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir())
 }

@@ -1,7 +1,7 @@
 //! How does the program speak to a person?
 //!
-//! The answer goes to standard output, and it is an error where that cannot be written. Notes go to standard
-//! error, and a join does not end because nobody hears them.
+//! The answer goes to standard output; a failure to write it is an error. Notes go to standard error; a failure to
+//! write them is ignored.
 
 use simjoin::engine::{Error, Result};
 use std::fmt::{Arguments, Display};

@@ -1,4 +1,4 @@
-//! What was done, for a program to read?
+//! What does a program read about a run?
 //!
 //! `seconds.join` is the time of the join less what the writer took of it; `seconds.write` is the
 //! writer's share. The four phases add up to about the total.
@@ -29,7 +29,7 @@ impl Seconds {
     }
 }
 
-/// The document that `--stats` writes; `facts` are those of the input.
+/// Returns the document that `--stats` writes; `facts` are those of the input.
 pub fn document(mut facts: Map<String, Value>, report: &Report, seconds: &Seconds) -> String {
     let mut say = |name: &str, value: Value| facts.insert(name.into(), value);
     say("pairs", report.pairs.into());
@@ -51,7 +51,7 @@ pub fn document(mut facts: Map<String, Value>, report: &Report, seconds: &Second
     format!("{:#}\n", Value::Object(facts))
 }
 
-/// What devices did, in seconds; null where none did anything.
+/// Returns the seconds that devices spent on each stage; null if they did nothing.
 pub fn device(report: &Report) -> Value {
     let times = report.device_times();
     if times.device() == 0.0 {

@@ -1,4 +1,4 @@
-//! What happened when, for a person to look at?
+//! When did what happen?
 //!
 //! `--trace` writes the format of chrome://tracing and Perfetto: complete events with a begin and a
 //! duration in microseconds, on rows that are named.
@@ -6,7 +6,7 @@
 use serde_json::{Value, json};
 use simjoin::engine::Event;
 
-/// The rows of a timeline in the order in which they are shown.
+/// Returns the rows of a timeline in the order in which they are shown.
 pub fn rows(timeline: &[Event]) -> Vec<&str> {
     let mut rows: Vec<&str> = timeline.iter().map(|moment| moment.row.as_str()).collect();
     // CPU before GPU, thread 2 before thread 10.
@@ -18,7 +18,7 @@ pub fn rows(timeline: &[Event]) -> Vec<&str> {
     rows
 }
 
-/// The document that `--trace` writes.
+/// Returns the document that `--trace` writes.
 pub fn document(timeline: &[Event]) -> String {
     let rows = rows(timeline);
     let mut events: Vec<Value> = Vec::with_capacity(2 * rows.len() + timeline.len());

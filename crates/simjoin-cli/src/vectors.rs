@@ -1,4 +1,4 @@
-//! What is particular to joins of vectors?
+//! How are vectors read and shown?
 
 use crate::flags::VectorsFlags;
 use crate::report::{
@@ -135,7 +135,7 @@ impl Rows for Vectors {
     }
 }
 
-/// What else a report says of an input.
+/// Returns further facts about an input for the report.
 fn facts(vectors: &VectorCollection) -> Vec<(&'static str, String)> {
     let precision = match vectors.elements() {
         Elements::F32(_) => "single",

@@ -154,7 +154,7 @@ fn duplicate_ids() {
 }
 
 #[test]
-fn json_that_is_none() {
+fn lines_that_are_not_json() {
     let folder = Folder::new();
     folder.file("a.jsonl", "{\"t\":\"a\"}\n{\"t\":\n");
     refuses(&folder, "text a.jsonl --column t", &["a.jsonl", "line 2"]);
@@ -318,7 +318,7 @@ fn two_outputs_in_one_file() {
 }
 
 #[test]
-fn a_standard_error_that_nobody_can_write_to() {
+fn closed_standard_error_does_not_end_a_join() {
     let folder = Folder::new();
     folder.file("a.txt", GOOD).file("n.txt", "1 2 3\n").file("p.csv", "1,2\n3,4\n");
     for (arguments, answer) in [
@@ -346,7 +346,7 @@ fn devices_says_why_there_is_none_and_succeeds() {
 }
 
 #[test]
-fn engines_that_are_not_there_and_memory_that_is_too_small() {
+fn missing_engines_and_too_little_memory() {
     let folder = Folder::new();
     folder.file("a.txt", GOOD);
     // Where there is a GPU, this works.

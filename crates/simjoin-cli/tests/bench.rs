@@ -75,7 +75,7 @@ fn all_techniques_but_naive_are_the_default() {
 }
 
 #[test]
-fn what_is_listed_twice_runs_once() {
+fn repeated_values_run_once() {
     let folder = Folder::new();
     baskets(&folder);
     let rows = rows(&folder, "--dice 0.5,1/2,0.50 --technique ppjoin,ppjoin --threads 1,1");

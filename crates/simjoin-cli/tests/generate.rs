@@ -85,7 +85,7 @@ fn a_single_set_may_be_raw_numbers() {
 }
 
 #[test]
-fn what_is_made_can_be_joined_compressed_or_not() {
+fn generated_files_can_be_joined_compressed_or_not() {
     let folder = Folder::new();
     let sets = "generate zipf --sets 1K --universe 50 --size 4";
     for name in ["a.txt", "a.txt.gz", "a.ZST"] {

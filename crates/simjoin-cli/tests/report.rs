@@ -16,7 +16,7 @@ fn data(folder: &Folder, name: &str) -> Value {
     serde_json::from_str(data).unwrap()
 }
 
-/// Sets of which many are alike, and some repeated or empty.
+/// Sets with many similar ones, and some repeated or empty ones.
 fn sets(count: u32) -> String {
     let mut text = String::new();
     for row in 0..count {
@@ -76,7 +76,7 @@ fn run(folder: &Folder, engine: &str, arguments: &str) -> Run {
 }
 
 #[test]
-fn figures_are_those_of_the_run_whatever_it_answers_with_and_where_it_runs() {
+fn page_shows_the_figures_of_the_run_for_every_answer_and_engine() {
     let folder = Folder::new();
     let (a, b) = (sets(1500), sets(400));
     folder.file("a.txt", &a).file("b.txt", &b);
@@ -392,7 +392,7 @@ fn page_of_vectors_names_engine_devices_and_warnings() {
 }
 
 #[test]
-fn a_run_without_results_has_a_page_and_one_that_fails_has_none() {
+fn run_without_results_has_a_page_and_failed_run_has_none() {
     let folder = Folder::new();
     folder.file("a.txt", "a b\nc d\n\n").file("empty.txt", "").file("bad.txt", b"a\n\xff\n");
     folder.file("c.txt", "a b c\na b c d\n");

@@ -8,7 +8,7 @@ mod common;
 use common::{Folder, Run, machine_times};
 use serde_json::Value;
 
-/// Sets of which many are alike, and some repeated.
+/// Sets with many similar ones, and some repeated ones.
 fn sets(count: u32) -> String {
     let mut text = String::new();
     for row in 0..count {
@@ -29,14 +29,14 @@ fn folder() -> Folder {
     folder
 }
 
-/// Runs the program beside a simulated device.
-fn beside(folder: &Folder, device: &str, arguments: &str) -> Run {
+/// Runs the program with a simulated device.
+fn with_device(folder: &Folder, device: &str, arguments: &str) -> Run {
     folder.run_in(arguments, b"", &[("SIMJOIN_SIMULATED_GPU", device)])
 }
 
 /// Runs the program on a simulated device.
 fn on(folder: &Folder, device: &str, arguments: &str) -> Run {
-    beside(folder, device, &format!("{arguments} --engine gpu"))
+    with_device(folder, device, &format!("{arguments} --engine gpu"))
 }
 
 fn sorted(text: &str) -> Vec<&str> {
@@ -122,7 +122,7 @@ fn hybrid_matches_cpu_wherever_the_work_is_split() {
                 ("--split queue:3", 1),
             ] {
                 let more = format!("{join} {split} --threads {threads} --engine hybrid");
-                let run = beside(&folder, device, &more);
+                let run = with_device(&folder, device, &more);
                 assert_eq!(run.status, 0, "{device} {more}: {}", run.err);
                 if !matches!(split, "" | "--split 0") {
                     assert!(run.err.contains("the GPU is simulated"), "{}", run.err);
@@ -197,7 +197,7 @@ fn stats_and_trace_tell_what_both_sides_did() {
     let folder = folder();
     let join = "sets a.txt --jaccard 0.6 --count --threads 2 --engine hybrid --split 0.5";
     let files = "--stats stats.json --trace trace.json --explain";
-    let run = beside(&folder, "speed=2", &format!("{join} {files}"));
+    let run = with_device(&folder, "speed=2", &format!("{join} {files}"));
     assert_eq!(run.status, 0, "{run:?}");
     assert!(run.err.contains("(planned 50 %)"), "{}", run.err);
     let stats = json(&folder, "stats.json");
@@ -332,11 +332,11 @@ fn auto_divides_a_long_join_between_sides_that_are_about_as_fast() {
 #[test]
 fn simulated_device_is_listed_and_timed() {
     let folder = folder();
-    let listed = beside(&folder, "speed=2", "devices");
+    let listed = with_device(&folder, "speed=2", "devices");
     assert!(listed.status == 0 && listed.out.contains("simulated"), "{listed:?}");
     let bench = "bench b.txt --jaccard 0.7 --threads 1 --repeat 1 --technique auto --json";
     let ways = "--engine cpu,gpu,hybrid,auto --split auto,0.3,queue:5";
-    let run = beside(&folder, "speed=2", &format!("{bench} {ways}"));
+    let run = with_device(&folder, "speed=2", &format!("{bench} {ways}"));
     assert_eq!(run.status, 0, "{run:?}");
     let rows: Vec<Value> =
         run.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -356,7 +356,7 @@ fn simulated_device_is_listed_and_timed() {
     assert!(rows.iter().all(|row| row["virtual_seconds"].as_f64().unwrap() > 0.0));
     for wrong in ["queue:0", "queue:x", "1.5", "half"] {
         let join = format!("sets a.txt --jaccard 0.6 --engine hybrid --split {wrong}");
-        beside(&folder, "speed=2", &join).fails(2, &["--split", wrong, "queue:100"]);
+        with_device(&folder, "speed=2", &join).fails(2, &["--split", wrong, "queue:100"]);
     }
     folder.run("bench b.txt --jaccard 0.7 --split 0.3").fails(2, &["--split", "hybrid"]);
 }
@@ -405,7 +405,7 @@ fn rest_goes_to_the_side_that_is_faster_than_expected() {
     folder.file("c.txt", sets(10_000));
     let share = |device: &str| {
         let join = "sets c.txt --jaccard 0.5 --count --threads 1 --engine hybrid --stats s.json";
-        let run = beside(&folder, device, join);
+        let run = with_device(&folder, device, join);
         assert_eq!(run.status, 0, "{run:?}");
         let stats = json(&folder, "s.json");
         (stats["device_share"].as_f64().unwrap(), stats["planned_device_share"].as_f64().unwrap())
@@ -441,7 +441,7 @@ fn vectors_on_a_device_match_cpu() {
             ("speed=0.001", "--engine auto", "cpu"),
             ("speed=1000,latency=5000", "--engine auto", "cpu"),
         ] {
-            let run = beside(&folder, device, &format!("{join} {how} --stats s.json"));
+            let run = with_device(&folder, device, &format!("{join} {how} --stats s.json"));
             assert_eq!((run.status, sorted(&run.out)), (0, sorted(&cpu)), "{join} {how}");
             let stats = json(&folder, "s.json");
             assert_eq!(stats["engine"], engine, "{join} {how} {device}");
@@ -478,7 +478,7 @@ fn vectors_of_a_device_that_fails_are_joined_by_cpu() {
                 ["--engine gpu", "--engine hybrid --threads 2", "--engine hybrid --threads 1"]
             {
                 let more = format!("{join} {how} --stats s.json --trace t.json");
-                let run = beside(&folder, device, &more);
+                let run = with_device(&folder, device, &more);
                 if (how, device) == ("--engine gpu", "memory=10K") {
                     run.fails(1, &["GPU memory", "10240"]);
                     continue;
@@ -515,7 +515,7 @@ fn vectors_are_shared_by_techniques_that_can() {
         [("nested-loop+gpu-tensor", ""), ("gpu-grid", ""), ("gpu-tensor", "--split 0.6")]
     {
         let more = format!("{join} --technique {technique} {split}");
-        let run = beside(&folder, "speed=2", &more);
+        let run = with_device(&folder, "speed=2", &more);
         assert_eq!((run.status, run.out), (0, cpu.clone()), "{}", run.err);
         let stats = json(&folder, "s.json");
         let ran = stats["technique"].as_str().unwrap();
@@ -523,7 +523,7 @@ fn vectors_are_shared_by_techniques_that_can() {
         assert_eq!(ran, format!("nested-loop+{on_device}"));
     }
     for technique in ["grid", "quantile+gpu-tensor"] {
-        let run = beside(&folder, "speed=2", &format!("{join} --technique {technique}"));
+        let run = with_device(&folder, "speed=2", &format!("{join} --technique {technique}"));
         run.fails(2, &["only as a whole", "expected nested-loop"]);
     }
 }
@@ -535,7 +535,7 @@ fn vectors_are_joined_by_both_where_that_pays() {
     folder.run("generate vectors uniform --vectors 40K --dimension 40 -o v.npy").ok();
     let stats = |device: &str| {
         let join = "vectors v.npy --within 0.6 --count --threads 1 --stats s.json --explain";
-        let run = beside(&folder, device, join);
+        let run = with_device(&folder, device, join);
         assert_eq!(run.status, 0, "{}", run.err);
         (json(&folder, "s.json"), run.err)
     };
@@ -590,7 +590,7 @@ fn explain_does_not_change_the_plan() {
         for device in ["speed=0.5", "speed=1", "speed=20"] {
             let stats = |more: &str| {
                 let arguments = format!("{join} --count --threads 2 --stats s.json {more}");
-                let run = beside(&folder, device, &arguments);
+                let run = with_device(&folder, device, &arguments);
                 assert_eq!(run.status, 0, "{run:?}");
                 let stats = json(&folder, "s.json");
                 let names = ["engine", "technique", "details", "planned_device_share"];

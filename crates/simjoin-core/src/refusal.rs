@@ -29,7 +29,7 @@ mod tests {
     #[test]
     fn refusal_is_handled_within_the_work_only() {
         assert!(!is_handled());
-        assert!(handled(|| handled(|| ()) == () && is_handled()));
+        assert!(handled(|| handled(is_handled) && is_handled()));
         assert!(!is_handled());
     }
 }

@@ -72,7 +72,7 @@ pub struct VectorsFlags {
     pub technique: String,
 }
 
-/// What comes out of a join.
+/// The answer of a join, and its outputs.
 #[derive(Debug, Args)]
 pub struct AnswerFlags {
     /// Write to FILE: .tsv .csv .jsonl (also with .gz or .zst) .parquet .arrow [default: TSV on standard
@@ -88,7 +88,7 @@ pub struct AnswerFlags {
     #[arg(long, conflicts_with = "right", help_heading = "Output")]
     pub groups: bool,
 
-    /// Show the plan and its estimates before the join, and what became of them after it
+    /// Show the plan and its estimates before the join, and the real figures after it
     #[arg(long, help_heading = "Output")]
     pub explain: bool,
 
@@ -109,7 +109,7 @@ pub struct AnswerFlags {
     pub quiet: bool,
 }
 
-/// Where a join runs, and what it may take.
+/// Where a join runs, and its limits.
 #[derive(Debug, Args)]
 pub struct HowFlags {
     /// Where to run: auto is the CPU, and a GPU where that pays; hybrid is both at once
@@ -127,7 +127,7 @@ pub struct HowFlags {
     #[arg(long, value_parser = split, value_name = "SHARE", help_heading = "How")]
     pub split: Option<SplitFlag>,
 
-    /// Number of threads [default: one per core]
+    /// Number of threads, up to 8 per core [default: one per core]
     #[arg(long, value_parser = number_of_threads, value_name = "N", allow_hyphen_values = true, help_heading = "How")]
     pub threads: Option<usize>,
 
@@ -135,14 +135,14 @@ pub struct HowFlags {
     pub limits: LimitFlags,
 }
 
-/// What a join may take.
+/// The limits of a join.
 #[derive(Debug, Args)]
 pub struct LimitFlags {
-    /// Memory for the join beside the input, such as 512M or 4G [default: as much as is of use]
+    /// Memory for the join in addition to the input, such as 512M or 4G [default: no limit]
     #[arg(long, value_parser = bytes, value_name = "SIZE", allow_hyphen_values = true, help_heading = "How")]
     pub memory: Option<u64>,
 
-    /// Memory for the join on each GPU, such as 2G [default: what is free]
+    /// Memory for the join on each GPU, such as 2G [default: all free memory]
     #[arg(long, value_parser = bytes, value_name = "SIZE", allow_hyphen_values = true, help_heading = "How")]
     pub device_memory: Option<u64>,
 }
@@ -238,7 +238,7 @@ impl<W: Wanted> PredicateFlags<W> {
     }
 }
 
-/// What stands where in the input.
+/// How to read the input.
 #[derive(Debug, Args)]
 pub struct InputFlags {
     /// The column that holds the sets or texts (not for lines)
@@ -334,7 +334,7 @@ pub struct OverlapsFlags {
     )]
     pub technique: String,
 
-    /// Number of threads [default: one per core]
+    /// Number of threads, up to 8 per core [default: one per core]
     #[arg(long, value_parser = number_of_threads, value_name = "N", allow_hyphen_values = true, help_heading = "How")]
     pub threads: Option<usize>,
 
@@ -393,7 +393,7 @@ pub struct IntersectFlags {
     )]
     pub technique: String,
 
-    /// Number of threads [default: one per core]
+    /// Number of threads, up to 8 per core [default: one per core]
     #[arg(long, value_parser = number_of_threads, value_name = "N", allow_hyphen_values = true, help_heading = "How")]
     pub threads: Option<usize>,
 

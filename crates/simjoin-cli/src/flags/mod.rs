@@ -87,8 +87,8 @@ pub enum Command {
     #[command(
         long_about = "Prints how many elements two sets have in common.\n\n\
             A file holds one set: numbers from 0 to 4294967295 or words, separated by white space, in \
-            any order, each counting once; or raw 32-bit little-endian integers (.u32); or a \
-            one-dimensional NumPy array of integers (.npy). What is not numbers on both sides is \
+            any order; repeated elements count once; or raw 32-bit little-endian integers (.u32); or a \
+            one-dimensional NumPy array of integers (.npy). Unless both files hold only numbers, they are \
             compared as words. '-' is standard input; gzip and zstd are read as they are.",
         after_help = "Examples:\n  \
             simjoin intersect a.u32 b.u32\n  \

@@ -54,9 +54,7 @@ fn by_value(one: Threshold, other: Threshold) -> Ordering {
 }
 
 /// Reads one of several names, which the help lists.
-pub fn one_of<T>(
-    names: impl IntoIterator<Item = &'static str>,
-) -> impl TypedValueParser<Value = T> + Clone
+pub fn one_of<T>(names: impl IntoIterator<Item = &'static str>) -> impl TypedValueParser<Value = T>
 where
     T: FromStr<Err = Error> + Clone + Send + Sync + 'static,
 {
@@ -163,7 +161,7 @@ pub fn split(text: &str) -> Result<SplitFlag, String> {
 }
 
 /// Reads the name of a collection of the literature.
-pub fn profiles() -> impl TypedValueParser<Value = Profile> + Clone {
+pub fn profiles() -> impl TypedValueParser<Value = Profile> {
     let value = |profile: Profile| PossibleValue::new(profile.name).help(profile.about);
     PossibleValuesParser::new(PROFILES.map(value)).try_map(|name| {
         Profile::named(&name).ok_or_else(|| format!("{name:?} is not a known collection"))

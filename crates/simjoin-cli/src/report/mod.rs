@@ -1,15 +1,14 @@
 //! What did a run do, on one page?
 //!
-//! `--report FILE.html` writes a page that stands by itself: no network, no fonts or scripts from
-//! elsewhere. A [`Document`] is what it shows, as JSON in a script element of `page.html`, whose own
-//! script draws it. Numbers are gathered here, never there.
+//! `--report FILE.html` writes a page that needs no network, fonts or scripts from elsewhere. A [`Document`] is what it shows, as JSON in a script element of `page.html`, whose own
+//! script draws it. The script computes nothing.
 //!
 //! # Memory
 //!
-//! Beside what [`Glimpse`] takes, a report of sets keeps their tokens in the order of the input (4
-//! bytes a token, 8 a row) and what each distinct token is called. The page itself is bounded:
-//! [`SAMPLE`] pairs, of which records show so many tokens; bins; at most a few thousand spans of the
-//! timeline. Nothing follows the number of results.
+//! In addition to the memory of [`Glimpse`], a report of sets keeps their tokens in the order of the input (4
+//! bytes a token, 8 a row) and the text of each distinct token. The page itself is bounded: it shows
+//! [`SAMPLE`] pairs with the first tokens of their records, bins, and at most a few thousand spans of the
+//! timeline. No part of it grows with the number of results.
 
 mod sample;
 mod shapes;
@@ -63,7 +62,7 @@ pub struct Document {
     pub shown: Shown,
 }
 
-/// What each kind of rows has to show in its own way.
+/// The parts of the page that differ between kinds of rows.
 #[derive(Serialize)]
 pub struct Shown {
     pub predicate: PredicateShown,
@@ -78,7 +77,7 @@ pub struct Shown {
     pub sample: Sample,
 }
 
-/// Which pairs were wanted.
+/// The predicate.
 #[derive(Serialize)]
 pub struct PredicateShown {
     /// Such as `Jaccard similarity`.
@@ -95,7 +94,7 @@ pub struct InputShown {
     pub name: &'static str,
     pub path: String,
     pub records: usize,
-    /// Label and value of what else is to be said.
+    /// Label and value of further facts.
     pub facts: Vec<(&'static str, String)>,
 }
 
@@ -120,7 +119,7 @@ impl PhaseSeconds {
     }
 }
 
-/// What was left after a filter.
+/// The number of pairs that a filter left.
 #[derive(Serialize)]
 pub struct Stage {
     pub name: &'static str,
@@ -136,7 +135,7 @@ impl Stage {
     }
 }
 
-/// What was planned, and what became of it.
+/// The plan, and how it went.
 #[derive(Serialize)]
 pub struct Plan {
     pub parts: Vec<Part>,
@@ -144,7 +143,7 @@ pub struct Plan {
     pub more_parts: usize,
     pub estimated_pairs: Option<f64>,
     pub estimated_seconds: Option<f64>,
-    /// The devices' part of the work, planned and real, where CPU and devices share it.
+    /// The devices' share of the work, planned and real, if CPU and devices shared it.
     pub planned_device_share: Option<f64>,
     pub device_share: Option<f64>,
     /// In words of the technique.
@@ -199,7 +198,7 @@ pub struct Histogram {
 #[derive(Serialize)]
 pub struct Shape {
     pub title: String,
-    /// What is along the axis, and what is counted.
+    /// The label of the axis, and the unit of the counts.
     pub of: &'static str,
     pub counts: &'static str,
     pub whole: bool,
@@ -286,8 +285,8 @@ impl Document {
     }
 }
 
-/// JSON that no HTML ends early, and that an editor shows as it is: the characters stand in strings
-/// only, where their escapes mean the same.
+/// Escapes JSON so that nothing in it ends the script element. The escaped characters occur in strings only, where
+/// their escapes mean the same.
 fn embedded(json: &str) -> String {
     let mut text = String::with_capacity(json.len() + json.len() / 16);
     for character in json.chars() {
@@ -308,7 +307,7 @@ fn embedded(json: &str) -> String {
     text
 }
 
-/// What was typed, for a shell.
+/// Returns the command line, quoted for a shell.
 pub fn command() -> String {
     let quoted = |argument: String| {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
@@ -322,13 +321,13 @@ pub fn command() -> String {
     std::iter::once("simjoin".to_string()).chain(typed).collect::<Vec<_>>().join(" ")
 }
 
-/// Now, in seconds of Unix time.
+/// Returns the current time in seconds of Unix time.
 pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs())
 }
 
 impl Answer {
-    /// The name in a report.
+    /// Returns the name in a report.
     pub fn name(&self) -> &'static str {
         match self {
             Answer::Pairs => "pairs",
@@ -338,7 +337,7 @@ impl Answer {
     }
 }
 
-/// How many pairs there are in one collection, or between two.
+/// Returns the number of pairs in one collection, or between two.
 pub fn all_pairs(left: usize, right: Option<usize>, with_itself: bool) -> u64 {
     let itself = |count: usize| (count as u64) * (count as u64).saturating_sub(1) / 2;
     match right {
@@ -386,7 +385,7 @@ fn plan(planned: &Explanation, report: &Report) -> Plan {
     }
 }
 
-/// The chosen one first, then by rising estimate.
+/// Sorts the chosen one to the front and the others by rising estimate.
 pub fn sort(considered: &mut [Considered]) {
     considered.sort_by(|a, b| {
         let key = |one: &Considered| one.seconds.unwrap_or(f64::INFINITY);
@@ -423,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_the_data_ends_the_script() {
+    fn data_cannot_end_the_script() {
         let evil = [
             "</script><script>alert(1)</script>",
             "<!--",
@@ -438,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_has_one_place_for_data_and_asks_for_nothing() {
+    fn page_has_one_place_for_data_and_loads_nothing() {
         assert_eq!(PAGE.matches(PLACE).count(), 1);
         for word in ["http://", "https://", "src=", "@import", "url(", "innerHTML", "fetch("] {
             let known = word == "http://" && PAGE.matches(word).count() == 1;
@@ -447,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_of_everything() {
+    fn all_pairs_of_one_and_two_collections() {
         assert_eq!(all_pairs(0, None, false), 0);
         assert_eq!(all_pairs(4, None, false), 6);
         assert_eq!(all_pairs(4, Some(3), false), 12);

@@ -1,7 +1,7 @@
-//! Which pairs are shown, and what do their records share?
+//! Which pairs does the page show?
 //!
-//! Records are shown by their tokens, in the order of the input, with those marked that both hold.
-//! What is long is cut: a record at [`TOKENS`] tokens or [`LETTERS`] bytes, a token or an id at
+//! Records are shown by their tokens, in the order of the input; common tokens are marked.
+//! Long texts are cut: a record at [`TOKENS`] tokens or [`LETTERS`] bytes, a token or an id at
 //! [`WORD`] characters.
 
 use super::SAMPLE;
@@ -27,7 +27,7 @@ const WORD: usize = 80;
 /// Elements of a vector that are shown at most.
 const ELEMENTS: usize = 6;
 
-/// What was read, as it was read: it is what a person knows.
+/// The input as it was read, in which a person recognises the records.
 pub struct Kept {
     pub left: RawSets,
     pub right: Option<RawSets>,
@@ -44,7 +44,7 @@ impl Kept {
         Frequencies::new(&counts, |token| cut(&self.texts.get(token)))
     }
 
-    /// The first tokens of a row of the left input.
+    /// Returns the first tokens of a row of the left input.
     pub fn beginning(&self, row: u32) -> String {
         let tokens = self.row(Side::Left, row);
         let texts = tokens.iter().take(FIRST).map(|&token| cut(&self.texts.get(token)));
@@ -91,7 +91,7 @@ impl<'a> Keys<'a> {
         Keys { left_ids: input.left_ids.as_ref(), right_ids: input.right_ids.as_ref() }
     }
 
-    /// The name of a row of the left input.
+    /// Returns the name of a row of the left input.
     pub fn left(&self, row: u32) -> String {
         self.name(Side::Left, row)
     }
@@ -102,7 +102,7 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// The beginning of a text.
+/// Returns the beginning of a text.
 fn cut(text: &str) -> String {
     match text.char_indices().nth(WORD) {
         None => text.to_owned(),
@@ -145,7 +145,7 @@ pub struct Record {
 }
 
 impl Sample {
-    /// Pairs of sets.
+    /// Makes a sample of pairs of sets.
     pub fn of_sets(glimpse: &Glimpse, kept: &Kept, keys: &Keys<'_>, two: bool) -> Self {
         let right_side = if two { Side::Right } else { Side::Left };
         let pair = |seen: &GlimpsePair| {
@@ -167,7 +167,7 @@ impl Sample {
         }
     }
 
-    /// Pairs of vectors.
+    /// Makes a sample of pairs of vectors.
     pub fn of_vectors(
         glimpse: &Glimpse,
         left: &VectorCollection,
@@ -197,23 +197,23 @@ impl Sample {
     }
 }
 
-/// The first elements of a vector.
+/// Returns the first elements of a vector.
 fn first(vectors: &VectorCollection, row: u32) -> Vec<String> {
     let mut elements = Vec::new();
     vectors.row(row as usize, &mut elements);
     elements.iter().take(ELEMENTS).map(|&value| short(value)).collect()
 }
 
-/// The beginning of a vector.
+/// Returns the beginning of a vector.
 pub fn beginning(vectors: &VectorCollection, row: u32) -> String {
     let more = if vectors.dimension() > ELEMENTS { ", …" } else { "" };
     format!("({}{more})", first(vectors, row).join(", "))
 }
 
-/// A number in a few digits.
+/// Formats a number with a few digits.
 fn short(value: f64) -> String {
     if value == 0.0 || (1e-3..1e6).contains(&value.abs()) {
-        // Up to six digits, without zeros that say nothing.
+        // Up to six digits, without trailing zeros.
         let digits = 5usize.saturating_sub(value.abs().max(1.0).log10() as usize);
         let text = format!("{value:.digits$}");
         let text = if text.contains('.') {
@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_long_is_cut_between_characters() {
+    fn long_text_is_cut_between_characters() {
         assert_eq!(cut("é"), "é");
         let long = "é".repeat(WORD + 1);
         assert_eq!(cut(&long), format!("{}…", "é".repeat(WORD)));

@@ -1,4 +1,4 @@
-//! Which shapes do the input and the groups have?
+//! How are sizes, lengths, tokens and groups distributed?
 //!
 //! Distributions in few bins: one for each size up to [`EACH`] of them, otherwise at most [`BINS`] bins
 //! that widen, for an axis of powers.
@@ -22,7 +22,7 @@ const NAMED: usize = 12;
 /// Large groups that are named.
 const LARGEST: usize = 8;
 
-/// A bin: what it holds, both ends included where these are whole numbers, and how many of it.
+/// A bin: its range, with both ends included if they are whole numbers, and the number of values in it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bar {
     pub from: f64,
@@ -36,7 +36,7 @@ impl From<GlimpseBin> for Bar {
     }
 }
 
-/// Sizes and how many have each, by rising size, in bins.
+/// Returns bins of sizes from their counts, by rising size.
 fn binned(counts: &[(u64, u64)]) -> Vec<Bar> {
     let (Some(&(low, _)), Some(&(high, _))) = (counts.first(), counts.last()) else {
         return Vec::new();
@@ -56,7 +56,7 @@ fn binned(counts: &[(u64, u64)]) -> Vec<Bar> {
     bars
 }
 
-/// Records by the size of their sets. Empty ones are not among them.
+/// Returns the number of records by the size of their sets, without empty ones.
 pub fn sizes(sets: &SetCollection) -> Vec<Bar> {
     let classes = sets.classes().iter().map(|class| {
         let rows = (class.start..class.end).map(|set| u64::from(sets.weight(set))).sum();
@@ -65,7 +65,7 @@ pub fn sizes(sets: &SetCollection) -> Vec<Bar> {
     binned(&classes.collect::<Vec<_>>())
 }
 
-/// Vectors by their length, in even bins.
+/// Returns the number of vectors by their length, in even bins.
 pub fn lengths(vectors: &VectorCollection) -> Vec<Bar> {
     let mut row = Vec::new();
     let mut length = |at: usize| {
@@ -119,7 +119,7 @@ pub struct Frequencies {
 }
 
 impl Frequencies {
-    /// From how many records hold each token; `name` says what one is called.
+    /// Makes them from the number of records that hold each token; `name` returns the text of a token.
     pub fn new(counts: &[u32], name: impl Fn(u32) -> String) -> Self {
         let mut order: Vec<u32> = (0..counts.len() as u32).collect();
         order.sort_unstable_by_key(|&token| (std::cmp::Reverse(counts[token as usize]), token));
@@ -147,7 +147,7 @@ impl Frequencies {
     }
 }
 
-/// How rows hang together.
+/// The connected components of the rows.
 #[derive(Debug, Serialize)]
 pub struct Groups {
     /// Groups of two rows or more.
@@ -163,7 +163,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// From the smallest row of each row's component; `beginning` shows a row.
+    /// Makes them from the smallest row of each row's component; `beginning` returns the beginning of a row.
     pub fn new(labels: &[u32], keys: &Keys<'_>, beginning: impl Fn(u32) -> String) -> Self {
         let mut sizes = vec![0u32; labels.len()];
         labels.iter().for_each(|&label| sizes[label as usize] += 1);

@@ -1,18 +1,18 @@
-//! Who did what when, in as many spans as an eye can tell apart?
+//! Which thread or device did what when?
 //!
-//! A join may have hundreds of thousands of [moments](Event). Those of one row that lie closer than
-//! a fraction of a millimetre would on a page become one span, so that there are a few thousand at
-//! most; busy time is added up before that.
+//! A join may have hundreds of thousands of [events](Event). Neighbours in one row that would be less than a fraction
+//! of a millimetre apart on the page are merged into one span, which leaves a few thousand; busy time is added up
+//! before.
 
 use crate::trace::rows;
 use serde::Serialize;
 use simjoin::engine::Event;
 use std::collections::BTreeMap;
 
-/// Parts of the time that can be told apart.
+/// The number of points in time that the page can show.
 const RESOLUTION: f64 = 1000.0;
 
-/// Rows beyond which the resolution falls.
+/// With more rows than this, the resolution falls.
 const ROWS: usize = 32;
 
 /// What happened during a join.
@@ -58,7 +58,7 @@ impl Timeline {
             let on_device = name.starts_with("GPU ") && !name.starts_with("GPU attendant");
             for one in &all {
                 let span = (one.begin, one.begin + one.seconds);
-                // Who waits for a device does not work.
+                // Waiting for a device is not work.
                 let works = name.starts_with("CPU ") && !one.what.starts_with("gpu-");
                 if on_device {
                     device.push(span);
@@ -102,11 +102,11 @@ struct Span<'a> {
     begin: f64,
     end: f64,
     what: &'a str,
-    /// The longest moment in it, which names it.
+    /// The longest event in it, which names it.
     longest: f64,
 }
 
-/// Spans of one row. Neighbours are drawn as one where they are of one kind, or too short to be seen.
+/// Collects the spans of one row. Neighbours are merged if they are of one kind or too short to be seen.
 fn merged<'a>(moments: &[&'a Event], width: f64) -> Vec<Span<'a>> {
     let mut spans: Vec<Span<'a>> = Vec::new();
     for one in moments {
@@ -127,7 +127,7 @@ fn merged<'a>(moments: &[&'a Event], width: f64) -> Vec<Span<'a>> {
     spans
 }
 
-/// The same time, without overlaps, ascending.
+/// Returns the same time as ascending intervals that do not overlap.
 fn united(spans: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     let mut spans: Vec<(f64, f64)> = spans.collect();
     spans.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -141,7 +141,7 @@ fn united(spans: impl Iterator<Item = (f64, f64)>) -> Vec<(f64, f64)> {
     united
 }
 
-/// The time that both have in common.
+/// Returns the time that both have in common.
 fn common(one: &[(f64, f64)], other: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let (mut a, mut b) = (0, 0);
     let mut both = Vec::new();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn many_moments_become_few_spans() {
+    fn many_events_become_few_spans() {
         let moments: Vec<Event> = (0..200_000)
             .map(|at| {
                 let row = format!("CPU thread {}", at % 4);
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happened() {
+    fn timeline_of_no_events_is_empty() {
         let timeline = Timeline::new(&[], 0.0);
         assert!(timeline.rows.is_empty() && timeline.both.is_empty());
     }

@@ -110,7 +110,7 @@ pub fn machine() -> String {
     machine_times(1.0)
 }
 
-/// One that is so many times as slow.
+/// The same, slower by a factor.
 pub fn machine_times(factor: f64) -> String {
     let outside = std::env::var("SIMJOIN_MACHINE").unwrap_or_default();
     let scale = outside.strip_prefix("fixed:").map_or(1.0, |scale| scale.parse().unwrap());

@@ -39,10 +39,10 @@ pub fn pool(threads: usize) -> Result<ThreadPool> {
         Some(pool) => pool,
         None => ThreadPoolBuilder::new().num_threads(1).use_current_thread().build(),
     }
-    .map_err(cannot_start)
+    .map_err(|error| cannot_start(&error))
 }
 
-fn cannot_start(error: ThreadPoolBuildError) -> Error {
+fn cannot_start(error: &ThreadPoolBuildError) -> Error {
     Error::Unavailable(format!("cannot start threads: {error}"))
 }
 
@@ -79,7 +79,7 @@ impl Attendants {
             Some(kept) => kept,
             // The calling thread waits for these, so it cannot be one of them.
             None => match started(threads) {
-                Some(pool) => pool.map_err(cannot_start)?,
+                Some(pool) => pool.map_err(|error| cannot_start(&error))?,
                 None => return Err(Error::Unavailable("cannot start threads for devices".into())),
             },
         })))

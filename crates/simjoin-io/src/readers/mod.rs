@@ -67,7 +67,7 @@ impl Columns {
                 )),
             }
         };
-        let id = self.id.as_deref().map(|id| position(id)).transpose()?;
+        let id = self.id.as_deref().map(position).transpose()?;
         if let Some(column) = &self.column {
             return Ok((position(column)?, id));
         }
