@@ -18,12 +18,21 @@
 //! Sizes are at most 2³¹ and `p ≤ q < 2⁶⁰`. The linear forms stay below 2⁹⁴ and are computed in
 //! 128 bits (in 64 when `q` is small enough). The squares of cosine stay below 2¹⁸² and are
 //! compared as 256-bit products.
+//!
+//! A threshold with a larger denominator is replaced by a fraction that decides alike. Every
+//! similarity but cosine is a fraction `x/y` with `y ≤ 2³²`, so no pair lies between the two
+//! neighbours of the threshold among these fractions, and every number between the neighbours is
+//! as good a threshold. [`between_neighbours`] is the simplest one. For cosine, whose similarities
+//! are square roots, [`Predicate::parse`] accepts denominators up to 10¹⁸ only.
 
 use crate::{Measure, Predicate};
 use std::cmp::Ordering;
 
 /// The largest set size that the arithmetic is made for.
 pub(crate) const MAX_SIZE: u32 = 1 << 31;
+
+/// The largest denominator that the arithmetic takes as it is.
+pub(crate) const LARGEST_EXACT: u128 = 10u128.pow(18);
 
 /// With a denominator up to this, every linear product fits 64 bits and every square 128.
 const SMALL: u64 = 1 << 30;
@@ -46,11 +55,11 @@ impl Bounds {
     /// The bounds of a predicate.
     pub fn new(predicate: Predicate) -> Self {
         let threshold = predicate.threshold();
-        Bounds {
-            measure: predicate.measure(),
-            p: threshold.numerator(),
-            q: threshold.denominator(),
-        }
+        let (p, q) = match (threshold.numerator(), threshold.denominator()) {
+            (p, q) if q <= LARGEST_EXACT => (p, q),
+            (p, q) => between_neighbours(p, q),
+        };
+        Bounds { measure: predicate.measure(), p: p as u64, q: q as u64 }
     }
 
     /// The measure, and the threshold as numerator and denominator, both below 2⁶⁰.
@@ -245,8 +254,31 @@ fn bisect(mut low: u32, mut high: u32, holds: impl Fn(u32) -> bool) -> u32 {
     low
 }
 
+/// Returns the simplest fraction between the neighbours of `p/q` among the fractions with
+/// denominators up to 2³². `p/q` is below 1 and, in lowest terms, has a larger denominator.
+///
+/// The convergents of the continued fraction of `p/q` come closer from alternating sides. The last
+/// one whose denominator fits is one neighbour; the other is the last intermediate fraction that fits,
+/// and their mediant is the next one.
+fn between_neighbours(p: u128, q: u128) -> (u128, u128) {
+    const LARGEST: u128 = 1 << 32;
+    // The last two convergents, beginning with 1/0 and 0/1, and what is left to expand.
+    let (mut before, mut last) = ((1, 0), (0, 1));
+    let (mut dividend, mut divisor) = (q, p);
+    loop {
+        let (fits, quotient) = ((LARGEST - before.1) / last.1, dividend / divisor);
+        let times = quotient.min(fits + 1);
+        let next = (times * last.0 + before.0, times * last.1 + before.1);
+        if quotient > fits {
+            return next;
+        }
+        (before, last) = (last, next);
+        (dividend, divisor) = (divisor, dividend % divisor);
+    }
+}
+
 /// `a · b` in 256 bits, as (high, low).
-fn wide_product(a: u128, b: u128) -> (u128, u128) {
+pub(crate) fn wide_product(a: u128, b: u128) -> (u128, u128) {
     const MASK: u128 = (1 << 64) - 1;
     let (a1, a0, b1, b0) = (a >> 64, a & MASK, b >> 64, b & MASK);
     let low = a0 * b0;
@@ -262,7 +294,7 @@ mod tests {
     use num_bigint::BigUint;
     use proptest::prelude::*;
 
-    const RATIOS: [&str; 12] = [
+    const RATIOS: [&str; 16] = [
         "0.8",
         "0.7",
         "0.95",
@@ -275,6 +307,11 @@ mod tests {
         "0.6666666666666666",
         "2/3",
         "0.707106781186547524",
+        // Just above and just below 1/792, far above, and very small.
+        "0.0012626262626262627",
+        "0.00126262626262626262626262626262626262",
+        "0.99999999999999999999999999999999999999",
+        "1e-30",
     ];
 
     fn predicates() -> Vec<Predicate> {
@@ -285,7 +322,9 @@ mod tests {
                     all.push(Predicate::parse(measure, count).unwrap());
                 }
             } else {
-                all.extend(RATIOS.iter().map(|t| Predicate::parse(measure, t).unwrap()));
+                // For cosine the last four are too long.
+                let ratios = &RATIOS[..if measure == Measure::Cosine { 12 } else { 16 }];
+                all.extend(ratios.iter().map(|t| Predicate::parse(measure, t).unwrap()));
             }
         }
         all
@@ -293,7 +332,7 @@ mod tests {
 
     /// The definition of each measure in arbitrary precision, independent of `compare`.
     fn exact_order(predicate: Predicate, a: u32, b: u32, o: u32) -> Ordering {
-        let big = |n: u64| BigUint::from(n);
+        let big = |n: u128| BigUint::from(n);
         let (p, q) =
             (big(predicate.threshold().numerator()), big(predicate.threshold().denominator()));
         let (a, b, o) = (big(a.into()), big(b.into()), big(o.into()));
@@ -410,6 +449,39 @@ mod tests {
         let subset = Bounds::new(Predicate::parse(Measure::Containment, "1").unwrap());
         assert_eq!(subset.probe_prefix(100), 100);
         assert_eq!(subset.index_prefix(100), 1);
+    }
+
+    /// Whether `a/b < c/d`.
+    fn less((a, b): (u128, u128), (c, d): (u128, u128)) -> bool {
+        BigUint::from(a) * BigUint::from(d) < BigUint::from(c) * BigUint::from(b)
+    }
+
+    #[test]
+    fn long_thresholds_lie_between_neighbours_that_are_too_far_apart_for_a_pair() {
+        let denominators = [1u128, 2, 3, 5, 792, 1 << 16, (1 << 32) - 1, 1 << 32];
+        for text in &RATIOS[12..] {
+            let predicate = Predicate::parse(Measure::Jaccard, text).unwrap();
+            let exact = (predicate.threshold().numerator(), predicate.threshold().denominator());
+            let (p, q) = between_neighbours(exact.0, exact.1);
+            assert!(q > 1 << 32 && q <= 1 << 33, "{text}: {p}/{q}");
+            for y in denominators {
+                // The fractions with this denominator that come next to the threshold.
+                let below = (BigUint::from(exact.0) * y / exact.1).iter_u64_digits().next();
+                let below = u128::from(below.unwrap_or(0));
+                assert!(less((below, y), exact) && less((below, y), (p, q)), "{text}: {below}/{y}");
+                assert!(less(exact, (below + 1, y)) && less((p, q), (below + 1, y)), "{text}: {y}");
+            }
+        }
+    }
+
+    #[test]
+    fn cosine_takes_eighteen_decimals() {
+        let parse = |text| Predicate::parse(Measure::Cosine, text).map(|_| ());
+        assert!(parse("0.999999999999999999").is_ok() && parse("0.80000000000000000000").is_ok());
+        for text in ["0.0012626262626262627", "1/1000000000000000001", "1e-19"] {
+            let message = parse(text).unwrap_err().to_string();
+            assert!(message.contains("too long for cosine; expected at most 18"), "{message}");
+        }
     }
 
     #[test]

@@ -85,7 +85,7 @@ pub enum Error {
         what: String,
         /// Bytes needed.
         needed: u64,
-        /// Bytes allowed.
+        /// Bytes allowed; `u64::MAX` if only the machine sets a limit.
         limit: u64,
         /// Whether it is the memory of a device.
         device: bool,
@@ -143,7 +143,11 @@ impl Error {
             Error::Io { path, source } => format!("{path}: {source}"),
             Error::Memory { what, needed, limit, device } => {
                 let memory = if *device { "GPU memory" } else { "memory" };
-                format!("{what} needs {needed} bytes of {memory}, but the limit is {limit}")
+                let limit = match *limit {
+                    u64::MAX => "more than this machine can give".into(),
+                    limit => format!("but the limit is {limit}"),
+                };
+                format!("{what} needs {needed} bytes of {memory}, {limit}")
             }
             Error::Interrupted => "interrupted".into(),
             Error::Internal(message) => format!("internal error (please report it): {message}"),
@@ -182,5 +186,15 @@ mod tests {
         let placed = Error::input_needs("f", "line 1", Parameter::Id, "needs a header");
         assert_eq!(placed.message(flag), "f: line 1: --id needs a header");
         assert_eq!(Error::input("f", "line 1", "bad").message(flag), "f: line 1: bad");
+    }
+
+    #[test]
+    fn memory_without_a_limit_shows_no_number() {
+        let error = |limit| {
+            let error = Error::Memory { what: "a".into(), needed: 7, limit, device: false };
+            error.to_string()
+        };
+        assert_eq!(error(5), "a needs 7 bytes of memory, but the limit is 5");
+        assert_eq!(error(u64::MAX), "a needs 7 bytes of memory, more than this machine can give");
     }
 }

@@ -1,6 +1,7 @@
 //! Which pairs does the user want?
 
-use crate::{Result, Threshold};
+use crate::bounds::LARGEST_EXACT;
+use crate::{Error, Result, Threshold};
 use std::fmt;
 
 /// How similarity between two sets `r` and `s` is measured.
@@ -63,12 +64,18 @@ pub struct Predicate {
 
 impl Predicate {
     /// Reads the threshold for a measure: a whole number from 1 for overlap, otherwise a decimal
-    /// (or fraction) above 0 and at most 1.
-    pub fn parse(measure: Measure, threshold: &str) -> Result<Self> {
+    /// (or fraction) above 0 and at most 1. For cosine it has 18 decimals at most.
+    pub fn parse(measure: Measure, text: &str) -> Result<Self> {
         let threshold = match measure {
-            Measure::Overlap => Threshold::parse_count(threshold)?,
-            _ => Threshold::parse_ratio(threshold)?,
+            Measure::Overlap => Threshold::parse_count(text)?,
+            _ => Threshold::parse_ratio(text)?,
         };
+        if measure == Measure::Cosine && threshold.denominator() > LARGEST_EXACT {
+            return Err(Error::Config(format!(
+                "threshold {text:?} is too long for cosine; expected at most 18 decimals, or a \
+                 fraction of whole numbers up to 10¹⁸"
+            )));
+        }
         Ok(Predicate { measure, threshold })
     }
 

@@ -402,8 +402,17 @@ impl fmt::Display for VectorPredicate {
     }
 }
 
-/// A decimal, with an exponent or without: no words, no spaces.
+/// Reads a decimal, with an exponent or without, or a fraction: no words, no spaces. The parts of a
+/// fraction are exact in f64, so their quotient is the f64 nearest to it.
 fn number(text: &str) -> Option<f64> {
+    const EXACT: u64 = 1 << 53;
+    if let Some((p, q)) = text.split_once('/') {
+        let part = |text: &str| {
+            let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+            text.parse::<u64>().ok().filter(|&number| digits && number <= EXACT)
+        };
+        return Some(part(p)? as f64 / part(q).filter(|&q| q > 0)? as f64);
+    }
     let plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
     text.bytes().all(plain).then(|| text.parse().ok()).flatten().filter(|x: &f64| x.is_finite())
 }
@@ -506,8 +515,14 @@ mod tests {
         assert_eq!(VectorPredicate::within("0.1").unwrap().limit(), 0.1 * 0.1);
         assert_eq!(VectorPredicate::within("0").unwrap().limit(), 0.0);
         assert_eq!(VectorPredicate::within("1e3").unwrap().threshold(), 1000.0);
+        assert_eq!(VectorPredicate::within("+0.8").unwrap().threshold(), 0.8);
+        assert_eq!(VectorPredicate::within("1/792").unwrap().threshold(), 1.0 / 792.0);
+        assert_eq!(VectorPredicate::cosine("2/3").unwrap().threshold(), 2.0 / 3.0);
         assert_eq!(VectorPredicate::cosine("-0.5").unwrap().threshold(), -0.5);
-        for text in ["", "x", "NaN", "inf", "-1", "1e-200", "1e200", "1e400", " 1", "0,5"] {
+        for text in [
+            "", "x", "NaN", "inf", "-1", "1e-200", "1e200", "1e400", " 1", "0,5", "1/0", "/2",
+            "+1/2",
+        ] {
             let message = VectorPredicate::within(text).unwrap_err().to_string();
             assert!(message.contains("such as 0.25"), "{message}");
         }

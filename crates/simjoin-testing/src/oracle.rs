@@ -10,10 +10,7 @@ pub type Found = BTreeSet<(u32, u32, u32)>;
 /// Returns the overlap of two sets if they are similar: the definition, in 128-bit integers.
 pub fn similar(predicate: Predicate, a: &BTreeSet<u32>, b: &BTreeSet<u32>) -> Option<u32> {
     let common = a.intersection(b).count() as u32;
-    let (p, q) = (
-        u128::from(predicate.threshold().numerator()),
-        u128::from(predicate.threshold().denominator()),
-    );
+    let (p, q) = (predicate.threshold().numerator(), predicate.threshold().denominator());
     let (n, m, o) = (a.len() as u128, b.len() as u128, u128::from(common));
     let reaches = match predicate.measure() {
         Measure::Jaccard => o * q >= p * (n + m - o),

@@ -5,10 +5,10 @@
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
 use simjoin::engine::{
-    AUTO, Error, Measure, Parameter, Predicate, Processor, Split, Subject, Threshold, names,
+    AUTO, Error, Measure, Parameter, Predicate, Processor, Split, Subject, names,
 };
 use simjoin_generate::{PROFILES, Profile};
-use std::cmp::Ordering;
+use std::cmp::Reverse;
 use std::ffi::OsStr;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
@@ -33,7 +33,7 @@ impl Wanted for Predicates {
     fn parse(measure: Measure, text: &str) -> Result<Self, Error> {
         let read = |part: &str| Predicate::parse(measure, part.trim());
         let mut all = text.split(',').map(read).collect::<Result<Vec<_>, _>>()?;
-        all.sort_by(|one, other| by_value(other.threshold(), one.threshold()));
+        all.sort_by_key(|one| Reverse(one.threshold()));
         all.dedup();
         Ok(Predicates(all))
     }
@@ -44,13 +44,6 @@ pub fn predicate<W: Wanted>(
     measure: Measure,
 ) -> impl Fn(&str) -> Result<W, Error> + Clone + Send + Sync + 'static {
     move |text| W::parse(measure, text)
-}
-
-/// Compares two thresholds; each part is at most 10¹⁸, so the products fit.
-fn by_value(one: Threshold, other: Threshold) -> Ordering {
-    let product = |p: u64, q: u64| u128::from(p) * u128::from(q);
-    product(one.numerator(), other.denominator())
-        .cmp(&product(other.numerator(), one.denominator()))
 }
 
 /// Reads one of several names, which the help lists.
@@ -210,15 +203,6 @@ mod tests {
         for wrong in ["", "0.5,", "0.5,x", "0"] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
-    }
-
-    #[test]
-    fn thresholds_compare_by_value() {
-        let read = |text| Threshold::parse_ratio(text).unwrap();
-        assert_eq!(by_value(read("2/3"), read("0.66")), Ordering::Greater);
-        assert_eq!(by_value(read("0.50"), read("1/2")), Ordering::Equal);
-        let (long, longer) = (read("0.999999999999999998"), read("0.999999999999999999"));
-        assert_eq!(by_value(long, longer), Ordering::Less);
     }
 
     #[test]

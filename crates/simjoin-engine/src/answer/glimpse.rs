@@ -151,20 +151,20 @@ impl Glimpse {
         right: Option<&SetCollection>,
         groups: bool,
     ) -> Self {
-        let threshold = predicate.threshold();
-        let ratio = threshold.numerator() as f64 / threshold.denominator() as f64;
+        let bounds = Bounds::new(predicate);
+        let (_, p, q) = bounds.parts();
         let bins = if predicate.measure() == Measure::Overlap {
             let largest =
                 |sets: &SetCollection| sets.classes().last().map_or(0, |class| class.size);
             let most = right.map_or(u32::MAX, largest).min(largest(left));
-            whole_bins(threshold.numerator(), u64::from(most))
+            whole_bins(p, u64::from(most))
         } else {
-            let mut bins = even_bins(ratio, 1.0);
+            let mut bins = even_bins(p as f64 / q as f64, 1.0);
             bins.push((1.0, 1.0));
             bins
         };
         let groups = (groups && right.is_none()).then_some(left.len());
-        Glimpse::new(bins, Some(Bounds::new(predicate)), groups)
+        Glimpse::new(bins, Some(bounds), groups)
     }
 
     /// For a join of vectors; `groups` for the connected components of a self-join as well.
