@@ -1,12 +1,12 @@
-"""Who is to blame when something goes wrong?"""
+"""Which error says what went wrong?"""
 
 
 class Error(Exception):
-    """What every error of simjoin is."""
+    """The base of all errors of simjoin."""
 
 
 class InputError(Error, ValueError):
-    """The data are not what they should be. Names the row, and what was expected."""
+    """The data do not fit. The message names the row and what was expected."""
 
 
 class UsageError(Error, ValueError):
@@ -14,11 +14,11 @@ class UsageError(Error, ValueError):
 
 
 class MemoryLimitError(Error, MemoryError):
-    """More memory is needed than ``memory`` allows."""
+    """More memory is needed than ``memory`` allows, or than there is."""
 
 
 class UnavailableError(Error, RuntimeError):
-    """Something is not there, such as a GPU. Says how to get it."""
+    """Something is missing, such as a GPU. The message says how to get it."""
 
 
 class InternalError(Error, RuntimeError):

@@ -21,7 +21,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Batches that wait for the reader.
-const QUEUE: usize = 4;
+pub const QUEUE: usize = 4;
 
 /// How often the waiting thread looks up.
 const TICK: Duration = Duration::from_millis(50);

@@ -3,7 +3,8 @@
 //! collect → prepare → plan → join, on a thread beside the interpreter. What differs between sets and vectors is
 //! how they are collected and which columns their pairs have: `sets.rs` and `vectors.rs`.
 
-use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
+use crate::errors::{OrRaise, raise};
+use crate::job::{Job, Message, Outcome, Outlet, Phase, QUEUE, Shared, Value};
 use crate::output::{Stream, Table};
 use arrow_array::RecordBatch;
 use pyo3::prelude::*;
@@ -17,6 +18,9 @@ use std::time::Instant;
 
 /// Rows of a batch at most.
 const ROWS: usize = 1 << 16;
+
+/// Bytes that must be left to the process while an answer is collected.
+const HEADROOM: usize = 64 << 20;
 
 /// Rows that are read before anybody looks whether to go on.
 const PIECE: usize = 8192;
@@ -174,7 +178,7 @@ pub trait Rows: Joinable<Collection: Send> {
 }
 
 /// Joins what was collected.
-pub fn run<K: Rows>(
+fn run<K: Rows>(
     settings: &Settings<K>,
     input: &Input<K::Collection>,
     shared: &Shared,
@@ -263,6 +267,59 @@ pub fn batch_rows(memory: Option<u64>) -> usize {
     memory.map_or(ROWS, |bytes| ((bytes / 16 / 32 / 8) as usize).clamp(256, ROWS))
 }
 
+/// An answer that is collected in memory.
+#[derive(Default)]
+struct Collected {
+    batches: Vec<RecordBatch>,
+    rows: u64,
+    bytes: u64,
+    /// Bytes of the largest batch.
+    largest: usize,
+}
+
+impl Collected {
+    /// Adds a batch. Returns false if hardly any memory is left: the join needs some for the batches that it
+    /// makes meanwhile, and an allocation that fails ends the process.
+    fn push(&mut self, batch: RecordBatch) -> bool {
+        let bytes = batch.get_array_memory_size();
+        self.rows += batch.num_rows() as u64;
+        self.bytes += bytes as u64;
+        self.largest = self.largest.max(bytes);
+        let mut rest: Vec<u8> = Vec::new();
+        let left = rest.try_reserve_exact(HEADROOM.max(2 * QUEUE * self.largest)).is_ok();
+        std::hint::black_box(&mut rest);
+        let fits = left && self.batches.try_reserve(1).is_ok();
+        if fits {
+            self.batches.push(batch);
+        }
+        fits
+    }
+
+    fn too_large(&self, pairs: bool) -> String {
+        let advice =
+            if pairs { "; `stream=True` hands it on in parts, `count=True` counts it" } else { "" };
+        let (rows, megabytes) = (self.rows, self.bytes.div_ceil(1 << 20));
+        format!(
+            "the answer is larger than the memory: {rows} rows took {megabytes} MiB so far{advice}"
+        )
+    }
+}
+
+/// Starts a join, and waits for the answer in the form that was asked for.
+pub fn begin<'py, K: Rows>(
+    py: Python<'py>,
+    settings: Settings<K>,
+    collect: impl FnOnce(&Settings<K>, &Shared) -> Result<Input<K::Collection>> + Send + 'static,
+    progress: Option<&Bound<'py, PyAny>>,
+) -> PyResult<Bound<'py, PyAny>> {
+    let answer = settings.answer.clone();
+    let job = Job::start(move |shared, outlet| {
+        let input = collect(&settings, shared)?;
+        run(&settings, &input, shared, outlet)
+    });
+    finish(py, job.or_raise(py)?, &answer, progress)
+}
+
 /// Waits for the answer in the form that was asked for.
 pub fn finish<'py>(
     py: Python<'py>,
@@ -273,11 +330,18 @@ pub fn finish<'py>(
     if answer == "stream" {
         return Ok(Bound::new(py, Stream::start(py, job)?)?.into_any());
     }
-    let (mut schema, mut batches) = (None, Vec::new());
+    let (mut schema, mut collected) = (None, Collected::default());
     let outcome = loop {
         match job.next(py, progress)? {
             Message::Schema(columns) => schema = Some(columns),
-            Message::Batch(batch) => batches.push(batch),
+            Message::Batch(batch) => {
+                if !collected.push(batch) {
+                    job.stop(py);
+                    let message = collected.too_large(answer == "pairs");
+                    drop(collected);
+                    return Err(raise(py, "MemoryLimitError", &message));
+                }
+            }
             Message::End(outcome) => break outcome,
         }
     };
@@ -288,7 +352,7 @@ pub fn finish<'py>(
     match schema {
         Some(schema) => {
             let stats = outcome.stats(py)?.unbind();
-            Ok(Bound::new(py, Table::new(schema, batches, Some(stats)))?.into_any())
+            Ok(Bound::new(py, Table::new(schema, collected.batches, Some(stats)))?.into_any())
         }
         None => Ok(outcome.count.into_pyobject(py)?.into_any()),
     }

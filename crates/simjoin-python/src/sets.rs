@@ -2,8 +2,8 @@
 
 use crate::errors::OrRaise;
 use crate::input::Side;
-use crate::job::{Job, Shared, Value};
-use crate::join::{Input, Options, Rows, Settings, Sides, finish, run, watched};
+use crate::job::{Shared, Value};
+use crate::join::{Input, Options, Rows, Settings, Sides, begin, watched};
 use pyo3::prelude::*;
 use simjoin::engine::{Error, Measure, Predicate, Result, SetCollection, Sets, prepare};
 use simjoin_io::{Batches, PairBatches, ReadOptions, Tokenizer, collect_sets};
@@ -48,11 +48,7 @@ pub fn join<'py>(
     let (settings, read) = own.resolve(&options).or_raise(py)?;
     let left = left.batches(py)?;
     let right = right.map(|right| right.batches(py)).transpose()?;
-    let job = Job::start(move |shared, outlet| {
-        let input = collect(&read, left, right, shared)?;
-        run(&settings, &input, shared, outlet)
-    });
-    finish(py, job.or_raise(py)?, &options.answer, progress)
+    begin(py, settings, move |_, shared| collect(&read, left, right, shared), progress)
 }
 
 /// Tokenizes and prepares.

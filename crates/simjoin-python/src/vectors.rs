@@ -2,8 +2,8 @@
 
 use crate::errors::OrRaise;
 use crate::input::{Side, Vectors as Given};
-use crate::job::{Job, Shared, Value};
-use crate::join::{Input, Options, Rows, Settings, Sides, finish, run, watched};
+use crate::job::{Shared, Value};
+use crate::join::{Input, Options, Rows, Settings, Sides, begin, watched};
 use pyo3::prelude::*;
 use simjoin::engine::{Elements, Result, VectorCollection, VectorPredicate, Vectors};
 use simjoin_io::{PairBatches, ReadVectors, collect_vectors};
@@ -41,11 +41,12 @@ pub fn vector_join<'py>(
     let settings = own.resolve(&options).or_raise(py)?;
     let left = left.vectors(py)?;
     let right = right.map(|right| right.vectors(py)).transpose()?;
-    let job = Job::start(move |shared, outlet| {
-        let input = collect(settings.threads, left, right, shared)?;
-        run(&settings, &input, shared, outlet)
-    });
-    finish(py, job.or_raise(py)?, &options.answer, progress)
+    begin(
+        py,
+        settings,
+        move |settings, shared| collect(settings.threads, left, right, shared),
+        progress,
+    )
 }
 
 fn collect(
