@@ -7,46 +7,58 @@ of pandas are handed over as lists, which the engine copies, and anything that N
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
 from typing import Any
 
 from simjoin._errors import InputError
 
 
 def side(data: Any, name: str, column: str | None, id: str | None) -> dict[str, object]:
-    """One side of a join of sets."""
-    found: dict[str, object] = {"data": data, "name": name, "column": column, "id": id, "ids": None}
+    """Returns one side of a join of sets."""
+    _check(data, name)
     if _library(data) == "pandas":
-        return _pandas(data, found, column, id)
-    found["data"] = _narrowed(data, column, id)
-    return found
+        return _pandas(data, name, column, id)
+    return _side(_narrowed(data, column, id), name, column, id)
 
 
 def vectors(data: Any, name: str, column: str | None, id: str | None) -> dict[str, object]:
-    """One side of a join of vectors."""
-    found: dict[str, object] = {"data": data, "name": name, "column": column, "id": id, "ids": None}
-    if _library(data) in ("pandas", "polars") and hasattr(data, "columns"):
+    """Returns one side of a join of vectors."""
+    _check(data, name)
+    library = _library(data)
+    if library in ("pandas", "polars") and hasattr(data, "columns"):
         if column is None and id is None:
             # A column for each dimension.
-            found["data"] = data.to_numpy()
-            return found
-        if _library(data) == "pandas":
-            found["data"] = _pandas_vectors(data, name, column, id)
-            return found
-    if _library(data) == "pandas":
-        found["data"] = _arrow_or_list(data)
-        return found
-    found["data"] = _array(_narrowed(data, column, id))
-    return found
+            return _side(data.to_numpy(), name)
+        if library == "pandas":
+            data = _pandas_vectors(data, name, column, id)
+    elif library == "pandas":
+        data = _arrow_or_list(data)
+    return _side(_array(_narrowed(data, column, id)), name, column, id)
 
 
 def elements(data: Any, name: str) -> dict[str, object]:
-    """A single set."""
-    found: dict[str, object] = {"data": data, "name": name, "column": None, "id": None, "ids": None}
+    """Returns a single set."""
+    _check(data, name)
     if _library(data) == "pandas":
-        found["data"] = _arrow_or_list(data)
-    else:
-        found["data"] = _array(_narrowed(data, None, None))
-    return found
+        return _side(_arrow_or_list(data), name)
+    return _side(_array(_narrowed(data, None, None)), name)
+
+
+def _side(
+    data: Any, name: str, column: str | None = None, id: str | None = None, ids: Any = None
+) -> dict[str, object]:
+    return {"data": data, "name": name, "column": column, "id": id, "ids": ids}
+
+
+def _check(data: Any, name: str) -> None:
+    """Refuses what can be iterated, or called a table, but holds no rows."""
+    if isinstance(data, Mapping) and not _is_arrow(data):
+        kind = type(data).__name__
+        raise InputError(
+            f"{name}: a {kind} was given; expected a table, or one of its columns, data['name']"
+        )
+    if _library(data) == "polars" and type(data).__name__ == "LazyFrame":
+        raise InputError(f"{name}: a LazyFrame was given; expected its rows, data.collect()")
 
 
 def _library(data: Any) -> str:
@@ -93,23 +105,18 @@ def _narrowed(data: Any, column: str | None, id: str | None) -> Any:
     return data.select(wanted)
 
 
-def _pandas(
-    data: Any, found: dict[str, object], column: str | None, id: str | None
-) -> dict[str, object]:
+def _pandas(data: Any, name: str, column: str | None, id: str | None) -> dict[str, object]:
     if not hasattr(data, "columns"):
         if column is not None or id is not None:
-            raise InputError(f"{found['name']}: column and id are for tables, and this is a column")
-        found["data"] = _arrow_or_list(data)
-        return found
+            raise InputError(f"{name}: `column` and `id` need a table, but this is a column")
+        return _side(_arrow_or_list(data), name)
     names = [str(one) for one in data.columns]
-    column = _chosen(names, str(found["name"]), column, id)
+    column = _chosen(names, name, column, id)
     records = data.iloc[:, names.index(column)]
     if id is None:
-        found["data"], found["column"] = _arrow_or_list(records), None
-        return found
+        return _side(_arrow_or_list(records), name)
     ids = data.iloc[:, names.index(id)]
-    found["data"], found["ids"] = records.tolist(), ids.tolist()
-    return found
+    return _side(_values(records), name, ids=ids.tolist())
 
 
 def _chosen(names: list[str], side: str, column: str | None, id: str | None) -> str:
@@ -134,10 +141,19 @@ def _chosen(names: list[str], side: str, column: str | None, id: str | None) -> 
 def _arrow_or_list(series: Any) -> Any:
     """A column of pandas: Arrow where it is Arrow inside, or a list of its values."""
     if series.dtype == object or importlib.util.find_spec("pyarrow") is None:
-        return series.tolist()
+        return _values(series)
     import pyarrow as pa
 
     return _pyarrow(pa, series)
+
+
+def _values(series: Any) -> list[Any]:
+    """Returns the values of a column of pandas, None for all that pandas calls missing."""
+    missing = series.isna()
+    if not missing.any():
+        values: list[Any] = series.tolist()
+        return values
+    return [None if no else one for one, no in zip(series.tolist(), missing, strict=True)]
 
 
 def _pyarrow(pa: Any, series: Any) -> Any:

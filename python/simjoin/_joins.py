@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from simjoin import _gpu, _input, _native
+from simjoin import _input, _native
 from simjoin._errors import UsageError
 from simjoin._options import (
     Names,
@@ -16,10 +17,12 @@ from simjoin._options import (
     Size,
     VectorOptions,
     answer,
-    limits,
-    pair,
-    size,
+    columns,
+    common,
+    switch,
     threshold,
+    tokenized,
+    whole,
 )
 from simjoin._progress import shown
 
@@ -29,52 +32,39 @@ if TYPE_CHECKING:
     from simjoin._native import Stream, Table
 
 
-def _set_options(form: str, options: SetOptions, with_itself: bool = False) -> dict[str, object]:
-    names = ("jaccard", "cosine", "dice", "overlap", "containment")
-    measure, text = threshold({name: options.get(name) for name in names}, "jaccard=0.8")
-    engine = options.get("engine", "auto")
-    _gpu.offer_for(engine)
-    return {
-        "measure": measure,
-        "threshold": text,
-        "tokens": options.get("tokens"),
-        "multiset": options.get("multiset", False),
-        "engine": engine,
-        "technique": options.get("technique", "auto"),
-        "device_memory": size(options.get("device_memory")),
-        "with_itself": with_itself,
-        "answer": form,
-        "limits": limits(options.get("threads"), options.get("memory")),
-    }
-
-
-def _sides(
-    left: Any, right: Any, both: bool, column: Names, id: Names, take: Any
-) -> tuple[dict[str, object], dict[str, object] | None]:
-    (left_column, right_column), (left_id, right_id) = pair(column), pair(id)
-    one = take(left, "left" if both else "data", left_column, left_id)
-    return one, take(right, "right", right_column, right_id) if both else None
-
-
-def _sets(
-    left: Any,
-    right: Any,
-    both: bool,
-    form: str,
-    options: SetOptions,
-    with_itself: bool = False,
+def _run(
+    native: Callable[..., Any],
+    take: Callable[..., dict[str, object]],
+    data: list[Any],
+    told: dict[str, object],
+    options: Mapping[str, Any],
 ) -> Any:
-    told = _set_options(form, options, with_itself)
-    progress = options.get("progress", False)
-    _no_progress_of_streams(form, progress)
-    sides = _sides(left, right, both, options.get("column"), options.get("id"), _input.side)
-    with shown(progress) as show:
-        return _native.join(*sides, told, show)
+    """Hands one side or two to the engine, and waits for the answer."""
+    called = ["data"] if len(data) == 1 else ["left", "right"]
+    names = [columns(one, options.get(one), len(data)) for one in ("column", "id")]
+    sides = [take(*side) for side in zip(data, called, *names, strict=True)]
+    with shown(options.get("progress", False)) as show:
+        return native(sides[0], sides[1] if len(sides) == 2 else None, told, show)
 
 
-def _no_progress_of_streams(form: str, progress: Progress) -> None:
-    if form == "stream" and progress is not False:
-        raise UsageError("progress is not for streams: whoever reads one sees how far it is")
+def _sets(form: str, data: list[Any], options: SetOptions, with_itself: bool = False) -> Any:
+    measures = ("jaccard", "cosine", "dice", "overlap", "containment")
+    measure, text = threshold({name: options.get(name) for name in measures}, "jaccard=0.8")
+    told = common(form, options) | tokenized(options)
+    told |= {"measure": measure, "threshold": text}
+    told |= {"with_itself": switch("with_itself", with_itself)}
+    return _run(_native.join, _input.side, data, told, options)
+
+
+def _vectors(form: str, data: list[Any], options: VectorOptions) -> Any:
+    measures = {name: options.get(name) for name in ("within", "cosine")}
+    measure, text = threshold(measures, "within=0.25")
+    told = common(form, options) | {"measure": measure, "threshold": text}
+    return _run(_native.vector_join, _input.vectors, data, told, options)
+
+
+def _one_or_two(left: Any, right: Any) -> list[Any]:
+    return [left] if right is None else [left, right]
 
 
 @overload
@@ -164,7 +154,8 @@ def self_join(
         "device_memory": device_memory,
         "progress": progress,
     }
-    found: Table | Stream | int = _sets(data, None, False, answer(count, groups, stream), options)
+    form = answer(count, groups, stream, progress)
+    found: Table | Stream | int = _sets(form, [data], options)
     return found
 
 
@@ -244,35 +235,9 @@ def join(
         "device_memory": device_memory,
         "progress": progress,
     }
-    form = answer(count, False, stream)
-    found: Table | Stream | int = _sets(left, right, True, form, options, with_itself)
+    form = answer(count, False, stream, progress)
+    found: Table | Stream | int = _sets(form, [left, right], options, with_itself)
     return found
-
-
-def _vector_options(form: str, options: VectorOptions) -> dict[str, object]:
-    measures = {name: options.get(name) for name in ("within", "cosine")}
-    measure, text = threshold(measures, "within=0.25")
-    engine = options.get("engine", "auto")
-    _gpu.offer_for(engine)
-    return {
-        "measure": measure,
-        "threshold": text,
-        "engine": engine,
-        "technique": options.get("technique", "auto"),
-        "device_memory": size(options.get("device_memory")),
-        "answer": form,
-        "limits": limits(options.get("threads"), options.get("memory")),
-    }
-
-
-def _vectors(left: Any, right: Any, form: str, options: VectorOptions) -> Any:
-    told = _vector_options(form, options)
-    progress = options.get("progress", False)
-    _no_progress_of_streams(form, progress)
-    both = right is not None
-    sides = _sides(left, right, both, options.get("column"), options.get("id"), _input.vectors)
-    with shown(progress) as show:
-        return _native.vector_join(*sides, told, show)
 
 
 @overload
@@ -336,8 +301,9 @@ def vector_join(
         "progress": progress,
     }
     if groups and right is not None:
-        raise UsageError("groups are for one collection, and two were given")
-    found: Table | Stream | int = _vectors(left, right, answer(count, groups, stream), options)
+        raise UsageError("`groups=True` needs one collection, but two were given")
+    form = answer(count, groups, stream, progress)
+    found: Table | Stream | int = _vectors(form, _one_or_two(left, right), options)
     return found
 
 
@@ -383,25 +349,25 @@ def overlaps(
 
     Other options are those of :func:`self_join`.
     """
-    if top is not None and (isinstance(top, bool) or top < 1):
-        raise UsageError(f"top {top!r} does not fit; expected a whole number from 1")
-    form = answer(count, False, stream)
-    _no_progress_of_streams(form, progress)
-    _gpu.offer_for(engine)
-    told = {
+    options: OverlapOptions = {
+        "column": column,
+        "id": id,
         "tokens": tokens,
         "multiset": multiset,
-        "positive": positive,
-        "top": top,
         "engine": engine,
         "technique": technique,
-        "device_memory": size(device_memory),
-        "answer": form,
-        "limits": limits(threads, memory),
+        "threads": threads,
+        "memory": memory,
+        "device_memory": device_memory,
+        "progress": progress,
     }
-    sides = _sides(left, right, right is not None, column, id, _input.side)
-    with shown(progress) as show:
-        found: Table | Stream | int = _native.overlaps(*sides, told, show)
+    told = common(answer(count, False, stream, progress), options) | tokenized(options)
+    told |= {
+        "positive": switch("positive", positive),
+        "top": whole("top", top, "a whole number from 1"),
+    }
+    data = _one_or_two(left, right)
+    found: Table | Stream | int = _run(_native.overlaps, _input.side, data, told, options)
     return found
 
 
@@ -462,13 +428,7 @@ def intersect(
     if elements and containment:
         raise UsageError("elements and containment were given; expected one of them")
     form = "elements" if elements else "size"
-    _gpu.offer_for(engine)
-    told = {
-        "engine": engine,
-        "technique": technique,
-        "answer": form,
-        "limits": limits(threads, None),
-    }
+    told = common(form, {"engine": engine, "technique": technique, "threads": threads})
     sides = _input.elements(left, "left"), _input.elements(right, "right")
     found: Any = _native.intersect(*sides, told)
     if elements:
@@ -498,6 +458,12 @@ class Plan:
         return self.text
 
 
+def _known(function: str, options: Mapping[str, Any], kind: Any) -> None:
+    """Refuses unknown keywords, as Python does where they are listed."""
+    for name in options.keys() - kind.__annotations__.keys():
+        raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
+
+
 def plan(left: Any, right: Any = None, **options: Unpack[SetOptions]) -> Plan:
     """What :func:`self_join` or :func:`join` would do, without doing it.
 
@@ -507,12 +473,14 @@ def plan(left: Any, right: Any = None, **options: Unpack[SetOptions]) -> Plan:
     >>> len(found.techniques) >= 1 and "expected: about" in found.text
     True
     """
-    return Plan(**_sets(left, right, right is not None, "plan", options))
+    _known("plan", options, SetOptions)
+    return Plan(**_sets("plan", _one_or_two(left, right), options))
 
 
 def vector_plan(left: Any, right: Any = None, **options: Unpack[VectorOptions]) -> Plan:
     """What :func:`vector_join` would do, without doing it."""
-    return Plan(**_vectors(left, right, "plan", options))
+    _known("vector_plan", options, VectorOptions)
+    return Plan(**_vectors("plan", _one_or_two(left, right), options))
 
 
 def explain(left: Any, right: Any = None, **options: Unpack[SetOptions]) -> str:

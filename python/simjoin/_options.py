@@ -7,6 +7,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, TypedDict
 
+from simjoin import _gpu
 from simjoin._errors import UsageError
 
 Number = float | int | str | Decimal | Fraction
@@ -19,7 +20,7 @@ Size = int | str | None
 """Bytes, or text such as ``512M`` or ``4G``."""
 
 Progress = bool | Callable[[str, int, int], object]
-"""Whether to show a bar, or what to call with the phase, the work done and the work in all."""
+"""Whether to show a bar, or a function to call with the phase, the work done and the total work."""
 
 
 class Common(TypedDict, total=False):
@@ -27,13 +28,22 @@ class Common(TypedDict, total=False):
 
     column: Names
     id: Names
+    engine: str
     technique: str
     threads: int | None
     memory: Size
+    device_memory: Size
     progress: Progress
 
 
-class SetOptions(Common, total=False):
+class TokenOptions(Common, total=False):
+    """Options of everything that makes sets of texts."""
+
+    tokens: str | None
+    multiset: bool
+
+
+class SetOptions(TokenOptions, total=False):
     """Options of joins of sets and texts."""
 
     jaccard: Number | None
@@ -41,21 +51,13 @@ class SetOptions(Common, total=False):
     dice: Number | None
     overlap: Number | None
     containment: Number | None
-    tokens: str | None
-    multiset: bool
-    engine: str
-    device_memory: Size
 
 
-class OverlapOptions(Common, total=False):
+class OverlapOptions(TokenOptions, total=False):
     """Options of overlaps."""
 
-    tokens: str | None
-    multiset: bool
     positive: bool
     top: int | None
-    engine: str
-    device_memory: Size
 
 
 class VectorOptions(Common, total=False):
@@ -63,26 +65,65 @@ class VectorOptions(Common, total=False):
 
     within: Number | None
     cosine: Number | None
-    engine: str
-    device_memory: Size
+
+
+def common(form: str, options: Mapping[str, Any]) -> dict[str, object]:
+    """Returns what every kind of join is told."""
+    engine = text("engine", options.get("engine", "auto"), "`auto`")
+    _gpu.offer_for(engine)
+    return {
+        "engine": engine,
+        "technique": text("technique", options.get("technique", "auto"), "`auto`"),
+        "device_memory": size(options.get("device_memory")),
+        "answer": form,
+        "limits": limits(options.get("threads"), options.get("memory")),
+    }
+
+
+def tokenized(options: Mapping[str, Any]) -> dict[str, object]:
+    """Returns how texts become sets."""
+    tokens = options.get("tokens")
+    return {
+        "tokens": None if tokens is None else text("tokens", tokens, "`words` or `qgrams:3`"),
+        "multiset": switch("multiset", options.get("multiset", False)),
+    }
+
+
+def text(name: str, value: Any, examples: str) -> str:
+    """Checks that an option is text."""
+    if isinstance(value, str):
+        return value
+    raise UsageError(f"`{name}` is a {type(value).__name__}; expected text such as {examples}")
+
+
+def switch(name: str, value: Any) -> bool:
+    """Checks that an option is true or false, also as NumPy writes it."""
+    if type(value).__name__ in ("bool", "bool_"):
+        return bool(value)
+    raise UsageError(f"`{name}` is {value!r}; expected True or False")
+
+
+def whole(name: str, value: Any, expected: str) -> int | None:
+    """Checks that an option is a whole number from 1, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not hasattr(value, "__index__") or value < 1:
+        raise UsageError(f"{name} {value!r} does not fit; expected {expected}")
+    return int(value)
 
 
 def decimal(name: str, value: Any) -> str:
-    """A threshold as decimal text. A float is read by the shortest text that denotes it."""
-    if isinstance(value, str):
-        return value
+    """Writes a threshold as text. A float becomes the shortest decimal that denotes it."""
     if isinstance(value, bool):
-        raise UsageError(f"{name} {value!r} is no number; expected one such as 0.8")
+        raise UsageError(f"{name} {value!r} is not a number; expected one such as 0.8")
     if isinstance(value, float):
-        # NumPy's double is a float, but writes itself otherwise.
-        value = Decimal(float.__repr__(value))
-    if isinstance(value, Decimal):
-        return format(value, "f")
+        # NumPy's double is a float, but has a representation of its own.
+        return float.__repr__(value)
     return str(value)
 
 
 def threshold(measures: Mapping[str, Any], example: str) -> tuple[str, str]:
-    """The one measure that was given, and its threshold."""
+    """Returns the one measure that was given, and its threshold."""
     given = [(name, value) for name, value in measures.items() if value is not None]
     if not given:
         raise UsageError(f"no threshold was given, such as {example}")
@@ -94,29 +135,38 @@ def threshold(measures: Mapping[str, Any], example: str) -> tuple[str, str]:
 
 
 def size(value: Size) -> str | None:
-    """A number of bytes as the engine reads it."""
+    """Writes a number of bytes as the engine reads it."""
     return None if value is None else str(value)
 
 
 def limits(threads: int | None, memory: Size) -> dict[str, object]:
-    """What a join may take."""
-    if threads is not None and (isinstance(threads, bool) or threads < 1):
-        raise UsageError(f"threads {threads!r} does not fit; expected a number from 1 to 1024")
-    return {"threads": threads, "memory": size(memory)}
+    """Returns the threads and the memory that a join may use."""
+    return {
+        "threads": whole("threads", threads, "a number from 1 to 1024"),
+        "memory": size(memory),
+    }
 
 
-def answer(count: bool, groups: bool, stream: bool) -> str:
-    """The form of the answer."""
+def answer(count: bool, groups: bool, stream: bool, progress: Progress = False) -> str:
+    """Returns the form of the answer."""
     forms = {"count": count, "groups": groups, "stream": stream}
     given = [name for name, wanted in forms.items() if wanted]
     if len(given) > 1:
         raise UsageError(f"{' and '.join(given)} were given; expected one of them")
+    if stream and progress is not False:
+        raise UsageError("`progress` cannot be combined with `stream=True`")
     return given[0] if given else "pairs"
 
 
-def pair(names: Names) -> tuple[str | None, str | None]:
-    """The name for the left side and the one for the right."""
-    if names is None or isinstance(names, str):
-        return names, names
-    left, right = names
-    return left, right
+def columns(option: str, value: Any, sides: int) -> list[str | None]:
+    """Returns the name of one column for each side."""
+    if value is None or isinstance(value, str):
+        return [value] * sides
+    named = [one is None or isinstance(one, str) for one in value] if type(value) is tuple else []
+    if sides == 2 and named == [True, True]:
+        return list(value)
+    pair = ", or a tuple of a name on the left and one on the right" if sides == 2 else ""
+    raise UsageError(
+        f"`{option}={value!r}` does not fit; expected the name of one column{pair} "
+        "(several columns cannot be joined yet)"
+    )

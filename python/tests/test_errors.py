@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,9 @@ INPUTS: list[tuple[Any, str]] = [
     ("abc", "data: a str was given; expected an Arrow, Polars, pandas or DuckDB column"),
     (5, "data: a int was given"),
     (None, "data: a NoneType was given"),
-    ([None], "data: row 0 .*: None; expected a string, or a list"),
+    ({"a": ["x"], "b": ["y"]}, "data: a dict was given; expected a table, or one of its columns"),
+    (pl.LazyFrame({"a": ["x"]}), "data: a LazyFrame was given; expected its rows, data.collect"),
+    ([{"a": "x"}], "data: row 0 .*: a dict; expected a string, or a list of strings or integers"),
     ([["a"], 7], "data: row 1 .*: a int; expected"),
     ([["a"], float("nan")], "data: row 1 .*: a float; expected"),
     (["a", ["a"]], "data: row 1 .*: a list among strings"),
@@ -54,12 +58,20 @@ USAGES: list[tuple[dict[str, Any], str]] = [
     ({"jaccard": -0.5}, "is negative"),
     ({"jaccard": float("nan")}, "is not a number"),
     ({"jaccard": float("inf")}, "is not a number"),
-    ({"jaccard": True}, "is no number"),
+    ({"jaccard": True}, "is not a number"),
+    ({"jaccard": Decimal("NaN")}, "is not a number"),
+    ({"jaccard": "1e-39"}, "has more than 38 decimals"),
+    ({"cosine": 1 / 792}, "is too long for cosine; expected at most 18 decimals"),
     ({"jaccard": "half"}, "is not a number"),
     ({"overlap": 0}, "expected a whole number from 1"),
     ({"overlap": 1.5}, "expected a whole number from 1"),
     ({"jaccard": 0.5, "tokens": "letters"}, "unknown tokens `letters`"),
     ({"jaccard": 0.5, "tokens": "qgrams:0"}, "expected words or qgrams:Q"),
+    ({"jaccard": 0.5, "tokens": str.split}, "`tokens` is a method_descriptor; expected text"),
+    ({"jaccard": 0.5, "multiset": "yes"}, "`multiset` is 'yes'; expected True or False"),
+    ({"jaccard": 0.5, "engine": None}, "`engine` is a NoneType; expected text such as `auto`"),
+    ({"jaccard": 0.5, "technique": 1}, "`technique` is a int; expected text such as `auto`"),
+    ({"jaccard": 0.5, "threads": "2"}, "threads '2' does not fit"),
     ({"jaccard": 0.5, "engine": "tpu"}, "unknown engine"),
     ({"jaccard": 0.5, "technique": "magic"}, "unknown technique"),
     ({"jaccard": 0.5, "threads": 0}, "threads 0 does not fit"),
@@ -68,8 +80,8 @@ USAGES: list[tuple[dict[str, Any], str]] = [
     ({"jaccard": 0.5, "memory": "much"}, "memory .much. is not a size"),
     ({"jaccard": 0.5, "memory": -1}, "is not a size"),
     ({"jaccard": 0.5, "count": True, "groups": True}, "count and groups were given"),
-    ({"jaccard": 0.5, "stream": True, "progress": True}, "progress is not for streams"),
-    ({"jaccard": 0.5, "engine": "cpu", "technique": "gpu-bitmap"}, "use engine gpu"),
+    ({"jaccard": 0.5, "stream": True, "progress": True}, "`progress` cannot be combined"),
+    ({"jaccard": 0.5, "engine": "cpu", "technique": "gpu-bitmap"}, "runs on a GPU"),
 ]
 
 
@@ -81,8 +93,33 @@ def test_wrong_usage(options: dict[str, Any], message: str) -> None:
 
 
 def test_unknown_keywords_are_type_errors() -> None:
-    with pytest.raises(TypeError):
-        sj.self_join([["a"]], jacard=0.5)  # type: ignore[call-overload]
+    functions: list[Any] = [sj.self_join, sj.plan, sj.explain, sj.vector_join, sj.vector_plan]
+    for function in functions:
+        with pytest.raises(TypeError, match="unexpected keyword argument 'jacard'"):
+            function([["a"]], cosine=0.5, jacard=0.5)
+
+
+@pytest.mark.parametrize("option", ["column", "id"])
+@pytest.mark.parametrize("names", [["name", "city"], ("name", "city"), ["name"], 0])
+def test_several_columns_are_refused(option: str, names: Any) -> None:
+    table = pl.DataFrame({"name": ["x", "x"], "city": ["y", "z"]})
+    points = pl.DataFrame({"name": [[1.0]], "city": [[2.0]]})
+    message = rf"`{option}=.* does not fit; expected the name of one column \(several columns"
+    calls: list[tuple[Any, Any, dict[str, Any]]] = [
+        (sj.self_join, table, {"jaccard": 1}),
+        (sj.plan, table, {"jaccard": 1}),
+        (sj.overlaps, table, {}),
+        (sj.vector_join, points, {"within": 1}),
+    ]
+    for function, data, options in calls:
+        with pytest.raises(sj.UsageError, match=message):
+            function(data, **{option: names}, **options)
+    two_sided: list[Any] = [sj.join, sj.plan, sj.overlaps]
+    wrong = [("name", "city", "name"), ("name",), ("name", 1), ["name", "city"]]
+    for function, names in itertools.product(two_sided, wrong):
+        options = {} if function is sj.overlaps else {"jaccard": 1}
+        with pytest.raises(sj.UsageError, match="or a tuple of a name on the left and one on"):
+            function(table, table, **{option: names}, **options)
 
 
 def test_texts_are_needed_for_tokenizers() -> None:

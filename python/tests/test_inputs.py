@@ -41,6 +41,37 @@ def test_lists() -> None:
     assert len(sj.join([[1, 2**80]], [["1", str(2**80)]], jaccard=1)) == 1
 
 
+def test_missing_rows_are_empty_and_count() -> None:
+    lists: list[Any] = [None, ["a", "b"], None, ["b", "a"], [], None]
+    assert pairs(sj.self_join(lists, jaccard=0.5)) == {(1, 3)}
+    texts: list[Any] = [None, None, "a b", "", "B A", None]
+    assert pairs(sj.self_join(texts, tokens="words", jaccard=0.5)) == {(2, 4)}
+    assert pairs(sj.self_join(texts, tokens="qgrams:2", dice=0.1)) == set()
+    assert len(sj.join(texts, lists, jaccard=0.5)) == 2
+    for nothing in ([None], [None] * 20_000):
+        assert len(sj.self_join(nothing, jaccard=0.5)) == 0
+        assert len(sj.self_join(nothing, jaccard=0.5, groups=True)) == len(nothing)
+    # The first batch does not tell of what type the rows are.
+    late = [None] * 20_000 + [["a"], ["a"]]
+    assert pairs(sj.self_join(late, jaccard=1)) == {(20_000, 20_001)}
+    assert pairs(sj.self_join([None] * 9000 + ["a", None] * 2, jaccard=1)) == {(9000, 9002)}
+    stats = sj.self_join(lists, jaccard=0.5).stats
+    assert stats is not None and stats["records"] == 6
+
+
+def test_missing_values_of_pandas_are_empty_rows() -> None:
+    pd = pytest.importorskip("pandas")
+    for missing in (None, float("nan"), pd.NA, pd.NaT):
+        titles = pd.Series(["a b", missing, "b a"], dtype=object)
+        assert pairs(sj.self_join(titles, jaccard=1)) == {(0, 2)}
+        frame = pd.DataFrame({"key": ["x", "y", "z"], "title": titles})
+        assert pairs(sj.self_join(frame, column="title", jaccard=1)) == {(0, 2)}
+        named = sj.self_join(frame, column="title", id="key", jaccard=1)
+        assert pairs(named) == {("x", "z")}
+        lists = pd.Series([[1, 2], missing, [2, 1]], dtype=object)
+        assert pairs(sj.self_join(lists, jaccard=1)) == {(0, 2)}
+
+
 def test_pyarrow() -> None:
     pa = pytest.importorskip("pyarrow")
     for kind in (pa.string(), pa.large_string(), pa.string_view()):

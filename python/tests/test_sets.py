@@ -157,8 +157,22 @@ def test_numbers_of_numpy_as_thresholds() -> None:
     assert sj.self_join([[1, 2], [1, 2]], overlap=np.int64(2), count=True) == 1
 
 
-def test_a_tiny_threshold_has_no_exponent() -> None:
-    assert sj.self_join([[1, 2], [2, 3]], jaccard=1e-07, count=True) == 1
+def test_thresholds_may_have_signs_exponents_and_many_decimals() -> None:
+    for threshold in (1e-07, "1e-9", "+0.1", 1 / 792, "1e-38", Decimal(1) / 792, Fraction(1, 792)):
+        assert sj.self_join([[1, 2], [2, 3]], jaccard=threshold, count=True) == 1, threshold
+    for overlap in (1.0, "1e0", Decimal("1.0"), Fraction(1)):
+        assert sj.self_join([[1, 2], [2, 3]], overlap=overlap, count=True) == 1, overlap
+
+
+def test_long_thresholds_are_exact() -> None:
+    # One token of 792 is common. The float nearest to 1/792 is written a little above it.
+    rows = [list(range(396)), list(range(395, 792))]
+    assert sj.self_join(rows, jaccard=Fraction(1, 792), count=True) == 1
+    assert sj.self_join(rows, jaccard="0.00126262626262626262", count=True) == 1
+    assert sj.self_join(rows, jaccard="0.00126262626262626263", count=True) == 0
+    assert sj.self_join(rows, jaccard=1 / 792, count=True) == 0
+    assert sj.self_join(rows, dice="0.00252206809583858764", count=True) == 1
+    assert sj.self_join(rows, dice="0.00252206809583858765", count=True) == 0
 
 
 def test_nothing_is_no_error() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -71,6 +73,13 @@ def test_cosine() -> None:
         (1, 2),
     }
     assert sj.vector_join(points, cosine=-1, count=True) == 6
+
+
+def test_thresholds_may_be_fractions_and_have_signs() -> None:
+    points = [[0.0], [0.25]]
+    for within in (Fraction(1, 4), "1/4", "+0.25", "25e-2", Decimal("0.25")):
+        assert sj.vector_join(points, within=within, count=True) == 1, within
+    assert sj.vector_join(points, within=1 / 792, count=True) == 0
 
 
 def test_groups() -> None:

@@ -5,7 +5,7 @@
 //! rows: strings, or lists of strings and integers; those are copied into columns, batch by batch.
 
 use crate::errors::{OrRaise, raise};
-use arrow_array::builder::LargeStringBuilder;
+use arrow_array::builder::{ArrayBuilder, LargeStringBuilder};
 use arrow_array::ffi::{FFI_ArrowArray, from_ffi};
 use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
 use arrow_array::{
@@ -15,10 +15,9 @@ use arrow_array::{
 use arrow_buffer::OffsetBuffer;
 use arrow_schema::ffi::FFI_ArrowSchema;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{
-    IntoPyDict, PyBool, PyBytes, PyCapsule, PyFloat, PyInt, PySlice, PyString, PyTuple,
+    IntoPyDict, PyBool, PyBytes, PyCapsule, PyDict, PyInt, PyIterator, PySlice, PyString, PyTuple,
 };
 use simjoin::engine::{Elements, Error, VectorCollection};
 use simjoin_io::Batches;
@@ -137,23 +136,31 @@ fn arrays(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Arrays>> {
         return Ok(Some((reader.field().clone(), Box::new(reader))));
     }
     if data.hasattr("__arrow_c_array__")? {
-        let capsules = data.call_method0("__arrow_c_array__")?;
-        let capsules = capsules.cast::<PyTuple>()?;
-        let (schema, array) = (capsules.get_item(0)?, capsules.get_item(1)?);
-        let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_schema"))?;
-        let array = array.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_array"))?;
-        // SAFETY: capsules of these names hold a schema and an array that belong together, and are moved out
-        // of them as above.
-        let (field, data) = unsafe {
-            let schema = FFI_ArrowSchema::from_raw(schema.cast().as_ptr());
-            let array = FFI_ArrowArray::from_raw(array.cast().as_ptr());
-            (Field::try_from(&schema), from_ffi(array, &schema))
-        };
-        let array = make_array(data.map_err(wrong).or_raise(py)?);
-        let field = Arc::new(field.map_err(wrong).or_raise(py)?);
-        return Ok(Some((field, Box::new(std::iter::once(Ok(array))))));
+        let (field, array) = array(data)?;
+        let (field, array) =
+            (field.map_err(wrong).or_raise(py)?, array.map_err(wrong).or_raise(py)?);
+        return Ok(Some((Arc::new(field), Box::new(std::iter::once(Ok(array))))));
     }
     Ok(None)
+}
+
+type Found<T> = Result<T, ArrowError>;
+
+/// The array behind an object with Arrow's interface for one array, and its field.
+pub fn array(object: &Bound<'_, PyAny>) -> PyResult<(Found<Field>, Found<ArrayRef>)> {
+    let capsules = object.call_method0("__arrow_c_array__")?;
+    let capsules = capsules.cast::<PyTuple>()?;
+    let (schema, array) = (capsules.get_item(0)?, capsules.get_item(1)?);
+    let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_schema"))?;
+    let array = array.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_array"))?;
+    // SAFETY: capsules of these names hold a schema and an array that belong together. Both are moved
+    // out of them, and what is left there is marked as released.
+    let (field, data) = unsafe {
+        let schema = FFI_ArrowSchema::from_raw(schema.cast().as_ptr());
+        let array = FFI_ArrowArray::from_raw(array.cast().as_ptr());
+        (Field::try_from(&schema), from_ffi(array, &schema))
+    };
+    Ok((field, data.map(make_array)))
 }
 
 type BoxedBatches = Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send>;
@@ -197,16 +204,9 @@ fn list(
     ids: Option<&Bound<'_, PyAny>>,
     name: &str,
 ) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
-    let is_one = data.is_instance_of::<PyString>() || data.is_instance_of::<PyBytes>();
-    let rows = if is_one { Err(PyTypeError::new_err(())) } else { data.try_iter() };
-    let Ok(rows) = rows else {
-        let message = format!(
-            "a {} was given; expected an Arrow, Polars, pandas or DuckDB column or table, a list of \
-             strings, or a list of lists of strings or integers",
-            kind(data)?
-        );
-        return Err(raise(py, "InputError", &format!("{name}: {message}")));
-    };
+    let expected = "an Arrow, Polars, pandas or DuckDB column or table, a list of strings, or a list of lists \
+                    of strings or integers";
+    let rows = rows(data, name, expected)?;
     let mut columns = ListColumns::default();
     let mut batches = Vec::new();
     let mut ids = ids.map(PyAnyMethods::try_iter).transpose()?;
@@ -219,34 +219,7 @@ fn list(
             let place = format!("row {number} (counting from 0)");
             raise(py, "InputError", &Error::input(name, place, message).to_string())
         };
-        if let Ok(text) = row.cast::<PyString>() {
-            if columns.lists() == Some(true) {
-                return Err(wrong("a string among lists; expected a list".into()));
-            }
-            columns.text(text.to_str().map_err(|_| wrong("text that is not Unicode".into()))?);
-        } else {
-            let null = row.is_none() || row.is_instance_of::<PyFloat>();
-            let elements = if null { None } else { row.try_iter().ok() };
-            let elements = elements.filter(|_| !row.is_instance_of::<PyBytes>());
-            let Some(elements) = elements else {
-                let what = if row.is_none() { "None".into() } else { format!("a {}", kind(&row)?) };
-                return Err(wrong(format!(
-                    "{what}; expected a string, or a list of strings or integers"
-                )));
-            };
-            if columns.lists() == Some(false) {
-                return Err(wrong("a list among strings; expected a string".into()));
-            }
-            for (at, element) in elements.enumerate() {
-                let element = element?;
-                if let Err(what) = columns.token(&element)? {
-                    return Err(wrong(format!(
-                        "element {at} is {what}; expected a string or an integer"
-                    )));
-                }
-            }
-            columns.end_list();
-        }
+        columns.push(&row)?.map_err(&wrong)?;
         if let Some(ids) = &mut ids {
             let id = ids.next().transpose()?.ok_or_else(|| wrong("a row without an id".into()))?;
             if let Err(what) = id_column.push(&id)? {
@@ -255,12 +228,15 @@ fn list(
         }
         number += 1;
         if number.is_multiple_of(ROWS) {
-            batches.push(columns.finish().or_raise(py)?);
-            all_ids.push(id_column.finish());
             py.check_signals()?;
         }
+        // All batches are of one type, which rows that are missing do not tell.
+        if columns.rows >= ROWS && columns.lists.is_some() {
+            batches.push(columns.finish().or_raise(py)?);
+            all_ids.push(id_column.finish());
+        }
     }
-    if !number.is_multiple_of(ROWS) || batches.is_empty() {
+    if columns.rows > 0 || batches.is_empty() {
         batches.push(columns.finish().or_raise(py)?);
         all_ids.push(id_column.finish());
     }
@@ -289,40 +265,93 @@ fn list(
     Ok((schema, batches))
 }
 
+/// Iterates over the rows or elements of a list, or of anything like it but text.
+fn rows<'py>(
+    data: &Bound<'py, PyAny>,
+    name: &str,
+    expected: &str,
+) -> PyResult<Bound<'py, PyIterator>> {
+    let is_one = data.is_instance_of::<PyString>() || data.is_instance_of::<PyBytes>();
+    if let Some(rows) = data.try_iter().ok().filter(|_| !is_one) {
+        return Ok(rows);
+    }
+    let message = format!("{name}: a {} was given; expected {expected}", kind(data)?);
+    Err(raise(data.py(), "InputError", &message))
+}
+
 /// Rows of a batch in the making.
 #[derive(Default)]
 struct ListColumns {
     values: LargeStringBuilder,
     /// Where lists end; nothing while rows are strings.
     ends: Vec<i64>,
-    /// Whether rows are lists, once one has been seen.
-    kind: Option<bool>,
+    /// Whether rows are lists, once one is not missing.
+    lists: Option<bool>,
+    /// All rows so far.
+    rows: usize,
 }
 
 impl ListColumns {
-    fn lists(&self) -> Option<bool> {
-        self.kind
+    /// Adds a row: a string, a list, or None, which is empty.
+    fn push(&mut self, row: &Bound<'_, PyAny>) -> PyResult<Result<(), Unfit>> {
+        if row.is_none() {
+            match self.lists {
+                Some(lists) => self.end(lists),
+                None => self.rows += 1,
+            }
+            return Ok(Ok(()));
+        }
+        if let Ok(text) = row.cast::<PyString>() {
+            if self.lists == Some(true) {
+                return Ok(Err("a string among lists; expected a list".into()));
+            }
+            let Ok(text) = text.to_str() else { return Ok(Err("text that is not Unicode".into())) };
+            self.begin(false);
+            self.values.append_value(text);
+            self.rows += 1;
+            return Ok(Ok(()));
+        }
+        let list = !row.is_instance_of::<PyBytes>() && !row.is_instance_of::<PyDict>();
+        let Some(elements) = row.try_iter().ok().filter(|_| list) else {
+            let expected = "expected a string, or a list of strings or integers";
+            return Ok(Err(format!("a {}; {expected}", kind(row)?)));
+        };
+        if self.lists == Some(false) {
+            return Ok(Err("a list among strings; expected a string".into()));
+        }
+        self.begin(true);
+        for (at, element) in elements.enumerate() {
+            if let Err(what) = with_text(&element?, |text, _| self.values.append_value(text))? {
+                return Ok(Err(format!("element {at} is {what}; expected a string or an integer")));
+            }
+        }
+        self.end(true);
+        Ok(Ok(()))
     }
 
-    fn text(&mut self, text: &str) {
-        self.kind = Some(false);
-        self.values.append_value(text);
+    /// Settles the type of rows; those before the first of them are empty.
+    fn begin(&mut self, lists: bool) {
+        if self.lists.replace(lists).is_none() {
+            let missing = std::mem::take(&mut self.rows);
+            (0..missing).for_each(|_| self.end(lists));
+        }
     }
 
-    /// Adds an element to the list at hand.
-    fn token(&mut self, element: &Bound<'_, PyAny>) -> PyResult<Result<(), Unfit>> {
-        with_text(element, |text, _| self.values.append_value(text))
-    }
-
-    fn end_list(&mut self) {
-        self.kind = Some(true);
-        self.ends.push(arrow_array::builder::ArrayBuilder::len(&self.values) as i64);
+    /// Ends a list, or adds an empty string.
+    fn end(&mut self, lists: bool) {
+        match lists {
+            true => self.ends.push(self.values.len() as i64),
+            false => self.values.append_value(""),
+        }
+        self.rows += 1;
     }
 
     fn finish(&mut self) -> simjoin::engine::Result<ArrayRef> {
+        // Without rows, a column of strings is as good as one of lists.
+        self.begin(self.lists == Some(true));
+        self.rows = 0;
         let values = Arc::new(self.values.finish());
-        // Where there are no rows nobody can tell; no strings are as good as no lists.
-        if self.kind != Some(true) {
+        if self.lists != Some(true) {
             return Ok(values);
         }
         let ends = std::mem::take(&mut self.ends);
@@ -497,15 +526,9 @@ fn matrix(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<(usi
 
 /// The rows of a list of lists of numbers, in double precision.
 fn vector_list(py: Python<'_>, data: &Bound<'_, PyAny>, name: &str) -> PyResult<VectorCollection> {
-    let is_one = data.is_instance_of::<PyString>() || data.is_instance_of::<PyBytes>();
-    let Some(rows) = data.try_iter().ok().filter(|_| !is_one) else {
-        let kind = kind(data)?;
-        let message = format!(
-            "{name}: a {kind} was given; expected an array of NumPy of two dimensions, a column of lists of \
-             numbers, or a list of them"
-        );
-        return Err(raise(py, "InputError", &message));
-    };
+    let expected =
+        "an array of NumPy of two dimensions, a column of lists of numbers, or a list of them";
+    let rows = rows(data, name, expected)?;
     let (mut dimension, mut all) = (None, Vec::new());
     for (number, row) in rows.enumerate() {
         let row = row?;
@@ -550,13 +573,7 @@ fn element_list(
     data: &Bound<'_, PyAny>,
     name: &str,
 ) -> PyResult<(SchemaRef, Vec<RecordBatch>)> {
-    let is_one = data.is_instance_of::<PyString>() || data.is_instance_of::<PyBytes>();
-    let Some(elements) = data.try_iter().ok().filter(|_| !is_one) else {
-        let kind = kind(data)?;
-        let message =
-            format!("{name}: a {kind} was given; expected a set or column of strings or integers");
-        return Err(raise(py, "InputError", &message));
-    };
+    let elements = rows(data, name, "a set or column of strings or integers")?;
     let mut column = IdColumn::default();
     for (number, element) in elements.enumerate() {
         let element = element?;

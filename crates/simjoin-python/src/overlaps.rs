@@ -3,13 +3,13 @@
 use crate::errors::OrRaise;
 use crate::input::Side;
 use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
-use crate::join::{self, Limits, Options, Rows, Settings, Sides, finish, watched};
+use crate::join::{Limits, Options, Rows, Settings, Sides, begin, finish, watched};
 use crate::sets::collect;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use pyo3::prelude::*;
 use simjoin::engine::{
-    Engine, Error, Intersect, IntersectReport, Overlaps, Result, SetCollection, Sets,
+    Engine, Error, Intersect, IntersectReport, Overlaps, Parameter, Result, SetCollection, Sets,
     WantedOverlaps, ascending,
 };
 use simjoin_io::{Batches, ElementSets, PairBatches, ReadOptions, Tokenizer, Vocabulary};
@@ -34,8 +34,8 @@ impl OverlapOptions {
     fn resolve(&self, options: &Options) -> Result<(Settings<Overlaps>, ReadOptions)> {
         let wanted = match self.top {
             Some(0) => {
-                let message = "top 0 does not fit; expected a whole number from 1";
-                return Err(Error::Config(message.into()));
+                let message = "0 does not fit; expected a whole number from 1";
+                return Err(Error::parameter(Parameter::Top, message));
             }
             Some(top) => WantedOverlaps::Top(top),
             None if self.positive => WantedOverlaps::Positive,
@@ -61,11 +61,7 @@ pub fn overlaps<'py>(
     let (settings, read) = own.resolve(&options).or_raise(py)?;
     let left = left.batches(py)?;
     let right = right.map(|right| right.batches(py)).transpose()?;
-    let job = Job::start(move |shared, outlet| {
-        let input = collect(&read, left, right, shared)?;
-        join::run(&settings, &input, shared, outlet)
-    });
-    finish(py, job.or_raise(py)?, &options.answer, progress)
+    begin(py, settings, move |_, shared| collect(&read, left, right, shared), progress)
 }
 
 impl Rows for Overlaps {

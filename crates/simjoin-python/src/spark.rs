@@ -5,17 +5,16 @@
 //! streams; the interpreter is released meanwhile.
 
 use crate::errors::{OrRaise, raise};
+use crate::input::array;
 use crate::job::{Job, Message, Outcome};
 use crate::join::bytes;
 use crate::output::{Stream, Table};
 use arrow_array::cast::AsArray;
-use arrow_array::ffi::{FFI_ArrowArray, from_ffi};
-use arrow_array::{Array, ArrayRef, RecordBatch, make_array};
-use arrow_schema::ffi::FFI_ArrowSchema;
-use arrow_schema::{ArrowError, DataType, SchemaRef};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::{DataType, SchemaRef};
 use parking_lot::Mutex;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyCapsule, PyTuple};
+use pyo3::types::PyBytes;
 use simjoin::engine::{Engine, Error, Parameter};
 use simjoin_cluster::{Keys, Options, TokenCounter, TokenOrder, count, route};
 use simjoin_io::Tokenizer;
@@ -25,20 +24,8 @@ use std::sync::Arc;
 
 /// A column, as it lies in memory.
 fn column(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
-    let py = object.py();
-    let wrong = |error: ArrowError| Error::Internal(error.to_string());
-    let capsules = object.call_method0("__arrow_c_array__")?;
-    let capsules = capsules.cast::<PyTuple>()?;
-    let (schema, array) = (capsules.get_item(0)?, capsules.get_item(1)?);
-    let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_schema"))?;
-    let array = array.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_array"))?;
-    // SAFETY: capsules of these names hold a schema and an array that belong together. Both are moved out
-    // of them, and what is left there is marked as released.
-    let data = unsafe {
-        let schema = FFI_ArrowSchema::from_raw(schema.cast().as_ptr());
-        from_ffi(FFI_ArrowArray::from_raw(array.cast().as_ptr()), &schema)
-    };
-    Ok(make_array(data.map_err(wrong).or_raise(py)?))
+    let (_, array) = array(object)?;
+    array.map_err(|error| Error::Internal(error.to_string())).or_raise(object.py())
 }
 
 fn tokenizer(py: Python<'_>, tokens: Option<&str>) -> PyResult<Tokenizer> {
