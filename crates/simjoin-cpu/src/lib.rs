@@ -61,8 +61,7 @@ pub use ppjoin::PpJoin;
 pub use prefix_bitmap::PrefixBitmap;
 pub use skip_join::SkipJoin;
 pub use vectors::{
-    Fit, Grid, LIMITED, Limits, NestedLoop, Quantile, Recipe, StripedLoop, Transform,
-    check_directions, draw, no_direction, radii, vector_techniques, vector_techniques_unseen,
+    Grid, NestedLoop, Quantile, StripedLoop, vector_techniques, vector_techniques_unseen,
 };
 
 use simjoin_engine::{CandidateFilter, Sets, Techniques};

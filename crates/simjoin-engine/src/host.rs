@@ -7,10 +7,9 @@ use crate::intersect::{CpuIntersection, DeviceIntersection, TakeElements};
 use crate::overlaps::{OverlapSurvey, Overlaps};
 use crate::sets::{SetTask, Sets};
 use crate::technique::{Technique, Techniques};
-use crate::vectors::{VectorSurvey, VectorTask, Vectors};
+use crate::vectors::{Fit, VectorSurvey, VectorTask, Vectors};
 use simjoin_core::Result;
 use simjoin_kernels::intersect::Method;
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -95,15 +94,12 @@ pub trait Device: Sync {
 #[derive(Clone)]
 pub struct DeviceVectors {
     /// How vectors are looked at, if that is known.
-    pub fit: Option<Fit>,
+    pub fit: Option<Arc<Fit>>,
     /// Bytes to take on each device at most.
     pub memory: u64,
     /// Whether CPU cores work too: the pieces are then stripes, and a thread that waits for a device sleeps.
     pub shared: bool,
 }
-
-/// How the vectors of a join are looked at; techniques for vectors know its type.
-pub type Fit = Arc<dyn Any + Send + Sync>;
 
 /// The techniques for a join of vectors, and what a sample says about it.
 pub struct VectorTechniques {
@@ -112,5 +108,5 @@ pub struct VectorTechniques {
     /// What they estimate their costs from.
     pub survey: VectorSurvey,
     /// How they look at vectors.
-    pub fit: Fit,
+    pub fit: Arc<Fit>,
 }

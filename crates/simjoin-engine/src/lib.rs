@@ -31,7 +31,7 @@ pub use answer::{Glimpse, GlimpseBin, GlimpsePair};
 pub use cache::{cache_file, keep};
 pub use costs::{CostTable, Ratios};
 pub use explain::{Explanation, duration, grouped};
-pub use host::{Device, DeviceVectors, Fit, Host, VectorTechniques};
+pub use host::{Device, DeviceVectors, Host, VectorTechniques};
 pub use intersect::{
     CpuIntersection, DeviceIntersection, Intersect, IntersectReport, TakeElements,
 };
@@ -53,4 +53,7 @@ pub use size::bytes as parse_bytes;
 pub use technique::{
     Budget, Cost, DeviceEvent, DeviceTimes, DeviceUnit, Prepared, Technique, Techniques, Worker,
 };
-pub use vectors::{STRIPE, VectorSurvey, VectorTask, Vectors};
+pub use vectors::{
+    Fit, LIMITED, Limits, Recipe, STRIPE, Transform, VectorSurvey, VectorTask, Vectors,
+    check_directions, draw, no_direction, radii, squared_lengths,
+};

@@ -11,8 +11,7 @@ use parking_lot::Mutex;
 use simjoin_core::{
     Elements, Error, Random, Result, Sink, VectorCollection, VectorPair, VectorPredicate,
 };
-use simjoin_cpu::Fit;
-use simjoin_engine::{Budget, Kind, Technique, VectorTask, Vectors};
+use simjoin_engine::{Budget, Fit, Kind, Technique, VectorTask, Vectors};
 use simjoin_gpu::{Device, GpuVectors, VectorWay, devices};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -263,7 +262,7 @@ impl Case<'_> {
         let join = VectorTask::new(rows, None, predicate);
         let begin = Instant::now();
         let ordered = matches!(way, VectorWay::Grid | VectorWay::Quantile);
-        let fit = ordered.then(|| Fit::of(&join).0);
+        let fit = ordered.then(|| Arc::new(Fit::of(&join)));
         let surveyed = begin.elapsed().as_secs_f64();
         let technique =
             GpuVectors { fit, bytes, ..GpuVectors::new(std::slice::from_ref(device), way) };

@@ -15,20 +15,20 @@
 //!
 //! # Exactness
 //!
-//! Images of accepted pairs are within `√near` (see [`super::image`]), so in each coordinate as well; a cell is a little
+//! Images of accepted pairs are within `√near` (see `images.rs` of `simjoin-engine`), so in each coordinate as well; a cell is a little
 //! wider, so their cells differ by at most one in each. The rest is as with every filter on images.
 //!
 //! # Memory
 //!
 //! The images twice while they are sorted (4 bytes a coordinate), and 28 bytes a row.
 
-use super::image::Limits;
+use super::bits;
 use super::verify::{Finds, Verifier};
-use super::{Fit, bits};
 use rayon::prelude::*;
 use simjoin_core::{Error, Result, Sink, VectorPair};
 use simjoin_engine::{
-    Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
+    Budget, Cost, CostTable, Fit, Limits, Prepared, Technique, VectorSurvey, VectorTask, Vectors,
+    Worker,
 };
 use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen};
 use std::ops::{ControlFlow, Range};

@@ -6,53 +6,26 @@
 //! | `quantile` | boxes of a multi-level quantile index, images | `quantile.rs` |
 //! | `grid` | cells as wide as the distance, images | `grid.rs` |
 //!
-//! What they share: `image.rs` (what filters look at, and how wrong that can be), `rotation.rs` (principal
-//! directions), `verify.rs` (from candidate to answer). [`vector_techniques`] looks at a sample once, for all of
-//! them and for the choice between them.
+//! What they share: images, which filters look at instead of vectors (`simjoin-engine`), and `verify.rs` (from candidate
+//! to answer). [`vector_techniques`] looks at a sample once, for all of them and for the choice between them.
 
 mod grid;
-mod image;
 mod nested_loop;
 mod quantile;
-mod rotation;
 #[cfg(test)]
 mod tests;
 mod verify;
 
 pub use grid::Grid;
-pub use image::{LIMITED, Limits, Recipe, Transform, draw, radii};
 pub use nested_loop::{NestedLoop, StripedLoop};
 pub use quantile::Quantile;
-pub use verify::{check_directions, no_direction};
 
-use simjoin_engine::{Techniques, VectorSurvey, VectorTask, VectorTechniques, Vectors};
+use simjoin_engine::{
+    Fit, Techniques, Transform, VectorSurvey, VectorTask, VectorTechniques, Vectors, draw,
+};
 use simjoin_kernels::distance::LANES;
 use std::sync::Arc;
 
-/// How the vectors of a join are looked at.
-pub struct Fit {
-    transform: Transform,
-    /// Coordinates that are compared first.
-    head: usize,
-}
-
-impl Fit {
-    /// Looks at a sample of the rows; returns what it says as well.
-    pub fn of(task: &VectorTask<'_>) -> (Arc<Self>, VectorSurvey) {
-        let sample = draw(task, SAMPLE);
-        let transform = Transform::best(task, &sample);
-        let (survey, head) = survey(task, &transform, &sample);
-        (Arc::new(Fit { transform, head }), survey)
-    }
-
-    /// How vectors become images.
-    pub fn transform(&self) -> &Transform {
-        &self.transform
-    }
-}
-
-/// Rows that principal directions are taken from: more where more is to be told apart.
-const SAMPLE: usize = 1024;
 /// Rows whose pairs stand for all pairs.
 const PAIRED: usize = 512;
 /// Coordinates up to which all are compared first.
@@ -62,7 +35,10 @@ const LEAST: usize = 32;
 
 /// Looks at a sample of the rows; returns the techniques and what the sample says.
 pub fn vector_techniques(join: &VectorTask<'_>) -> VectorTechniques {
-    let (fit, survey) = Fit::of(join);
+    let sample = draw(join, Fit::SAMPLE);
+    let transform = Transform::best(join, &sample);
+    let (survey, head) = survey(join, &transform, &sample);
+    let fit = Arc::new(Fit { transform, head });
     let all: Techniques<Vectors> = vec![
         Box::new(Quantile { fit: fit.clone() }),
         Box::new(Grid { fit: fit.clone() }),

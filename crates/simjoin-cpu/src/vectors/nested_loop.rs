@@ -16,19 +16,19 @@
 //!
 //! # Exactness
 //!
-//! The filter's limits allow for all its errors ([`super::image`], `simjoin_kernels::distance`).
+//! The filter's limits allow for all its errors (`images.rs` of `simjoin-engine`, `simjoin_kernels::distance`).
 //!
 //! # Memory
 //!
 //! Two blocks a worker, a few MiB, whatever the input.
 
 use super::bits;
-use super::image::{Limits, Transform, draw};
 use super::verify::{Finds, Verifier};
 use rayon::prelude::*;
 use simjoin_core::{Result, Sink, VectorCollection, VectorPair};
 use simjoin_engine::{
-    Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
+    Budget, Cost, CostTable, Limits, Prepared, Technique, Transform, VectorSurvey, VectorTask,
+    Vectors, Worker, draw,
 };
 use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen, product_error};
 use std::ops::{ControlFlow, Range};

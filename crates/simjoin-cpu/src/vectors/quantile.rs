@@ -4,7 +4,7 @@
 //! Graphics Processors", 2009): the points are sorted and cut into quantiles level by level, and what a page cannot reach is skipped level by level.
 //! What is ours: a cut is a median-like one of whichever coordinate varies most there, four of them make a
 //! level of fanout 16, and there are as many levels as the data needs; nodes know their bounds in up to
-//! sixteen coordinates; and points are looked at as [images](super::image), rotated where that helps, the first
+//! sixteen coordinates; and points are looked at as images (`simjoin-engine`), rotated where that helps, the first
 //! coordinates of sixteen points at a time.
 //!
 //! # Flow
@@ -29,13 +29,13 @@
 //! The images, twice while they are sorted (4 bytes a coordinate; at most 97 coordinates beyond 160
 //! dimensions), 12 bytes a row, and boxes: a sixteenth of the images' first coordinates, twice.
 
-use super::image::{Limits, Transform};
+use super::bits;
 use super::verify::{Finds, Verifier};
-use super::{Fit, bits};
 use rayon::prelude::*;
 use simjoin_core::{Result, Sink, VectorCollection, VectorCount, VectorPair};
 use simjoin_engine::{
-    Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
+    Budget, Cost, CostTable, Fit, Limits, Prepared, Technique, Transform, VectorSurvey, VectorTask,
+    Vectors, Worker,
 };
 use simjoin_kernels::distance::{Hits, LANES, NOWHERE, Screen};
 use std::ops::{ControlFlow, Range};

@@ -3,11 +3,8 @@
 //! A [`Verifier`] asks the predicate about two rows; [`Finds`] collects what a worker has found on its way to
 //! the sink.
 
-use rayon::prelude::*;
-use simjoin_core::{
-    Elements, Error, Result, Sink, VectorCollection, VectorMeasure, VectorPair, VectorPredicate,
-};
-use simjoin_engine::VectorTask;
+use simjoin_core::{Elements, Result, Sink, VectorMeasure, VectorPair, VectorPredicate};
+use simjoin_engine::{VectorTask, squared_lengths};
 use simjoin_kernels::distance::{Element, Exact, LANES};
 use std::ops::ControlFlow;
 
@@ -27,10 +24,10 @@ impl<'a> Verifier<'a> {
         let squares = match join.predicate.measure() {
             VectorMeasure::Euclidean => None,
             VectorMeasure::Cosine => {
-                let probes = squares(join.probe, &exact)?;
+                let probes = squared_lengths(join.probe)?;
                 // A self-join has but one.
                 let builds =
-                    if join.is_self_join() { Vec::new() } else { squares(join.build, &exact)? };
+                    if join.is_self_join() { Vec::new() } else { squared_lengths(join.build)? };
                 Some([probes, builds])
             }
         };
@@ -79,39 +76,6 @@ impl<'a> Verifier<'a> {
         let distance = || (1.0 - VectorPredicate::cosine_of(ab, aa, bb)).max(0.0);
         self.join.predicate.accepts(ab, aa, bb).then(distance)
     }
-}
-
-fn squares(vectors: &VectorCollection, exact: &Exact) -> Result<Vec<f64>> {
-    let d = vectors.dimension();
-    fn of<T: Element>(all: &[T], d: usize, exact: &Exact) -> Vec<f64> {
-        all.par_chunks_exact(d).map(|row| T::product(exact, row, row)).collect()
-    }
-    let squares = match vectors.elements() {
-        Elements::F32(all) => of(all, d, exact),
-        Elements::F64(all) => of(all, d, exact),
-    };
-    match squares.iter().position(|&square| !VectorPredicate::has_direction(square)) {
-        None => Ok(squares),
-        Some(row) => Err(no_direction(vectors, row, squares[row])),
-    }
-}
-
-/// Says that an entry with this product with itself has no direction.
-pub fn no_direction(vectors: &VectorCollection, entry: usize, square: f64) -> Error {
-    let what = match square {
-        0.0 => "the vector is zero and has no direction".to_owned(),
-        _ => format!(
-            "the vector's length, the root of {square:e}, is beyond what a cosine can be told of"
-        ),
-    };
-    let place = format!("row {} (counting from 0)", vectors.first_row(entry as u32));
-    let message = format!("{what}; a cosine expects vectors that are not");
-    Error::input(vectors.name(), place, message)
-}
-
-/// For a cosine, says which row has no direction.
-pub fn check_directions(join: &VectorTask<'_>) -> Result<()> {
-    Verifier::new(join).map(drop)
 }
 
 /// Pairs on their way to a sink.

@@ -20,14 +20,15 @@ pub use simulated::VARIABLE as SIMULATED_GPU;
 
 use crate::clock::Clock;
 use crate::costs::CostTable;
-use crate::host::{DeviceVectors, Fit, Host};
+use crate::host::{DeviceVectors, Host};
 use crate::overlaps::{OverlapSurvey, Overlaps};
 use crate::plan::Corrections;
 use crate::report::StepReport;
 use crate::sets::Sets;
 use crate::technique::{Technique, Techniques};
-use crate::vectors::{STRIPE, Striped, Vectors};
+use crate::vectors::{Fit, STRIPE, Striped, Vectors};
 use simjoin_core::{Error, Result};
+use std::sync::Arc;
 
 /// The environment variable that chooses the machine.
 pub const VARIABLE: &str = "SIMJOIN_MACHINE";
@@ -182,7 +183,7 @@ impl Machine {
     pub(crate) fn device_vector_techniques(
         &self,
         host: &'static dyn Host,
-        fit: Option<&Fit>,
+        fit: Option<&Arc<Fit>>,
         memory: u64,
         shared: bool,
     ) -> Result<Techniques<Vectors>> {

@@ -3,17 +3,22 @@
 //! Some techniques do a task only as a whole. Others do it in *stripes* of [`STRIPE`] probes with all that these
 //! meet, so CPU cores and devices can share a task stripe by stripe.
 
+mod images;
 mod joined;
+mod lengths;
+mod rotation;
 mod sample;
 mod stripes;
 
+pub use images::{Fit, LIMITED, Limits, Recipe, Transform, draw, radii};
+pub use lengths::{check_directions, no_direction, squared_lengths};
 pub(crate) use sample::estimate_pairs;
 pub(crate) use stripes::Striped;
 
-use crate::host::Fit;
 use crate::kind::{Direction, Kind, Order, Task, Work};
 use simjoin_core::{RowPair, Side, VectorCollection, VectorPair, VectorPredicate};
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 /// Rows of a stripe: as many as a device has tiles of next to each other.
 pub const STRIPE: usize = 2048;
@@ -214,7 +219,7 @@ fn pairs_among(rows: usize) -> u64 {
 #[derive(Clone, Default)]
 pub(crate) struct VectorKnown {
     pub(crate) survey: Option<VectorSurvey>,
-    pub(crate) fit: Option<Fit>,
+    pub(crate) fit: Option<Arc<Fit>>,
 }
 
 /// What a sample says about a join.

@@ -13,8 +13,7 @@ use crate::device::{Device, Lease, failed};
 use crate::send::{Plain, Sender};
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys};
 use simjoin_core::{Elements, Error, Result, VectorCollection, VectorMeasure, VectorPredicate};
-use simjoin_cpu::{Limits, Transform, draw, no_direction};
-use simjoin_engine::{Budget, VectorTask};
+use simjoin_engine::{Budget, Fit, Limits, Transform, VectorTask, draw, no_direction};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -168,9 +167,9 @@ impl Loaded {
         let made;
         let transform = match (technique.way, &technique.fit) {
             (VectorWay::NestedLoop | VectorWay::Tensor, _) => None,
-            (_, Some(fit)) => Some(fit.transform()),
+            (_, Some(fit)) => Some(&fit.transform),
             (_, None) => {
-                made = Transform::best(join, &draw(join, 1024));
+                made = Fit::of(join).transform;
                 Some(&made)
             }
         };

@@ -25,7 +25,7 @@
 //!
 //! # Exactness
 //!
-//! Filters keep every pair that the predicate accepts: the images are those of `simjoin_cpu` with the errors
+//! Filters keep every pair that the predicate accepts: the images are those of `simjoin_engine` with the errors
 //! accounted for there; what tensor cores may err by is in [`tensor`]; bounds of blocks hold all their images.
 //! What is kept is decided by the predicate in f64, in the one order that all backends share: distances
 //! are equal to the last bit. A buffer that is full loses nothing: tiles that found no room are done again.
@@ -52,9 +52,9 @@ use cudarc::driver::{
 use load::{Loaded, Shared};
 use parts::Parts;
 use simjoin_core::{Error, Result};
-use simjoin_cpu::{Fit, Recipe, Transform};
 use simjoin_engine::{
-    Budget, Cost, CostTable, Prepared, Technique, VectorSurvey, VectorTask, Vectors, Worker,
+    Budget, Cost, CostTable, Fit, Prepared, Recipe, Technique, Transform, VectorSurvey, VectorTask,
+    Vectors, Worker,
 };
 use std::ops::Range;
 use std::sync::Arc;

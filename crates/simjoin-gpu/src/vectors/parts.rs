@@ -20,8 +20,9 @@ use super::worker::TileWorker;
 use super::{CANDIDATE_BYTES, GpuVectors, LEAST_CANDIDATES, SMALL, TILE_BYTES, VectorWay};
 use crate::device::{Device, Lease};
 use simjoin_core::{Elements, Error, Result, Sink, VectorCollection, VectorMeasure, VectorPair};
-use simjoin_cpu::{Fit, check_directions, draw, radii};
-use simjoin_engine::{Budget, Prepared, VectorTask, Vectors, Worker};
+use simjoin_engine::{
+    Budget, Fit, Prepared, VectorTask, Vectors, Worker, check_directions, draw, radii,
+};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -121,7 +122,7 @@ impl<'a> Parts<'a> {
         // What tells most about all rows tells enough about those of a slab.
         let ordered = matches!(technique.way, VectorWay::Grid | VectorWay::Quantile);
         let fit = technique.fit.clone();
-        let fit = fit.or_else(|| ordered.then(|| Fit::of(join).0));
+        let fit = fit.or_else(|| ordered.then(|| Arc::new(Fit::of(join))));
         let technique = GpuVectors { fit, ..technique.clone() };
         let dealt = AtomicUsize::new(0);
         let leases = technique.devices.iter().map(Lease::new).collect();

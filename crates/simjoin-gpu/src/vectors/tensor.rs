@@ -13,7 +13,7 @@
 //! # Half precision
 //!
 //! Otherwise rows are centred, scaled by a power of two so that the longest is between 128 and 256, folded as images are
-//! ([`simjoin_cpu`]), and rounded to f16: `t` becomes `h`. Where the longest row is an outlier, or the distance too
+//! (`simjoin_engine`), and rounded to f16: `t` becomes `h`. Where the longest row is an outlier, or the distance too
 //! small beside it for f16 to tell anything, rows are scaled by the distance instead, and folded until they are shorter
 //! than 256 ([`folded`]). With `ρ ≥ |t − h|`, measured for each row in f64 (and enlarged by the error
 //! of `t` itself, at most `4·2⁻⁵³` of its length before it is folded, and `2·(d+8)·2⁻⁵³` of 1 where rows are divided by
@@ -44,8 +44,7 @@
 
 use super::Frame;
 use simjoin_core::{Elements, VectorCollection, VectorMeasure};
-use simjoin_cpu::{LIMITED, radii};
-use simjoin_engine::VectorTask;
+use simjoin_engine::{LIMITED, VectorTask, radii};
 
 use cudarc::driver::DeviceRepr;
 

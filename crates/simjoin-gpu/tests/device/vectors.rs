@@ -8,8 +8,7 @@ use simjoin_core::{
     Elements, Error, Random, Sink, VectorCollection, VectorCount, VectorMeasure, VectorPair,
     VectorPredicate,
 };
-use simjoin_cpu::Fit;
-use simjoin_engine::{Budget, Kind, Technique, VectorTask, Vectors};
+use simjoin_engine::{Budget, Fit, Kind, Technique, VectorTask, Vectors};
 use simjoin_gpu::{Device, GpuVectors, VectorWay};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -100,7 +99,7 @@ fn expected(join: &VectorTask<'_>) -> Found {
 
 /// Every technique in every variant that finds its way by another path.
 fn techniques(device: &Arc<Device>, join: &VectorTask<'_>) -> Vec<(String, GpuVectors)> {
-    let fit = Fit::of(join).0;
+    let fit = Arc::new(Fit::of(join));
     let one = [device.clone()];
     let mut all = Vec::new();
     for way in VectorWay::ALL {

@@ -58,7 +58,6 @@ impl Device for Gpus {
 
     fn vector_techniques(&self, how: DeviceVectors) -> Techniques<Vectors> {
         let DeviceVectors { fit, memory, shared } = how;
-        let fit = fit.and_then(|fit| fit.downcast().ok());
         let devices = simjoin_gpu::devices().unwrap_or_default();
         let technique = |way| -> Box<dyn Technique<Vectors>> {
             Box::new(GpuVectors {

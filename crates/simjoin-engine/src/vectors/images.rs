@@ -46,11 +46,12 @@
 //!
 //! Every bound is taken generously; it costs nothing.
 
+use super::VectorTask;
 use super::rotation::{self, WHOLE};
-use ndarray::{Array2, ArrayView2};
+use nalgebra::{DMatrix, DMatrixView};
 use rayon::prelude::*;
+use simjoin_core::Random;
 use simjoin_core::{Elements, VectorCollection, VectorMeasure};
-use simjoin_engine::{Random, VectorTask};
 use simjoin_kernels::distance::{exact_error, relative_error};
 use std::ops::Range;
 
@@ -63,7 +64,17 @@ pub struct Limits {
     pub sure: f32,
 }
 
+/// How the vectors of a join are looked at.
+#[derive(Debug)]
+pub struct Fit {
+    /// How vectors become images.
+    pub transform: Transform,
+    /// Coordinates that are compared first.
+    pub head: usize,
+}
+
 /// How vectors become images.
+#[derive(Debug)]
 pub struct Transform {
     dimension: usize,
     scale: f64,
@@ -78,6 +89,7 @@ pub struct Transform {
 
 /// How vectors become images: `(x − centre)·scale`, or `x·scale/|x| − centre·scale` for units, folded; then its elements
 /// in an order, or along directions.
+#[derive(Debug)]
 pub struct Recipe<'a> {
     /// One number for each element.
     pub centre: &'a [f64],
@@ -97,9 +109,26 @@ pub struct Recipe<'a> {
     pub left_over: bool,
 }
 
+#[derive(Debug)]
 enum Shape {
     Axes(Vec<u32>),
-    Rotated { basis: Array2<f64>, error: f64, left_over: bool },
+    /// A direction is a row of the basis. How far these are from orthonormal is the `τ` of the module's documentation.
+    Rotated {
+        basis: DMatrix<f64>,
+        error: f64,
+        left_over: bool,
+    },
+}
+
+impl Fit {
+    /// Rows that principal directions are taken from.
+    pub const SAMPLE: usize = 1024;
+
+    /// Images along the directions that say most, all of whose coordinates are compared first.
+    pub fn of(join: &VectorTask<'_>) -> Self {
+        let transform = Transform::best(join, &draw(join, Self::SAMPLE));
+        Fit { head: transform.coordinates(), transform }
+    }
 }
 
 /// The true distances that surely are beyond, and within, the predicate.
@@ -252,15 +281,15 @@ impl Transform {
         let tame = variances.iter().all(|&x| x < 1e200);
         if rotate && tame && d > 1 && sample.len() > 1 {
             let flat: Vec<f64> = sample.iter().flatten().copied().collect();
-            if let Ok(matrix) = ArrayView2::from_shape((sample.len(), d), &flat) {
-                let found = rotation::principal(&matrix);
+            let matrix = DMatrix::from_vec(d, sample.len(), flat);
+            if let Some(found) = rotation::principal(&matrix) {
                 let few = (d / 4).clamp(1, 16);
                 let along: f64 = found.variances.iter().take(few).sum();
                 let by_axes: f64 = order[..few].iter().map(|&i| variances[i as usize]).sum();
                 let says_more = along > 1.1 * by_axes || d > WHOLE;
-                if says_more && found.error < 1e-3 && found.columns.ncols() > 0 {
-                    let left_over = found.columns.ncols() < d;
-                    let (basis, error) = (found.columns, found.error);
+                if says_more && found.error < 1e-3 && found.rows.nrows() > 0 {
+                    let left_over = found.rows.nrows() < d;
+                    let (basis, error) = (found.rows, found.error);
                     transform.shape = Shape::Rotated { basis, error, left_over };
                     return transform;
                 }
@@ -281,7 +310,8 @@ impl Transform {
         let (order, basis, left_over) = match &self.shape {
             Shape::Axes(order) => (order.clone(), Vec::new(), false),
             Shape::Rotated { basis, left_over, .. } => {
-                (Vec::new(), basis.iter().copied().collect(), *left_over)
+                // Columns of the one are rows of the other.
+                (Vec::new(), basis.as_slice().to_vec(), *left_over)
             }
         };
         let columns = self.coordinates() - usize::from(left_over);
@@ -293,18 +323,18 @@ impl Transform {
     pub fn coordinates(&self) -> usize {
         match &self.shape {
             Shape::Axes(order) => order.len(),
-            Shape::Rotated { basis, left_over, .. } => basis.ncols() + usize::from(*left_over),
+            Shape::Rotated { basis, left_over, .. } => basis.nrows() + usize::from(*left_over),
         }
     }
 
     /// Whether images are rotated.
-    pub(super) fn rotated(&self) -> bool {
+    pub fn rotated(&self) -> bool {
         matches!(self.shape, Shape::Rotated { .. })
     }
 
     /// Makes images of some rows, one after the other with a stride; what is beyond their coordinates is
     /// left as it is. Answers with the length of the longest scaled and centred row.
-    pub(super) fn images(
+    pub fn images(
         &self,
         vectors: &VectorCollection,
         rows: Range<usize>,
@@ -347,16 +377,13 @@ impl Transform {
                 }
             }
             Shape::Rotated { basis, left_over, .. } => {
-                let Ok(matrix) = ArrayView2::from_shape((count, d), &scaled) else {
-                    return f64::INFINITY;
-                };
-                let seen = matrix.dot(basis);
-                let k = basis.ncols();
+                let seen = basis * DMatrixView::from_slice(&scaled, d, count);
+                let k = basis.nrows();
                 for ((image, seen), &square) in
-                    out.chunks_mut(stride).zip(seen.rows()).zip(&squares)
+                    out.chunks_mut(stride).zip(seen.column_iter()).zip(&squares)
                 {
                     let mut along = 0.0;
-                    for (to, &from) in image.iter_mut().zip(seen) {
+                    for (to, &from) in image.iter_mut().zip(&seen) {
                         *to = from as f32;
                         along += from * from;
                     }
@@ -372,7 +399,7 @@ impl Transform {
 
     /// The images of all rows with a stride, in parallel, and the length of the longest row. What is
     /// beyond their coordinates is zero.
-    pub(super) fn all_images(&self, vectors: &VectorCollection, stride: usize) -> (Vec<f32>, f64) {
+    pub fn all_images(&self, vectors: &VectorCollection, stride: usize) -> (Vec<f32>, f64) {
         // Rows that fit the cache together.
         let block = ((1 << 17) / self.dimension).clamp(16, 1024);
         let mut out = vec![0f32; vectors.len() * stride];
@@ -397,7 +424,7 @@ impl Transform {
     }
 
     /// Returns a length that no row exceeds once folded, for rows up to a length.
-    pub(super) fn longest_folded(&self, longest: f64) -> f64 {
+    pub fn longest_folded(&self, longest: f64) -> f64 {
         let root = (self.dimension as f64).sqrt() * (1.0 + 1e-12);
         if longest <= self.fold { longest } else { longest.min(root * self.fold) }
     }
@@ -417,7 +444,7 @@ impl Transform {
             Shape::Axes(_) if self.verbatim => (0.0, below_normal, true),
             Shape::Axes(_) => (0.0, made, true),
             Shape::Rotated { basis, error, left_over } => {
-                let products = d * ((basis.ncols() as f64).sqrt() + 2.0) * u;
+                let products = d * ((basis.nrows() as f64).sqrt() + 2.0) * u;
                 let over = if *left_over { (error + 4.0 * products).sqrt() } else { 0.0 };
                 (*error, made + length * (2.0 * products + over), !left_over)
             }
@@ -448,7 +475,7 @@ impl Transform {
     }
 }
 
-pub(super) fn length(row: &[f64]) -> f64 {
+fn length(row: &[f64]) -> f64 {
     row.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
