@@ -7,11 +7,15 @@
 //!                             └──► f16 or bytes, in that order
 //! ```
 
+mod tiles;
+
+pub(super) use tiles::MatrixArgument;
+
 use super::tensor::{self, Band};
 use super::{Frame, GpuVectors, TileKind, VectorWay, Work, fixed_grid, order};
 use crate::device::{Device, Lease, failed};
 use crate::send::{Plain, Sender};
-use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys};
+use cudarc::driver::{CudaSlice, DevicePtr, PushKernelArg, sys};
 use simjoin_core::{Elements, Error, Result, VectorCollection, VectorMeasure, VectorPredicate};
 use simjoin_engine::{Budget, Fit, Limits, Transform, VectorTask, draw, no_direction};
 use std::ops::Range;
@@ -67,46 +71,6 @@ struct Side {
     /// As rows, and as columns.
     boxes: [Option<Boxes>; 2],
 }
-
-/// Bounds as the device reads them.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-struct BoundsArgument {
-    low: sys::CUdeviceptr,
-    high: sys::CUdeviceptr,
-    blocks: u32,
-    size: u32,
-}
-
-// SAFETY: numbers and addresses, laid out as in the kernels.
-unsafe impl DeviceRepr for BoundsArgument {}
-
-/// Rows as the tensor cores' kernel reads them.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MatrixArgument {
-    pub(super) rows: sys::CUdeviceptr,
-    pub(super) least: sys::CUdeviceptr,
-    pub(super) surely: sys::CUdeviceptr,
-    pub(super) count: u32,
-}
-
-// SAFETY: as above.
-unsafe impl DeviceRepr for MatrixArgument {}
-
-/// The predicate as the device reads it.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DecisionArgument {
-    threshold: f64,
-    row_squares: sys::CUdeviceptr,
-    column_squares: sys::CUdeviceptr,
-    d: u32,
-    cosine: u32,
-}
-
-// SAFETY: as above.
-unsafe impl DeviceRepr for DecisionArgument {}
 
 /// Groups of blocks of rows, and how many tiles they have.
 #[derive(Clone, Debug)]
@@ -630,167 +594,8 @@ impl Loaded {
         self.sides[at].rows.as_ref().map_or(0, |rows| rows.device_ptr(&work.stream).0)
     }
 
-    fn bounds_argument(&self, work: &Work<'_>, column: bool) -> BoundsArgument {
-        let side = if column { self.build() } else { &self.sides[0] };
-        let size = if column { self.kind.columns() } else { BLOCK };
-        let boxes = side.boxes[usize::from(column)].as_ref();
-        let pointer = |of: fn(&Boxes) -> &CudaSlice<f32>| {
-            boxes.map_or(0, |boxes| of(boxes).device_ptr(&work.stream).0)
-        };
-        BoundsArgument {
-            low: pointer(|boxes| &boxes.low),
-            high: pointer(|boxes| &boxes.high),
-            blocks: side.count.div_ceil(size),
-            size,
-        }
-    }
-
-    /// Counts the tiles of each group of blocks, and cuts the groups into pieces.
-    fn cut(&mut self, work: &Work<'_>, technique: &GpuVectors, shared: &Shared<'_>) -> Result<()> {
-        let at = failed("finding tiles");
-        let stream = &work.stream;
-        let rows = self.bounds_argument(work, false);
-        let columns = self.bounds_argument(work, true);
-        if rows.blocks == 0 || columns.blocks == 0 {
-            return Ok(());
-        }
-        let groups = rows.blocks.div_ceil(GROUP);
-        let mut counts = stream.alloc_zeros::<u32>(groups as usize).map_err(&at)?;
-        let nothing = 0u64;
-        self.prune(work, 0..groups, nothing, counts.device_ptr(stream).0, nothing)?;
-        let counted = stream.clone_dtoh(&counts).map_err(&at)?;
-        stream.synchronize().map_err(&at)?;
-        // Kept until the kernel has ended.
-        let _ = &mut counts;
-        let mut starts = vec![0u64];
-        for &count in &counted {
-            starts.push(starts[starts.len() - 1] + u64::from(count));
-        }
-        let total = starts[groups as usize];
-        let all = f64::from(rows.blocks) * f64::from(columns.blocks);
-        self.tiles = (total, if self.itself { all / 2.0 } else { all } as u64);
-        let piece = |groups: Range<u32>| {
-            let tiles = starts[groups.end as usize] - starts[groups.start as usize];
-            Piece { groups, tiles: tiles as u32 }
-        };
-        if let Some(first) = shared.first {
-            self.pieces = first.pieces.iter().map(|of| piece(of.groups.clone())).collect();
-        } else {
-            let most = (total / 12).clamp(technique.tiles.0, technique.tiles.1);
-            let mut first = 0;
-            for group in 0..groups {
-                let tiles = starts[group as usize + 1] - starts[first as usize];
-                let next = counted.get(group as usize + 1).copied().map_or(0, u64::from);
-                let full = tiles > 0 && (tiles + next > most || group + 1 == groups);
-                // A group is a stripe.
-                if full || technique.stripes {
-                    self.pieces.push(piece(first..group + 1));
-                    first = group + 1;
-                }
-            }
-        }
-        self.starts = stream.clone_htod(&starts).map_err(&at)?;
-        Ok(())
-    }
-
-    /// Counts tiles, or writes those of a piece.
-    pub(super) fn prune(
-        &self,
-        work: &Work<'_>,
-        groups: Range<u32>,
-        starts: sys::CUdeviceptr,
-        counts: sys::CUdeviceptr,
-        tiles: sys::CUdeviceptr,
-    ) -> Result<()> {
-        let prune = work.function("prune")?;
-        let rows = self.bounds_argument(work, false);
-        let columns = self.bounds_argument(work, true);
-        let itself = u32::from(self.itself);
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
-        unsafe {
-            work.stream
-                .launch_builder(&prune)
-                .arg(&rows)
-                .arg(&columns)
-                .arg(&self.bounded)
-                .arg(&self.box_near)
-                .arg(&itself)
-                .arg(&groups.start)
-                .arg(&starts)
-                .arg(&counts)
-                .arg(&tiles)
-                .launch(LaunchConfig {
-                    grid_dim: (groups.len() as u32, 1, 1),
-                    block_dim: (256, 1, 1),
-                    shared_mem_bytes: 2 * GROUP * self.bounded * 4,
-                })
-                .map_err(failed("finding tiles"))?;
-        }
-        Ok(())
-    }
-
-    /// Where the tiles of each group begin.
-    pub(super) fn starts(&self, work: &Work<'_>) -> sys::CUdeviceptr {
-        self.starts.device_ptr(&work.stream).0
-    }
-
-    /// Images and their number, of rows and of columns.
-    pub(super) fn points(&self, work: &Work<'_>) -> [(sys::CUdeviceptr, u32); 2] {
-        [&self.sides[0], self.build()].map(|side| {
-            let points = side.points.as_ref();
-            (points.map_or(0, |points| points.device_ptr(&work.stream).0), side.count)
-        })
-    }
-
-    /// Rows and columns for tensor cores.
-    pub(super) fn matrices(&self, work: &Work<'_>) -> [MatrixArgument; 2] {
-        let of = |side: &Side, which: usize| {
-            let packed = side.packed.as_ref();
-            let stream = &work.stream;
-            MatrixArgument {
-                rows: packed.map_or(0, |packed| packed.rows.device_ptr(stream).0),
-                least: packed.map_or(0, |packed| packed.asks[which].device_ptr(stream).0),
-                surely: packed
-                    .and_then(|packed| packed.surely.as_ref())
-                    .map_or(0, |surely| surely.device_ptr(stream).0),
-                count: side.count,
-            }
-        };
-        [of(&self.sides[0], 0), of(self.build(), 1)]
-    }
-
-    /// Elements of rows and columns, and which row stands where.
-    pub(super) fn elements(&self, work: &Work<'_>) -> [sys::CUdeviceptr; 4] {
-        let last = self.sides.len() - 1;
-        [
-            self.sides[0].raw.pointer(work),
-            self.build().raw.pointer(work),
-            self.rows_pointer(work, 0),
-            self.rows_pointer(work, last),
-        ]
-    }
-
-    pub(super) fn decision(&self, work: &Work<'_>) -> DecisionArgument {
-        let cosine = self.predicate.measure() == VectorMeasure::Cosine;
-        let squares = |side: &Side| {
-            side.squares.as_ref().map_or(0, |squares| squares.device_ptr(&work.stream).0)
-        };
-        DecisionArgument {
-            threshold: if cosine { self.predicate.threshold() } else { self.predicate.limit() },
-            row_squares: squares(&self.sides[0]),
-            column_squares: squares(self.build()),
-            d: self.dimension,
-            cosine: u32::from(cosine),
-        }
-    }
-
     pub(super) fn dimension(&self) -> u32 {
         self.dimension
-    }
-
-    /// The most tiles of a piece.
-    pub(super) fn most_tiles(&self) -> u32 {
-        self.pieces.iter().map(|piece| piece.tiles).max().unwrap_or(0)
     }
 }
 
