@@ -3,7 +3,7 @@
 //! The order below is the architecture: data flows through it from top to bottom, and nothing
 //! below is known above.
 
-use crate::{Check, root};
+use crate::{Check, modules, root};
 use serde_json::Value;
 use std::process::Command;
 
@@ -38,7 +38,9 @@ pub fn check() -> Check {
             .collect();
         crates.push((package["name"].as_str().unwrap_or_default().to_string(), dependencies));
     }
-    violations(&crates).map_or(Ok(()), Err)
+    violations(&crates).map_or(Ok(()), Err)?;
+    modules::order()?;
+    modules::lengths()
 }
 
 /// The first rule that is broken, if any.

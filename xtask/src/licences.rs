@@ -5,6 +5,7 @@
 
 use crate::Check;
 use crate::layers::{array, metadata};
+use spdx::{Expression, Licensee, ParseMode};
 
 /// Licences that ask for no more than their text to be kept.
 const ACCEPTED: [&str; 13] = [
@@ -35,48 +36,13 @@ pub fn check() -> Check {
     if refused.is_empty() { Ok(()) } else { Err(refused.join("; ")) }
 }
 
-/// Whether an SPDX expression can be satisfied with accepted licences: `OR` needs one side, `AND`
-/// both. `/` is the old way to write `OR`.
+/// Returns whether an SPDX expression can be satisfied with accepted licences. `/` is an old way to write `OR`.
 fn accepted(expression: &str) -> bool {
-    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
-    let words: Vec<&str> = spaced.split_whitespace().collect();
-    let mut at = 0;
-    let value = either(&words, &mut at);
-    value && at == words.len()
-}
-
-fn either(words: &[&str], at: &mut usize) -> bool {
-    let mut value = both(words, at);
-    while words.get(*at) == Some(&"OR") {
-        *at += 1;
-        value |= both(words, at);
-    }
-    value
-}
-
-fn both(words: &[&str], at: &mut usize) -> bool {
-    let mut value = one(words, at);
-    while words.get(*at) == Some(&"AND") {
-        *at += 1;
-        value &= one(words, at);
-    }
-    value
-}
-
-fn one(words: &[&str], at: &mut usize) -> bool {
-    let word = words.get(*at).copied().unwrap_or_default();
-    *at += 1;
-    if word == "(" {
-        let value = either(words, at);
-        *at += 1;
-        return value;
-    }
-    if words.get(*at) == Some(&"WITH") {
-        let exception = words.get(*at + 1).copied().unwrap_or_default();
-        *at += 2;
-        return ACCEPTED.contains(&format!("{word} WITH {exception}").as_str());
-    }
-    ACCEPTED.contains(&word)
+    let accepted: Vec<Licensee> =
+        ACCEPTED.iter().filter_map(|name| Licensee::parse(name).ok()).collect();
+    Expression::parse_mode(expression, ParseMode::LAX).is_ok_and(|expression| {
+        expression.evaluate(|wanted| accepted.iter().any(|licence| licence.satisfies(wanted)))
+    })
 }
 
 #[cfg(test)]
@@ -89,7 +55,12 @@ mod tests {
     }
 
     #[test]
-    fn expressions() {
+    fn every_accepted_licence_is_known() {
+        assert!(ACCEPTED.iter().all(|name| Licensee::parse(name).is_ok()));
+    }
+
+    #[test]
+    fn expressions_are_evaluated() {
         assert!(accepted("MIT"));
         assert!(accepted("MIT/Apache-2.0"));
         assert!(accepted("GPL-3.0 OR MIT"));
@@ -97,6 +68,8 @@ mod tests {
         assert!(accepted("(MIT OR Apache-2.0) AND Unicode-3.0"));
         assert!(!accepted("(MIT OR Apache-2.0) AND GPL-3.0"));
         assert!(!accepted("GPL-3.0"));
+        assert!(!accepted("MIT AND GPL-3.0-only"));
+        assert!(!accepted("LGPL-2.1-or-later WITH LLVM-exception"));
         assert!(!accepted("none declared"));
         assert!(!accepted(""));
     }

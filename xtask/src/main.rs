@@ -9,6 +9,7 @@ mod environment;
 mod gpu;
 mod layers;
 mod licences;
+mod modules;
 mod python;
 mod steady;
 mod steps;
@@ -30,7 +31,7 @@ cargo xtask COMMAND
   emulator           builds the emulated GPU in target/emulator
   emulated           the device tests and every command on emulated GPUs
   docs               documentation, warnings denied
-  layers             every dependency between our crates points to an earlier one
+  layers             every crate, and module where they have an order, uses earlier ones only; no file is too long
   licences           every dependency's licence is one that we accept
   gpu-kernels        GPU kernels that have changed compile (--all: every one; NVRTC is installed in target/nvrtc)
   fuzz-build         the fuzz targets build

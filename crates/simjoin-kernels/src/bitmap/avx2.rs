@@ -1,6 +1,6 @@
 //! Four pairs at a time: bits are counted by a table of 16 nibbles (Muła, Kurz, Lemire 2018).
 
-use super::Lanes;
+use super::loops::Lanes;
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]

@@ -1,6 +1,6 @@
 //! Eight pairs at a time: `vpopcntq` counts all lanes in one instruction.
 
-use super::Lanes;
+use super::loops::Lanes;
 use std::arch::x86_64::*;
 
 #[derive(Clone, Copy)]

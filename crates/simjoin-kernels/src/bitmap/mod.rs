@@ -17,7 +17,7 @@ macro_rules! entry_points {
     ($lanes:ident $(, $features:tt)?) => {
         /// # Safety
         ///
-        /// As [`super::run`], with the tier's instructions.
+        /// As [`super::loops::run`], with the tier's instructions.
         $(#[target_feature(enable = $features)])?
         pub(super) unsafe fn run<const W: usize>(
             planes: &[&[u64]; W],
@@ -26,12 +26,12 @@ macro_rules! entry_points {
             out: &mut [u32],
         ) -> usize {
             // SAFETY: the caller's.
-            unsafe { super::run::<$lanes, W>(planes, probes, limits, out) }
+            unsafe { super::loops::run::<$lanes, W>(planes, probes, limits, out) }
         }
 
         /// # Safety
         ///
-        /// As [`super::lists`], with the tier's instructions.
+        /// As [`super::loops::lists`], with the tier's instructions.
         $(#[target_feature(enable = $features)])?
         pub(super) unsafe fn lists<const W: usize>(
             planes: &[&[u64]; W],
@@ -41,29 +41,30 @@ macro_rules! entry_points {
             out: &mut super::Survivors,
         ) -> usize {
             // SAFETY: the caller's.
-            unsafe { super::lists::<$lanes, W>(planes, weights, probes, first, out) }
+            unsafe { super::loops::lists::<$lanes, W>(planes, weights, probes, first, out) }
         }
 
         /// # Safety
         ///
-        /// As [`super::fold`], with the tier's instructions.
+        /// As [`super::loops::fold`], with the tier's instructions.
         $(#[target_feature(enable = $features)])?
         pub(super) unsafe fn fold<const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
             // SAFETY: the caller's.
-            unsafe { super::fold::<$lanes, W>(tokens, top) }
+            unsafe { super::loops::fold::<$lanes, W>(tokens, top) }
         }
 
         /// # Safety
         ///
-        /// As [`super::distance`], with the tier's instructions.
+        /// As [`super::loops::distance`], with the tier's instructions.
         $(#[target_feature(enable = $features)])?
         pub(super) unsafe fn distance<const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
             // SAFETY: the caller's.
-            unsafe { super::distance::<$lanes, W>(a, b) }
+            unsafe { super::loops::distance::<$lanes, W>(a, b) }
         }
     };
 }
 
+mod loops;
 mod scalar;
 
 #[cfg(target_arch = "x86_64")]
@@ -252,376 +253,10 @@ impl<const W: usize> Kernels<W> {
 /// Entries of the output that a kernel may write beyond the last survivor.
 pub const SLACK: usize = 16;
 
-/// A vector of 64-bit lanes.
-///
-/// # Safety
-///
-/// The methods may only be called where the tier's instructions are available; loads need `LANES`
-/// readable elements, `load_part` needs `count < LANES`; `store_places` needs room for `LANES`
-/// elements.
-#[allow(clippy::missing_safety_doc)]
-trait Lanes: Copy {
-    const LANES: usize;
-    unsafe fn splat(value: u64) -> Self;
-    unsafe fn load(from: *const u64) -> Self;
-    unsafe fn load_part(from: *const u64, count: usize) -> Self;
-    /// 32-bit numbers, their signs extended.
-    unsafe fn load_weights(from: *const i32) -> Self;
-    unsafe fn xor(self, other: Self) -> Self;
-    unsafe fn add(self, other: Self) -> Self;
-    unsafe fn popcount(self) -> Self;
-    /// Each lane times [`WEIGHT_UNIT`].
-    unsafe fn times_unit(self) -> Self;
-    /// A bit for each lane that is at most the other's, as signed numbers.
-    unsafe fn at_most(self, other: Self) -> u32;
-    /// Writes `base + lane` for each lane in the mask, rising. May write up to `LANES` elements.
-    unsafe fn store_places(mask: u32, base: u32, to: *mut u32);
-    /// `top - token` of tokens.
-    unsafe fn load_ranks(from: *const u32, top: u32) -> Self;
-    /// For each lane, `1 << (lane mod 64)` if `lane / 64` is `word` modulo `words`, a power of two;
-    /// 0 otherwise.
-    unsafe fn bits(self, word: usize, words: usize) -> Self;
-    /// The ranks of the first `count` tokens, below `LANES`; other lanes are anything.
-    unsafe fn load_ranks_part(from: *const u32, top: u32, count: usize) -> Self;
-    /// The first `count` lanes, below `LANES`, and 0 in the others.
-    unsafe fn first(self, count: usize) -> Self;
-    /// Exclusive or of all lanes.
-    unsafe fn fold(self) -> u64;
-    /// Sum of all lanes.
-    unsafe fn sum(self) -> u64;
-}
-
 /// Toggles the bit of the token that stands `rank` places below the most frequent one.
 #[inline(always)]
 pub fn toggle<const W: usize>(signature: &mut [u64; W], rank: u32) {
     signature[(rank / 64) as usize % W] ^= 1 << (rank % 64);
-}
-
-/// See [`Kernels::signature`].
-#[inline(always)]
-unsafe fn fold<V: Lanes, const W: usize>(tokens: &[u32], top: u32) -> [u64; W] {
-    let mut signature = [0; W];
-    // SAFETY: the loads stay within the tokens.
-    unsafe {
-        let mut words = [V::splat(0); W];
-        let mut at = 0;
-        while at + V::LANES <= tokens.len() {
-            let ranks = V::load_ranks(tokens.as_ptr().add(at), top);
-            for (w, word) in words.iter_mut().enumerate() {
-                *word = word.xor(ranks.bits(w, W));
-            }
-            at += V::LANES;
-        }
-        let rest = tokens.len() - at;
-        if rest > 0 {
-            let ranks = V::load_ranks_part(tokens.as_ptr().add(at), top, rest);
-            for (w, word) in words.iter_mut().enumerate() {
-                *word = word.xor(ranks.bits(w, W).first(rest));
-            }
-        }
-        for w in 0..W {
-            signature[w] = words[w].fold();
-        }
-    }
-    signature
-}
-
-// The functions below are compiled once per tier, inside a function that has the tier's
-// instructions. They use no closures: a closure is compiled without them.
-
-/// The distances of a vector of sets from a probe.
-#[inline(always)]
-unsafe fn distances<V: Lanes, const W: usize>(words: &[V; W], probe: &[V; W]) -> V {
-    // SAFETY: the caller's.
-    unsafe {
-        let mut distance = words[0].xor(probe[0]).popcount();
-        for w in 1..W {
-            distance = distance.add(words[w].xor(probe[w]).popcount());
-        }
-        distance
-    }
-}
-
-/// One word of each of a vector's lanes, for every word; `rest` below `LANES` reads fewer.
-#[inline(always)]
-unsafe fn load<V: Lanes, const W: usize>(planes: &[&[u64]; W], at: usize, rest: usize) -> [V; W] {
-    // SAFETY: the caller's.
-    unsafe {
-        let mut words = [V::splat(0); W];
-        for w in 0..W {
-            let from = planes[w].as_ptr().add(at);
-            words[w] = if rest >= V::LANES { V::load(from) } else { V::load_part(from, rest) };
-        }
-        words
-    }
-}
-
-#[inline(always)]
-unsafe fn splat<V: Lanes, const W: usize>(words: &[u64; W]) -> [V; W] {
-    // SAFETY: the caller's.
-    unsafe {
-        let mut all = [V::splat(0); W];
-        for w in 0..W {
-            all[w] = V::splat(words[w]);
-        }
-        all
-    }
-}
-
-/// See [`Kernels::distance`].
-#[inline(always)]
-unsafe fn distance<V: Lanes, const W: usize>(a: &[u64; W], b: &[u64; W]) -> u64 {
-    let mut at = 0;
-    let mut distance = 0;
-    if W >= V::LANES {
-        // SAFETY: the loads stay within the signatures.
-        unsafe {
-            let mut sum = V::splat(0);
-            while at + V::LANES <= W {
-                let bits = V::load(a.as_ptr().add(at)).xor(V::load(b.as_ptr().add(at)));
-                sum = sum.add(bits.popcount());
-                at += V::LANES;
-            }
-            distance = sum.sum();
-        }
-    }
-    while at < W {
-        distance += u64::from((a[at] ^ b[at]).count_ones());
-        at += 1;
-    }
-    distance
-}
-
-/// See [`Kernels::scan_run`].
-#[inline(always)]
-unsafe fn run<V: Lanes, const W: usize>(
-    planes: &[&[u64]; W],
-    probes: &[[u64; W]; PROBES],
-    limits: &[u64; PROBES],
-    out: &mut [u32],
-) -> usize {
-    // SAFETY: `scan_run` checked lengths; loads stay within the planes, and at most `LANES ≤ SLACK`
-    // elements are written after at most `PROBES · sets` survivors.
-    unsafe {
-        let sets = planes[0].len();
-        let out = out.as_mut_ptr();
-        let mut found = 0;
-        let mut probe = [[V::splat(0); W]; PROBES];
-        for p in 0..PROBES {
-            probe[p] = splat::<V, W>(&probes[p]);
-        }
-        let limit = splat::<V, PROBES>(limits);
-        let mut at = 0;
-        while at < sets {
-            let rest = sets - at;
-            let words = load::<V, W>(planes, at, rest);
-            let valid = if rest >= V::LANES { u32::MAX } else { (1 << rest) - 1 };
-            let mut masks = [0u32; PROBES];
-            for p in 0..PROBES {
-                masks[p] = distances::<V, W>(&words, &probe[p]).at_most(limit[p]) & valid;
-            }
-            if masks[0] | masks[1] | masks[2] | masks[3] != 0 {
-                for (p, &mask) in masks.iter().enumerate() {
-                    V::store_places(mask, (p as u32) << 16 | at as u32, out.add(found));
-                    found += mask.count_ones() as usize;
-                }
-            }
-            at += V::LANES;
-        }
-        found
-    }
-}
-
-/// A probe in the lanes of vectors.
-#[derive(Clone, Copy)]
-struct Broadcast<V, const W: usize> {
-    words: [V; W],
-    limit: V,
-}
-
-#[inline(always)]
-unsafe fn broadcast<V: Lanes, const W: usize>(
-    probes: &Probes<'_, W>,
-    at: usize,
-) -> Broadcast<V, W> {
-    // SAFETY: the caller's; there is such a probe.
-    unsafe {
-        let mut words = [V::splat(0); W];
-        for (word, plane) in words.iter_mut().zip(&probes.planes) {
-            *word = V::splat(*plane.get_unchecked(at));
-        }
-        let limit = i64::from(*probes.limits.get_unchecked(at));
-        Broadcast { words, limit: V::splat(limit as u64) }
-    }
-}
-
-/// Which of a vector of sets a probe is close to.
-#[inline(always)]
-unsafe fn near<V: Lanes, const W: usize>(
-    words: &[V; W],
-    weights: V,
-    probe: &Broadcast<V, W>,
-) -> u32 {
-    // SAFETY: the caller's.
-    unsafe {
-        let distance = distances::<V, W>(words, &probe.words);
-        distance.times_unit().add(weights).at_most(probe.limit)
-    }
-}
-
-/// Compares one probe with a range of sets, writes survivors to `places` and tells how many there are.
-#[inline(always)]
-unsafe fn one<V: Lanes, const W: usize>(
-    (planes, weights): (&[&[u64]; W], &[i32]),
-    probe: &Broadcast<V, W>,
-    range: Range<usize>,
-    places: *mut u32,
-) -> usize {
-    let (mut at, mut found) = (range.start, 0);
-    // SAFETY: the caller's; loads and stores go beyond their ends by less than `LANES ≤ SLACK`.
-    unsafe {
-        while at < range.end {
-            let words = load::<V, W>(planes, at, V::LANES);
-            let weights = V::load_weights(weights.as_ptr().add(at));
-            let rest = range.end - at;
-            let valid = if rest >= V::LANES { u32::MAX } else { (1 << rest) - 1 };
-            let mask = near(&words, weights, probe) & valid;
-            if mask != 0 {
-                V::store_places(mask, at as u32, places.add(found));
-                found += mask.count_ones() as usize;
-            }
-            at += V::LANES;
-        }
-    }
-    found
-}
-
-/// Compares several probes with the sets that all of them meet, a vector of sets at a time: what is loaded
-/// once serves them all. What only some of them meet, on either side, is left to [`one`]. Survivors of each
-/// probe are written to a place of its own.
-#[inline(always)]
-unsafe fn several<V: Lanes, const W: usize>(
-    sets: (&[&[u64]; W], &[i32]),
-    probes: &[Broadcast<V, W>; PROBES],
-    ranges: &[Range<usize>; PROBES],
-    common: Range<usize>,
-    places: &[*mut u32; PROBES],
-) -> [usize; PROBES] {
-    let (planes, weights) = sets;
-    let mut found = [0; PROBES];
-    // SAFETY: the caller's.
-    unsafe {
-        for p in 0..PROBES {
-            found[p] = one(sets, &probes[p], ranges[p].start..common.start, places[p]);
-        }
-        let mut at = common.start;
-        while at + V::LANES <= common.end {
-            let words = load::<V, W>(planes, at, V::LANES);
-            let weights = V::load_weights(weights.as_ptr().add(at));
-            let mut masks = [0u32; PROBES];
-            for p in 0..PROBES {
-                masks[p] = near(&words, weights, &probes[p]);
-            }
-            if masks[0] | masks[1] | masks[2] | masks[3] != 0 {
-                for p in 0..PROBES {
-                    V::store_places(masks[p], at as u32, places[p].add(found[p]));
-                    found[p] += masks[p].count_ones() as usize;
-                }
-            }
-            at += V::LANES;
-        }
-        for p in 0..PROBES {
-            found[p] += one(sets, &probes[p], at..ranges[p].end, places[p].add(found[p]));
-        }
-    }
-    found
-}
-
-/// Vectors of sets that several probes have in common for them to be taken together.
-const COMMON: usize = 4;
-
-/// See [`Kernels::scan_lists`].
-#[inline(always)]
-unsafe fn lists<V: Lanes, const W: usize>(
-    planes: &[&[u64]; W],
-    weights: &[i32],
-    probes: &Probes<'_, W>,
-    first: usize,
-    out: &mut Survivors,
-) -> usize {
-    let count = probes.limits.len();
-    let room = out.places.len();
-    let sets = (planes, weights);
-    let mut found = 0;
-    let mut at_hit = 0;
-    let mut at_probe = first;
-    while at_probe < count {
-        let Range { start, end } = probes.ranges[at_probe];
-        let (start, end) = (start as usize, end as usize);
-        if start >= end {
-            at_probe += 1;
-            continue;
-        }
-        if found + (end - start) + SLACK > room {
-            assert!(found > 0, "no room for the survivors of one probe");
-            break;
-        }
-        assert!(end + SLACK <= weights.len());
-        let mut taken = 1;
-        if end - start >= COMMON * V::LANES && at_probe + PROBES <= count {
-            let mut ranges = [const { 0..0 }; PROBES];
-            let (mut common, mut needed) = (start..end, found);
-            let mut begins = [0; PROBES];
-            for p in 0..PROBES {
-                let Range { start, end } = probes.ranges[at_probe + p];
-                ranges[p] = start as usize..end as usize;
-                common = common.start.max(ranges[p].start)..common.end.min(ranges[p].end);
-                begins[p] = needed;
-                needed += ranges[p].len() + SLACK;
-            }
-            if common.len() >= COMMON * V::LANES && needed <= room {
-                taken = PROBES;
-                // SAFETY: the arrays have one length each; what is loaded beyond a range is within the
-                // slack of the arrays, and what is written beyond the survivors of a probe within that of
-                // its part of the output, for which there is room.
-                unsafe {
-                    let mut all = [broadcast::<V, W>(probes, at_probe); PROBES];
-                    let places = out.places.as_mut_ptr();
-                    let mut parts = [places; PROBES];
-                    for p in 0..PROBES {
-                        assert!(ranges[p].end + SLACK <= weights.len());
-                        all[p] = broadcast(probes, at_probe + p);
-                        parts[p] = places.add(begins[p]);
-                    }
-                    let counts = several(sets, &all, &ranges, common, &parts);
-                    for p in 0..PROBES {
-                        if counts[p] > 0 {
-                            parts[p].copy_to(places.add(found), counts[p]);
-                            found += counts[p];
-                            *out.hits.get_unchecked_mut(at_hit) =
-                                ((at_probe + p) as u32, found as u32);
-                            at_hit += 1;
-                        }
-                    }
-                }
-            }
-        }
-        if taken == 1 {
-            // SAFETY: as above.
-            unsafe {
-                let probe = broadcast::<V, W>(probes, at_probe);
-                let more = one(sets, &probe, start..end, out.places.as_mut_ptr().add(found));
-                if more > 0 {
-                    found += more;
-                    *out.hits.get_unchecked_mut(at_hit) = (at_probe as u32, found as u32);
-                    at_hit += 1;
-                }
-            }
-        }
-        at_probe += taken;
-    }
-    out.found = at_hit;
-    at_probe
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Two pairs at a time: `cnt` counts bytes, pairwise additions widen the sums.
 
-use super::Lanes;
+use super::loops::Lanes;
 use std::arch::aarch64::*;
 
 #[derive(Clone, Copy)]

@@ -1,6 +1,7 @@
 //! One pair at a time.
 
-use super::{Lanes, WEIGHT_UNIT};
+use super::WEIGHT_UNIT;
+use super::loops::Lanes;
 
 #[derive(Clone, Copy)]
 struct Word(u64);

@@ -1,0 +1,252 @@
+//! Does every module of a crate use only modules that come before it, and is every file short?
+//!
+//! Crates whose modules have an order are listed in [`CRATES`]. Tests may use everything.
+
+use crate::{Check, root};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Modules of a crate, the first ones first. A file belongs to the longest entry that its path begins with.
+struct Order {
+    name: &'static str,
+    modules: &'static [&'static str],
+    /// Modules that use a later one, to be mended.
+    exceptions: &'static [(&'static str, &'static str)],
+}
+
+const CRATES: [Order; 1] = [Order {
+    name: "simjoin-engine",
+    modules: &[
+        "size",
+        "cache",
+        "clock",
+        "costs",
+        "processor",
+        "kind",
+        "technique",
+        "sets",
+        "vectors",
+        "host",
+        "report",
+        "registry",
+        "machine",
+        "answer",
+        "plan",
+        "run",
+        "join",
+        "explain",
+        // What implements `Joinable`.
+        "sets/joined",
+        "vectors/joined",
+    ],
+    exceptions: &[
+        ("answer", "run"),
+        ("machine", "plan"),
+        ("plan", "run"),
+        ("report", "plan"),
+        ("vectors", "host"),
+    ],
+}];
+
+/// The most lines of a file.
+const MOST_LINES: usize = 700;
+
+/// Files that are longer, to be divided.
+const LONG: [&str; 4] = [
+    "crates/simjoin-cli/src/flags.rs",
+    "crates/simjoin-gpu/src/vectors/load.rs",
+    "crates/simjoin-io/src/readers/columnar.rs",
+    "crates/simjoin/src/overlaps.rs",
+];
+
+/// Checks the order of modules.
+pub fn order() -> Check {
+    for order in &CRATES {
+        let folder = root().join("crates").join(order.name).join("src");
+        let mut files = BTreeMap::new();
+        for path in rust_files(&folder)? {
+            let name = path.strip_prefix(&folder).unwrap_or(&path).with_extension("");
+            files.insert(name.to_string_lossy().into_owned(), read(&path)?);
+        }
+        let broken = violations(order, &files);
+        if !broken.is_empty() {
+            return Err(format!("{}: {}", order.name, broken.join("; ")));
+        }
+    }
+    Ok(())
+}
+
+/// Checks the lengths of files.
+pub fn lengths() -> Check {
+    let mut long = Vec::new();
+    for path in rust_files(&root().join("crates"))? {
+        let lines = read(&path)?.lines().count();
+        let name = path.strip_prefix(root()).unwrap_or(&path).to_string_lossy().into_owned();
+        match (lines > MOST_LINES, LONG.contains(&name.as_str())) {
+            (true, false) => long.push(format!("{name} has {lines} lines")),
+            (false, true) => eprintln!("{name} is short now: remove it from the list LONG"),
+            _ => {}
+        }
+    }
+    let most = format!("a file may have {MOST_LINES} lines");
+    if long.is_empty() { Ok(()) } else { Err(format!("{}; {most}", long.join("; "))) }
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+/// Returns all Rust files in a folder and the folders in it, in order.
+fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let entries = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+    let mut files = Vec::new();
+    for entry in entries.map_err(|error| format!("{}: {error}", folder.display()))? {
+        let path = entry.path();
+        if path.is_dir() {
+            files.extend(rust_files(&path)?);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort_unstable();
+    Ok(files)
+}
+
+/// Returns the uses of later modules, by the texts of all files of a crate.
+fn violations(order: &Order, files: &BTreeMap<String, String>) -> Vec<String> {
+    let exported = files.get("lib").map(|lib| exports(lib)).unwrap_or_default();
+    let place = |module: &str| order.modules.iter().position(|&other| other == module);
+    let mut broken = BTreeSet::new();
+    for (file, text) in files.iter().filter(|(file, _)| *file != "lib") {
+        let holds = |module: &&&str| {
+            file.strip_prefix(**module).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        let Some(own) = order.modules.iter().filter(holds).max_by_key(|module| module.len()) else {
+            broken.insert(format!("{file}.rs has no place in the order of xtask/src/modules.rs"));
+            continue;
+        };
+        let top = own.split('/').next().unwrap_or(own);
+        for used in uses(text) {
+            let module = exported.get(&used).unwrap_or(&used);
+            let later = place(module) > place(own) && module != top;
+            if later && !order.exceptions.contains(&(*own, module)) {
+                broken.insert(format!("{file}.rs uses {module}, which comes later"));
+            }
+        }
+    }
+    broken.into_iter().collect()
+}
+
+/// Returns the module of each item that a crate's root exports.
+fn exports(lib: &str) -> BTreeMap<String, String> {
+    let mut exports = BTreeMap::new();
+    for statement in lib.split(';') {
+        let Some((_, path)) = statement.split_once("pub use ") else { continue };
+        let Some((module, items)) = path.split_once("::") else { continue };
+        for item in items.trim_matches(['{', '}']).split(',') {
+            let name = item.trim().rsplit(' ').next().unwrap_or_default();
+            exports.insert(name.trim_matches(['{', '}']).to_string(), module.to_string());
+        }
+    }
+    exports
+}
+
+/// Returns the names after `crate::` in the code of a file without its tests.
+fn uses(text: &str) -> BTreeSet<String> {
+    let code: Vec<&str> = text
+        .split("#[cfg(test)]\nmod ")
+        .next()
+        .unwrap_or_default()
+        .lines()
+        .filter(|line| !line.trim_start().starts_with("//"))
+        .collect();
+    let code = code.join("\n");
+    let mut names = BTreeSet::new();
+    for rest in code.split("crate::").skip(1) {
+        match rest.strip_prefix('{') {
+            None => names.extend(first_name(rest)),
+            Some(list) => names.extend(listed(list)),
+        }
+    }
+    names
+}
+
+/// Returns the first names of the paths in a list of `use`, which begins after its brace.
+fn listed(list: &str) -> Vec<String> {
+    let (mut names, mut depth, mut begins) = (Vec::new(), 1, true);
+    for (at, sign) in list.char_indices() {
+        match sign {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            ',' if depth == 1 => begins = true,
+            _ if begins && !sign.is_whitespace() => {
+                names.extend(first_name(&list[at..]));
+                begins = false;
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            break;
+        }
+    }
+    names
+}
+
+fn first_name(path: &str) -> Option<String> {
+    let end = path.find(|sign: char| !sign.is_alphanumeric() && sign != '_');
+    let name = &path[..end.unwrap_or(path.len())];
+    (!name.is_empty()).then(|| name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ORDER: Order = Order {
+        name: "a-crate",
+        modules: &["low", "middle", "high", "low/top"],
+        exceptions: &[("low", "high")],
+    };
+
+    fn broken(file: &str, text: &str) -> Vec<String> {
+        let lib = "mod low;\npub use low::Low;\npub use middle::{Other,\n Middle as Renamed};\n";
+        let files = [("lib", lib), (file, text)].map(|(a, b)| (a.to_string(), b.to_string()));
+        violations(&ORDER, &files.into())
+    }
+
+    #[test]
+    fn the_workspace_keeps_the_order() {
+        order().unwrap();
+    }
+
+    #[test]
+    fn files_are_short() {
+        lengths().unwrap();
+    }
+
+    #[test]
+    fn a_later_module_is_refused_however_it_is_named() {
+        for text in [
+            "use crate::middle::Other;",
+            "use crate::Renamed;",
+            "use crate::{\n    Low,\n    middle::{Other, Renamed},\n};",
+            "fn f() { crate::middle::other() }",
+        ] {
+            let broken = broken("low/file", text);
+            assert_eq!(broken, ["low/file.rs uses middle, which comes later"], "{text}");
+        }
+        assert_eq!(broken("strange", "").len(), 1);
+    }
+
+    #[test]
+    fn earlier_modules_exceptions_tests_and_comments_are_allowed() {
+        for (file, text) in [
+            ("high/file", "use crate::{Low, middle::Other};"),
+            ("low", "use crate::high::High;"),
+            ("low", "// See crate::middle.\n#[cfg(test)]\nmod tests { use crate::middle::Other; }"),
+            ("low/top", "use crate::high::High;\nuse crate::low::Low;"),
+        ] {
+            assert!(broken(file, text).is_empty(), "{file}: {text}");
+        }
+    }
+}
