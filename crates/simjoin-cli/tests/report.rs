@@ -75,6 +75,107 @@ fn run(folder: &Folder, engine: &str, arguments: &str) -> Run {
     run
 }
 
+/// A run and what is expected of it.
+#[derive(Clone, Copy)]
+struct Case<'a> {
+    what: &'a str,
+    join: &'a str,
+    /// Records of both files.
+    inputs: [&'a [BTreeSet<String>]; 2],
+    expected: &'a Found,
+    data: &'a Value,
+    stats: &'a Value,
+}
+
+/// Checks how many pairs each stage leaves.
+fn check_funnel(case: &Case<'_>) {
+    let Case { what, join, expected, data, stats, inputs: [a, b], .. } = *case;
+    let two = join.contains("b.txt");
+    let records = a.len() as u64;
+    let all = match (two, join.contains("itself")) {
+        (false, _) => records * (records - 1) / 2,
+        (true, false) => records * b.len() as u64,
+        (true, true) => {
+            let right = b.len() as u64;
+            records * right + right * (right - 1) / 2
+        }
+    };
+    assert_eq!(stage(data, "pairs of records"), all, "{what}");
+    assert_eq!(stage(data, "candidates"), stats["candidates"], "{what}");
+    assert_eq!(stage(data, "results"), expected.len() as u64);
+    let distinct = stage(data, "pairs of distinct sets");
+    let by_length = stage(data, "left by length");
+    assert!(all >= distinct && distinct >= by_length, "{what}: {}", data["funnel"]);
+    assert!(by_length >= stage(data, "similar pairs of distinct sets"), "{what}");
+    assert_eq!(data["funnel"][0]["shown"].as_str().unwrap().replace(',', ""), all.to_string());
+}
+
+/// Checks the bars of similarities.
+fn check_histogram(case: &Case<'_>) {
+    let Case { what, join, expected, data, .. } = *case;
+    assert_eq!(sum(&data["histogram"]["bins"]), expected.len() as u64, "{what}");
+    for bin in data["histogram"]["bins"].as_array().unwrap() {
+        let (from, to) = (bin["from"].as_f64().unwrap(), bin["to"].as_f64().unwrap());
+        let last = from == to || join.contains("overlap");
+        let inside = |value: f64| from <= value && (value < to || last && value <= to);
+        let count = expected.values().filter(|(_, value)| inside(*value)).count() as u64;
+        assert_eq!(bin["count"], count, "{what}: {bin}");
+    }
+}
+
+/// Checks the pairs that are shown.
+fn check_sample(case: &Case<'_>) {
+    let Case { join, what, expected, data, inputs: [a, b], .. } = *case;
+    let two = join.contains("b.txt");
+    let sample = data["sample"]["pairs"].as_array().unwrap();
+    assert!(!sample.is_empty() && sample.len() <= 500);
+    for pair in sample {
+        let within = pair["within_right"].as_bool().unwrap();
+        let key = |side: &str| pair[side]["key"].as_str().unwrap().parse::<u64>().unwrap();
+        let (left, right) = (key("left"), key("right"));
+        let side = if within { "right" } else { "left" };
+        let (overlap, value) = expected[&(side.to_string(), left, right)];
+        assert_eq!(pair["overlap"], overlap);
+        assert_eq!(pair["value"], value, "{what}");
+        let (one, other) = match (two, within) {
+            (false, _) => (&a[left as usize], &a[right as usize]),
+            (true, false) => (&a[left as usize], &b[right as usize]),
+            (true, true) => (&b[left as usize], &b[right as usize]),
+        };
+        let common: BTreeSet<String> = one.intersection(other).cloned().collect();
+        assert_eq!(tokens(&pair["left"]), (one.clone(), common.clone()), "{what}");
+        assert_eq!(tokens(&pair["right"]), (other.clone(), common), "{what}");
+    }
+}
+
+/// Checks sizes, frequencies and groups.
+fn check_shapes(case: &Case<'_>) {
+    let Case { join, expected, data, stats, inputs: [a, b], .. } = *case;
+    let two = join.contains("b.txt");
+    let full = |rows: &[BTreeSet<String>]| rows.iter().filter(|row| !row.is_empty()).count() as u64;
+    assert_eq!(sum(&data["sizes"][0]["bins"]), full(a));
+    let both = || a.iter().chain(if two { b } else { &[] });
+    let occurrences: usize = both().map(BTreeSet::len).sum();
+    assert_eq!(data["frequencies"]["occurrences"], occurrences);
+    assert_eq!(data["frequencies"]["tokens"], stats["universe"]);
+    for named in data["frequencies"]["named"].as_array().unwrap() {
+        let token = named[0].as_str().unwrap();
+        assert_eq!(named[1], both().filter(|row| row.contains(token)).count());
+    }
+    if two {
+        assert_eq!(sum(&data["sizes"][1]["bins"]), full(b));
+        assert!(data["groups"].is_null());
+    } else {
+        let groups = &data["groups"];
+        assert_eq!(sum(&groups["bins"]), groups["groups"].as_u64().unwrap());
+        let rows = groups["rows"].as_u64().unwrap() + groups["alone"].as_u64().unwrap();
+        assert_eq!(rows, a.len() as u64);
+        let partners: BTreeSet<u64> =
+            expected.keys().flat_map(|(_, left, right)| [*left, *right]).collect();
+        assert_eq!(groups["rows"], partners.len());
+    }
+}
+
 #[test]
 fn page_shows_the_figures_of_the_run_for_every_answer_and_engine() {
     let folder = Folder::new();
@@ -92,7 +193,6 @@ fn page_shows_the_figures_of_the_run_for_every_answer_and_engine() {
         ("sets a.txt --containment 1", "--count,--groups"),
         ("sets a.txt --jaccard 0.6 --memory 2M", "--count"),
     ] {
-        let two = join.contains("b.txt");
         let plain = folder.run(&format!("{join} --engine cpu")).ok();
         let expected = found(&plain);
         let mut first: Option<(Value, Value, Value)> = None;
@@ -112,86 +212,18 @@ fn page_shows_the_figures_of_the_run_for_every_answer_and_engine() {
                 }
                 assert_eq!(data["seconds"], stats["seconds"]);
 
-                // The funnel.
-                let records = a.len() as u64;
-                let all = match (two, join.contains("itself")) {
-                    (false, _) => records * (records - 1) / 2,
-                    (true, false) => records * b.len() as u64,
-                    (true, true) => {
-                        let right = b.len() as u64;
-                        records * right + right * (right - 1) / 2
-                    }
+                let case = Case {
+                    what: &what,
+                    join,
+                    inputs: [&a, &b],
+                    expected: &expected,
+                    data: &data,
+                    stats: &stats,
                 };
-                assert_eq!(stage(&data, "pairs of records"), all, "{what}");
-                assert_eq!(stage(&data, "candidates"), stats["candidates"], "{what}");
-                assert_eq!(stage(&data, "results"), pairs);
-                let distinct = stage(&data, "pairs of distinct sets");
-                let by_length = stage(&data, "left by length");
-                assert!(all >= distinct && distinct >= by_length, "{what}: {}", data["funnel"]);
-                assert!(by_length >= stage(&data, "similar pairs of distinct sets"), "{what}");
-                assert_eq!(
-                    data["funnel"][0]["shown"].as_str().unwrap().replace(',', ""),
-                    all.to_string()
-                );
-
-                // The histogram.
-                assert_eq!(sum(&data["histogram"]["bins"]), pairs, "{what}");
-                for bin in data["histogram"]["bins"].as_array().unwrap() {
-                    let (from, to) = (bin["from"].as_f64().unwrap(), bin["to"].as_f64().unwrap());
-                    let last = from == to || join.contains("overlap");
-                    let inside = |value: f64| from <= value && (value < to || last && value <= to);
-                    let count =
-                        expected.values().filter(|(_, value)| inside(*value)).count() as u64;
-                    assert_eq!(bin["count"], count, "{what}: {bin}");
-                }
-
-                // The sample.
-                let sample = data["sample"]["pairs"].as_array().unwrap();
-                assert!(!sample.is_empty() && sample.len() <= 500);
-                for pair in sample {
-                    let within = pair["within_right"].as_bool().unwrap();
-                    let key =
-                        |side: &str| pair[side]["key"].as_str().unwrap().parse::<u64>().unwrap();
-                    let (left, right) = (key("left"), key("right"));
-                    let side = if within { "right" } else { "left" };
-                    let (overlap, value) = expected[&(side.to_string(), left, right)];
-                    assert_eq!(pair["overlap"], overlap);
-                    assert_eq!(pair["value"], value, "{what}");
-                    let (one, other) = match (two, within) {
-                        (false, _) => (&a[left as usize], &a[right as usize]),
-                        (true, false) => (&a[left as usize], &b[right as usize]),
-                        (true, true) => (&b[left as usize], &b[right as usize]),
-                    };
-                    let common: BTreeSet<String> = one.intersection(other).cloned().collect();
-                    assert_eq!(tokens(&pair["left"]), (one.clone(), common.clone()), "{what}");
-                    assert_eq!(tokens(&pair["right"]), (other.clone(), common), "{what}");
-                }
-
-                // Sizes, frequencies and groups.
-                let full = |rows: &[BTreeSet<String>]| {
-                    rows.iter().filter(|row| !row.is_empty()).count() as u64
-                };
-                assert_eq!(sum(&data["sizes"][0]["bins"]), full(&a));
-                let both = || a.iter().chain(if two { &b[..] } else { &[] });
-                let occurrences: usize = both().map(BTreeSet::len).sum();
-                assert_eq!(data["frequencies"]["occurrences"], occurrences);
-                assert_eq!(data["frequencies"]["tokens"], stats["universe"]);
-                for named in data["frequencies"]["named"].as_array().unwrap() {
-                    let token = named[0].as_str().unwrap();
-                    assert_eq!(named[1], both().filter(|row| row.contains(token)).count());
-                }
-                if two {
-                    assert_eq!(sum(&data["sizes"][1]["bins"]), full(&b));
-                    assert!(data["groups"].is_null());
-                } else {
-                    let groups = &data["groups"];
-                    assert_eq!(sum(&groups["bins"]), groups["groups"].as_u64().unwrap());
-                    let rows = groups["rows"].as_u64().unwrap() + groups["alone"].as_u64().unwrap();
-                    assert_eq!(rows, records);
-                    let partners: BTreeSet<u64> =
-                        expected.keys().flat_map(|(_, left, right)| [*left, *right]).collect();
-                    assert_eq!(groups["rows"], partners.len());
-                }
+                check_funnel(&case);
+                check_histogram(&case);
+                check_sample(&case);
+                check_shapes(&case);
 
                 // Plan and timeline.
                 assert!(!data["plan"]["parts"].as_array().unwrap().is_empty());
