@@ -8,7 +8,7 @@
 //! | `all-pairs` | prefix, length | `all_pairs.rs` |
 //! | `ppjoin` | prefix, length, position | `ppjoin.rs` |
 //! | `group-join` | the same over groups of sets with one prefix | `group_join.rs` |
-//! | `skip-join` | the same, skipping blocks of lists and whole probes | `skip_join.rs` |
+//! | `skip-join` | the same, skipping blocks of lists and whole probes | `skip_join/` |
 //! | `bitmap`, `dense` | signatures of all pairs | `bitmap.rs` |
 //! | `prefix-bitmap` | signatures of the pairs in prefix lists | `prefix_bitmap/` |
 //! | `mmjoin` | none: every overlap is counted, dense ones by a bit matrix | `mmjoin.rs` |
