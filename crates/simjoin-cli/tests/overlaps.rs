@@ -150,7 +150,7 @@ fn plan_trace_and_statistics_are_those_of_the_run() {
     assert!(chosen.trim().starts_with(technique), "{chosen}: {technique}");
     assert_eq!((&stats["candidates"], &stats["passes"]), (&(399 * 400 / 2).into(), &1.into()));
     let trace = std::fs::read_to_string(folder.join("t.json")).unwrap();
-    assert!(trace.contains("CPU thread 0") && trace.contains(technique), "{trace}");
+    assert!(trace.contains("CPU thread ") && trace.contains(technique), "{trace}");
     // All pairs need not be counted to know how many there are.
     let run = folder.run("overlaps a.txt --count --explain --stats s.json");
     assert_eq!((run.status, run.out.as_str()), (0, "79800\n"));
