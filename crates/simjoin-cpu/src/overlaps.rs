@@ -45,7 +45,7 @@ const COUNTERS: usize = 4 << 20;
 /// Probes of a tile, at most.
 const TILE: usize = 64;
 
-/// Some probes, all pairs of which with the build sets that they meet are to be counted.
+/// Some probes that are to be counted with all build sets that they meet.
 #[derive(Clone)]
 pub(crate) struct AllOverlaps<'a> {
     /// The sets that count.
@@ -106,7 +106,7 @@ impl<'a> AllOverlaps<'a> {
         (start..end).step_by(pass.max(1)).map(|at| at..end.min(at + pass as SetId)).collect()
     }
 
-    /// Returns the bytes for a pass of so many sets and for all workers, at most.
+    /// Returns the bytes that a pass of `pass` sets and all workers take, at most.
     fn bytes(&self, pass: usize, threads: usize) -> u64 {
         let words = self.words;
         let sets = self.build.len().max(1);

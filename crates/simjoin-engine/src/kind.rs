@@ -70,7 +70,7 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     fn sizes(collection: &Self::Collection) -> (usize, usize);
 
     /// Returns the number of pairs of rows in the answer that no technique looks for: rows that are one entry, and
-    /// where pairs without a threshold are wanted, rows of which one is empty.
+    /// pairs with an empty row, where these are in the answer.
     fn unsearched(task: &Task<'_, Self>, direction: Direction) -> u64;
 
     /// Calls `visit` for each entry that stands in several rows and satisfies the predicate with itself: with its

@@ -9,7 +9,9 @@
 //! As in `overlaps.rs`.
 
 use crate::device::Device;
-use crate::overlaps::{OverlapSeconds, OverlapTechnique, Overlaps as OnDevice, Side, Sides};
+use crate::overlaps::{
+    OverlapSeconds, OverlapTechnique, Overlaps as OnDevice, Selection, Side, Sides,
+};
 use simjoin_core::{Measure, Predicate, Result, SetId, SetPair, Sink};
 use simjoin_engine::{
     Budget, Cost, CostTable, DeviceTimes, Kind, OverlapSurvey, OverlapTask, Overlaps, Prepared,
@@ -69,8 +71,14 @@ impl Technique<Overlaps> for CountOnDevice {
     }
 
     fn memory_bytes(&self, task: &OverlapTask<'_>, _: &Range<SetId>, _: usize) -> u64 {
-        // Two rows of counts of four bytes, or an answer for each pair of a row.
-        32 * task.build.len() as u64
+        let columns = task.build.len() as u64;
+        match task.predicate {
+            // Two rows of counts, of four bytes at most.
+            WantedOverlaps::All => 8 * columns.next_multiple_of(256),
+            // The answers of a row.
+            WantedOverlaps::Positive => Selection::ANSWER * columns,
+            WantedOverlaps::Top(top) => Selection::ANSWER * columns.min(top as u64),
+        }
     }
 
     fn device_bytes(&self, task: &OverlapTask<'_>, _: &Range<SetId>, _: usize) -> u64 {

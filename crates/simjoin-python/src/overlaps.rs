@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What overlaps can be told beside what all joins can.
+/// What overlaps can be told in addition to what all joins can.
 #[derive(FromPyObject)]
 struct OverlapOptions {
     #[pyo3(item)]

@@ -1,9 +1,9 @@
-//! Of which sets is the overlap wanted, and what is known about them beforehand?
+//! Which sets are counted with which, and what is known about them beforehand?
 //!
 //! Overlaps are a join without a threshold: of all pairs, of those with any token in common, or of the best of each
 //! row. A technique counts ranges of probes with all build sets that these meet: in a self-join those before each
-//! probe. Where the best of each row are wanted, a probe meets all sets at once, and pairs are those of *rows*: which
-//! rows of a set are among the best of another is known only when all have been counted.
+//! probe. Where the best of each row are wanted, a probe meets all sets at once, and a pair consists of *rows*: only
+//! some of the rows that hold a set may be among the best partners of a row.
 //!
 //! Pairs with an empty row have no token in common. No technique looks for them ([`Kind::unsearched`]).
 

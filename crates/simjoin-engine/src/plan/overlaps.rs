@@ -73,7 +73,7 @@ impl Planned for Overlaps {
         processor: Processor,
         shared: bool,
     ) -> Result<Vec<Assignment<'a, Self>>> {
-        // A single set, or two sides of which one is empty, leaves nothing to count.
+        // A single set leaves nothing to count, and neither does an empty side.
         let parts = parts.into_iter().filter(|part| part.task.pairs_of(&part.range) > 0).collect();
         whole::assign(setup, parts, processor, shared)
     }
