@@ -1,0 +1,31 @@
+//! Which number does a threshold stand for?
+
+/// A number as its decimal text: a string, an integer, or a float, which stands for the decimal that it prints as.
+/// So `0.8` and `"0.8"` are both exactly 4/5, and `"2/3"` is a fraction.
+pub trait Decimal: sealed::Decimal {}
+
+impl<T: sealed::Decimal + ?Sized> Decimal for T {}
+
+pub(crate) mod sealed {
+    pub trait Decimal {
+        fn decimal(&self) -> String;
+    }
+}
+
+impl<T: sealed::Decimal + ?Sized> sealed::Decimal for &T {
+    fn decimal(&self) -> String {
+        (**self).decimal()
+    }
+}
+
+macro_rules! decimals {
+    ($($type:ty)*) => {
+        $(impl sealed::Decimal for $type {
+            fn decimal(&self) -> String {
+                self.to_string()
+            }
+        })*
+    };
+}
+
+decimals!(str String f32 f64 i8 i16 i32 i64 isize u8 u16 u32 u64 usize);

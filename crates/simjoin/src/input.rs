@@ -1,0 +1,475 @@
+//! What can be joined?
+
+use crate::engine;
+use simjoin_core::{
+    Elements, Error, Measure, Predicate, Result, RowPair, Side, VectorCollection, VectorMeasure,
+    VectorPredicate, prepare,
+};
+use simjoin_engine::{Joinable, Kind};
+#[cfg(feature = "io")]
+use simjoin_io::{Format, PairWriter, VectorFormat, VectorOptions, read_vectors};
+use simjoin_io::{Ids, ReadOptions, Rows, SetReader, Table, Token, Tokenizer};
+use std::fmt::Debug;
+#[cfg(feature = "io")]
+use std::path::Path;
+use std::sync::Arc;
+#[cfg(feature = "io")]
+use std::sync::atomic::AtomicU64;
+
+/// Rows that can be joined: [`Text`], [`Sets`] or [`Vectors`]. A clone shares the rows.
+pub trait Input: sealed::Input {}
+
+impl<T: sealed::Input> Input for T {}
+
+/// Two inputs as the engine joins them, or one.
+#[derive(Debug)]
+pub struct Collections<K: Kind> {
+    pub(crate) left: Arc<K::Collection>,
+    pub(crate) right: Option<Arc<K::Collection>>,
+    pub(crate) ids: [Option<Ids>; 2],
+}
+
+pub(crate) mod sealed {
+    use super::{Collections, Debug, Joinable, Kind, Result, RowPair};
+
+    pub trait Input: Clone + Debug + Send + Sync + 'static {
+        /// What the engine calls such rows.
+        type Kind: Joinable + Kind;
+        /// What rows are compared by.
+        type Measure: Copy + Debug + Send + Sync;
+        /// A pair of rows in the answer.
+        type Pair: From<RowPair> + Send;
+
+        fn join(measure: Self::Measure, threshold: &str)
+        -> Result<crate::engine::Join<Self::Kind>>;
+
+        fn read(&self, right: Option<&Self>) -> Result<Collections<Self::Kind>>;
+
+        /// Returns the path of the file that is read.
+        fn path(&self) -> Option<&str>;
+
+        #[cfg(feature = "io")]
+        fn writer<'a>(
+            path: &str,
+            ids: [Option<&'a super::Ids>; 2],
+            with_itself: bool,
+        ) -> Result<super::PairWriter<'a>>;
+    }
+}
+
+/// Two similar rows of text, or two similar sets.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Pair {
+    /// The row in the left input; in a self-join, the smaller of the two row numbers.
+    pub left: u32,
+    /// The row in the right input; in a self-join, the larger of the two row numbers.
+    pub right: u32,
+    /// The number of tokens that the two rows share.
+    pub overlap: u32,
+    /// Their similarity, rounded; what decided is exact.
+    pub similarity: f64,
+    /// The input that holds the row `left`: the right one for a pair within the right input, see
+    /// [`Join::with_itself`](crate::Join::with_itself).
+    pub left_input: Side,
+}
+
+impl From<RowPair> for Pair {
+    fn from(row: RowPair) -> Self {
+        let RowPair { left, right, overlap, similarity, left_input } = row;
+        Pair { left, right, overlap, similarity, left_input }
+    }
+}
+
+/// Two vectors that are near each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct VectorPair {
+    /// The row in the left input; in a self-join, the smaller of the two row numbers.
+    pub left: u32,
+    /// The row in the right input; in a self-join, the larger of the two row numbers.
+    pub right: u32,
+    /// Their distance; in a join by cosine, 1 minus the cosine.
+    pub distance: f64,
+}
+
+impl From<RowPair> for VectorPair {
+    fn from(row: RowPair) -> Self {
+        VectorPair { left: row.left, right: row.right, distance: row.similarity }
+    }
+}
+
+/// Records of text, which are compared by their tokens: by default words in lower case.
+///
+/// ```
+/// use simjoin::{Text, Tokenizer};
+///
+/// let titles = Text::new(["The old man", "the OLD man!", "the sea"]);
+/// assert_eq!(simjoin::self_join(&titles).jaccard(1).count()?, 1);
+/// let grams = titles.tokens(Tokenizer::Qgrams(3));
+/// assert_eq!(simjoin::self_join(&grams).jaccard(1).count()?, 0);
+/// # Ok::<(), simjoin::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Text(Source);
+
+/// Sets of tokens: strings, or integers, which are the same tokens as their decimal text.
+///
+/// ```
+/// use simjoin::Sets;
+///
+/// let baskets = Sets::new(vec![vec![1, 2, 3], vec![3, 2, 1, 4], vec![7]]);
+/// let words = Sets::new(["1 2 3", "7"].map(str::split_whitespace));
+/// assert_eq!(simjoin::self_join(&baskets).jaccard(0.75).count()?, 1);
+/// assert_eq!(simjoin::join(&baskets, &words).jaccard(1).count()?, 2);
+/// # Ok::<(), simjoin::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Sets(Source);
+
+/// Rows of tokens, and how they are read.
+#[derive(Clone, Debug)]
+struct Source {
+    rows: Origin<Rows>,
+    options: ReadOptions,
+}
+
+/// Where rows come from.
+#[derive(Clone, Debug)]
+enum Origin<M> {
+    Memory(M),
+    #[cfg(feature = "io")]
+    File(String),
+}
+
+impl Source {
+    fn new(rows: Origin<Rows>, tokenizer: Tokenizer) -> Self {
+        Source { rows, options: ReadOptions { tokenizer, ..ReadOptions::default() } }
+    }
+
+    fn read(&self, reader: &mut SetReader, name: &str) -> Result<Table> {
+        let threads = rayon::current_num_threads();
+        let options = ReadOptions { threads, ..self.options.clone() };
+        match &self.rows {
+            Origin::Memory(rows) => {
+                let ReadOptions { format, column, id, .. } = &options;
+                no_columns(format.is_some() || column.is_some() || id.is_some())?;
+                reader.rows(name, rows, &options)
+            }
+            #[cfg(feature = "io")]
+            Origin::File(path) => reader.file(path, &options, &AtomicU64::new(0)),
+        }
+    }
+
+    fn collections(&self, right: Option<&Self>) -> Result<Collections<engine::Sets>> {
+        let mut reader = SetReader::default();
+        let left = self.read(&mut reader, "the left input")?;
+        let right = right.map(|right| right.read(&mut reader, "the right input")).transpose()?;
+        let universe = reader.universe();
+        drop(reader);
+        let (right, right_ids) = right.map_or((None, None), |table| (Some(table.sets), table.ids));
+        let (sets, right) = prepare(left.sets, right, universe)?;
+        let ids = [left.ids, right_ids];
+        Ok(Collections { left: Arc::new(sets), right: right.map(Arc::new), ids })
+    }
+}
+
+impl<M> Origin<M> {
+    fn path(&self) -> Option<&str> {
+        match self {
+            Origin::Memory(_) => None,
+            #[cfg(feature = "io")]
+            Origin::File(path) => Some(path),
+        }
+    }
+
+    #[cfg(feature = "io")]
+    fn file(path: &Path) -> Self {
+        // A path that is not UTF-8 is shown with replacements, and not found.
+        Origin::File(path.to_string_lossy().into_owned())
+    }
+}
+
+fn no_columns(given: bool) -> Result<()> {
+    let message = "`column`, `id` and `format` are for files; these rows are in memory";
+    if given { Err(Error::Config(message.into())) } else { Ok(()) }
+}
+
+impl Text {
+    /// Takes records from memory: slices, vectors, iterators of anything that is a string.
+    pub fn new(records: impl IntoIterator<Item: AsRef<str>>) -> Self {
+        Text(Source::new(Origin::Memory(Rows::of_text(records)), Tokenizer::Words))
+    }
+
+    /// Reads records from a file, one a line, or from a [column](Self::column) of it. The file is read when the join
+    /// is asked for an answer.
+    #[cfg(feature = "io")]
+    pub fn from_file(path: impl AsRef<Path>) -> Self {
+        Text(Source::new(Origin::file(path.as_ref()), Tokenizer::Words))
+    }
+
+    /// Chooses how records are cut into tokens.
+    pub fn tokens(mut self, tokenizer: Tokenizer) -> Self {
+        self.0.options.tokenizer = tokenizer;
+        self
+    }
+}
+
+impl Sets {
+    /// Takes rows of tokens from memory: slices, vectors, iterators of those. A token that a row repeats counts once.
+    pub fn new<R: IntoIterator<Item: Token>>(rows: impl IntoIterator<Item = R>) -> Self {
+        Sets(Source::new(Origin::Memory(Rows::of_tokens(rows)), Tokenizer::Whitespace))
+    }
+
+    /// Reads sets from a file: the words of a line, or of a [column](Self::column), or the elements of a column of
+    /// lists. The file is read when the join is asked for an answer.
+    #[cfg(feature = "io")]
+    pub fn from_file(path: impl AsRef<Path>) -> Self {
+        Sets(Source::new(Origin::file(path.as_ref()), Tokenizer::Whitespace))
+    }
+}
+
+macro_rules! token_inputs {
+    ($($input:ident)*) => {
+        $(impl $input {
+            /// Counts repeated tokens: the second occurrence in a row is a token of its own, and so on.
+            pub fn multiset(mut self, multiset: bool) -> Self {
+                self.0.options.multiset = multiset;
+                self
+            }
+
+            /// Names the column of the file that holds the rows.
+            #[cfg(feature = "io")]
+            pub fn column(mut self, name: impl Into<String>) -> Self {
+                self.0.options.column = Some(name.into());
+                self
+            }
+
+            /// Names the column of the file that holds the ids of the rows; see [`Join::id`](crate::Join::id).
+            #[cfg(feature = "io")]
+            pub fn id(mut self, name: impl Into<String>) -> Self {
+                self.0.options.id = Some(name.into());
+                self
+            }
+
+            /// Says which format the file has; by default its name tells.
+            #[cfg(feature = "io")]
+            pub fn format(mut self, format: Format) -> Self {
+                self.0.options.format = Some(format);
+                self
+            }
+        }
+
+        impl sealed::Input for $input {
+            type Kind = engine::Sets;
+            type Measure = Measure;
+            type Pair = Pair;
+
+            fn join(measure: Measure, threshold: &str) -> Result<engine::Join<engine::Sets>> {
+                Ok(engine::join(Predicate::parse(measure, threshold)?))
+            }
+
+            fn read(&self, right: Option<&Self>) -> Result<Collections<engine::Sets>> {
+                self.0.collections(right.map(|right| &right.0))
+            }
+
+            fn path(&self) -> Option<&str> {
+                self.0.rows.path()
+            }
+
+            #[cfg(feature = "io")]
+            fn writer<'a>(
+                path: &str,
+                [left, right]: [Option<&'a Ids>; 2],
+                with_itself: bool,
+            ) -> Result<PairWriter<'a>> {
+                let create =
+                    if with_itself { PairWriter::create_with_itself } else { PairWriter::create };
+                create(Some(path), left, right)
+            }
+        })*
+    };
+}
+
+token_inputs!(Text Sets);
+
+/// Vectors of one dimension, in single or double precision.
+///
+/// ```
+/// use simjoin::Vectors;
+///
+/// let points = Vectors::new(&[0.0f32, 0.0, 0.0, 1.0, 3.0, 4.0], 2)?;
+/// let near = simjoin::self_join(&points).within(1.5).collect()?;
+/// assert_eq!((near.len(), near[0].distance), (1, 1.0));
+/// assert!(Vectors::new([0.0, f64::NAN], 2).is_err());
+/// # Ok::<(), simjoin::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Vectors {
+    rows: Origin<Arc<VectorCollection>>,
+    #[cfg(feature = "io")]
+    options: VectorOptions,
+}
+
+/// An element of a vector: `f32` or `f64`.
+pub trait Element: element::Element {}
+
+impl<T: element::Element> Element for T {}
+
+mod element {
+    pub trait Element: Sized {
+        fn collect(all: impl Iterator<Item = Self>) -> super::Elements;
+    }
+}
+
+macro_rules! elements {
+    ($($type:ty: $variant:ident)*) => {
+        $(impl element::Element for $type {
+            fn collect(all: impl Iterator<Item = Self>) -> Elements {
+                Elements::$variant(all.collect())
+            }
+        }
+
+        impl element::Element for &$type {
+            fn collect(all: impl Iterator<Item = Self>) -> Elements {
+                Elements::$variant(all.copied().collect())
+            }
+        })*
+    };
+}
+
+elements!(f32: F32 f64: F64);
+
+impl Vectors {
+    /// Takes the elements of all vectors, one vector after the other.
+    pub fn new<E: Element>(
+        elements: impl IntoIterator<Item = E>,
+        dimension: usize,
+    ) -> Result<Self> {
+        let elements = E::collect(elements.into_iter());
+        VectorCollection::new("the vectors", dimension, elements).map(Self::of)
+    }
+
+    /// Takes vectors one by one; the first tells the dimension.
+    ///
+    /// ```
+    /// use simjoin::Vectors;
+    ///
+    /// assert!(Vectors::from_rows([[0.5f32, 1.0], [0.0, 2.0]]).is_ok());
+    /// let error = Vectors::from_rows([vec![0.5], vec![0.5, 1.0]]).unwrap_err();
+    /// assert!(error.to_string().contains("row 1 (counting from 0): 2 elements; expected 1"));
+    /// ```
+    pub fn from_rows<R: IntoIterator<Item: Element>>(
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<Self> {
+        let (mut all, mut dimension) = (Vec::new(), 0);
+        for (row, elements) in rows.into_iter().enumerate() {
+            let before = all.len();
+            all.extend(elements);
+            let found = all.len() - before;
+            if row == 0 {
+                dimension = found;
+            }
+            if found != dimension {
+                let place = format!("row {row} (counting from 0)");
+                let message = format!("{found} elements; expected {dimension}, as in row 0");
+                return Err(Error::input("the vectors", place, message));
+            }
+        }
+        Self::new(all, dimension)
+    }
+
+    fn of(vectors: VectorCollection) -> Self {
+        Vectors {
+            rows: Origin::Memory(Arc::new(vectors)),
+            #[cfg(feature = "io")]
+            options: VectorOptions::default(),
+        }
+    }
+
+    fn collection(&self) -> Result<(Arc<VectorCollection>, Option<Ids>)> {
+        match &self.rows {
+            Origin::Memory(vectors) => {
+                #[cfg(feature = "io")]
+                {
+                    let VectorOptions { format, column, id } = &self.options;
+                    no_columns(format.is_some() || column.is_some() || id.is_some())?;
+                }
+                Ok((vectors.clone(), None))
+            }
+            #[cfg(feature = "io")]
+            Origin::File(path) => {
+                let read = read_vectors(path, &self.options, &AtomicU64::new(0))?;
+                Ok((Arc::new(read.vectors), read.ids))
+            }
+        }
+    }
+}
+
+#[cfg(feature = "io")]
+impl Vectors {
+    /// Reads vectors from a file: npy, fvecs, bvecs, CSV, TSV, Parquet or Arrow. The file is read when the join is
+    /// asked for an answer.
+    pub fn from_file(path: impl AsRef<Path>) -> Self {
+        Vectors { rows: Origin::file(path.as_ref()), options: VectorOptions::default() }
+    }
+
+    /// Names the column of the file that holds the vectors.
+    pub fn column(mut self, name: impl Into<String>) -> Self {
+        self.options.column = Some(name.into());
+        self
+    }
+
+    /// Names the column of the file that holds the ids of the rows; see [`Join::id`](crate::Join::id).
+    pub fn id(mut self, name: impl Into<String>) -> Self {
+        self.options.id = Some(name.into());
+        self
+    }
+
+    /// Says which format the file has; by default its name tells.
+    pub fn format(mut self, format: VectorFormat) -> Self {
+        self.options.format = Some(format);
+        self
+    }
+}
+
+impl sealed::Input for Vectors {
+    type Kind = engine::Vectors;
+    type Measure = VectorMeasure;
+    type Pair = VectorPair;
+
+    fn join(measure: VectorMeasure, threshold: &str) -> Result<engine::Join<engine::Vectors>> {
+        Ok(engine::vector_join(match measure {
+            VectorMeasure::Euclidean => VectorPredicate::within(threshold)?,
+            VectorMeasure::Cosine => VectorPredicate::cosine(threshold)?,
+        }))
+    }
+
+    fn read(&self, right: Option<&Self>) -> Result<Collections<engine::Vectors>> {
+        let (mut left, left_ids) = self.collection()?;
+        let (mut right, right_ids) = match right.map(Self::collection).transpose()? {
+            None => (None, None),
+            Some((right, ids)) => (Some(right), ids),
+        };
+        let wide = |side: &VectorCollection| matches!(side.elements(), Elements::F64(_));
+        // Two precisions are compared in the wider one.
+        if let Some(right) = right.as_mut().filter(|right| wide(right) != wide(&left)) {
+            let narrow = if wide(&left) { right } else { &mut left };
+            *narrow = Arc::new(VectorCollection::clone(narrow).widened());
+        }
+        Ok(Collections { left, right, ids: [left_ids, right_ids] })
+    }
+
+    fn path(&self) -> Option<&str> {
+        self.rows.path()
+    }
+
+    #[cfg(feature = "io")]
+    fn writer<'a>(
+        path: &str,
+        [left, right]: [Option<&'a Ids>; 2],
+        _with_itself: bool,
+    ) -> Result<PairWriter<'a>> {
+        PairWriter::create_distances(Some(path), left, right)
+    }
+}
