@@ -5,7 +5,7 @@
 use crate::costs::Ratios;
 use crate::intersect::{CpuIntersection, DeviceIntersection, TakeElements};
 use crate::overlaps::{OverlapSurvey, Overlaps};
-use crate::sets::{SetTask, Sets};
+use crate::sets::{CandidateFilter, SetTask, Sets};
 use crate::technique::{Technique, Techniques};
 use crate::vectors::{Fit, VectorSurvey, VectorTask, Vectors};
 use simjoin_core::Result;
@@ -17,6 +17,9 @@ use std::sync::Arc;
 pub trait Host: Sync {
     /// Returns every technique for sets on CPU cores.
     fn set_techniques(&self) -> Techniques<Sets>;
+
+    /// Returns the techniques for sets on CPU cores that can leave the verification of candidates to a device.
+    fn filters(&self) -> Vec<&'static dyn CandidateFilter>;
 
     /// Estimates the number of pairs of rows from a sample of about `sets` sets; `None` if the signatures for it do not
     /// fit the memory.
@@ -77,8 +80,8 @@ impl fmt::Debug for dyn Host {
 
 /// The devices of a machine, which work together.
 pub trait Device: Sync {
-    /// Returns every technique for sets.
-    fn set_techniques(&self) -> Techniques<Sets>;
+    /// Returns every technique for sets; `filters` are those of the CPU that find candidates for a device.
+    fn set_techniques(&self, filters: &[&'static dyn CandidateFilter]) -> Techniques<Sets>;
 
     /// Returns every technique for vectors.
     fn vector_techniques(&self, how: DeviceVectors) -> Techniques<Vectors>;

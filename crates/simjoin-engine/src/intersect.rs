@@ -247,7 +247,7 @@ mod tests {
     use crate::costs::Ratios;
     use crate::host::{Device, VectorTechniques};
     use crate::overlaps::{OverlapSurvey, Overlaps};
-    use crate::sets::{SetTask, Sets};
+    use crate::sets::{CandidateFilter, SetTask, Sets};
     use crate::technique::{Technique, Techniques};
     use crate::vectors::{VectorTask, Vectors};
 
@@ -288,6 +288,10 @@ mod tests {
         }
 
         fn set_techniques(&self) -> Techniques<Sets> {
+            Vec::new()
+        }
+
+        fn filters(&self) -> Vec<&'static dyn CandidateFilter> {
             Vec::new()
         }
 

@@ -16,6 +16,7 @@
 
 mod bitmap;
 mod device;
+mod host;
 mod intersect;
 #[doc(hidden)]
 pub mod kernel_text;
@@ -32,6 +33,7 @@ mod verify;
 
 pub use bitmap::GpuBitmap;
 pub use device::{Device, DeviceInfo, LeftOut, devices, first_device, left_out, opened};
+pub use host::{gpu_names, gpus, intersect_on_first, open_first};
 pub use intersect::{DeviceArray, Intersect, IntersectKernel, Intersection, intersect};
 pub use mmjoin::GpuMmJoin;
 pub use nvrtc::Nvrtc;

@@ -28,7 +28,7 @@
 //! [`Glimpse`] shows what the results look like, whatever the answer.
 
 #[cfg(feature = "gpu")]
-pub use crate::gpu::compiler;
+pub use crate::host::compiler;
 pub use crate::host::{intersect, join, overlaps, techniques_for, vector_join};
 pub use simjoin_core::{
     Bounds, Elements, Error, Measure, Parameter, Predicate, RawSets, Result, RowPair,

@@ -1,13 +1,16 @@
 //! Which techniques does the engine get, and on which processors?
 
-use crate::gpu;
+#[cfg(not(feature = "gpu"))]
+use crate::no_gpu as gpu;
 use simjoin_core::{Bounds, Predicate, Result, VectorPredicate};
 use simjoin_cpu::{Intersection, StripedLoop};
 use simjoin_engine::{
-    CpuIntersection, Device, DeviceIntersection, Host, Intersect, Join, OverlapSurvey, Overlaps,
-    Processor, Ratios, SetTask, Sets, Subject, TakeElements, Technique, Techniques, VectorTask,
-    VectorTechniques, Vectors, WantedOverlaps, names,
+    CandidateFilter, CpuIntersection, Device, DeviceIntersection, Host, Intersect, Join,
+    OverlapSurvey, Overlaps, Processor, Ratios, SetTask, Sets, Subject, TakeElements, Technique,
+    Techniques, VectorTask, VectorTechniques, Vectors, WantedOverlaps, names,
 };
+#[cfg(feature = "gpu")]
+use simjoin_gpu as gpu;
 use simjoin_kernels::intersect::Method;
 
 /// Makes a join of sets, with the default technique on all cores.
@@ -99,12 +102,22 @@ pub fn intersect() -> Intersect {
     Intersect::new(&ThisMachine)
 }
 
+/// Returns the version of NVRTC, which compiles for GPUs, or says why it cannot.
+#[cfg(feature = "gpu")]
+pub fn compiler() -> Result<(i32, i32)> {
+    gpu::Nvrtc::get().map(gpu::Nvrtc::version)
+}
+
 /// The CPU and the NVIDIA GPUs of this machine.
 struct ThisMachine;
 
 impl Host for ThisMachine {
     fn set_techniques(&self) -> Techniques<Sets> {
         simjoin_cpu::techniques()
+    }
+
+    fn filters(&self) -> Vec<&'static dyn CandidateFilter> {
+        simjoin_cpu::filters().to_vec()
     }
 
     fn estimate_rows(&self, task: &SetTask<'_>, sets: usize, memory: u64) -> Option<f64> {
@@ -144,7 +157,7 @@ impl Host for ThisMachine {
     }
 
     fn device(&self) -> Result<()> {
-        gpu::first_device()
+        gpu::open_first()
     }
 
     fn intersect_on_device(
@@ -154,18 +167,18 @@ impl Host for ThisMachine {
         technique: Option<&str>,
         elements: bool,
     ) -> Result<DeviceIntersection> {
-        gpu::intersect(a, b, technique, elements)
+        gpu::intersect_on_first(a, b, technique, elements)
     }
 
     fn devices(&self) -> Result<&dyn Device> {
-        gpu::devices()
+        gpu::gpus()
     }
 
     fn awake(&self) -> bool {
-        gpu::awake()
+        gpu::opened()
     }
 
     fn device_names(&self) -> Vec<String> {
-        gpu::names()
+        gpu::gpu_names()
     }
 }

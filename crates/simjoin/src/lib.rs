@@ -30,11 +30,12 @@
 
 mod decimal;
 pub mod engine;
-mod gpu;
 mod host;
 mod input;
 mod intersect;
 mod join;
+#[cfg(not(feature = "gpu"))]
+mod no_gpu;
 mod pairs;
 
 pub use decimal::Decimal;

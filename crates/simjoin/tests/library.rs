@@ -288,12 +288,12 @@ mod files {
         let path =
             folder.write("a.csv", "key,title,year\nk1,The Sea,1\nk2,the sea!,2\nk3,Emma,3\n");
         let titles = Text::from_file(&path).column("title").id("key");
-        let join = self_join(&titles).jaccard(1);
-        assert_eq!(join.id(Side::Left, 0), None, "nothing has been read");
+        let books = self_join(&titles).jaccard(1);
+        assert_eq!(books.id(Side::Left, 0), None, "nothing has been read");
         let out = folder.0.join("out.tsv");
-        assert_eq!(join.write(&out).unwrap().pairs, 1);
+        assert_eq!(books.write(&out).unwrap().pairs, 1);
         assert_eq!(read(&out), "left\tright\toverlap\tsimilarity\nk1\tk2\t2\t1\n");
-        let ids = [0, 2, 3].map(|row| join.id(Side::Right, row));
+        let ids = [0, 2, 3].map(|row| books.id(Side::Right, row));
         assert_eq!(ids, [Some("k1"), Some("k3"), None]);
         // A file and rows in memory have one numbering of tokens.
         let pairs = join(&titles, &Text::new(["EMMA"])).jaccard(1).collect().unwrap();

@@ -175,7 +175,7 @@ impl Machine {
     pub(crate) fn device_techniques(&self, host: &dyn Host) -> Result<Techniques<Sets>> {
         match self.simulated() {
             Some(device) => Ok(device.set_techniques(host.set_techniques())),
-            None => Ok(host.devices()?.set_techniques()),
+            None => Ok(host.devices()?.set_techniques(&host.filters())),
         }
     }
 

@@ -1,4 +1,4 @@
-//! No GPU: the same functions as in `enabled.rs`, which say how to get one.
+//! No GPU: the same functions as in `simjoin_gpu`, which say how to get one.
 
 use simjoin_core::{Error, Result};
 use simjoin_engine::{Device, DeviceIntersection};
@@ -8,23 +8,23 @@ fn unavailable<T>() -> Result<T> {
     Err(Error::Unavailable(message.into()))
 }
 
-pub(crate) fn devices() -> Result<&'static dyn Device> {
+pub(crate) fn gpus() -> Result<&'static dyn Device> {
     unavailable()
 }
 
-pub(crate) fn first_device() -> Result<()> {
+pub(crate) fn open_first() -> Result<()> {
     unavailable()
 }
 
-pub(crate) fn awake() -> bool {
+pub(crate) fn opened() -> bool {
     false
 }
 
-pub(crate) fn names() -> Vec<String> {
+pub(crate) fn gpu_names() -> Vec<String> {
     Vec::new()
 }
 
-pub(crate) fn intersect(
+pub(crate) fn intersect_on_first(
     _: &[u32],
     _: &[u32],
     _: Option<&str>,

@@ -1,44 +1,34 @@
-//! The NVIDIA GPUs of this machine.
+//! How does the engine reach the GPUs of this machine?
 
+use crate::{GpuVectors, IntersectKernel, Nvrtc, VectorWay, techniques};
 use simjoin_core::Result;
 use simjoin_engine::{
-    Device, DeviceIntersection, DeviceVectors, Overlaps, Sets, Technique, Techniques, Vectors,
+    CandidateFilter, Device, DeviceIntersection, DeviceVectors, Overlaps, Sets, Technique,
+    Techniques, Vectors,
 };
-use simjoin_gpu::{GpuVectors, IntersectKernel, Nvrtc, VectorWay};
 
-/// Returns the version of NVRTC, which compiles for GPUs, or says why it cannot.
-pub fn compiler() -> Result<(i32, i32)> {
-    Nvrtc::get().map(Nvrtc::version)
-}
-
-pub(crate) fn devices() -> Result<&'static dyn Device> {
-    simjoin_gpu::devices()?;
+/// Returns the GPUs of this machine, or says why none can be used.
+pub fn gpus() -> Result<&'static dyn Device> {
+    crate::devices()?;
     Nvrtc::get()?;
     Ok(&Gpus)
 }
 
-pub(crate) fn first_device() -> Result<()> {
-    simjoin_gpu::first_device()?;
+/// Opens the GPU that [`intersect_on_first`] uses, or says why there is none.
+pub fn open_first() -> Result<()> {
+    crate::first_device()?;
     Nvrtc::get().map(drop)
 }
 
-pub(crate) fn awake() -> bool {
-    simjoin_gpu::opened()
-}
-
-pub(crate) fn names() -> Vec<String> {
-    let devices = simjoin_gpu::devices().unwrap_or_default();
-    devices.iter().map(|device| device.info.name.clone()).collect()
-}
-
-pub(crate) fn intersect(
+/// Intersects two ascending sets on the first GPU, by the kernel of this name or by the one that suits.
+pub fn intersect_on_first(
     a: &[u32],
     b: &[u32],
     technique: Option<&str>,
     elements: bool,
 ) -> Result<DeviceIntersection> {
     let kernel = technique.and_then(IntersectKernel::named);
-    let found = simjoin_gpu::intersect(simjoin_gpu::first_device()?, a, b, kernel, elements)?;
+    let found = crate::intersect(crate::first_device()?, a, b, kernel, elements)?;
     Ok(DeviceIntersection {
         size: found.size,
         elements: found.elements,
@@ -47,18 +37,23 @@ pub(crate) fn intersect(
     })
 }
 
+/// Returns the names of the GPUs that can be used.
+pub fn gpu_names() -> Vec<String> {
+    let devices = crate::devices().unwrap_or_default();
+    devices.iter().map(|device| device.info.name.clone()).collect()
+}
+
 /// All GPUs that can be used.
 struct Gpus;
 
 impl Device for Gpus {
-    fn set_techniques(&self) -> Techniques<Sets> {
-        let devices = simjoin_gpu::devices().unwrap_or_default();
-        simjoin_gpu::techniques(devices, &simjoin_cpu::filters())
+    fn set_techniques(&self, filters: &[&'static dyn CandidateFilter]) -> Techniques<Sets> {
+        techniques(crate::devices().unwrap_or_default(), filters)
     }
 
     fn vector_techniques(&self, how: DeviceVectors) -> Techniques<Vectors> {
         let DeviceVectors { fit, memory, shared } = how;
-        let devices = simjoin_gpu::devices().unwrap_or_default();
+        let devices = crate::devices().unwrap_or_default();
         let technique = |way| -> Box<dyn Technique<Vectors>> {
             Box::new(GpuVectors {
                 fit: fit.clone(),
@@ -72,12 +67,12 @@ impl Device for Gpus {
     }
 
     fn overlap_techniques(&self) -> Techniques<Overlaps> {
-        let devices = simjoin_gpu::devices().unwrap_or_default();
-        devices.first().map(simjoin_gpu::overlap_techniques).unwrap_or_default()
+        let devices = crate::devices().unwrap_or_default();
+        devices.first().map(crate::overlap_techniques).unwrap_or_default()
     }
 
     fn free_memory(&self) -> u64 {
-        let devices = simjoin_gpu::devices().unwrap_or_default();
+        let devices = crate::devices().unwrap_or_default();
         // A device that has failed fails at what it is given as well, which the CPU then does.
         let free = devices.iter().map(|device| device.free_memory().unwrap_or(u64::MAX));
         free.min().unwrap_or(u64::MAX)
