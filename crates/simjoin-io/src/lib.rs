@@ -9,6 +9,7 @@
 //!   such tables of answers.
 //! * [`read_numbers`] reads one large set of numbers: text, raw 32-bit integers or a NumPy array.
 //! * [`SetReader`] reads several inputs into one numbering of tokens: files, or [`Rows`] of strings and integers.
+//!   [`SetInput`] and [`VectorInput`] are either, with options.
 //! * [`read_lines`], [`Vocabulary`] and [`LinesWriter`] are for tools that work line by line.
 //!
 //! Without the feature `files` there are only rows in memory, and no Arrow and Parquet.
@@ -30,6 +31,7 @@ mod block;
 mod dictionary;
 mod format;
 mod ids;
+mod input;
 #[cfg(feature = "files")]
 mod memory;
 #[cfg(feature = "files")]
@@ -52,6 +54,7 @@ mod writers;
 pub use dictionary::{TokenTexts, Vocabulary};
 pub use format::Format;
 pub use ids::Ids;
+pub use input::{SetInput, VectorInput};
 #[cfg(feature = "files")]
 pub use memory::{Batches, ElementSets, PairBatches};
 #[cfg(feature = "files")]

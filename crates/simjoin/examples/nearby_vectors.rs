@@ -3,7 +3,7 @@
 use simjoin::Vectors;
 
 pub(crate) fn main() -> simjoin::Result<()> {
-    let points = Vectors::from_rows([[0.0f32, 0.0], [0.3, 0.4], [3.0, 4.0], [3.0, 4.2]])?;
+    let points = Vectors::from_rows([[0.0f32, 0.0], [0.3, 0.3], [3.0, 4.0], [3.0, 4.2]])?;
     let mut near = simjoin::self_join(&points).within(0.5).collect()?;
     near.sort_by_key(|pair| pair.left);
     for pair in &near {

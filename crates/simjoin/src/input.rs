@@ -7,14 +7,11 @@ use simjoin_core::{
 };
 use simjoin_engine::{Joinable, Kind};
 #[cfg(feature = "io")]
-use simjoin_io::{Format, PairWriter, VectorFormat, VectorOptions, read_vectors};
-use simjoin_io::{Ids, ReadOptions, Rows, SetReader, Table, Token, Tokenizer};
+use simjoin_io::{Format, PairWriter, VectorFormat};
+use simjoin_io::{Ids, Rows, SetInput, SetReader, Token, Tokenizer, VectorInput};
 use std::fmt::Debug;
-#[cfg(feature = "io")]
 use std::path::Path;
 use std::sync::Arc;
-#[cfg(feature = "io")]
-use std::sync::atomic::AtomicU64;
 
 /// Rows that can be joined: [`Text`], [`Sets`] or [`Vectors`]. A clone shares the rows.
 pub trait Input: sealed::Input {}
@@ -46,7 +43,7 @@ pub(crate) mod sealed {
         fn read(&self, right: Option<&Self>) -> Result<Collections<Self::Kind>>;
 
         /// Returns the path of the file that is read.
-        fn path(&self) -> Option<&str>;
+        fn path(&self) -> Option<&super::Path>;
 
         #[cfg(feature = "io")]
         fn writer<'a>(
@@ -111,7 +108,7 @@ impl From<RowPair> for VectorPair {
 /// # Ok::<(), simjoin::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Text(Source);
+pub struct Text(SetInput);
 
 /// Sets of tokens: strings, or integers, which are the same tokens as their decimal text.
 ///
@@ -125,87 +122,32 @@ pub struct Text(Source);
 /// # Ok::<(), simjoin::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Sets(Source);
+pub struct Sets(SetInput);
 
-/// Rows of tokens, and how they are read.
-#[derive(Clone, Debug)]
-struct Source {
-    rows: Origin<Rows>,
-    options: ReadOptions,
-}
-
-/// Where rows come from.
-#[derive(Clone, Debug)]
-enum Origin<M> {
-    Memory(M),
-    #[cfg(feature = "io")]
-    File(String),
-}
-
-impl Source {
-    fn new(rows: Origin<Rows>, tokenizer: Tokenizer) -> Self {
-        Source { rows, options: ReadOptions { tokenizer, ..ReadOptions::default() } }
-    }
-
-    fn read(&self, reader: &mut SetReader, name: &str) -> Result<Table> {
-        let threads = rayon::current_num_threads();
-        let options = ReadOptions { threads, ..self.options.clone() };
-        match &self.rows {
-            Origin::Memory(rows) => {
-                let ReadOptions { format, column, id, .. } = &options;
-                no_columns(format.is_some() || column.is_some() || id.is_some())?;
-                reader.rows(name, rows, &options)
-            }
-            #[cfg(feature = "io")]
-            Origin::File(path) => reader.file(path, &options, &AtomicU64::new(0)),
-        }
-    }
-
-    fn collections(&self, right: Option<&Self>) -> Result<Collections<engine::Sets>> {
-        let mut reader = SetReader::default();
-        let left = self.read(&mut reader, "the left input")?;
-        let right = right.map(|right| right.read(&mut reader, "the right input")).transpose()?;
-        let universe = reader.universe();
-        drop(reader);
-        let (right, right_ids) = right.map_or((None, None), |table| (Some(table.sets), table.ids));
-        let (sets, right) = prepare(left.sets, right, universe)?;
-        let ids = [left.ids, right_ids];
-        Ok(Collections { left: Arc::new(sets), right: right.map(Arc::new), ids })
-    }
-}
-
-impl<M> Origin<M> {
-    fn path(&self) -> Option<&str> {
-        match self {
-            Origin::Memory(_) => None,
-            #[cfg(feature = "io")]
-            Origin::File(path) => Some(path),
-        }
-    }
-
-    #[cfg(feature = "io")]
-    fn file(path: &Path) -> Self {
-        // A path that is not UTF-8 is shown with replacements, and not found.
-        Origin::File(path.to_string_lossy().into_owned())
-    }
-}
-
-fn no_columns(given: bool) -> Result<()> {
-    let message = "`column`, `id` and `format` are for files; these rows are in memory";
-    if given { Err(Error::Config(message.into())) } else { Ok(()) }
+/// Reads inputs into one numbering of tokens.
+fn read_sets(left: &SetInput, right: Option<&SetInput>) -> Result<Collections<engine::Sets>> {
+    let mut reader = SetReader::default();
+    let left = left.read(&mut reader, "the left input")?;
+    let right = right.map(|right| right.read(&mut reader, "the right input")).transpose()?;
+    let universe = reader.universe();
+    drop(reader);
+    let (right, right_ids) = right.map_or((None, None), |table| (Some(table.sets), table.ids));
+    let (sets, right) = prepare(left.sets, right, universe)?;
+    let ids = [left.ids, right_ids];
+    Ok(Collections { left: Arc::new(sets), right: right.map(Arc::new), ids })
 }
 
 impl Text {
     /// Takes records from memory: slices, vectors, iterators of anything that is a string.
     pub fn new(records: impl IntoIterator<Item: AsRef<str>>) -> Self {
-        Text(Source::new(Origin::Memory(Rows::of_text(records)), Tokenizer::Words))
+        Text(SetInput::of_rows(Rows::of_text(records), Tokenizer::Words))
     }
 
     /// Reads records from a file, one a line, or from a [column](Self::column) of it. The file is read when the join
     /// is asked for an answer.
     #[cfg(feature = "io")]
     pub fn from_file(path: impl AsRef<Path>) -> Self {
-        Text(Source::new(Origin::file(path.as_ref()), Tokenizer::Words))
+        Text(SetInput::of_file(path.as_ref(), Tokenizer::Words))
     }
 
     /// Chooses how records are cut into tokens.
@@ -218,14 +160,14 @@ impl Text {
 impl Sets {
     /// Takes rows of tokens from memory: slices, vectors, iterators of those. A token that a row repeats counts once.
     pub fn new<R: IntoIterator<Item: Token>>(rows: impl IntoIterator<Item = R>) -> Self {
-        Sets(Source::new(Origin::Memory(Rows::of_tokens(rows)), Tokenizer::Whitespace))
+        Sets(SetInput::of_rows(Rows::of_tokens(rows), Tokenizer::Whitespace))
     }
 
     /// Reads sets from a file: the words of a line, or of a [column](Self::column), or the elements of a column of
     /// lists. The file is read when the join is asked for an answer.
     #[cfg(feature = "io")]
     pub fn from_file(path: impl AsRef<Path>) -> Self {
-        Sets(Source::new(Origin::file(path.as_ref()), Tokenizer::Whitespace))
+        Sets(SetInput::of_file(path.as_ref(), Tokenizer::Whitespace))
     }
 }
 
@@ -270,11 +212,11 @@ macro_rules! token_inputs {
             }
 
             fn read(&self, right: Option<&Self>) -> Result<Collections<engine::Sets>> {
-                self.0.collections(right.map(|right| &right.0))
+                read_sets(&self.0, right.map(|right| &right.0))
             }
 
-            fn path(&self) -> Option<&str> {
-                self.0.rows.path()
+            fn path(&self) -> Option<&Path> {
+                self.0.path()
             }
 
             #[cfg(feature = "io")]
@@ -305,11 +247,7 @@ token_inputs!(Text Sets);
 /// # Ok::<(), simjoin::Error>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct Vectors {
-    rows: Origin<Arc<VectorCollection>>,
-    #[cfg(feature = "io")]
-    options: VectorOptions,
-}
+pub struct Vectors(VectorInput);
 
 /// An element of a vector: `f32` or `f64`.
 pub trait Element: element::Element {}
@@ -347,7 +285,8 @@ impl Vectors {
         dimension: usize,
     ) -> Result<Self> {
         let elements = E::collect(elements.into_iter());
-        VectorCollection::new("the vectors", dimension, elements).map(Self::of)
+        let vectors = VectorCollection::new("the vectors", dimension, elements)?;
+        Ok(Vectors(VectorInput::of_vectors(vectors)))
     }
 
     /// Takes vectors one by one; the first tells the dimension.
@@ -378,32 +317,6 @@ impl Vectors {
         }
         Self::new(all, dimension)
     }
-
-    fn of(vectors: VectorCollection) -> Self {
-        Vectors {
-            rows: Origin::Memory(Arc::new(vectors)),
-            #[cfg(feature = "io")]
-            options: VectorOptions::default(),
-        }
-    }
-
-    fn collection(&self) -> Result<(Arc<VectorCollection>, Option<Ids>)> {
-        match &self.rows {
-            Origin::Memory(vectors) => {
-                #[cfg(feature = "io")]
-                {
-                    let VectorOptions { format, column, id } = &self.options;
-                    no_columns(format.is_some() || column.is_some() || id.is_some())?;
-                }
-                Ok((vectors.clone(), None))
-            }
-            #[cfg(feature = "io")]
-            Origin::File(path) => {
-                let read = read_vectors(path, &self.options, &AtomicU64::new(0))?;
-                Ok((Arc::new(read.vectors), read.ids))
-            }
-        }
-    }
 }
 
 #[cfg(feature = "io")]
@@ -411,24 +324,24 @@ impl Vectors {
     /// Reads vectors from a file: npy, fvecs, bvecs, CSV, TSV, Parquet or Arrow. The file is read when the join is
     /// asked for an answer.
     pub fn from_file(path: impl AsRef<Path>) -> Self {
-        Vectors { rows: Origin::file(path.as_ref()), options: VectorOptions::default() }
+        Vectors(VectorInput::of_file(path.as_ref()))
     }
 
     /// Names the column of the file that holds the vectors.
     pub fn column(mut self, name: impl Into<String>) -> Self {
-        self.options.column = Some(name.into());
+        self.0.options.column = Some(name.into());
         self
     }
 
     /// Names the column of the file that holds the ids of the rows; see [`Join::id`](crate::Join::id).
     pub fn id(mut self, name: impl Into<String>) -> Self {
-        self.options.id = Some(name.into());
+        self.0.options.id = Some(name.into());
         self
     }
 
     /// Says which format the file has; by default its name tells.
     pub fn format(mut self, format: VectorFormat) -> Self {
-        self.options.format = Some(format);
+        self.0.options.format = Some(format);
         self
     }
 }
@@ -446,8 +359,8 @@ impl sealed::Input for Vectors {
     }
 
     fn read(&self, right: Option<&Self>) -> Result<Collections<engine::Vectors>> {
-        let (mut left, left_ids) = self.collection()?;
-        let (mut right, right_ids) = match right.map(Self::collection).transpose()? {
+        let (mut left, left_ids) = self.0.read()?;
+        let (mut right, right_ids) = match right.map(|right| right.0.read()).transpose()? {
             None => (None, None),
             Some((right, ids)) => (Some(right), ids),
         };
@@ -460,8 +373,8 @@ impl sealed::Input for Vectors {
         Ok(Collections { left, right, ids: [left_ids, right_ids] })
     }
 
-    fn path(&self) -> Option<&str> {
-        self.rows.path()
+    fn path(&self) -> Option<&Path> {
+        self.0.path()
     }
 
     #[cfg(feature = "io")]

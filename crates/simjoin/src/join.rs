@@ -294,7 +294,7 @@ impl<I: Input> Join<I> {
         let path = path.as_ref();
         let inputs = [Some(&self.left), self.right.as_ref()].into_iter().flatten();
         for input in inputs.filter_map(|input| input.path()) {
-            if let (Ok(input), Ok(output)) = (Path::new(input).canonicalize(), path.canonicalize())
+            if let (Ok(input), Ok(output)) = (input.canonicalize(), path.canonicalize())
                 && input == output
             {
                 let message = format!("the output {} is an input", path.display());
