@@ -100,6 +100,7 @@ impl Rows for Sets {
                 Tokenizer::Whitespace => "white space".into(),
                 Tokenizer::Words => "words".into(),
                 Tokenizer::Qgrams(q) => format!("qgrams:{q}"),
+                other => format!("{other:?}"),
             }),
             inputs: inputs.describe(SetCollection::records, facts),
             funnel: funnel(settings, input, report, glimpse),

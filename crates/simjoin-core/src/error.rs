@@ -50,6 +50,7 @@ impl Parameter {
 
 /// What went wrong, and whose doing it is.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum Error {
     /// The input is not what it should be: the file, the place in it where known
     /// (such as `line 17` or `row 3`), and what was expected.

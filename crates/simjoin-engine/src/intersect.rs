@@ -182,7 +182,7 @@ impl Intersect {
         let begin = Instant::now();
         self.host.device()?;
         match self.host.intersect_on_device(a, b, technique, take.is_some()) {
-            Ok(found) => Ok(on_device(a, b, found, take, begin)),
+            Ok(found) => Ok(on_device(a, b, &found, take, begin)),
             Err(error) => {
                 let mut report = self.run_on_cpu(a, b, None, take)?;
                 report.warnings.push(did_its_work(&error));
@@ -221,7 +221,7 @@ impl Intersect {
 fn on_device(
     a: &[u32],
     b: &[u32],
-    found: DeviceIntersection,
+    found: &DeviceIntersection,
     take: Option<TakeElements<'_>>,
     begin: Instant,
 ) -> IntersectReport {
@@ -300,7 +300,7 @@ mod tests {
         }
 
         fn vector_techniques(&self, _: &VectorTask<'_>) -> VectorTechniques {
-            unimplemented!("no vectors are joined")
+            unreachable!("no vectors are joined")
         }
 
         fn vector_techniques_unseen(&self) -> Techniques<Vectors> {
@@ -308,7 +308,7 @@ mod tests {
         }
 
         fn striped_loop(&self, _: usize) -> Box<dyn Technique<Vectors>> {
-            unimplemented!("no vectors are joined")
+            unreachable!("no vectors are joined")
         }
 
         fn overlap_techniques(&self, _: &OverlapSurvey) -> Techniques<Overlaps> {
@@ -316,7 +316,7 @@ mod tests {
         }
 
         fn calibrate(&self) -> Ratios {
-            unimplemented!("no join is planned")
+            unreachable!("no join is planned")
         }
 
         fn devices(&self) -> Result<&dyn Device> {

@@ -10,6 +10,7 @@ use std::str::FromStr;
 
 /// Where a join runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Engine {
     /// On the processors that are expected to be fastest.
     #[default]

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 /// The format of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Format {
     /// One record per line.
     Lines,

@@ -18,6 +18,7 @@ const MAX_Q: usize = 100;
 
 /// How a record is cut into tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Tokenizer {
     /// Pieces between white space.
     Whitespace,

@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicU64;
 
 /// The format of a file of vectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum VectorFormat {
     /// NumPy's: an array of two dimensions, f32 or f64.
     Npy,

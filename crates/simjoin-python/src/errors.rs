@@ -15,7 +15,7 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
         Error::Config(_) | Error::Parameter { .. } => "UsageError",
         Error::Memory { .. } => "MemoryLimitError",
         Error::Unavailable(_) | Error::Io { .. } => "UnavailableError",
-        Error::Internal(_) => "InternalError",
+        _ => "InternalError",
     };
     raise(py, class, &error.to_string())
 }

@@ -11,8 +11,8 @@ pub(crate) fn main() -> simjoin::Result<()> {
     }
     assert_eq!(near.len(), 2);
 
-    // Elements may also come in one slice, with their dimension.
-    let arrows = Vectors::new(&[1.0, 0.0, 5.0, 0.1, 0.0, 1.0], 2)?;
+    // Elements may also come in one list, with their dimension.
+    let arrows = Vectors::new([1.0, 0.0, 5.0, 0.1, 0.0, 1.0], 2)?;
     let same_direction = simjoin::self_join(&arrows).cosine(0.99).count()?;
     println!("{same_direction} pair has a cosine of at least 0.99");
     assert_eq!(same_direction, 1);

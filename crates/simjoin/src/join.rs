@@ -136,6 +136,9 @@ pub struct Join<I: Input> {
     ready: OnceLock<Arc<Collections<I::Kind>>>,
 }
 
+/// A join as the engine knows it, and its inputs.
+type Prepared<K> = (engine::Join<K>, Arc<Collections<K>>);
+
 impl<I: Input<Measure = Measure>> Join<I> {
     /// In a join of two inputs, also joins the right one with itself: new records with old ones and with each other,
     /// while old records never meet old ones. [`Pair::left_input`](crate::Pair::left_input) tells the pairs apart.
@@ -325,7 +328,7 @@ impl<I: Input> Join<I> {
     }
 
     /// Returns the join as the engine knows it, and its inputs, which are read once.
-    fn prepared(&self) -> Result<(engine::Join<I::Kind>, Arc<Collections<I::Kind>>)> {
+    fn prepared(&self) -> Result<Prepared<I::Kind>> {
         let join = I::join(self.measure, &self.threshold)?
             .engine(self.engine)
             .technique(&self.technique)
