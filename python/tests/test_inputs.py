@@ -72,6 +72,52 @@ def test_missing_values_of_pandas_are_empty_rows() -> None:
         assert pairs(sj.self_join(lists, jaccard=1)) == {(0, 2)}
 
 
+def test_nulls_of_arrow_are_empty_rows() -> None:
+    pa = pytest.importorskip("pyarrow")
+    pl = pytest.importorskip("polars")
+    pd = pytest.importorskip("pandas")
+    texts = [None, "a b", None, "b a", ""]
+    lists = [None, [1, 2], None, [2, 1], []]
+    pairs_of = [None, [1, 2], None, [2, 1], [3, 4]]
+    columns = [
+        pa.array(texts),
+        pa.array(texts, pa.large_string()),
+        pa.array(texts, pa.string_view()),
+        pa.array(texts).dictionary_encode(),
+        pa.array(lists),
+        pa.array(lists, pa.large_list(pa.int8())),
+        pa.array(pairs_of, pa.list_(pa.int32(), 2)),
+        # What lies under a null is no part of a row.
+        pa.ListArray.from_arrays(
+            [0, 2, 4, 6, 8, 9],
+            [2, 1, 1, 2, 2, 1, 2, 1, 9],
+            mask=pa.array([True, False, True, False, False]),
+        ),
+        pa.chunked_array([texts[:2], texts[2:]]),
+        pl.Series(texts),
+        pl.Series(texts, dtype=pl.Categorical),
+        pl.Series(lists),
+        pl.Series(pairs_of, dtype=pl.Array(pl.Int32, 2)),
+        pd.Series(texts, dtype="string"),
+        pd.Series(lists, dtype=pd.ArrowDtype(pa.list_(pa.int64()))),
+    ]
+    for column in columns:
+        table = sj.self_join(column, jaccard=1)
+        assert pairs(table) == {(1, 3)}, column
+        assert table.stats is not None and table.stats["records"] == 5
+        if not isinstance(column, pd.Series):
+            assert pairs(sj.self_join(column[1:], jaccard=1)) == {(0, 2)}, column
+    frame = pl.DataFrame({"t": texts, "i": [5, 6, 7, 8, 9], "n": [None] * 5})
+    assert pairs(sj.self_join(frame, column="t", id="i", jaccard=1)) == {(6, 8)}
+    assert pairs(sj.self_join(frame[["i", "t"]], id="i", jaccard=1)) == {(6, 8)}
+    assert sj.overlaps(frame, column="t", positive=True).rows() == [(1, 3, 2)]
+    for nothing in (frame["n"], pa.nulls(5), pa.nulls(5, pa.string())):
+        assert len(sj.self_join(nothing, jaccard=1)) == 0
+    named = pl.DataFrame({"t": ["a"], "i": ["x"], "n": [None]}, schema_overrides={"n": pl.String})
+    with pytest.raises(sj.InputError, match="data: row 0 .*: null in id column `n`"):
+        sj.self_join(named, column="t", id="n", jaccard=1)
+
+
 def test_pyarrow() -> None:
     pa = pytest.importorskip("pyarrow")
     for kind in (pa.string(), pa.large_string(), pa.string_view()):

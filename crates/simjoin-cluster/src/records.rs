@@ -177,24 +177,15 @@ impl Records {
         (name, first): (&str, u64),
         mut emit: impl FnMut(&[u8]),
     ) -> Result<()> {
-        let null = |what: String| {
-            Err(Error::input(
-                format!("column `{name}`"),
-                format!("row {} (counting from 0)", first + row as u64),
-                what,
-            ))
-        };
-        let value = || "null; a value was expected".to_owned();
         let (range, array, elements) = match column {
             Column::Text(text) => {
                 let missing = match text {
                     Text::Small(array) => array.is_null(row),
                     Text::Large(array) => array.is_null(row),
                 };
-                if missing {
-                    return null(value());
+                if !missing {
+                    self.tokenizer.for_each(text.value(row), &mut self.scratch, emit);
                 }
-                self.tokenizer.for_each(text.value(row), &mut self.scratch, emit);
                 return Ok(());
             }
             Column::Lists { ends, array, elements } => {
@@ -205,7 +196,7 @@ impl Records {
             }
         };
         if array.is_null(row) {
-            return null(value());
+            return Ok(());
         }
         let begin = range.start;
         for at in range {
@@ -215,9 +206,10 @@ impl Records {
                 Elements::Integers(array) => array.is_null(at),
             };
             if missing {
-                return null(format!(
-                    "element {} of the list is null; a token was expected",
-                    at - begin
+                return Err(Error::input(
+                    format!("column `{name}`"),
+                    format!("row {} (counting from 0)", first + row as u64),
+                    format!("element {} of the list is null; a token was expected", at - begin),
                 ));
             }
             match elements {
@@ -329,16 +321,30 @@ mod tests {
     }
 
     #[test]
-    fn nulls_and_other_types_are_named() {
+    fn null_rows_have_no_tokens() {
+        let mut records = Records::new(keys(), Tokenizer::Whitespace, false);
+        let mut sizes = |array: &dyn Array| {
+            let mut sizes = Vec::new();
+            let take = |row: &[u64]| {
+                sizes.push(row.len());
+                Ok(())
+            };
+            records.keys_of(array, ("title", 40), take).unwrap();
+            sizes
+        };
+        assert_eq!(sizes(&StringArray::from(vec![Some("a b"), None, Some("c")])), [2, 0, 1]);
+        let mut lists = ListBuilder::new(Int64Builder::new());
+        lists.append_null();
+        lists.append_value([Some(7), Some(8)]);
+        assert_eq!(sizes(&lists.finish()), [0, 2]);
+    }
+
+    #[test]
+    fn null_tokens_and_other_types_are_named() {
         let mut records = Records::new(keys(), Tokenizer::Whitespace, false);
         let mut said = |array: &dyn Array| {
             records.keys_of(array, ("title", 40), |_| Ok(())).unwrap_err().to_string()
         };
-        let text = StringArray::from(vec![Some("a"), None]);
-        assert_eq!(
-            said(&text),
-            "column `title`: row 41 (counting from 0): null; a value was expected"
-        );
         let mut lists = ListBuilder::new(Int64Builder::new());
         lists.append_value([Some(7), None]);
         assert!(said(&lists.finish()).contains("row 40 (counting from 0): element 1 of the list"));

@@ -11,6 +11,7 @@ mod errors;
 mod input;
 mod job;
 mod join;
+mod nulls;
 mod output;
 mod overlaps;
 mod sets;

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from simjoin._errors import InputError, UnavailableError, UsageError
+from simjoin._options import columns
 from simjoin.spark import _statistics, _workers
 from simjoin.spark._cluster import Cluster, Node
 from simjoin.spark._layouts import Layout, Planner, Question, threshold_of
@@ -236,7 +237,10 @@ def _plan(
     sides = [
         _side(data, name, own, tokens)
         for data, name, own in zip(
-            inputs, _pair(column, len(inputs)), _pair(id, len(inputs)), strict=True
+            inputs,
+            columns("column", column, len(inputs)),
+            columns("id", id, len(inputs)),
+            strict=True,
         )
     ]
     if cluster is None:
@@ -259,14 +263,6 @@ def _plan(
         memory=None if memory is None else str(memory),
     )
     return Plan(statistics, layout, planner.considered, cluster, question, sides, options)
-
-
-def _pair(value: Any, count: int) -> list[Any]:
-    if isinstance(value, tuple):
-        if len(value) != count:
-            raise UsageError(f"{value!r} names {len(value)} columns for {count} DataFrames")
-        return list(value)
-    return [value] * count
 
 
 def _context(df: DataFrame) -> Any:

@@ -178,6 +178,12 @@ def test_the_join_is_lazy_and_can_be_explained(
         assert word in said
 
 
+def test_null_rows_are_empty_and_count(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(["a"],), (None,), (["a"],), (None,)], "set array<string>")
+    found = ss.self_join(rows.coalesce(1), jaccard=1).collect()
+    assert [tuple(row) for row in found] == [(0, 2, 1, 1.0)]
+
+
 def test_what_is_wrong_is_said(spark: SparkSession, frame: DataFrame) -> None:
     def said(kind: type[Exception], data: DataFrame, **options: Any) -> str:
         with pytest.raises(kind) as raised:
@@ -188,7 +194,9 @@ def test_what_is_wrong_is_said(spark: SparkSession, frame: DataFrame) -> None:
 
     assert "no threshold was given" in said(sj.UsageError, frame)
     assert "above 1" in said(sj.UsageError, frame, jaccard=1.5)
-    assert "no number" in said(sj.UsageError, frame, jaccard=True)
+    assert "not a number" in said(sj.UsageError, frame, jaccard=True)
+    several: Any = ["set", "id"]
+    assert "expected the name of one" in said(sj.UsageError, frame, column=several, jaccard=0.8)
     assert "no column `title`" in said(sj.UsageError, frame, column="title", jaccard=0.8)
     assert "unknown distribution" in said(sj.UsageError, frame, distribution="x", jaccard=0.8)
     assert "tasks 0" in said(sj.UsageError, frame, tasks=0, jaccard=0.8)
@@ -199,8 +207,6 @@ def test_what_is_wrong_is_said(spark: SparkSession, frame: DataFrame) -> None:
     assert "id column `x`" in said(
         sj.InputError, frame.selectExpr("set", "1.5 as x"), column="set", id="x", jaccard=0.8
     )
-    nulls = spark.createDataFrame([(["a"],), (None,)], "set array<string>").coalesce(1)
-    assert "null; a value was expected" in said(sj.InputError, nulls, jaccard=0.8)
     inside = spark.createDataFrame([(["a", None],)], "set array<string>")
     assert "element 1 of the list is null" in said(sj.InputError, inside, jaccard=0.8)
     both = ss.Cluster([ss.Node(cores=1, gpus=1, cpu_bandwidth=1, gpu_bandwidth=4)])
