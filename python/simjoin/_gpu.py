@@ -2,8 +2,8 @@
 
 NVRTC comes with the CUDA toolkit, or as a package of Python (``pip install simjoin[cuda]``, for drivers of
 CUDA 12 ``simjoin[cuda12]``). The engine looks for the toolkit by itself, and for packages in the usual places; the
-folder of *this* interpreter's packages is known only here. It is told through the variable that people can set as
-well, ``SIMJOIN_NVRTC``: one path or several, of which the engine takes the first one that suits the driver.
+folder of *this* interpreter's packages is known only here. The engine learns it from ``SIMJOIN_NVRTC``, a variable
+that users can set as well: one path or several. The engine takes the first one that suits the driver.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ FOLDERS = ("cu13/lib", "cuda_nvrtc/lib")
 
 
 def nvrtc() -> list[Path]:
-    """NVRTC among this interpreter's packages, the newest first."""
+    """Lists the NVRTC libraries among this interpreter's packages, the newest first."""
     spec = importlib.util.find_spec("nvidia")
     places = (spec.submodule_search_locations or []) if spec is not None else []
     libraries = []
     for folder in FOLDERS:
         for place in places:
             found = sorted((Path(place) / folder).glob("libnvrtc.so.*"))
-            # One that was built against another interface has a longer name.
+            # A library built for another interface has a longer name.
             libraries += [path for path in found if ".alt." not in path.name][-1:]
     return libraries
 
@@ -40,7 +40,7 @@ def offer_for(engine: str) -> None:
 
 @cache
 def offer() -> None:
-    """Tells the engine, once, unless a person has."""
+    """Tells the engine, once, unless the user has."""
     if os.environ.get(VARIABLE):
         return
     found = nvrtc()

@@ -1,7 +1,7 @@
-"""What do people hand over, and in which form does the engine take it?
+"""In which form does the engine take the data of each library?
 
-Whatever speaks Arrow goes to the engine as it is; of a table, only the columns that are needed. Object columns
-of pandas are handed over as lists, which the engine copies, and anything that NumPy understands as an array.
+Objects with Arrow's interface go to the engine as they are; of a table, only the columns that are needed. Object
+columns of pandas become lists, which the engine copies, and whatever NumPy understands becomes an array.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _side(
 
 
 def _check(data: Any, name: str) -> None:
-    """Refuses what can be iterated, or called a table, but holds no rows."""
+    """Refuses data that can be iterated, or look like a table, but hold no rows."""
     if isinstance(data, Mapping) and not _is_arrow(data):
         kind = type(data).__name__
         raise InputError(
@@ -70,7 +70,7 @@ def _is_arrow(data: Any) -> bool:
 
 
 def _array(data: Any) -> Any:
-    """NumPy's array of it, where it is one and no Arrow."""
+    """Returns data as an array of NumPy, if they can be one and have no Arrow interface."""
     if _is_arrow(data) or not hasattr(data, "__array__"):
         return data
     import numpy as np
@@ -79,7 +79,7 @@ def _array(data: Any) -> Any:
 
 
 def _without_nulls(data: Any) -> Any:
-    """Columns of Polars that hold nothing, as strings: it hands nulls over otherwise than Arrow does."""
+    """Casts columns of Polars without any value to strings: Polars exports nulls unlike Arrow."""
     import polars as pl
 
     nothing = {pl.Null(): pl.String(), pl.List(pl.Null()): pl.List(pl.String())}
@@ -92,7 +92,7 @@ def _without_nulls(data: Any) -> Any:
 
 
 def _narrowed(data: Any, column: str | None, id: str | None) -> Any:
-    """The columns that are needed, where that is easily said."""
+    """Selects the columns that are needed, if the library makes that easy."""
     if _library(data) == "polars":
         data = _without_nulls(data)
     if column is None or _library(data) not in ("polars", "pyarrow"):
@@ -100,7 +100,7 @@ def _narrowed(data: Any, column: str | None, id: str | None) -> Any:
     names = getattr(data, "columns" if _library(data) == "polars" else "column_names", None)
     wanted = [column] if id is None or id == column else [column, id]
     if not isinstance(names, list) or any(names.count(one) != 1 for one in wanted):
-        # The engine says what is wrong.
+        # The engine reports what is wrong.
         return data
     return data.select(wanted)
 
@@ -120,7 +120,7 @@ def _pandas(data: Any, name: str, column: str | None, id: str | None) -> dict[st
 
 
 def _chosen(names: list[str], side: str, column: str | None, id: str | None) -> str:
-    """The column to join, as the engine chooses it."""
+    """Chooses the column to join as the engine does."""
     shown = ", ".join(f"`{one}`" for one in names[:40])
     for option, wanted in (("column", column), ("id", id)):
         if wanted is not None and names.count(wanted) != 1:
@@ -139,7 +139,7 @@ def _chosen(names: list[str], side: str, column: str | None, id: str | None) -> 
 
 
 def _arrow_or_list(series: Any) -> Any:
-    """A column of pandas: Arrow where it is Arrow inside, or a list of its values."""
+    """Returns a column of pandas as Arrow, or, if it holds objects, as a list of its values."""
     if series.dtype == object or importlib.util.find_spec("pyarrow") is None:
         return _values(series)
     import pyarrow as pa

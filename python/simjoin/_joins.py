@@ -1,4 +1,4 @@
-"""What can be asked for?"""
+"""Which functions does the package offer?"""
 
 from __future__ import annotations
 
@@ -95,11 +95,14 @@ def self_join(
     device_memory: Size = None,
     progress: Progress = False,
 ) -> Table | Stream | int:
-    """All pairs of similar rows of one collection.
+    """Finds all pairs of similar rows of one collection.
 
-    A row is a set of tokens: a list of strings or integers, or a text that ``tokens`` cuts up. ``data`` is a
-    column or table of PyArrow, Polars, pandas, DuckDB or anything else that speaks Arrow, a list of lists, or a
-    list of strings. Each pair comes once, the smaller row number on the left.
+    A row is a set of tokens: a list of strings or integers, or a text that ``tokens`` splits. ``data`` is a
+    column or table of PyArrow, Polars, pandas, DuckDB or another library with Arrow's interface, a list of
+    lists, or a list of strings. Each pair comes once, the smaller row number on the left.
+
+    A row that is missing (``None``, null, or missing to pandas) is an empty set: it keeps its row number and is
+    in no pair. A missing token within a list is an error.
 
     >>> import simjoin as sj
     >>> sj.self_join([[1, 2, 3, 4], [1, 2, 3, 4, 5], [6]], jaccard=0.8)
@@ -109,27 +112,29 @@ def self_join(
     >>> sj.self_join(["The cat", "the CAT!", "a dog"], tokens="words", jaccard=1, count=True)
     1
 
-    One threshold is needed. It is the number that its decimal text denotes, so pairs that sit on it exactly are
-    found: ``0.8`` is 4/5; text (``"0.8"``, ``"2/3"``), ``Decimal`` and ``Fraction`` work too.
+    One threshold is needed. It is the number that its decimal text denotes, so pairs exactly on it are found:
+    ``0.8`` is 4/5. Text (``"0.8"``, ``"2/3"``, ``"1e-3"``), ``Decimal`` and ``Fraction`` work too. Up to 38
+    decimals are exact; ``cosine`` takes 18.
 
     :param jaccard: common tokens / all tokens
     :param cosine: common tokens / √(size · size)
     :param dice: 2 · common tokens / (size + size)
     :param overlap: common tokens
     :param containment: common tokens / smaller size
-    :param column: the column to join, where there are several
-    :param id: the column that names rows in the answer, in place of their numbers
-    :param tokens: ``words`` or ``qgrams:Q`` for texts; without it they are split at white space
+    :param column: the name of the column to join, if the table has several
+    :param id: the name of the column whose values stand for rows in the answer, instead of row numbers
+    :param tokens: ``words`` (lower-case words) or ``qgrams:Q`` for texts. By default they are split at white
+        space and letter case is kept; the command ``simjoin text`` has the default ``words``
     :param multiset: keep repeated tokens: the k-th occurrence is a token of its own
-    :param count: answer with the number of pairs alone
-    :param groups: answer with ``row, group``, the smallest row of each row's connected component
-    :param stream: answer with an iterator of tables while the join goes on, in little memory
-    :param engine: ``auto``, the CPU, and a GPU where that pays; ``cpu``, ``gpu``, or ``hybrid`` for both at once
-    :param technique: how to join; the answer is the same
+    :param count: return only the number of pairs
+    :param groups: return ``row, group`` for all rows: a group is named by the first row of its connected component
+    :param stream: return an iterator of tables, in little memory, while the join runs
+    :param engine: ``auto`` (the CPU, and a GPU if that is faster), ``cpu``, ``gpu``, or ``hybrid`` for both at once
+    :param technique: the algorithm; the answer is the same for all
     :param threads: number of threads, one per core by default
-    :param memory: memory for the join beside the input, such as ``"512M"`` or ``"4G"``
-    :param device_memory: memory for the join on each GPU, all that is free by default
-    :param progress: show a bar, or call a function with phase, work done and work in all
+    :param memory: memory for the join in addition to input and answer, such as ``"512M"`` or ``"4G"``
+    :param device_memory: memory for the join on each GPU; all that is free by default
+    :param progress: show a bar, or call a function with the phase, the work done and the total work
 
     >>> sj.self_join([["a"], ["b"], ["a"]], jaccard=1, groups=True).rows()
     [(0, 0), (1, 1), (2, 0)]
@@ -204,13 +209,14 @@ def join(
     device_memory: Size = None,
     progress: Progress = False,
 ) -> Table | Stream | int:
-    """All pairs of a row on the left and a similar one on the right.
+    """Finds all pairs of a row on the left and a similar one on the right.
 
     >>> import simjoin as sj
     >>> sj.join(["salt", "pepper"], ["peppers", "sugar"], tokens="qgrams:2", cosine=0.7).rows()
     [(1, 0, 5, 0.7715167498104595)]
 
-    Options are those of :func:`self_join`; ``column`` and ``id`` may be a name for each side.
+    Options are those of :func:`self_join`. ``column`` and ``id`` are one name for both sides, or a tuple of the
+    name on the left and the name on the right.
 
     :param with_itself: join the right side with itself as well: new rows with old ones and with each other. A
         column ``left_input`` tells the two kinds of pairs apart
@@ -270,10 +276,10 @@ def vector_join(
     device_memory: Size = None,
     progress: Progress = False,
 ) -> Table | Stream | int:
-    """All pairs of vectors within a distance, or of at least a cosine.
+    """Finds all pairs of vectors within a distance, or with at least a cosine.
 
     Vectors are the rows of an array of NumPy, a column of lists of floating-point numbers, or a list of lists.
-    Without ``right`` the vectors are joined with themselves, each pair once.
+    None may be missing. Without ``right`` the vectors are joined with themselves, each pair once.
 
     >>> import numpy as np
     >>> import simjoin as sj
@@ -336,7 +342,7 @@ def overlaps(
     device_memory: Size = None,
     progress: Progress = False,
 ) -> Table | Stream | int:
-    """The number of common tokens of every pair of rows, without a threshold.
+    """Counts the common tokens of every pair of rows, without a threshold.
 
     >>> import simjoin as sj
     >>> sorted(sj.overlaps([["a", "b"], ["b", "c"], ["d"]]).rows())
@@ -344,8 +350,8 @@ def overlaps(
     >>> sj.overlaps([["a", "b"], ["b", "c"], ["d"]], top=1).rows()
     [(0, 1, 1), (1, 0, 1)]
 
-    :param positive: leave out pairs that have nothing in common
-    :param top: for each row only so many partners, those with the most in common
+    :param positive: leave out pairs without a common token
+    :param top: the number of partners of each row, those with the most common tokens; all by default
 
     Other options are those of :func:`self_join`.
     """
@@ -410,7 +416,7 @@ def intersect(
     technique: str = "auto",
     threads: int | None = None,
 ) -> Table | float | int:
-    """What two single sets have in common: how many elements, or which.
+    """Counts or lists the common elements of two single sets.
 
     A set is an array, a column, a list or a set of integers or strings, of up to hundreds of millions.
 
@@ -422,8 +428,8 @@ def intersect(
     >>> sj.intersect(["salt", "oil"], ["oil"], containment=True)
     1.0
 
-    :param elements: answer with a table of the elements
-    :param containment: answer with the part of the smaller set that is in the other one: 1 for a subset
+    :param elements: return a table of the common elements
+    :param containment: return the part of the smaller set that is in the other one: 1 for a subset
     """
     if elements and containment:
         raise UsageError("elements and containment were given; expected one of them")
@@ -441,10 +447,10 @@ def intersect(
 
 @dataclass(frozen=True)
 class Plan:
-    """What a join is going to do; as text, what ``simjoin --explain`` shows."""
+    """The plan of a join; its text is what ``simjoin --explain`` shows."""
 
     text: str
-    """The plan in words."""
+    """The plan as text."""
     techniques: list[str]
     """The technique of each part."""
     pairs: float | None
@@ -452,7 +458,7 @@ class Plan:
     seconds: float | None
     """The expected seconds."""
     considered: list[list[tuple[str, float | None]]]
-    """What each part could be done by, with the seconds that it would take, if it can."""
+    """The techniques considered for each part, with their expected seconds; None if one cannot be used."""
 
     def __str__(self) -> str:
         return self.text
@@ -465,7 +471,7 @@ def _known(function: str, options: Mapping[str, Any], kind: Any) -> None:
 
 
 def plan(left: Any, right: Any = None, **options: Unpack[SetOptions]) -> Plan:
-    """What :func:`self_join` or :func:`join` would do, without doing it.
+    """Plans :func:`self_join` or :func:`join`, without running it.
 
     >>> import simjoin as sj
     >>> rows = [[1, 2, 3], [1, 2, 3, 4]] * 50
@@ -478,19 +484,19 @@ def plan(left: Any, right: Any = None, **options: Unpack[SetOptions]) -> Plan:
 
 
 def vector_plan(left: Any, right: Any = None, **options: Unpack[VectorOptions]) -> Plan:
-    """What :func:`vector_join` would do, without doing it."""
+    """Plans :func:`vector_join`, without running it."""
     _known("vector_plan", options, VectorOptions)
     return Plan(**_vectors("plan", _one_or_two(left, right), options))
 
 
 def explain(left: Any, right: Any = None, **options: Unpack[SetOptions]) -> str:
-    """:func:`plan` in words."""
+    """Returns the text of :func:`plan`."""
     return plan(left, right, **options).text
 
 
 @dataclass(frozen=True)
 class Device:
-    """A GPU. Of a simulated one only the name is known."""
+    """A GPU. A simulated one has only a name."""
 
     name: str
     ordinal: int | None

@@ -31,7 +31,7 @@ __version__: str
 
 @final
 class Table:
-    """An answer in memory: Arrow to whoever asks for it."""
+    """An answer in memory, with Arrow's interface."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -53,7 +53,7 @@ class Table:
 
 @final
 class Stream:
-    """An answer on its way: an iterator of tables."""
+    """An answer of a running join: an iterator of tables."""
 
     @property
     def stats(self) -> dict[str, Any] | None: ...
@@ -121,7 +121,7 @@ class ClusterOrder:
 
 @final
 class ClusterLayout:
-    """The tasks of a join, and who goes where."""
+    """The tasks of a join, and which records each of them gets."""
 
     def __new__(cls, text: str) -> ClusterLayout: ...
     def tasks(self) -> list[tuple[int, int, int]]: ...
@@ -160,7 +160,7 @@ class ClusterRouter:
 
 @final
 class ClusterTask:
-    """Joins what was sent to a task."""
+    """Joins the records of a task."""
 
     def __new__(cls, layout: ClusterLayout, place: int, gpu: bool) -> ClusterTask: ...
     def add(self, blocks: object) -> None: ...

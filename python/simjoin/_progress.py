@@ -1,7 +1,7 @@
-"""How far is it?
+"""How is progress shown?
 
-A line on standard error, in terminals and notebooks, for anything over a second; nothing where standard error is a
-file. It is written over and over, and gone in the end.
+A line on standard error, in terminals and notebooks, for joins of more than a second; nothing if standard error
+is a file. The line is updated in place, and removed at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def _in_notebook() -> bool:
 
 
 class Bar:
-    """A bar that shows itself after a second, ten times a second."""
+    """A progress bar that appears after a second and is updated ten times a second."""
 
     def __init__(self) -> None:
         self.begin = time.monotonic()
@@ -33,7 +33,7 @@ class Bar:
         self.shown = 0
 
     def __call__(self, phase: str, done: int, total: int) -> None:
-        """Shows what is being done."""
+        """Shows the phase and the work done."""
         now = time.monotonic()
         if now - self.last < 0.1:
             return
@@ -50,7 +50,7 @@ class Bar:
         self.shown = len(text)
 
     def close(self) -> None:
-        """Wipes it away."""
+        """Removes the line."""
         if self.shown:
             sys.stderr.write("\r" + " " * self.shown + "\r")
             sys.stderr.flush()
@@ -59,7 +59,7 @@ class Bar:
 
 @contextmanager
 def shown(progress: Progress) -> Iterator[Show | None]:
-    """What to call while a join goes on."""
+    """Yields the function to call while a join runs; None if nothing is shown."""
     if callable(progress):
         yield progress
         return

@@ -251,7 +251,7 @@ def test_an_answer_larger_than_the_memory_is_an_error(memory: str | None, ids: b
     for error in errors:
         assert re.fullmatch(
             r"MemoryLimitError the answer is larger than the memory: \d+ rows took \d+ MiB so far; "
-            r"`stream=True` hands it on in parts, `count=True` counts it",
+            r"`stream=True` returns it in parts, `count=True` only counts it",
             error,
         )
 

@@ -5,11 +5,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use simjoin::engine::{Error, Machine};
 
-/// Lists the devices, each with what is known of it. The list is empty if none can be used.
+/// Lists the devices, each as a dictionary of its properties. The list is empty if none can be used.
 #[pyfunction]
 pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     let found = PyList::empty(py);
-    // It takes the place of those that are there.
+    // A simulated device replaces the real ones.
     if let Some(what) = Machine::from_environment().or_raise(py)?.simulated_device() {
         let device = PyDict::new(py);
         device.set_item("name", what)?;
@@ -38,7 +38,7 @@ pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(found)
 }
 
-/// The version of NVRTC, which compiles for GPUs; an error that says how to get it where there is none.
+/// Returns the version of NVRTC, which compiles for GPUs; without one, an error that says how to get it.
 #[pyfunction]
 pub fn nvrtc_version(py: Python<'_>) -> PyResult<(i32, i32)> {
     py.detach(|| simjoin_gpu::Nvrtc::get().map(simjoin_gpu::Nvrtc::version)).or_raise(py)

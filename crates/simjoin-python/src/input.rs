@@ -1,7 +1,7 @@
 //! How do Python's data become batches?
 //!
-//! Whatever offers the Arrow PyCapsule interface (`__arrow_c_stream__`, `__arrow_c_array__`) is taken as it
-//! lies in memory: PyArrow, Polars, pandas, DuckDB and others. Anything else that can be iterated is a list of
+//! Objects with the Arrow PyCapsule interface (`__arrow_c_stream__`, `__arrow_c_array__`) are used as they
+//! lie in memory: PyArrow, Polars, pandas, DuckDB and others. Anything else that can be iterated is a list of
 //! rows: strings, or lists of strings and integers; those are copied into columns, batch by batch.
 
 use crate::errors::{OrRaise, raise};
@@ -30,13 +30,13 @@ const ROWS: usize = 8192;
 /// The name of a column that has none.
 const UNNAMED: &str = "values";
 
-/// One side of a join as the Python part hands it over.
+/// One side of a join, as the Python part of the package describes it.
 #[derive(FromPyObject)]
 pub struct Side<'py> {
     /// Anything that holds rows.
     #[pyo3(item)]
     data: Bound<'py, PyAny>,
-    /// What messages call it.
+    /// The name that messages use.
     #[pyo3(item)]
     name: String,
     /// The column to join, where there are several.
@@ -51,7 +51,7 @@ pub struct Side<'py> {
 }
 
 impl Side<'_> {
-    /// The elements of a single set.
+    /// Returns the elements of a single set.
     pub fn elements(self, py: Python<'_>) -> PyResult<Batches<'static>> {
         let Side { data, name, column, .. } = self;
         let (schema, batches): (_, BoxedBatches) = match arrays(&data, &name)? {
@@ -71,7 +71,7 @@ impl Side<'_> {
         Ok(Batches { name, schema, column, id: None, batches })
     }
 
-    /// The rows of vectors.
+    /// Returns the rows of vectors.
     pub fn vectors(self, py: Python<'_>) -> PyResult<Vectors> {
         let Side { data, name, column, id, .. } = self;
         if let Some(arrays) = arrays(&data, &name)? {
@@ -80,7 +80,7 @@ impl Side<'_> {
         }
         let is_numpy = is_numpy(&data)?;
         if column.is_some() || id.is_some() {
-            let message = format!("{name}: column and id are for tables, and these are rows");
+            let message = format!("{name}: `column` and `id` need a table, but these are rows");
             return Err(raise(py, "UsageError", &message));
         }
         let collection = if is_numpy {
@@ -92,7 +92,7 @@ impl Side<'_> {
         Ok(Vectors::Ready(collection))
     }
 
-    /// The rows of sets or texts.
+    /// Returns the rows of sets or texts.
     pub fn batches(self, py: Python<'_>) -> PyResult<Batches<'static>> {
         let Side { data, name, column, id, ids } = self;
         if ids.is_none()
@@ -122,7 +122,7 @@ pub enum Vectors {
 
 type Arrays = (Arc<Field>, Box<dyn Iterator<Item = Result<ArrayRef, ArrowError>> + Send>);
 
-/// The arrays behind an object with Arrow's interface; `None` where it has none.
+/// Returns the arrays behind an object with Arrow's interface; `None` if it has none.
 fn arrays(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Arrays>> {
     let py = data.py();
     let wrong = |error: ArrowError| {
@@ -134,7 +134,7 @@ fn arrays(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Arrays>> {
         let capsule = capsule.cast::<PyCapsule>()?;
         let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
         // SAFETY: a capsule of this name holds a stream, which is moved out of it: what is left is marked
-        // as released, so that nobody releases it twice.
+        // as released, so it is not released twice.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
         let reader =
             py.detach(|| ArrayStreamReader::try_new(stream)).map_err(wrong).or_raise(py)?;
@@ -151,7 +151,7 @@ fn arrays(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Arrays>> {
 
 type Found<T> = Result<T, ArrowError>;
 
-/// The array behind an object with Arrow's interface for one array, and its field.
+/// Returns the array behind an object with Arrow's interface for one array, and its field.
 pub fn array(object: &Bound<'_, PyAny>) -> PyResult<(Found<Field>, Found<ArrayRef>)> {
     let capsules = object.call_method0("__arrow_c_array__")?;
     let capsules = capsules.cast::<PyTuple>()?;
@@ -170,7 +170,7 @@ pub fn array(object: &Bound<'_, PyAny>) -> PyResult<(Found<Field>, Found<ArrayRe
 
 type BoxedBatches = Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send>;
 
-/// Arrays as batches: structures are rows of a table, anything else is its only column.
+/// Turns arrays into batches: structures are rows of a table, anything else is its only column.
 fn table((field, arrays): Arrays) -> (SchemaRef, BoxedBatches) {
     if let DataType::Struct(fields) = field.data_type() {
         let schema = Arc::new(Schema::new(fields.clone()));
@@ -235,7 +235,7 @@ fn list(
         if number.is_multiple_of(ROWS) {
             py.check_signals()?;
         }
-        // All batches are of one type, which rows that are missing do not tell.
+        // All batches have one type, which missing rows do not tell.
         if columns.rows >= ROWS && columns.lists.is_some() {
             batches.push(columns.finish().or_raise(py)?);
             all_ids.push(id_column.finish());
@@ -352,7 +352,7 @@ impl ListColumns {
     }
 
     fn finish(&mut self) -> simjoin::engine::Result<ArrayRef> {
-        // Without rows, a column of strings is as good as one of lists.
+        // If all rows are missing, they are strings.
         self.begin(self.lists == Some(true));
         self.rows = 0;
         let values = Arc::new(self.values.finish());
@@ -367,12 +367,12 @@ impl ListColumns {
     }
 }
 
-/// The type of an object.
+/// Returns the name of the type of an object.
 fn kind(object: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(object.get_type().name()?.to_string())
 }
 
-/// What an object is that is neither a string nor an integer, in words.
+/// Describes an object that does not fit.
 type Unfit = String;
 
 /// Calls `take` with a string as it is or an integer in decimal, and whether it is an integer.
@@ -389,7 +389,7 @@ fn with_text(
     if object.is_instance_of::<PyBool>() {
         return unfit();
     }
-    // NumPy's integers are none of Python's, but can be used as one.
+    // NumPy's integers are not Python's, but can be used as indices.
     let number = match object.cast::<PyInt>() {
         Ok(number) => number.clone(),
         Err(_) if object.hasattr("__index__")? && !object.hasattr("__len__")? => {
@@ -409,7 +409,7 @@ fn with_text(
 struct IdColumn {
     values: Vec<String>,
     seen: bool,
-    /// Whether one of all was no integer of 64 bits.
+    /// Whether any id is not an integer of 64 bits.
     text: bool,
 }
 
@@ -441,15 +441,15 @@ impl IdValues {
     }
 }
 
-/// Whether the Python part has made it an array of NumPy.
+/// Whether the Python part has made the data an array of NumPy.
 fn is_numpy(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     data.hasattr("__array_interface__")
 }
 
-/// Numbers that are copied out of NumPy at once.
+/// Numbers that are copied from NumPy at once.
 const BLOCK: usize = 1 << 17;
 
-/// Hands on all bytes of an array of NumPy, row after row, in blocks of whole elements.
+/// Passes on all bytes of an array of NumPy, row after row, in blocks of whole elements.
 fn blocks(py: Python<'_>, array: &Bound<'_, PyAny>, mut take: impl FnMut(&[u8])) -> PyResult<()> {
     let rows: usize = array.len()?;
     let width: usize = array.getattr("size")?.extract::<usize>()?.checked_div(rows).unwrap_or(1);
@@ -463,12 +463,12 @@ fn blocks(py: Python<'_>, array: &Bound<'_, PyAny>, mut take: impl FnMut(&[u8]))
     Ok(())
 }
 
-/// Numbers of eight bytes each out of a block.
+/// Cuts a block into numbers of eight bytes each.
 fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> {
     bytes.chunks_exact(8).map(|word| word.try_into().unwrap_or_default())
 }
 
-/// The integers of an array of one dimension.
+/// Copies the integers of an array of one dimension.
 fn numbers(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<ArrayRef> {
     let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
     let dimensions: usize = array.getattr("ndim")?.extract()?;
@@ -491,7 +491,7 @@ fn numbers(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<Arr
     Ok(Arc::new(UInt64Array::from(all)))
 }
 
-/// The rows of an array of two dimensions. Half precision becomes single, integers become double.
+/// Copies the rows of an array of two dimensions. Half precision becomes single, integers become double.
 fn matrix(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<(usize, Elements)> {
     let shape: Vec<usize> = array.getattr("shape")?.extract()?;
     let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
@@ -529,7 +529,7 @@ fn matrix(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<(usi
     Ok((shape[1], elements))
 }
 
-/// The rows of a list of lists of numbers, in double precision.
+/// Copies a list of lists of numbers, in double precision.
 fn vector_list(py: Python<'_>, data: &Bound<'_, PyAny>, name: &str) -> PyResult<VectorCollection> {
     let expected =
         "an array of NumPy of two dimensions, a column of lists of numbers, or a list of them";

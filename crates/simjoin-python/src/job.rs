@@ -1,8 +1,8 @@
-//! How does a join go on while Python waits for it?
+//! How does a join run while Python waits for it?
 //!
-//! A thread of its own does the work, without the interpreter; it says what it finds through a channel of a
-//! few messages. The thread that Python waits in wakes up twenty times a second, looks for Ctrl-C, shows
-//! progress, and goes on waiting with the interpreter released.
+//! A thread of its own does the work, without the interpreter, and sends what it finds through a bounded
+//! channel. The thread that called from Python wakes up twenty times a second, checks for Ctrl-C, shows
+//! progress, and waits again with the interpreter released.
 //!
 //! # Memory
 //!
@@ -23,46 +23,46 @@ use std::time::{Duration, Instant};
 /// Batches that wait for the reader.
 pub const QUEUE: usize = 4;
 
-/// How often the waiting thread looks up.
+/// The time between two checks of the waiting thread.
 const TICK: Duration = Duration::from_millis(50);
 
-/// How long a join that was asked to end is waited for.
+/// The longest wait for a join that was asked to end.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a join says.
+/// A message from a join.
 pub enum Message {
-    /// The columns of the answer; comes first, if at all.
+    /// The columns of the answer; the first message, if it is sent.
     Schema(SchemaRef),
     /// Some rows.
     Batch(RecordBatch),
-    /// It is complete.
+    /// The join is complete.
     End(Outcome),
 }
 
-/// A number or a word of the statistics.
+/// A value of the statistics.
 pub enum Value {
     Count(u64),
     Number(f64),
     Text(String),
     Texts(Vec<String>),
-    /// For each part, what was considered and the seconds that it would take.
+    /// For each part of a plan, the techniques considered and their expected seconds.
     Estimates(Vec<Vec<(String, Option<f64>)>>),
     None,
 }
 
-/// What a join came to.
+/// The result of a join, apart from its rows.
 #[derive(Default)]
 pub struct Outcome {
     /// Pairs or elements in the answer.
     pub count: u64,
-    /// What was done, by name.
+    /// Statistics by name.
     pub facts: Vec<(&'static str, Value)>,
     /// The seconds of each phase.
     pub seconds: Vec<(&'static str, f64)>,
 }
 
 impl Outcome {
-    /// Says what went wrong and was put right, as Python's warnings.
+    /// Emits warnings about failures that the join has recovered from.
     pub fn warn(&self, py: Python<'_>) -> PyResult<()> {
         for text in self.warnings() {
             py.import("warnings")?.call_method1("warn", (format!("simjoin: {text}"),))?;
@@ -78,7 +78,7 @@ impl Outcome {
         found.unwrap_or_default()
     }
 
-    /// The statistics as Python sees them.
+    /// Returns the statistics as a dictionary.
     pub fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let stats = PyDict::new(py);
         for (name, value) in &self.facts {
@@ -103,7 +103,7 @@ impl Outcome {
     }
 }
 
-/// What part of the work is being done.
+/// A phase of a join.
 #[derive(Clone, Copy)]
 #[repr(u8)]
 pub enum Phase {
@@ -114,7 +114,7 @@ pub enum Phase {
 
 const PHASES: [&str; 3] = ["reading", "preparing", "joining"];
 
-/// What the waiting thread and the working one share.
+/// The state that the waiting thread and the working one share.
 #[derive(Default)]
 pub struct Shared {
     /// Watches and ends the join itself.
@@ -126,24 +126,24 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Asks for the end.
+    /// Asks the join to end.
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
         self.control.stop();
     }
 
-    /// Whether the end was asked for.
+    /// Whether the join was asked to end.
     pub fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Goes on to the next phase, unless the end was asked for.
+    /// Begins the next phase, unless the join was asked to end.
     pub fn enter(&self, phase: Phase) -> Result<()> {
         self.phase.store(phase as u8, Ordering::Relaxed);
         if self.stopped() { Err(Error::Interrupted) } else { Ok(()) }
     }
 
-    /// What is being done, how much of it is done, and how much it is in all, 0 if nobody knows.
+    /// Returns the phase, the work done, and the total work, 0 if unknown.
     fn progress(&self) -> (&'static str, u64, u64) {
         let phase = self.phase.load(Ordering::Relaxed) as usize;
         let (done, total) = match phase {
@@ -155,19 +155,19 @@ impl Shared {
     }
 }
 
-/// Where the working thread leaves what it finds.
+/// The sending end of a job, held by the working thread.
 pub struct Outlet {
     sender: Sender<Result<Message>>,
 }
 
 impl Outlet {
-    /// Hands something on; false when nobody listens any more.
+    /// Sends a message; false if the receiver is gone.
     pub fn send(&self, message: Message) -> bool {
         self.sender.send(Ok(message)).is_ok()
     }
 }
 
-/// A join on its way.
+/// A running join.
 pub struct Job {
     shared: Arc<Shared>,
     receiver: Option<Receiver<Result<Message>>>,
@@ -175,7 +175,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Starts the work.
+    /// Starts the work on a thread of its own.
     pub fn start(
         work: impl FnOnce(&Shared, &Outlet) -> Result<Outcome> + Send + 'static,
     ) -> Result<Self> {
@@ -188,14 +188,14 @@ impl Job {
                 let outlet = Outlet { sender };
                 let outcome = work(&own, &outlet);
                 let outcome = if own.stopped() { Err(Error::Interrupted) } else { outcome };
-                // Where nobody listens there is nobody to tell.
+                // The receiver may be gone.
                 let _ = outlet.sender.send(outcome.map(Message::End));
             })
             .map_err(|error| Error::Unavailable(format!("cannot start a thread: {error}")))?;
         Ok(Job { shared, receiver: Some(receiver), thread: Some(thread) })
     }
 
-    /// What it says next. Ctrl-C, or an exception of `progress`, ends it.
+    /// Waits for the next message. Ctrl-C, or an exception of `progress`, ends the join.
     pub fn next(
         &mut self,
         py: Python<'_>,
@@ -231,12 +231,12 @@ impl Job {
         }
     }
 
-    /// Ends it from elsewhere.
+    /// Returns a handle that ends the join from another thread.
     pub fn stopper(&self) -> Stop {
         Stop(self.shared.clone())
     }
 
-    /// Ends the work, and waits a little until it has ended.
+    /// Ends the work, and waits for that, but not long.
     pub fn stop(mut self, py: Python<'_>) {
         self.end(py);
     }
@@ -254,11 +254,11 @@ impl Job {
     }
 }
 
-/// Ends a join that another thread waits for.
+/// A handle that ends a join for which another thread waits.
 pub struct Stop(Arc<Shared>);
 
 impl Stop {
-    /// Asks for the end.
+    /// Asks the join to end.
     pub fn stop(&self) {
         self.0.stop();
     }

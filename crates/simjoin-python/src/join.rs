@@ -1,7 +1,7 @@
-//! How does a join go, from Python's data to Python's answer?
+//! How does a join run, from Python's data to Python's answer?
 //!
-//! collect → prepare → plan → join, on a thread beside the interpreter. What differs between sets and vectors is
-//! how they are collected and which columns their pairs have: `sets.rs` and `vectors.rs`.
+//! collect → prepare → plan → join, on a thread of its own. Sets and vectors differ in how they are collected and
+//! in the columns of their pairs: `sets.rs` and `vectors.rs`.
 
 use crate::errors::{OrRaise, raise};
 use crate::job::{Job, Message, Outcome, Outlet, Phase, QUEUE, Shared, Value};
@@ -16,16 +16,16 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// Rows of a batch at most.
+/// The most rows of a batch.
 const ROWS: usize = 1 << 16;
 
 /// Bytes that must be left to the process while an answer is collected.
 const HEADROOM: usize = 64 << 20;
 
-/// Rows that are read before anybody looks whether to go on.
+/// Rows that are read between two checks for Ctrl-C.
 const PIECE: usize = 8192;
 
-/// What all joins can be told.
+/// Limits on the resources of any join.
 #[derive(FromPyObject)]
 pub struct Limits {
     #[pyo3(item)]
@@ -35,12 +35,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The number of threads.
+    /// Returns the number of threads.
     pub fn threads(&self) -> Result<usize> {
         simjoin::engine::threads(self.threads)
     }
 
-    /// Bytes that the join may take.
+    /// Returns the bytes that the join may use.
     pub fn memory(&self) -> Result<Option<u64>> {
         self.memory.as_deref().map(|text| bytes(Parameter::Memory, text)).transpose()
     }
@@ -56,7 +56,7 @@ pub fn bytes(parameter: Parameter, text: &str) -> Result<u64> {
     })
 }
 
-/// What joins of sets and of vectors can be told.
+/// Options that joins of sets and of vectors share.
 #[derive(FromPyObject)]
 pub struct Options {
     #[pyo3(item)]
@@ -71,7 +71,7 @@ pub struct Options {
     pub limits: Limits,
 }
 
-/// A join, resolved.
+/// A join with all its options resolved.
 pub struct Settings<K: Joinable> {
     join: Join<K>,
     pub with_itself: bool,
@@ -102,7 +102,7 @@ impl<K: Joinable> Settings<K> {
     }
 }
 
-/// A collection, or two, with what their rows are called.
+/// One collection or two, with the ids of their rows.
 pub struct Sides<C> {
     pub left: C,
     pub right: Option<C>,
@@ -111,18 +111,18 @@ pub struct Sides<C> {
 }
 
 impl<C> Sides<C> {
-    /// The ids of rows on the left.
+    /// Returns the ids of rows on the left.
     pub fn left_ids(&self) -> Option<&Ids> {
         self.left_ids.as_ref()
     }
 
-    /// The ids of rows on the right, which are the same in a self-join.
+    /// Returns the ids of rows on the right, which are those on the left in a self-join.
     pub fn right_ids(&self) -> Option<&Ids> {
         if self.right.is_some() { self.right_ids.as_ref() } else { self.left_ids() }
     }
 }
 
-/// What to join, and the threads to do it on.
+/// The collections to join, and the threads that join them.
 pub struct Input<C> {
     pub sides: Sides<C>,
     pub pool: rayon::ThreadPool,
@@ -131,7 +131,7 @@ pub struct Input<C> {
 }
 
 impl<C: Send> Input<C> {
-    /// Reads rows, and prepares them for being joined.
+    /// Reads rows, and makes collections of them.
     pub fn collect<R: Send>(
         threads: usize,
         shared: &Shared,
@@ -151,7 +151,7 @@ impl<C: Send> Input<C> {
         Ok(Input { sides, pool, begin, seconds })
     }
 
-    /// What came of it.
+    /// Returns the outcome of a join that began at `phase`.
     pub fn outcome(
         &self,
         count: u64,
@@ -165,19 +165,19 @@ impl<C: Send> Input<C> {
     }
 }
 
-/// A kind of rows, as Python knows it.
+/// A kind of rows that Python can join.
 pub trait Rows: Joinable<Collection: Send> {
-    /// What is known of the input.
+    /// Returns statistics of the input.
     fn facts(sides: &Sides<Self::Collection>) -> Vec<(&'static str, Value)>;
 
-    /// The columns of its pairs.
+    /// Returns the columns of its pairs.
     fn columns<'a>(
         settings: &Settings<Self>,
         sides: &'a Sides<Self::Collection>,
     ) -> Result<PairBatches<'a>>;
 }
 
-/// Joins what was collected.
+/// Plans and runs a join of collections.
 fn run<K: Rows>(
     settings: &Settings<K>,
     input: &Input<K::Collection>,
@@ -239,7 +239,7 @@ fn answer<K: Rows>(
     }
 }
 
-/// What a join is going to do.
+/// Describes the plan of a join.
 fn explained<K: Joinable>(plan: &Plan<'_, K>) -> Outcome {
     let found = plan.explain();
     let named = |(name, variant): (&str, &str)| format!("{name} {variant}").trim_end().to_owned();
@@ -262,12 +262,12 @@ fn explained<K: Joinable>(plan: &Plan<'_, K>) -> Outcome {
     }
 }
 
-/// Rows of a batch, so that all that wait for a reader take a small part of the memory.
+/// Returns the rows of a batch: batches that wait for a reader take a small part of the memory.
 pub fn batch_rows(memory: Option<u64>) -> usize {
     memory.map_or(ROWS, |bytes| ((bytes / 16 / 32 / 8) as usize).clamp(256, ROWS))
 }
 
-/// An answer that is collected in memory.
+/// An answer that is being collected in memory.
 #[derive(Default)]
 struct Collected {
     batches: Vec<RecordBatch>,
@@ -296,8 +296,11 @@ impl Collected {
     }
 
     fn too_large(&self, pairs: bool) -> String {
-        let advice =
-            if pairs { "; `stream=True` hands it on in parts, `count=True` counts it" } else { "" };
+        let advice = if pairs {
+            "; `stream=True` returns it in parts, `count=True` only counts it"
+        } else {
+            ""
+        };
         let (rows, megabytes) = (self.rows, self.bytes.div_ceil(1 << 20));
         format!(
             "the answer is larger than the memory: {rows} rows took {megabytes} MiB so far{advice}"
@@ -305,7 +308,7 @@ impl Collected {
     }
 }
 
-/// Starts a join, and waits for the answer in the form that was asked for.
+/// Starts a join, and waits for its answer.
 pub fn begin<'py, K: Rows>(
     py: Python<'py>,
     settings: Settings<K>,
@@ -320,7 +323,7 @@ pub fn begin<'py, K: Rows>(
     finish(py, job.or_raise(py)?, &answer, progress)
 }
 
-/// Waits for the answer in the form that was asked for.
+/// Waits for the answer, and returns it in the form that was asked for.
 pub fn finish<'py>(
     py: Python<'py>,
     mut job: Job,
@@ -358,7 +361,7 @@ pub fn finish<'py>(
     }
 }
 
-/// Counts rows as they are read, and ends when asked to. A column may come as one batch, so batches are cut.
+/// Counts rows as they are read, and ends when asked to. Batches are cut, since a column may be one batch.
 pub fn watched<'a>(table: Batches<'a>, shared: &'a Shared) -> Batches<'a> {
     let pieces = table.batches.flat_map(|batch| {
         let rows = batch.as_ref().map_or(1, RecordBatch::num_rows);
@@ -379,7 +382,7 @@ pub fn watched<'a>(table: Batches<'a>, shared: &'a Shared) -> Batches<'a> {
     Batches { batches: Box::new(batches), ..table }
 }
 
-/// Hands on each row with its group.
+/// Sends each row with its group.
 pub fn send_groups(
     columns: &PairBatches<'_>,
     labels: &[u32],
@@ -398,7 +401,7 @@ pub fn send_groups(
     Ok(())
 }
 
-/// Hands pairs on as they are found, in batches.
+/// Sends pairs as they are found, in batches.
 pub fn send_pairs<R>(
     columns: &PairBatches<'_>,
     batch_rows: usize,

@@ -1,8 +1,9 @@
 //! What does Python call?
 //!
 //! The native half of the package `simjoin`; the other half, in `python/simjoin`, holds what people see:
-//! functions with their keywords, documentation and exceptions. Here data come in (`input.rs`), a join runs
-//! beside the interpreter (`job.rs`; `join.rs` with `sets.rs` and `vectors.rs`; `overlaps.rs`) and answers go out (`output.rs`).
+//! functions with their keywords, documentation and exceptions. Here data come in (`input.rs`, `nulls.rs`), a
+//! join runs on a thread of its own (`job.rs`; `join.rs` with `sets.rs` and `vectors.rs`; `overlaps.rs`) and answers go out
+//! (`output.rs`).
 
 #![allow(clippy::needless_pass_by_value, reason = "Python's arguments come by value")]
 

@@ -1,7 +1,7 @@
 //! What does Python get back?
 //!
-//! A [`Table`] holds an answer in memory; a [`Stream`] hands it on batch by batch while the join goes on.
-//! Both are Arrow to whoever asks (`__arrow_c_stream__`), and nothing is copied on the way out.
+//! A [`Table`] holds an answer in memory; a [`Stream`] returns it batch by batch while the join runs.
+//! Both offer Arrow's interface (`__arrow_c_stream__`), and nothing is copied.
 
 use crate::errors::raise;
 use crate::job::{Job, Message, Stop};
@@ -41,7 +41,7 @@ impl Table {
     }
 }
 
-/// A capsule with the columns' names and types.
+/// Makes a capsule with the columns' names and types.
 fn schema_capsule<'py>(py: Python<'py>, schema: &SchemaRef) -> PyResult<Bound<'py, PyCapsule>> {
     let schema =
         FFI_ArrowSchema::try_from(schema.as_ref()).map_err(|error| internal(py, &error))?;
@@ -59,7 +59,7 @@ fn internal(py: Python<'_>, error: &ArrowError) -> PyErr {
     raise(py, "InternalError", &error.to_string())
 }
 
-/// A value of one of our columns, as Python's.
+/// Returns a value of a column as a Python object.
 fn value<'py>(py: Python<'py>, column: &ArrayRef, row: usize) -> PyResult<Bound<'py, PyAny>> {
     Ok(match column.data_type() {
         DataType::Int64 => {
@@ -105,7 +105,7 @@ impl Table {
         Ok(fields)
     }
 
-    /// What was done: records, pairs, technique, seconds of each phase.
+    /// Statistics: records, pairs, technique, seconds of each phase.
     #[getter]
     fn stats<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyDict>> {
         self.stats.as_ref().map(|stats| stats.bind(py).clone())
@@ -117,7 +117,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // Whoever asks for other types converts by himself; the interface allows us to do nothing.
+        // The interface allows a producer to ignore this; the consumer converts.
         drop(requested_schema);
         let batches = self.batches.clone().into_iter().map(Ok);
         stream_capsule(py, Box::new(RecordBatchIterator::new(batches, self.schema.clone())))
@@ -127,7 +127,7 @@ impl Table {
         schema_capsule(py, &self.schema)
     }
 
-    /// All rows as tuples.
+    /// Returns all rows as tuples.
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let rows = PyList::empty(py);
         for batch in &self.batches {
@@ -140,7 +140,7 @@ impl Table {
         Ok(rows)
     }
 
-    /// The columns as lists, by name.
+    /// Returns the columns as lists, by name.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let columns = PyDict::new(py);
         for (at, field) in self.schema.fields().iter().enumerate() {
@@ -156,7 +156,7 @@ impl Table {
         Ok(columns)
     }
 
-    /// The columns as NumPy arrays, by name.
+    /// Returns the columns as NumPy arrays, by name.
     fn to_numpy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let numpy = py.import("numpy")?;
         let arrays = PyDict::new(py);
@@ -189,17 +189,17 @@ impl Table {
         Ok(arrays)
     }
 
-    /// A `pyarrow.Table`, without copying.
+    /// Returns a `pyarrow.Table`, without copying.
     fn to_arrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("pyarrow")?.call_method1("table", (slf,))
     }
 
-    /// A `polars.DataFrame`.
+    /// Returns a `polars.DataFrame`.
     fn to_polars<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("polars")?.call_method1("DataFrame", (slf,))
     }
 
-    /// A `pandas.DataFrame`.
+    /// Returns a `pandas.DataFrame`.
     fn to_pandas<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
         py.import("pandas")?.call_method1("DataFrame", (slf.get().to_numpy(py)?,))
@@ -237,7 +237,7 @@ impl Table {
     }
 }
 
-/// An answer on its way: an iterator of tables. Dropping it, or `close`, ends the join.
+/// An answer of a running join: an iterator of tables. Dropping it, or `close`, ends the join.
 #[pyclass(module = "simjoin", frozen)]
 pub struct Stream {
     state: Mutex<State>,
@@ -245,18 +245,18 @@ pub struct Stream {
     stats: Mutex<Option<Py<PyDict>>>,
 }
 
-/// What becomes of a stream.
+/// The state of a stream.
 enum State {
-    /// The join goes on.
+    /// The join runs.
     Open(Job),
-    /// A thread waits for its next rows, and this ends it.
+    /// A thread waits for the next rows; the handle ends the join.
     Read(Stop),
-    /// It has ended, was closed or handed on.
+    /// The join has ended, was closed, or belongs to a reader of Arrow.
     Closed,
 }
 
 impl Stream {
-    /// Waits until the columns are known, which is when the input has been read.
+    /// Waits until the input has been read and the columns are known.
     pub fn start(py: Python<'_>, mut job: Job) -> PyResult<Self> {
         match job.next(py, None)? {
             Message::Schema(schema) => {
@@ -270,7 +270,7 @@ impl Stream {
         self.state.lock()
     }
 
-    /// The join, for one reader at a time; `None` where it has ended.
+    /// Takes the join, for one reader at a time; `None` if it has ended.
     fn take(&self, py: Python<'_>) -> PyResult<Option<Job>> {
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Closed) {
@@ -337,14 +337,14 @@ impl Stream {
         self.close(py);
     }
 
-    /// What was done, once all has been read by iterating.
+    /// Statistics, available after the last batch.
     #[getter]
     fn stats<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyDict>> {
         let stats = self.stats.lock();
         stats.as_ref().map(|stats| stats.bind(py).clone())
     }
 
-    /// Hands the rest of the answer to whoever asks.
+    /// Gives the rest of the answer to a reader of Arrow.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -370,7 +370,7 @@ impl Stream {
     }
 }
 
-/// The rest of an answer, for those who read Arrow.
+/// The rest of an answer, for a reader of Arrow.
 struct Rest {
     job: Option<Job>,
     schema: SchemaRef,
@@ -381,7 +381,7 @@ impl Iterator for Rest {
 
     fn next(&mut self) -> Option<Self::Item> {
         let job = self.job.as_mut()?;
-        // Whoever reads may hold the interpreter, which the input may wait for.
+        // The reader may hold the interpreter, for which the input may be waiting.
         let message = Python::try_attach(|py| {
             job.next(py, None).map_err(|error| ArrowError::CDataInterface(error.to_string()))
         });

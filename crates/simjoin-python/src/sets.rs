@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use simjoin::engine::{Error, Measure, Predicate, Result, SetCollection, Sets, prepare};
 use simjoin_io::{Batches, PairBatches, ReadOptions, Tokenizer, collect_sets};
 
-/// What a join of sets can be told beside what all joins can.
+/// Options that only joins of sets have.
 #[derive(FromPyObject)]
 struct SetOptions {
     #[pyo3(item)]
@@ -51,7 +51,7 @@ pub fn join<'py>(
     begin(py, settings, move |_, shared| collect(&read, left, right, shared), progress)
 }
 
-/// Tokenizes and prepares.
+/// Tokenizes texts, and makes collections of sets.
 pub fn collect(
     read: &ReadOptions,
     left: Batches<'_>,

@@ -1,8 +1,8 @@
 //! What do the workers of a cluster call?
 //!
-//! `simjoin.spark` (in `python/simjoin/spark`) says what happens where; the work is done by
-//! `simjoin-cluster`, whose types these classes are. Workers hand over Arrow columns and get tables or
-//! streams; the interpreter is released meanwhile.
+//! `simjoin.spark` (in `python/simjoin/spark`) decides what happens where; these classes wrap the types of
+//! `simjoin-cluster`, which do the work. Workers pass Arrow columns and get tables or streams. The
+//! interpreter is released meanwhile.
 
 use crate::errors::{OrRaise, raise};
 use crate::input::array;
@@ -22,7 +22,7 @@ use std::ops::ControlFlow;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// A column, as it lies in memory.
+/// Returns a column as it lies in memory.
 fn column(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let (_, array) = array(object)?;
     array.map_err(|error| Error::Internal(error.to_string())).or_raise(object.py())
@@ -32,7 +32,7 @@ fn tokenizer(py: Python<'_>, tokens: Option<&str>) -> PyResult<Tokenizer> {
     tokens.map_or(Ok(Tokenizer::Whitespace), Tokenizer::from_str).or_raise(py)
 }
 
-/// What is in a cell until it is finished.
+/// Returns the content of a cell that is not finished yet.
 fn open<'a, T>(py: Python<'_>, cell: &'a mut Option<T>) -> PyResult<&'a mut T> {
     cell.as_mut().ok_or_else(|| raise(py, "InternalError", "it has been finished already"))
 }
@@ -68,7 +68,7 @@ impl ClusterCounter {
         Ok(ClusterCounter(Mutex::new(Some(counter))))
     }
 
-    /// Counts a column; gives what is to be handed on by now.
+    /// Counts a column; returns the counts that are complete.
     fn add(&self, py: Python<'_>, name: &str, array: &Bound<'_, PyAny>) -> PyResult<Table> {
         let array = column(array)?;
         let mut cell = self.0.lock();
@@ -77,7 +77,7 @@ impl ClusterCounter {
         Ok(table(count::schema(), batches))
     }
 
-    /// Gives all that is left.
+    /// Returns all that is left.
     fn finish(&self, py: Python<'_>) -> PyResult<Table> {
         let counter = finished(py, &self.0)?;
         let batches = py.detach(|| counter.finish()).or_raise(py)?;
@@ -110,7 +110,7 @@ impl ClusterOrder {
     }
 }
 
-/// The tasks of a join, and who goes where.
+/// The tasks of a join, and which records each of them gets.
 #[pyclass(module = "simjoin._native", frozen)]
 pub struct ClusterLayout(Arc<simjoin_cluster::Layout>);
 
@@ -123,17 +123,17 @@ impl ClusterLayout {
         Ok(ClusterLayout(Arc::new(layout)))
     }
 
-    /// Each task as (group, left range, right range).
+    /// Returns each task as (group, left range, right range).
     fn tasks(&self) -> Vec<(u32, u32, u32)> {
         self.0.tasks().iter().map(|task| (task.group, task.left, task.right)).collect()
     }
 
-    /// The tasks for CPUs or for GPUs.
+    /// Returns the tasks for CPUs or for GPUs.
     fn tasks_for(&self, gpu: bool) -> Vec<u32> {
         self.0.tasks_for(gpu).collect()
     }
 
-    /// The group of a token, by its place in the order.
+    /// Returns the group of a token, by its place in the order.
     fn group_of(&self, place: u64) -> u32 {
         self.0.group_of(place)
     }
@@ -176,22 +176,22 @@ impl ClusterSample {
         self.with(simjoin_cluster::Sample::len)
     }
 
-    /// Bytes of all records on their way.
+    /// Returns the bytes of all records as they are sent.
     fn bytes(&self) -> u64 {
         self.with(simjoin_cluster::Sample::bytes)
     }
 
-    /// How often each token stands in a prefix: (place, count), by places.
+    /// Counts the prefixes that hold each token: (place, count), by places.
     fn prefix_counts(&self, layout: &ClusterLayout) -> Vec<(u64, u64)> {
         self.with(|sample| sample.prefix_counts(&layout.0))
     }
 
-    /// What ranges can be cut from: (size, hash) of each record of a group, ascending.
+    /// Returns (size, hash) of each record of a group, ascending; ranges are cut from them.
     fn cuts(&self, layout: &ClusterLayout, group: Option<u32>) -> Vec<(u32, u32)> {
         self.with(|sample| sample.cuts(&layout.0, group))
     }
 
-    /// For each task: (left, right, bytes, tokens, lookups, reach, postings).
+    /// Returns (left, right, bytes, tokens, lookups, reach, postings) of each task.
     fn loads(
         &self,
         py: Python<'_>,
@@ -268,7 +268,7 @@ impl ClusterRouter {
         Ok(table(route::schema(), batches))
     }
 
-    /// Gives all that is left, and the number of the row after the last.
+    /// Returns all that is left, and the number of the row after the last.
     fn finish(&self, py: Python<'_>) -> PyResult<(Table, u64)> {
         let router = finished(py, &self.0)?;
         let next = router.next_row();
@@ -277,7 +277,7 @@ impl ClusterRouter {
     }
 }
 
-/// Joins what was sent to a task.
+/// Joins the records of a task.
 #[pyclass(module = "simjoin._native", frozen)]
 pub struct ClusterTask(Mutex<Option<simjoin_cluster::Task>>);
 
@@ -289,7 +289,7 @@ impl ClusterTask {
         Ok(ClusterTask(Mutex::new(Some(task))))
     }
 
-    /// Takes blocks of records.
+    /// Adds blocks of records.
     fn add(&self, py: Python<'_>, blocks: &Bound<'_, PyAny>) -> PyResult<()> {
         let blocks = column(blocks)?;
         let mut cell = self.0.lock();
@@ -298,7 +298,7 @@ impl ClusterTask {
         blocks.try_for_each(|block| task.add(block)).or_raise(py)
     }
 
-    /// Joins; the pairs come as a stream.
+    /// Joins, and returns the pairs as a stream.
     fn run(
         &self,
         py: Python<'_>,

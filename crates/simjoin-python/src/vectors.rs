@@ -9,7 +9,7 @@ use simjoin::engine::{Elements, Result, VectorCollection, VectorPredicate, Vecto
 use simjoin_io::{PairBatches, ReadVectors, collect_vectors};
 use std::sync::atomic::Ordering;
 
-/// What a join of vectors can be told beside what all joins can.
+/// Options that only joins of vectors have.
 #[derive(FromPyObject)]
 struct VectorOptions {
     #[pyo3(item)]

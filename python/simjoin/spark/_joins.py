@@ -87,9 +87,11 @@ def self_join(
     join itself runs when the answer is used, and looks at ``df`` again. A source that may give other rows the next
     time should be written or checkpointed first; where rows have changed, the join says so.
 
-    :param column: the column to join, where there are several: strings, or arrays of strings or integers
+    :param column: the column to join, if there are several: strings, or arrays of strings or integers. A null row is
+        an empty set: it keeps its row number and is in no pair
     :param id: the column that names rows in the answer: strings or integers
-    :param tokens: ``words`` or ``qgrams:Q`` for strings; without it they are split at white space
+    :param tokens: ``words`` or ``qgrams:Q`` for strings. By default they are split at white space, and letter case
+        is kept
     :param multiset: keep repeated tokens: the k-th occurrence is a token of its own
     :param jaccard: the threshold, or one of ``cosine``, ``dice``, ``overlap``, ``containment``
     :param distribution: ``tokens``, ``tiles``, or ``auto`` for the cheaper one
