@@ -39,7 +39,7 @@ INPUTS: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("data", "message"), INPUTS, ids=range(len(INPUTS)))
-def test_bad_input(data: Any, message: str) -> None:
+def test_bad_input_is_one_clear_line(data: Any, message: str) -> None:
     with pytest.raises(sj.InputError, match=message) as caught:
         sj.self_join(data, jaccard=0.5)
     assert "\n" not in str(caught.value) and "--" not in str(caught.value)
@@ -84,7 +84,7 @@ USAGES: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("options", "message"), USAGES, ids=range(len(USAGES)))
-def test_wrong_usage(options: dict[str, Any], message: str) -> None:
+def test_wrong_usage_is_one_clear_line(options: dict[str, Any], message: str) -> None:
     with pytest.raises(sj.UsageError, match=message) as caught:
         sj.self_join([["a"]], **options)
     assert "\n" not in str(caught.value) and "--" not in str(caught.value)
@@ -120,18 +120,18 @@ def test_several_columns_are_refused(option: str, names: Any) -> None:
             function(table, table, **{option: names}, **options)
 
 
-def test_texts_are_needed_for_tokenizers() -> None:
+def test_tokenizers_need_texts() -> None:
     with pytest.raises(sj.InputError, match="strings were expected"):
         sj.self_join([["a"]], tokens="words", jaccard=0.5)
 
 
-def test_too_little_memory() -> None:
+def test_memory_limit_too_small_is_an_error() -> None:
     rows = [[at, at + 1] for at in range(20_000)]
     with pytest.raises(sj.MemoryLimitError, match="needs .* bytes of memory"):
         sj.overlaps(rows, top=1, memory=1000)
 
 
-def test_vectors_and_sets_name_what_is_wrong() -> None:
+def test_bad_vectors_and_sets_are_named() -> None:
     for data, message in [
         (np.zeros(3), "1 dimensions of float64; expected two dimensions"),
         (np.zeros((2, 2), dtype=complex), "complex128; expected two dimensions"),
@@ -169,7 +169,7 @@ def test_vectors_and_sets_name_what_is_wrong() -> None:
         sj.overlaps([["a"]], top=0)
 
 
-def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_gpu_without_a_device_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SIMJOIN_SIMULATED_GPU", raising=False)
     if sj.devices():
         pytest.skip("there is one")

@@ -28,7 +28,7 @@ def run(text: str, **environment: str) -> str:
 
 
 @pytest.mark.parametrize("engine", ["gpu", "hybrid"])
-def test_a_simulated_device_gives_the_same_answer(engine: str) -> None:
+def test_simulated_device_gives_the_same_answer(engine: str) -> None:
     """The device is found once for each process, so it is one of its own."""
     text = f"""
         import simjoin as sj
@@ -43,7 +43,7 @@ def test_a_simulated_device_gives_the_same_answer(engine: str) -> None:
 
 
 @pytest.mark.parametrize("engine", ["gpu", "hybrid"])
-def test_a_simulated_device_finds_the_same_vectors(engine: str) -> None:
+def test_simulated_device_finds_the_same_vectors(engine: str) -> None:
     text = f"""
         import simjoin as sj
         points = [[float(at * 7 % 31), float(at * at % 29)] for at in range(300)]
@@ -56,7 +56,7 @@ def test_a_simulated_device_finds_the_same_vectors(engine: str) -> None:
     assert run(text, SIMJOIN_SIMULATED_GPU="speed=5") == engine
 
 
-def test_a_device_that_fails_is_a_warning() -> None:
+def test_failing_device_is_a_warning() -> None:
     text = """
         import warnings
         import simjoin as sj
@@ -74,7 +74,7 @@ def test_a_device_that_fails_is_a_warning() -> None:
     assert run(vectors, SIMJOIN_SIMULATED_GPU="speed=5,fail=1") == said
 
 
-def test_the_compiler_among_the_packages_is_offered(tmp_path: Path) -> None:
+def test_nvrtc_of_the_packages_is_offered(tmp_path: Path) -> None:
     folder = tmp_path / "nvidia" / "cu13" / "lib"
     folder.mkdir(parents=True)
     for name in ("libnvrtc.so.13", "libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0"):
@@ -109,7 +109,7 @@ def test_the_compiler_among_the_packages_is_offered(tmp_path: Path) -> None:
     )
 
 
-def test_compilers_for_both_versions_of_drivers_are_offered(tmp_path: Path) -> None:
+def test_nvrtc_for_both_driver_versions_is_offered(tmp_path: Path) -> None:
     """The engine takes the first that suits the driver, so the newest comes first."""
     libraries = [
         tmp_path / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13",
@@ -129,7 +129,7 @@ def test_compilers_for_both_versions_of_drivers_are_offered(tmp_path: Path) -> N
     assert run(text) == os.pathsep.join(map(str, libraries))
 
 
-def test_the_engine_finds_the_compiler_among_the_packages() -> None:
+def test_engine_finds_nvrtc_of_the_packages() -> None:
     """The package that the checks of kernels have installed, in a folder where nobody would look for it."""
     packages = ROOT / "target" / "nvrtc"
     if not (packages / "nvidia").is_dir():
@@ -147,7 +147,7 @@ def test_the_engine_finds_the_compiler_among_the_packages() -> None:
     assert run(text) == "13"
 
 
-def test_hidden_devices_are_an_empty_list_and_joins_say_why() -> None:
+def test_hidden_devices_are_an_empty_list_and_joins_report_why() -> None:
     text = """
         import os
         os.environ.pop("SIMJOIN_SIMULATED_GPU", None)
@@ -162,7 +162,7 @@ def test_hidden_devices_are_an_empty_list_and_joins_say_why() -> None:
     assert "NVIDIA driver" in why or "no CUDA-capable device" in why
 
 
-def test_a_real_device_gives_the_same_answer() -> None:
+def test_real_device_gives_the_same_answer() -> None:
     if os.environ.get("SIMJOIN_SIMULATED_GPU") or not sj.devices():
         pytest.skip("no GPU")
     rows = [[(at * 7919 + k * k * 31) % 4001 for k in range(30)] for at in range(5000)]

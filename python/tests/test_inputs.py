@@ -30,7 +30,7 @@ def named(found: set[tuple[Any, Any]]) -> set[tuple[str, str]]:
     return {(KEYS[left], KEYS[right]) for left, right in found}
 
 
-def test_lists() -> None:
+def test_lists_are_collections() -> None:
     assert pairs(sj.self_join(TITLES, **OPTIONS)) == PAIRS
     assert pairs(sj.self_join(tuple(TITLES), **OPTIONS)) == PAIRS
     assert pairs(sj.self_join(iter(TITLES), **OPTIONS)) == PAIRS
@@ -118,7 +118,7 @@ def test_nulls_of_arrow_are_empty_rows() -> None:
         sj.self_join(named, column="t", id="n", jaccard=1)
 
 
-def test_pyarrow() -> None:
+def test_pyarrow_columns_and_tables() -> None:
     pa = pytest.importorskip("pyarrow")
     for kind in (pa.string(), pa.large_string(), pa.string_view()):
         assert pairs(sj.self_join(pa.array(TITLES, kind), **OPTIONS)) == PAIRS
@@ -150,7 +150,7 @@ def test_pyarrow() -> None:
     assert pa.table(stream).num_rows == 3
 
 
-def test_a_generator_of_python_feeds_the_join() -> None:
+def test_python_generator_can_feed_a_join() -> None:
     """A producer that needs the interpreter, while whoever waits for the join has given it away."""
     pa = pytest.importorskip("pyarrow")
     schema = pa.schema({"title": pa.string()})
@@ -171,7 +171,7 @@ def test_a_generator_of_python_feeds_the_join() -> None:
     assert pl.DataFrame(sj.self_join(reader, stream=True, **OPTIONS)).height == 3
 
 
-def test_polars() -> None:
+def test_polars_series_and_frames() -> None:
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame({"key": KEYS, "title": TITLES, "numbers": NUMBERS, "words": LISTS})
     assert pairs(sj.self_join(frame["title"], **OPTIONS)) == PAIRS
@@ -200,7 +200,7 @@ def test_polars() -> None:
 
 
 @pytest.mark.parametrize("backend", ["object", "string", "arrow"])
-def test_pandas(backend: str) -> None:
+def test_pandas_series_and_frames(backend: str) -> None:
     pd = pytest.importorskip("pandas")
     pa = pytest.importorskip("pyarrow")
     kinds = {"object": object, "string": "string", "arrow": pd.ArrowDtype(pa.string())}
@@ -227,7 +227,7 @@ def test_pandas(backend: str) -> None:
     assert result["left"].is_monotonic_increasing or len(result) == 3
 
 
-def test_duckdb() -> None:
+def test_duckdb_relations() -> None:
     duckdb = pytest.importorskip("duckdb")
     connection = duckdb.connect()
     connection.execute(
@@ -252,7 +252,7 @@ def test_numpy_rows_are_sets() -> None:
     assert pairs(sj.self_join(rows, jaccard=1)) == {(0, 1)}
 
 
-def test_sides_may_differ() -> None:
+def test_sides_can_come_from_different_libraries() -> None:
     pl = pytest.importorskip("polars")
     pa = pytest.importorskip("pyarrow")
     left = pl.DataFrame({"a": TITLES[:2], "i": [10, 11]})
@@ -264,7 +264,7 @@ def test_sides_may_differ() -> None:
     assert {row[:2] for row in mixed.rows()} == {(0, 0), (1, 0)}
 
 
-def test_ids_are_numbers_only_if_all_are() -> None:
+def test_ids_are_integers_only_if_all_are() -> None:
     pl = pytest.importorskip("polars")
     frame = pl.DataFrame({"t": ["a", "a"], "n": [7, -9], "s": ["x", "y"]})
     assert sj.self_join(frame, column="t", id="n", jaccard=1).rows() == [(7, -9, 1, 1.0)]
@@ -276,7 +276,7 @@ def test_ids_are_numbers_only_if_all_are() -> None:
         sj.self_join(twice, column="t", id="n", jaccard=1)
 
 
-def test_tables_show_themselves() -> None:
+def test_table_has_text_shape_and_statistics() -> None:
     table = sj.self_join([["a"]] * 6, jaccard=1)
     assert len(table) == 15 and table.shape == (15, 4)
     text = repr(table)

@@ -36,7 +36,9 @@ def test_all_pairs(rows: list[list[int]], technique: str) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(rows, rows, st.integers(1, 3))
-def test_two_sides_and_the_best(left: list[list[int]], right: list[list[int]], top: int) -> None:
+def test_two_sides_and_top_partners(
+    left: list[list[int]], right: list[list[int]], top: int
+) -> None:
     common = oracle.overlaps(oracle.sets(left), oracle.sets(right))
     expected = {(a, b, int(common[a, b])) for a in range(len(left)) for b in range(len(right))}
     assert set(sj.overlaps(left, right).rows()) == expected
@@ -66,7 +68,7 @@ def test_intersect(left: list[Any], right: list[Any]) -> None:
     assert sj.intersect(set(left), iter(right), containment=True) == degree
 
 
-def test_an_engine_may_be_named() -> None:
+def test_engine_can_be_chosen() -> None:
     table = sj.overlaps([["a"], ["a"]], engine="cpu")
     assert (
         table.rows() == [(0, 1, 1)] and table.stats is not None and table.stats["engine"] == "cpu"
@@ -78,7 +80,7 @@ def test_an_engine_may_be_named() -> None:
         sj.intersect([1], [1], engine="tpu")
 
 
-def test_intersect_of_every_library() -> None:
+def test_intersect_takes_columns_of_every_library() -> None:
     pl, pa, pd = (pytest.importorskip(name) for name in ("polars", "pyarrow", "pandas"))
     numbers = [5, 3, 3, 9, 2**40]
     sides: list[Any] = [

@@ -22,13 +22,13 @@ def run(code: str) -> str:
     return finished.stdout
 
 
-def test_the_first_example_shows_what_it_says() -> None:
+def test_first_example_prints_what_the_readme_shows() -> None:
     (kind, code), (shown_kind, shown) = BLOCKS[:2]
     assert (kind, shown_kind) == ("python", "text")
     assert run(code) == shown
 
 
-def test_the_first_example_needs_no_other_library() -> None:
+def test_first_example_needs_no_other_library() -> None:
     names = ("numpy", "pandas", "polars", "pyarrow", "duckdb", "typing_extensions")
     run(f"import sys; sys.modules.update(dict.fromkeys({names}))\n{BLOCKS[0][1]}")
 

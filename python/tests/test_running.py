@@ -77,7 +77,7 @@ def test_ctrl_c_ends_a_long_join(call: str) -> None:
     assert out == "interrupted\n", err
 
 
-def test_other_threads_go_on_meanwhile() -> None:
+def test_other_threads_run_during_a_join() -> None:
     ticks = 0
     done = threading.Event()
 
@@ -105,7 +105,7 @@ def test_other_threads_go_on_meanwhile() -> None:
         thread.join()
 
 
-def test_joins_run_in_several_threads_at_once() -> None:
+def test_several_threads_can_join_at_once() -> None:
     data = rows(500)
     expected = sj.self_join(data, jaccard=0.3, count=True)
     found: list[int] = []
@@ -138,7 +138,7 @@ def native_threads(process: int | str = "self") -> int:
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
 @pytest.mark.parametrize("how", ["drop", "close", "with", "arrow"])
-def test_a_stream_that_is_left_ends_its_join(how: str) -> None:
+def test_abandoned_stream_ends_its_join(how: str) -> None:
     # Eight million pairs: far more than wait in the queue.
     data = [["a"]] * 4000
     stream: Any = sj.self_join(data, jaccard=1, stream=True)
@@ -165,7 +165,7 @@ def test_a_stream_that_is_left_ends_its_join(how: str) -> None:
     assert native_threads() == 0
 
 
-def test_a_stream_is_read_by_one_thread_and_closed_by_any() -> None:
+def test_stream_is_read_by_one_thread_and_closed_by_any() -> None:
     # It does not end before the second thread comes, however late that is.
     data = rows(40_000, universe=1_000_003)
     stream = sj.self_join(data, jaccard=0.95, technique="naive", stream=True, threads=1)
@@ -189,7 +189,7 @@ def test_a_stream_is_read_by_one_thread_and_closed_by_any() -> None:
     assert list(stream) == []
 
 
-def test_a_stream_waits_for_its_reader() -> None:
+def test_stream_waits_for_its_reader() -> None:
     """Results larger than the queue wait in the join, not in memory."""
     data = [["a"]] * 3000
     stream = sj.self_join(data, jaccard=1, stream=True, memory="4M")
@@ -201,7 +201,7 @@ def test_a_stream_waits_for_its_reader() -> None:
     assert stream.stats is not None and stream.stats["pairs"] == total
 
 
-def test_a_stream_takes_little_memory() -> None:
+def test_stream_uses_little_memory() -> None:
     """Some 18 million pairs are 576 MB as a table."""
     process = script(
         """
@@ -256,7 +256,7 @@ def test_an_answer_larger_than_the_memory_is_an_error(memory: str | None, ids: b
         )
 
 
-def test_progress_calls() -> None:
+def test_progress_function_sees_phases_and_can_raise() -> None:
     seen: list[tuple[str, int, int]] = []
     sj.self_join(
         rows(3000),
@@ -276,13 +276,13 @@ def test_progress_calls() -> None:
         sj.self_join(rows(7000), jaccard=0.9, technique="naive", count=True, progress=fail)
 
 
-def test_the_bar_is_silent_in_files(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bar_is_not_written_to_files(capsys: pytest.CaptureFixture[str]) -> None:
     sj.self_join(rows(200), jaccard=0.9, progress=True)
     captured = capsys.readouterr()
     assert captured.err == "" and captured.out == ""
 
 
-def test_the_bar_shows_itself_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_appears_after_a_second_and_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     from io import StringIO
 
     from simjoin._progress import Bar, shown
@@ -306,7 +306,7 @@ def test_the_bar_shows_itself_and_goes(monkeypatch: pytest.MonkeyPatch) -> None:
         assert nothing is None
 
 
-def test_plans() -> None:
+def test_plans_name_techniques_and_estimates() -> None:
     data = rows(400)
     plan = sj.plan(data, jaccard=0.5, threads=1)
     assert plan.techniques and plan.pairs is not None

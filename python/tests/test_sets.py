@@ -132,7 +132,7 @@ def test_qgrams(texts: list[str], length: int, threshold: str, multiset: bool) -
 
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.text(alphabet="aAbB1 ", max_size=16), max_size=12), ratios)
-def test_words_and_white_space(texts: list[str], threshold: str) -> None:
+def test_words_fold_case_and_white_space_keeps_it(texts: list[str], threshold: str) -> None:
     lower = [oracle.words(text) for text in texts]
     expected = oracle.pairs("jaccard", Fraction(threshold), lower)
     assert found(sj.self_join(texts, tokens="words", jaccard=threshold)) == expected
@@ -144,13 +144,13 @@ def test_words_and_white_space(texts: list[str], threshold: str) -> None:
 @pytest.mark.parametrize(
     "threshold", [0.8, "0.8", "4/5", Decimal("0.80"), Fraction(4, 5), "0.800000000000000000"]
 )
-def test_a_threshold_is_the_number_that_it_says(threshold: Any) -> None:
+def test_threshold_is_the_number_its_text_denotes(threshold: Any) -> None:
     # Exactly 4/5: in binary the float lies above it.
     assert sj.self_join([[1, 2, 3, 4], [1, 2, 3, 4, 5]], jaccard=threshold, count=True) == 1
     assert sj.self_join([[1, 2, 3, 4], [1, 2, 3, 4, 5]], jaccard="0.8000000001", count=True) == 0
 
 
-def test_numbers_of_numpy_as_thresholds() -> None:
+def test_numpy_numbers_are_thresholds() -> None:
     np = pytest.importorskip("numpy")
     for threshold in (np.float64(0.8), np.float32(0.8)):
         assert sj.self_join([[1, 2, 3, 4], [1, 2, 3, 4, 5]], jaccard=threshold, count=True) == 1
@@ -175,7 +175,7 @@ def test_long_thresholds_are_exact() -> None:
     assert sj.self_join(rows, dice="0.00252206809583858765", count=True) == 0
 
 
-def test_nothing_is_no_error() -> None:
+def test_empty_inputs_give_empty_answers() -> None:
     pa, pl = pytest.importorskip("pyarrow"), pytest.importorskip("polars")
     lists: list[Any] = [[], [[]], [[], []], [""], ["", " "]]
     for empty in [
@@ -194,7 +194,7 @@ def test_nothing_is_no_error() -> None:
         assert len(sj.join([["a"]], empty, jaccard=0.5)) == 0
 
 
-def test_many_rows_cross_batches() -> None:
+def test_joins_span_several_batches() -> None:
     rows = [[at, at + 1, at + 2] for at in range(20_000)] + [[7, 8, 9]] * 400
     table = sj.self_join(rows, jaccard=1)
     assert len(table) == 400 * 399 // 2 + 400

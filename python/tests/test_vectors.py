@@ -88,7 +88,7 @@ def test_groups() -> None:
     assert groups.rows() == [(0, 0), (1, 1), (2, 0), (3, 1), (4, 4)]
 
 
-def test_libraries() -> None:
+def test_vectors_of_every_library() -> None:
     pl, pa, pd = (pytest.importorskip(name) for name in ("polars", "pyarrow", "pandas"))
     points = [[0.0, 0.0], [3.0, 4.0], [9.0, 9.0]]
     keys = ["a", "b", "c"]
@@ -120,7 +120,7 @@ def test_libraries() -> None:
     assert len(sj.vector_join(narrow, wide, within=0)) == 3
 
 
-def test_large_arrays_come_in_blocks() -> None:
+def test_large_arrays_are_copied_in_blocks() -> None:
     points = np.arange(600_000, dtype=np.float32).reshape(-1, 3)
     assert sj.vector_join(points, within=6, count=True) == 199_999
     assert sj.vector_join(points[::2], within=11, count=True) == 99_999

@@ -87,8 +87,8 @@ def self_join(
     join itself runs when the answer is used, and looks at ``df`` again. A source that may give other rows the next
     time should be written or checkpointed first; where rows have changed, the join says so.
 
-    :param column: the column to join, if there are several: strings, or arrays of strings or integers. A null row is
-        an empty set: it keeps its row number and is in no pair
+    :param column: the column to join, if there are several: strings, or arrays of strings or integers. A row that
+        is null is an empty set: it keeps its row number and is in no pair
     :param id: the column that names rows in the answer: strings or integers
     :param tokens: ``words`` or ``qgrams:Q`` for strings. By default they are split at white space, and letter case
         is kept

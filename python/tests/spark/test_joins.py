@@ -66,7 +66,7 @@ def frame(spark: SparkSession, rows: list[list[str]], tmp_path_factory: Any) -> 
         ("auto", None, {"jaccard": 0.6}),
     ],
 )
-def test_the_pairs_are_the_engines(
+def test_spark_finds_the_pairs_of_the_engine(
     frame: DataFrame, rows: list[list[str]], distribution: str, tasks: int | None, threshold: Any
 ) -> None:
     plan = ss.plan(frame, distribution=distribution, tasks=tasks, **threshold)
@@ -156,13 +156,13 @@ def test_keys_that_collide_are_tried_again(
     assert found(plan.join()) == engine(rows, jaccard=0.5)
 
 
-def test_nothing_at_all(spark: SparkSession) -> None:
+def test_empty_frames_give_empty_answers(spark: SparkSession) -> None:
     collections: list[list[list[str]]] = [[], [[]], [["a"]]]
     for rows in collections:
         assert found(ss.self_join(sets(spark, rows), jaccard=0.5)) == []
 
 
-def test_the_join_is_lazy_and_can_be_explained(
+def test_join_is_lazy_and_can_be_explained(
     spark: SparkSession, frame: DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plan = ss.plan(frame, jaccard=0.8)
@@ -184,7 +184,7 @@ def test_null_rows_are_empty_and_count(spark: SparkSession) -> None:
     assert [tuple(row) for row in found] == [(0, 2, 1, 1.0)]
 
 
-def test_what_is_wrong_is_said(spark: SparkSession, frame: DataFrame) -> None:
+def test_errors_are_one_line_and_name_the_cause(spark: SparkSession, frame: DataFrame) -> None:
     def said(kind: type[Exception], data: DataFrame, **options: Any) -> str:
         with pytest.raises(kind) as raised:
             ss.self_join(data, **options)
@@ -213,12 +213,12 @@ def test_what_is_wrong_is_said(spark: SparkSession, frame: DataFrame) -> None:
     assert "profile" in said(sj.UsageError, frame, cluster=both, jaccard=0.8)
 
 
-def test_a_core_is_measured(spark: SparkSession) -> None:
+def test_measure_returns_the_rate_of_a_core(spark: SparkSession) -> None:
     cpu, gpu = ss.measure(spark)
     assert cpu > 0 and gpu is None
 
 
-def test_an_input_that_changes_is_noticed(spark: SparkSession, tmp_path: Path) -> None:
+def test_changed_input_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "rows.txt"
     path.write_text("a b c\nb c a\n")
     plan = ss.plan(spark.read.text(str(path)), jaccard=0.5)

@@ -38,7 +38,7 @@ def planner(statistics: ss.Statistics, cluster: ss.Cluster, threshold: str = "0.
     return Planner(statistics, Question("jaccard", threshold, True), cluster)
 
 
-def test_the_papers_clusters() -> None:
+def test_clusters_of_the_paper() -> None:
     """Examples 2 and 3 of the paper."""
     plain = ss.Cluster([ss.Node(cores=8, cpu_bandwidth=68, count=2)])
     assert (plain.level, plain.workload()) == ("homogeneous", (1.0, 0.0))
@@ -70,7 +70,7 @@ def test_rates_count_processors() -> None:
         lambda: ss.Cluster([ss.Node(cores=1, gpus=1)]).workload(),
     ],
 )
-def test_clusters_that_are_none(wrong: Any) -> None:
+def test_invalid_clusters_are_refused(wrong: Any) -> None:
     with pytest.raises(sj.UsageError):
         wrong()
 
@@ -163,7 +163,7 @@ def test_makespan_is_that_of_the_longest_slot() -> None:
         assert span <= sum(tasks) / len(slots) + max(tasks)
 
 
-def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_simulate_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "sets.txt"
     path.write_text("".join(" ".join(row) + "\n" for row in collection(500, 300, 8)))
     command = ["simulate", str(path), "--jaccard", "0.8", "--records", "1e6,1e9", "--nodes", "50"]
