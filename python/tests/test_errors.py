@@ -131,6 +131,15 @@ def test_memory_limit_too_small_is_an_error() -> None:
         sj.overlaps(rows, top=1, memory=1000)
 
 
+def test_arrays_larger_than_the_memory_are_an_error() -> None:
+    message = f"needs {2**50} bytes of memory, more than this machine can give"
+    for number in (np.float32(0), np.float64(0), np.int16(0)):
+        size = 4 if number.dtype == np.float32 else 8
+        points = np.broadcast_to(number, (2**49 // size, 2))
+        with pytest.raises(sj.MemoryLimitError, match=f"data {message}"):
+            sj.vector_join(points, within=1, count=True)
+
+
 def test_bad_vectors_and_sets_are_named() -> None:
     for data, message in [
         (np.zeros(3), "1 dimensions of float64; expected two dimensions"),

