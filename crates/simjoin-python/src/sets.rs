@@ -29,10 +29,15 @@ impl SetOptions {
         let measure = measure.ok_or_else(|| Error::Internal("no such measure".into()))?;
         let join = simjoin::engine::join(Predicate::parse(measure, &self.threshold)?);
         let settings = Settings::resolve(join, self.with_itself, options)?;
-        let tokenizer = self.tokens.as_deref().map_or(Ok(Tokenizer::Whitespace), str::parse)?;
+        let tokenizer = tokenizer(self.tokens.as_deref())?;
         let (multiset, threads) = (self.multiset, options.limits.threads()?);
         Ok((settings, ReadOptions { tokenizer, multiset, threads, ..ReadOptions::default() }))
     }
+}
+
+/// Reads how texts become tokens: by default they are split at white space.
+pub fn tokenizer(tokens: Option<&str>) -> Result<Tokenizer> {
+    tokens.map_or(Ok(Tokenizer::Whitespace), str::parse)
 }
 
 /// Joins one collection with itself or with another one.

@@ -9,6 +9,7 @@ use crate::input::array;
 use crate::job::{Job, Message, Outcome};
 use crate::join::bytes;
 use crate::output::{Stream, Table};
+use crate::sets::tokenizer;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
@@ -17,7 +18,6 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use simjoin::engine::{Engine, Error, Parameter};
 use simjoin_cluster::{Keys, Options, TokenCounter, TokenOrder, count, route};
-use simjoin_io::Tokenizer;
 use std::ops::ControlFlow;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -26,10 +26,6 @@ use std::sync::Arc;
 fn column(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let (_, array) = array(object)?;
     array.map_err(|error| Error::Internal(error.to_string())).or_raise(object.py())
-}
-
-fn tokenizer(py: Python<'_>, tokens: Option<&str>) -> PyResult<Tokenizer> {
-    tokens.map_or(Ok(Tokenizer::Whitespace), Tokenizer::from_str).or_raise(py)
 }
 
 /// Returns the content of a cell that is not finished yet.
@@ -63,7 +59,7 @@ impl ClusterCounter {
         sample: usize,
     ) -> PyResult<Self> {
         let keys = Keys::new(keys.0, keys.1).or_raise(py)?;
-        let tokenizer = tokenizer(py, tokens)?;
+        let tokenizer = tokenizer(tokens).or_raise(py)?;
         let counter = TokenCounter::new(keys, tokenizer, multiset, partition, sample);
         Ok(ClusterCounter(Mutex::new(Some(counter))))
     }
@@ -233,7 +229,7 @@ impl ClusterRouter {
         start: (usize, u64),
         gpu: bool,
     ) -> PyResult<Self> {
-        let kind = (tokenizer(py, tokens)?, multiset);
+        let kind = (tokenizer(tokens).or_raise(py)?, multiset);
         let router = simjoin_cluster::Router::new(
             order.0.clone(),
             layout.0.clone(),
