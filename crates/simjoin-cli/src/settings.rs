@@ -9,7 +9,6 @@ use simjoin::engine::{
     AUTO, Engine, Error, Join, Measure, Predicate, Processor, Result, Sets, Subject, names,
 };
 use simjoin_io::{OutputFormat, ReadOptions, Tokenizer};
-use std::cmp::Reverse;
 use std::path::PathBuf;
 
 /// The kind of answer.
