@@ -1,24 +1,24 @@
 //! How does a record travel to a task?
 //!
-//! In a block of records of one task and side, as bytes: nothing is shuffled row by row. A block
-//! begins with a byte that says its side and what its ids are; records follow, each as
+//! Records of one task and side travel in blocks of bytes; nothing is shuffled row by row. A block
+//! begins with a byte that holds its side and the type of its ids. Records follow, each as
 //!
 //! ```text
-//! row − row before │ id │ lonely tokens │ light tokens │ table tokens │ light: 8 bytes each │ table: gaps
+//! row − previous row │ id │ unique tokens │ light tokens │ table tokens │ light: 8 bytes each │ table: gaps
 //! ```
 //!
-//! Numbers are written in groups of seven bits; ids that are integers folded so that small negative
-//! ones are short, others as length and bytes. Tokens of the table stand close together where they
-//! are frequent, so that one or two bytes do for most.
+//! Numbers are written in groups of seven bits. Integer ids are folded so that small negative numbers
+//! are short; text ids are written as length and bytes. Frequent tokens are close to each other in the
+//! table, so most gaps take one or two bytes.
 
 use crate::layout::Side;
 use crate::order::{Place, TABLE};
 use simjoin_core::{Error, Result};
 
-/// The id of a row, as it appears in the answer.
+/// The id of a row in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Id<'a> {
-    /// None but its number.
+    /// The number of the row.
     Row,
     /// An integer.
     Integer(i64),
@@ -36,20 +36,20 @@ impl Id<'_> {
     }
 }
 
-/// A record as it travels.
+/// A record in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Its row.
     pub row: u64,
     /// Its id.
     pub id: Id<'a>,
-    /// How many of its tokens occur nowhere else.
-    pub lonely: u32,
-    /// The others, ascending.
+    /// The number of its tokens that occur in no other record.
+    pub unique: u32,
+    /// The places of its other tokens, ascending.
     pub places: &'a [Place],
 }
 
-/// Writes all of a record but its row.
+/// Writes a record without its row.
 pub fn body(record: &Record<'_>, out: &mut Vec<u8>) {
     match record.id {
         Id::Row => {}
@@ -60,7 +60,7 @@ pub fn body(record: &Record<'_>, out: &mut Vec<u8>) {
         }
     }
     let light = record.places.partition_point(|&place| place < TABLE);
-    number(u64::from(record.lonely), out);
+    number(u64::from(record.unique), out);
     number(light as u64, out);
     number((record.places.len() - light) as u64, out);
     for place in &record.places[..light] {
@@ -81,7 +81,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// Adds a record, whose body was [written](body) before. Rows of a block do not descend.
+    /// Adds a record by its [body]. The rows of a block must not descend.
     pub fn push(&mut self, side: Side, id: Id<'_>, row: u64, body: &[u8]) {
         if self.bytes.is_empty() {
             self.bytes.push(u8::from(side == Side::Right) | id.kind() << 1);
@@ -92,23 +92,23 @@ impl Block {
         self.bytes.extend_from_slice(body);
     }
 
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether it holds no record.
+    /// Returns whether it holds no record.
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
 
-    /// The bytes; the block is empty then.
+    /// Returns the bytes and empties the block.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }
 }
 
-/// Reads a block; `take` gets each record and its side.
+/// Reads a block and calls `take` with the side of each record and the record.
 pub fn read(
     block: &[u8],
     places: &mut Vec<Place>,
@@ -138,7 +138,7 @@ pub fn read(
             _ => return Err(broken()),
         };
         let mut next = || -> Option<u64> { read_number(&mut rest) };
-        let lonely = u32::try_from(next().ok_or_else(broken)?).map_err(|_| broken())?;
+        let unique = u32::try_from(next().ok_or_else(broken)?).map_err(|_| broken())?;
         let light = next().ok_or_else(broken)? as usize;
         let table = next().ok_or_else(broken)?;
         places.clear();
@@ -153,12 +153,12 @@ pub fn read(
             places.push(place);
             place = place.checked_add(1).ok_or_else(broken)?;
         }
-        take(side, Record { row, id, lonely, places })?;
+        take(side, Record { row, id, unique, places })?;
     }
     Ok(())
 }
 
-/// Writes a number, seven bits to a byte, the lowest first.
+/// Writes a number, seven bits to a byte, the lowest bits first.
 fn number(mut value: u64, out: &mut Vec<u8>) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -189,7 +189,7 @@ mod tests {
         row: u64,
         integer: i64,
         text: String,
-        lonely: u32,
+        unique: u32,
         places: Vec<Place>,
     }
 
@@ -197,11 +197,11 @@ mod tests {
         let light = prop::collection::btree_set(0..TABLE, 0..4);
         let table = prop::collection::btree_set(TABLE..TABLE + (1 << 32), 0..6);
         (0..u64::MAX / 64, any::<i64>(), ".{0,6}", any::<u32>(), light, table).prop_map(
-            |(row, integer, text, lonely, light, table)| Owned {
+            |(row, integer, text, unique, light, table)| Owned {
                 row,
                 integer,
                 text,
-                lonely,
+                unique,
                 places: light.into_iter().chain(table).collect(),
             },
         )
@@ -209,7 +209,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_arrive_as_they_were(
+        fn records_survive_a_round_trip(
             mut records in prop::collection::vec(owned(), 0..20),
             kind in 0..3,
             right in any::<bool>(),
@@ -226,8 +226,8 @@ mod tests {
             let mut block = Block::default();
             let mut bytes = Vec::new();
             for record in &records {
-                let Owned { row, lonely, .. } = *record;
-                let travelling = Record { row, id: id(record), lonely, places: &record.places };
+                let Owned { row, unique, .. } = *record;
+                let travelling = Record { row, id: id(record), unique, places: &record.places };
                 bytes.clear();
                 body(&travelling, &mut bytes);
                 block.push(side, travelling.id, row, &bytes);
@@ -237,20 +237,20 @@ mod tests {
             read(&block, &mut Vec::new(), |found_side, found| {
                 let record = &records[at];
                 assert_eq!(found_side, side);
-                let Owned { row, lonely, .. } = *record;
-                assert_eq!(found, Record { row, id: id(record), lonely, places: &record.places });
+                let Owned { row, unique, .. } = *record;
+                assert_eq!(found, Record { row, id: id(record), unique, places: &record.places });
                 at += 1;
                 Ok(())
             }).unwrap();
             prop_assert_eq!(at, records.len());
-            // What is cut off or made up is an error or other records, never a panic.
+            // A block that is cut off gives an error or other records, never a panic.
             for end in 0..block.len() {
                 let _ = read(&block[..end], &mut Vec::new(), |_, _| Ok(()));
             }
         }
 
         #[test]
-        fn nonsense_is_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn random_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             let _ = read(&bytes, &mut Vec::new(), |_, _| Ok(()));
         }
     }

@@ -1,26 +1,26 @@
-//! How often does each token occur, how large are the sets, and what do some of them look like?
+//! How often does each token occur, how large are the sets, and which records are in the sample?
 //!
-//! A [`TokenCounter`] looks at one partition of the input and gives rows `kind, key, token, count`
-//! that are to be summed by the first three over all partitions:
+//! A [`TokenCounter`] reads one partition of the input and returns rows `kind, key, token, count`.
+//! The caller sums `count` by the first three columns over all partitions:
 //!
 //! | kind | key | token | count |
 //! | --- | --- | --- | --- |
 //! | [`TOKEN`] | the token's key | its bytes | records that hold it |
 //! | [`ROWS`] | the partition | | its rows |
 //! | [`SIZES`] | a size | | records of this size |
-//! | [`SAMPLE`] | its number by lot, with the partition's lowest bit | the keys of a record | 1 |
-//! | [`LIMIT`] | the partition | | below this number by lot, all of its records are there |
+//! | [`SAMPLE`] | its random number, with the partition's lowest bit | the keys of a record | 1 |
+//! | [`LIMIT`] | the partition | | the sample holds every record whose random number is below this one |
 //!
-//! Numbers by lot are spread evenly over all records of the input. So those below the least limit are a sample
-//! in which every record is as likely as every other, however unequal partitions are.
+//! Each record has a random number, and these numbers are uniform over all records of the input. So the
+//! records below the least limit of all partitions are a uniform sample, however unequal the partitions
+//! are.
 //!
-//! Two rows of kind [`TOKEN`] with one key and different tokens are a collision of keys; see
-//! [`Keys`].
+//! Two rows of kind [`TOKEN`] with one key and different tokens show a collision of keys; see [`Keys`].
 //!
 //! # Memory
 //!
-//! A distinct token takes its bytes and about 30 more, until there are 64 MiB of them; then they are
-//! handed on and counting begins anew, and the sum over partitions does the rest.
+//! A distinct token takes its bytes and about 30 more. At 64 MiB the counts are handed on and counting
+//! begins anew; the sum over all rows is still right.
 
 use crate::keys::Keys;
 use crate::records::Records;
@@ -38,16 +38,16 @@ pub const TOKEN: i32 = 0;
 pub const ROWS: i32 = 1;
 /// A row about records of one size.
 pub const SIZES: i32 = 2;
-/// A row that is a record of the sample.
+/// A row with a record of the sample.
 pub const SAMPLE: i32 = 3;
-/// A row about how far the sample of a partition reaches.
+/// A row with the limit of the random numbers in the sample of a partition.
 pub const LIMIT: i32 = 4;
 
-/// Bytes of tokens that are held before they are handed on.
+/// The bytes of tokens that are held before they are handed on.
 const HELD: usize = 64 << 20;
-/// Rows of a batch that is handed on, and bytes of the tokens in it.
+/// The largest number of rows in a batch, and of bytes of the tokens in it.
 const BATCH: (usize, usize) = (1 << 16, 16 << 20);
-/// Bytes of keys that the sample of a partition may hold.
+/// The bytes of keys that the sample of a partition may hold.
 const SAMPLE_BYTES: usize = 4 << 20;
 
 struct Counted {
@@ -72,7 +72,7 @@ pub struct TokenCounter {
 }
 
 impl TokenCounter {
-    /// A counter for a partition, which also draws up to `wanted` of its records.
+    /// Makes a counter for a partition. It also draws a sample of up to `wanted` records.
     pub fn new(
         keys: Keys,
         tokenizer: Tokenizer,
@@ -94,7 +94,7 @@ impl TokenCounter {
         }
     }
 
-    /// Counts the records of a column; gives what is to be handed on by now, which mostly is nothing.
+    /// Counts the records of a column and returns the batches that are full; usually there are none.
     pub fn add(&mut self, name: &str, column: &dyn Array) -> Result<Vec<RecordBatch>> {
         let TokenCounter { records, table, bytes, sizes, sample, sample_bytes, limit, .. } = self;
         let (wanted, partition) = (self.wanted, u64::from(self.partition));
@@ -103,8 +103,8 @@ impl TokenCounter {
             let size = u32::try_from(tokens.len())
                 .map_err(|_| Error::Config("a record has more than 2³² tokens".into()))?;
             *sizes.entry(size).or_default() += 1;
-            // Those with the smallest numbers by lot.
-            // The lowest bit is that of the partition's number.
+            // The sample holds the records with the smallest random numbers.
+            // The lowest bit is the lowest bit of the partition's number.
             let lot = (mix64(mix64(partition + 1) ^ row) >> 1) & !1 | (partition & 1);
             let draw = size > 0 && lot < *limit;
             drawn.clear();
@@ -145,7 +145,7 @@ impl TokenCounter {
         self.tokens()
     }
 
-    /// Hands on all that is left.
+    /// Returns the rest of the batches.
     pub fn finish(mut self) -> Result<Vec<RecordBatch>> {
         let mut batches = self.tokens()?;
         let partition = i64::from(self.partition);
@@ -184,7 +184,7 @@ impl TokenCounter {
     }
 }
 
-/// The columns of what is handed on.
+/// Returns the schema of the batches.
 pub fn schema() -> Arc<Schema> {
     Arc::new(Schema::new(vec![
         Field::new("kind", DataType::Int32, false),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_what_lies_below_its_limit() {
+    fn sample_holds_every_record_below_its_limit() {
         let texts: Vec<String> = (0..1000).map(|n| format!("a b{n} c{}", n % 7)).collect();
         let count = |wanted| {
             let keys = Keys::new(0, 63).unwrap();

@@ -1,13 +1,14 @@
-//! By which number is a token known before all tokens have been counted?
+//! Which number identifies a token before all tokens have been counted?
 //!
-//! By a hash of its bytes, the same on every machine. That no two different tokens of the input have
-//! the same one is not hoped for but checked: counting is by key *and* token, so two tokens with one
-//! key show, and another seed is tried. From then on 8 bytes stand for a token of any length.
+//! A token's key is a hash of its bytes, the same on every machine. The counting checks that different
+//! tokens of the input have different keys: it counts by key *and* token, so two tokens with one key
+//! are seen, and the counting is repeated with another seed. After that, 8 bytes stand for a token of
+//! any length.
 
 use simjoin_core::{Error, Result};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// The most bits that a key may have: the topmost bit tells tokens of the table from others.
+/// The largest number of bits of a key. The highest bit marks tokens of the table.
 pub const MAX_BITS: u32 = 63;
 
 /// A function from tokens to keys.
@@ -18,7 +19,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Keys of so many bits, from 1 to 63. Fewer than 63 are for tests, where keys are to collide.
+    /// Makes a function to keys of `bits` bits, from 1 to 63. Tests use few bits so that keys collide.
     pub fn new(seed: u64, bits: u32) -> Result<Self> {
         if !(1..=MAX_BITS).contains(&bits) {
             return Err(Error::Config(format!("keys of {bits} bits; expected 1 to {MAX_BITS}")));
@@ -26,7 +27,7 @@ impl Keys {
         Ok(Keys { seed, bits })
     }
 
-    /// The key of a token.
+    /// Returns the key of a token.
     #[inline]
     pub fn key(&self, token: &[u8]) -> u64 {
         xxh3_64_with_seed(token, self.seed) >> (64 - self.bits)
@@ -40,7 +41,7 @@ mod tests {
     #[test]
     fn keys_are_the_same_everywhere_and_fit_their_bits() {
         let keys = Keys::new(7, 63).unwrap();
-        // Written down, so that two versions of the program on one cluster would show.
+        // A fixed value: two versions of the program on one cluster must agree.
         assert_eq!(keys.key(b"similarity"), 3_833_921_600_768_370_748);
         assert!(keys.key(b"") <= u64::MAX >> 1);
         assert_ne!(keys.key(b"a"), Keys::new(8, 63).unwrap().key(b"a"));

@@ -1,35 +1,37 @@
-//! Which tasks does a join have, and which of them does a record go to?
+//! Which tasks does a join on a cluster have, and which of them does a record go to?
 //!
 //! A layout divides the pairs of sets twice:
 //!
-//! 1. by their *first common token*: every token belongs to one **group**. Tokens of a *zone*, a
-//!    stretch of the global order, are spread over the zone's groups; a *heavy* token may have a group
-//!    of its own.
+//! 1. by their *first common token*: every token belongs to one **group**. A *zone* is a stretch of the
+//!    global order; its tokens are spread over the zone's groups. A *heavy* token may have a group of
+//!    its own.
 //! 2. by their *sizes*: every group cuts sets into **ranges** by (size, a hash of the tokens). A task
 //!    is a pair of ranges of one group that the length filter does not exclude.
 //!
 //! Paper 3 is the case of many groups with one range each: a set goes to the groups of its prefix
-//! tokens. The distribution by tiles is the case of one group with many ranges: no set is sent once
-//! for each token, but to as many tasks as its range has partners. Heavy tokens are in between: one
-//! token, several ranges.
+//! tokens. The distribution by tiles is the case of one group with many ranges: a set goes to each
+//! task of its range, and not once for each token. Heavy tokens are in between: one token has several
+//! ranges.
 //!
 //! # Exactness
 //!
-//! Every token has one group and every set one range in it, so every pair of sets with a common token
-//! has one task, unless the length filter says that no such pair is similar. A similar pair's first
-//! common token is in both prefixes of [`probe_prefix`](Bounds::probe_prefix) length, which is enough for
-//! partners that are not larger and, being at least [`index_prefix`](Bounds::index_prefix), for others too; the larger prefix
-//! is taken for both. So both sets know the group.
+//! Every token has one group, and every set has one range in each group. So every pair of sets with a
+//! common token has one task, unless the length filter proves that no such pair is similar.
+//!
+//! The first common token of a similar pair is among the first [`probe_prefix`](Bounds::probe_prefix)
+//! tokens of both sets: this length suffices for partners that are not larger, and for larger partners
+//! too, because it is at least [`index_prefix`](Bounds::index_prefix). Both sets use it, so both are sent
+//! to the group.
 
 use crate::order::Place;
 use serde::{Deserialize, Serialize};
 use simjoin_core::{Bounds, Error, Measure, Predicate, Result, mix64};
 use std::collections::HashMap;
 
-/// A cut between two ranges: sets of at least this size and, within it, this hash are above it.
+/// A cut between two ranges. Sets are above it if their (size, hash) is not less.
 pub type Cut = (u32, u32);
 
-/// What a layout is made of, as the planner writes it down.
+/// The description of a layout, as the planner writes it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
@@ -39,15 +41,15 @@ pub struct Spec {
     pub threshold: String,
     /// Whether one collection is joined with itself.
     pub itself: bool,
-    /// Stretches of the global order, by rising places: where each ends (`None`: nowhere), its
-    /// first group, and how many it has.
+    /// Stretches of the global order, by rising places: the end of each (`None`: no end), its first
+    /// group, and the number of its groups.
     pub zones: Vec<(Option<Place>, u32, u32)>,
-    /// Tokens with a group of their choice.
+    /// The heavy tokens and their groups.
     #[serde(default)]
     pub heavy: Vec<(Place, u32)>,
     /// For each group, the cuts between its ranges, ascending.
     pub groups: Vec<Vec<Cut>>,
-    /// The tasks that are for GPUs, ascending.
+    /// The tasks for GPUs, ascending.
     #[serde(default)]
     pub gpu: Vec<u32>,
 }
@@ -64,7 +66,7 @@ pub struct TaskSpec {
     pub right: u32,
 }
 
-/// On which side of a task's join a record stands.
+/// The side of a task's join that a record is on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The left one, or the only one.
@@ -92,14 +94,14 @@ pub struct Layout {
 type Targets = Vec<(u32, Side)>;
 
 impl Layout {
-    /// Reads what a planner has written, as JSON.
+    /// Reads a layout from a [`Spec`] in JSON.
     pub fn parse(text: &str) -> Result<Self> {
         let spec: Spec = serde_json::from_str(text)
             .map_err(|error| Error::Internal(format!("layout: {error}")))?;
         Self::new(spec)
     }
 
-    /// A layout from its parts.
+    /// Makes a layout from its parts.
     pub fn new(spec: Spec) -> Result<Self> {
         let broken = |what: &str| Err(Error::Internal(format!("layout: {what}")));
         let measure = Measure::ALL.into_iter().find(|one| one.name() == spec.measure);
@@ -151,7 +153,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// All pairs of ranges that the length filter leaves.
+    /// Lists a task for every pair of ranges that the length filter leaves.
     fn enumerate(&mut self) {
         for (group, cuts) in (0u32..).zip(&self.groups) {
             let ranges = cuts.len() as u32 + 1;
@@ -190,7 +192,7 @@ impl Layout {
         }
     }
 
-    /// The predicate.
+    /// Returns the predicate.
     pub fn predicate(&self) -> Predicate {
         self.predicate
     }
@@ -200,27 +202,27 @@ impl Layout {
         &self.bounds
     }
 
-    /// Whether one collection is joined with itself.
+    /// Returns whether one collection is joined with itself.
     pub fn is_self_join(&self) -> bool {
         self.itself
     }
 
-    /// All tasks.
+    /// Returns all tasks.
     pub fn tasks(&self) -> &[TaskSpec] {
         &self.tasks
     }
 
-    /// The tasks for CPUs or for GPUs, by rising number.
+    /// Returns the tasks for CPUs or for GPUs, by rising number.
     pub fn tasks_for(&self, gpu: bool) -> impl Iterator<Item = u32> {
         (0u32..).zip(&self.gpu).filter(move |&(_, own)| *own == gpu).map(|(task, _)| task)
     }
 
-    /// Whether all tokens belong to one group, so that its tasks own every pair they find.
+    /// Returns whether all tokens belong to one group. Its tasks then own every pair that they find.
     pub fn has_one_group(&self) -> bool {
         self.groups.len() == 1
     }
 
-    /// The group of a token.
+    /// Returns the group of a token.
     #[inline]
     pub fn group_of(&self, place: Place) -> u32 {
         if let Some(&group) = self.heavy.get(&place) {
@@ -233,27 +235,27 @@ impl Layout {
         })
     }
 
-    /// How many of a record's tokens, lonely ones first, are to be looked at; 0 where it has no partner.
-    /// What is left after the lonely ones can be met by others.
+    /// Returns the number of a record's tokens that can lead to a partner: the prefix without the unique
+    /// tokens, which come first; 0 if the record has no partner.
     #[inline]
-    pub fn prefix(&self, size: u32, lonely: u32) -> usize {
+    pub fn prefix(&self, size: u32, unique: u32) -> usize {
         if size == 0 {
             return 0;
         }
-        self.bounds.probe_prefix(size).saturating_sub(lonely) as usize
+        self.bounds.probe_prefix(size).saturating_sub(unique) as usize
     }
 
-    /// Calls `take` with every task that the record goes to, and its side there. `side` is the input
-    /// that it comes from: 0 for the left or only one, 1 for the right one.
+    /// Calls `take` with every task that the record goes to and its side in that task. `side` is the
+    /// input of the record: 0 for the left or only one, 1 for the right one.
     #[inline]
     pub fn route(
         &self,
-        (size, lonely, places): (u32, u32, &[Place]),
+        (size, unique, places): (u32, u32, &[Place]),
         side: usize,
         groups: &mut Vec<u32>,
         mut take: impl FnMut(u32, Side),
     ) {
-        let prefix = self.prefix(size, lonely);
+        let prefix = self.prefix(size, unique);
         if prefix == 0 {
             return;
         }
@@ -275,12 +277,12 @@ impl Layout {
     }
 }
 
-/// A hash of the tokens, which divides sets of one size. Equal sets have equal ones, so they stay
-/// together, and a task joins them once.
+/// Returns a hash of the tokens, which divides sets of one size. Equal sets have equal ones, so
+/// they stay together, and a task joins them once.
 #[inline]
 pub fn tie(places: &[Place]) -> u32 {
     let hash = places.iter().fold(0u64, |hash, &place| mix64(hash.rotate_left(5) ^ place));
-    // From 1: a cut with hash 0 is between two sizes.
+    // At least 1: a cut with hash 0 lies between two sizes.
     ((hash >> 32) as u32).max(1)
 }
 
@@ -302,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_are_what_the_length_filter_leaves() {
+    fn tasks_are_the_range_pairs_that_the_length_filter_leaves() {
         let layout =
             Layout::new(spec(vec![vec![(10, 0), (12, 0), (12, 1 << 31), (20, 0)]])).unwrap();
         let tasks: Vec<_> = layout.tasks().iter().map(|task| (task.left, task.right)).collect();
@@ -317,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_layout_is_said() {
+    fn errors_name_the_broken_part_of_a_layout() {
         let said = |spec: Spec| Layout::new(spec).unwrap_err().to_string();
         assert!(said(Spec { measure: "hamming".into(), ..spec(vec![vec![]]) }).contains("hamming"));
         assert!(said(Spec { threshold: "2".into(), ..spec(vec![vec![]]) }).contains("above 1"));

@@ -1,7 +1,7 @@
 //! How is a join divided over machines that share nothing?
 //!
-//! Everything here is about one machine's part of a join that no machine sees as a whole. It knows
-//! neither Spark nor Python: it takes Arrow columns and gives blocks of bytes and Arrow batches.
+//! This crate does one machine's part of a join whose input no machine holds alone. It knows
+//! neither Spark nor Python: it takes Arrow columns and returns blocks of bytes and Arrow batches.
 //!
 //! ```text
 //!  every partition of the input                      one place                  every task
@@ -10,21 +10,21 @@
 //!  Router: each record to the tasks where it may have a partner ──── blocks ────►  Task: join, keep
 //! ```
 //!
-//! * [`keys`]: a token is known by a hash that was checked to be one of a kind ([`count`]).
+//! * [`keys`]: a hash identifies a token. [`count`] checks that no two tokens have the same hash.
 //! * [`order`]: the global order of tokens by rising frequency.
-//! * [`layout`]: which tasks there are, and to which of them a record goes. The papers' distribution
-//!   by prefix tokens and the one by ranges of sizes are two settings of it.
+//! * [`layout`]: the list of tasks, and the tasks that a record goes to. The papers' distribution
+//!   by prefix tokens and their distribution by ranges of sizes are two settings of a layout.
 //! * [`route`], [`block`]: records on their way to tasks.
-//! * [`task`]: the join of what has arrived, by the engine.
-//! * [`sample`]: what a layout would cost, measured on a sample of the records.
+//! * [`task`]: the engine joins the records that have arrived at a task.
+//! * [`sample`]: the cost of a layout, measured on a sample of the records.
 //!
 //! # Exactness
 //!
-//! Two similar sets have a first common token in the global order, and it stands in the prefix of
-//! both. A token belongs to one group, and a pair of sizes to one task of that group. So exactly one
-//! task owns the pair; both records go there, because a record goes to the tasks of all groups of its
-//! prefix tokens that its size belongs to; and every task reports only the pairs that it owns. So
-//! no pair is lost and none is found twice, whatever the layout.
+//! Two similar sets have a first common token in the global order, and this token is in the prefix of
+//! both. A token belongs to one group, and a pair of sizes belongs to one task of that group. So
+//! exactly one task owns the pair. Both records go to that task, because a record goes to those tasks
+//! of the groups of its prefix tokens that its size belongs to. Every task reports only the pairs that
+//! it owns. So every layout finds every pair exactly once.
 
 #![forbid(unsafe_code)]
 

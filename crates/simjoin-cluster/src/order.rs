@@ -1,29 +1,29 @@
-//! In which order do all tokens of the input stand?
+//! What is the global order of tokens?
 //!
-//! By rising frequency, so that a set's first tokens are its rarest (prefix filter). Any one order
-//! would be exact; a better one makes shorter lists. The order has three parts:
+//! Tokens are ordered by rising frequency, so that a set's first tokens are its rarest (prefix filter).
+//! Every order is exact; a better one makes shorter lists. The order has three parts:
 //!
-//! 1. *lonely* tokens, which occur in one record. They match nothing, so they need no number: a record
-//!    only says how many it has.
-//! 2. *light* tokens, those that did not fit the table, by their keys.
-//! 3. tokens of the *table*, which holds the most frequent ones, by rising frequency.
+//! 1. *unique* tokens, which occur in one record. They match nothing, so they need no number: a record
+//!    only stores their count.
+//! 2. *light* tokens, which do not fit the table, ordered by their keys.
+//! 3. tokens of the *table*, which holds the most frequent tokens, by rising frequency.
 //!
-//! Where the table holds every token that is not lonely, which is the rule, there
-//! are no light tokens and this is the order of the papers. Where the input has more different tokens
-//! than a table may, lonely tokens are told from light ones no longer, and both are light.
+//! Usually the table holds every token that is not unique. Then there are no light tokens, and the order
+//! is that of the papers. If the input has more different tokens than the table can hold, unique tokens
+//! cannot be recognized, and every token outside the table is light.
 //!
 //! # Memory
 //!
-//! About 28 bytes for each token of the table, on every machine, whatever the number of tokens.
+//! Every machine needs about 28 bytes for each token of the table, however many tokens the input has.
 
 use crate::keys::Keys;
 use simjoin_core::{Error, Result};
 use std::collections::HashMap;
 
-/// The place of a token in the global order, lonely ones left out.
+/// The place of a token in the global order. Unique tokens have none.
 pub type Place = u64;
 
-/// Places from here on are those of the table.
+/// The first place of the table's tokens.
 pub const TABLE: Place = 1 << 63;
 
 /// The global order of tokens.
@@ -35,8 +35,8 @@ pub struct TokenOrder {
 }
 
 impl TokenOrder {
-    /// An order with a table: the keys of its tokens by rising frequency. `complete` says that all other
-    /// tokens are lonely.
+    /// Makes an order with a table: the keys of its tokens by rising frequency. `complete` says
+    /// that all other tokens are unique.
     pub fn new(
         keys: Keys,
         table: impl ExactSizeIterator<Item = u64>,
@@ -55,7 +55,7 @@ impl TokenOrder {
         Ok(TokenOrder { keys, ranks, complete })
     }
 
-    /// An order from a table as bytes, eight to a key, the lowest first.
+    /// Returns an order from a table as bytes, eight to a key, the lowest first.
     pub fn from_bytes(keys: Keys, table: &[u8], complete: bool) -> Result<Self> {
         let (eights, rest) = table.as_chunks::<8>();
         if !rest.is_empty() {
@@ -64,22 +64,22 @@ impl TokenOrder {
         Self::new(keys, eights.iter().map(|eight| u64::from_le_bytes(*eight)), complete)
     }
 
-    /// The function from tokens to keys.
+    /// Returns the function from tokens to keys.
     pub fn keys(&self) -> Keys {
         self.keys
     }
 
-    /// How many tokens the table holds.
+    /// Returns how many tokens the table holds.
     pub fn len(&self) -> usize {
         self.ranks.len()
     }
 
-    /// Whether the table holds none.
+    /// Returns whether the table holds none.
     pub fn is_empty(&self) -> bool {
         self.ranks.is_empty()
     }
 
-    /// Turns a record's keys into places, ascending, and says how many of its tokens are lonely.
+    /// Writes the places of a record's keys, ascending, to `places` and returns the number of unique tokens.
     #[inline]
     pub fn places(&self, keys: &[u64], places: &mut Vec<Place>) -> u32 {
         places.clear();
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lonely_light_and_frequent_tokens_have_their_places() {
+    fn places_depend_on_table_and_completeness() {
         let keys = Keys::new(0, 63).unwrap();
         let table = [50u64, 7, 90];
         let mut places = Vec::new();

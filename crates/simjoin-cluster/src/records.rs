@@ -1,9 +1,9 @@
 //! Which tokens does a record of an Arrow column have?
 //!
-//! A record is a string, which a tokenizer cuts, or a list of strings or 64-bit integers, whose
-//! elements are tokens as they are; an integer is the token of its decimal digits. Repeated tokens
-//! count once; with `multiset`, the k-th occurrence (k ≥ 2) is the token, the byte 0xFF and k, as in
-//! `simjoin-io`. Nulls are errors that name the row.
+//! A record is a string or a list. A tokenizer cuts a string into tokens. The elements of a list
+//! (strings or 64-bit integers) are tokens; the token of an integer is its decimal digits. Repeated
+//! tokens count once; with `multiset`, the k-th occurrence (k ≥ 2) is a token of its own
+//! ([`occurrence_token`]). A null is an error that names the row.
 
 use crate::keys::Keys;
 use arrow_array::cast::AsArray;
@@ -11,7 +11,7 @@ use arrow_array::types::Int64Type;
 use arrow_array::{Array, Int64Array, LargeStringArray, StringArray};
 use arrow_schema::DataType;
 use simjoin_core::{Error, Result};
-use simjoin_io::{TokenScratch, Tokenizer};
+use simjoin_io::{TokenScratch, Tokenizer, occurrence_token};
 
 /// Strings of either width.
 enum Text<'a> {
@@ -47,7 +47,7 @@ enum Column<'a> {
     LargeLists { ends: &'a [i64], array: &'a dyn Array, elements: Elements<'a> },
 }
 
-/// A token of a record: its key, and where its bytes stand.
+/// A token of a record: its key and the range of its bytes.
 #[derive(Clone, Copy)]
 struct Item {
     key: u64,
@@ -55,7 +55,7 @@ struct Item {
     end: usize,
 }
 
-/// Turns rows into tokens, with buffers that are used again from row to row.
+/// Turns rows into tokens. It reuses its buffers from row to row.
 pub struct Records {
     keys: Keys,
     tokenizer: Tokenizer,
@@ -67,7 +67,7 @@ pub struct Records {
 }
 
 impl Records {
-    /// Records of this kind; the tokenizer is for strings.
+    /// Makes a reader of records; the tokenizer is for strings.
     pub fn new(keys: Keys, tokenizer: Tokenizer, multiset: bool) -> Self {
         Records {
             keys,
@@ -80,8 +80,8 @@ impl Records {
         }
     }
 
-    /// Calls `take` for each row with the keys of its distinct tokens, ascending. `first` is the number
-    /// of the first row, for errors; `name` that of the column.
+    /// Calls `take` for each row with the keys of its distinct tokens, ascending. Errors name the column
+    /// `name` and count rows from `first`.
     pub fn keys_of(
         &mut self,
         array: &dyn Array,
@@ -136,9 +136,8 @@ impl Records {
         Ok(())
     }
 
-    /// Leaves each token once, or turns repeated ones into tokens of their own.
+    /// Removes repeated tokens, or turns them into tokens of their own.
     fn distinct(&self, bytes: &mut Vec<u8>, items: &mut Vec<Item>) {
-        let text = |bytes: &[u8], item: &Item| -> Vec<u8> { bytes[item.start..item.end].to_vec() };
         items.sort_unstable_by(|a, b| {
             (a.key, &bytes[a.start..a.end]).cmp(&(b.key, &bytes[b.start..b.end]))
         });
@@ -155,9 +154,8 @@ impl Records {
             }
             occurrence += 1;
             if self.multiset {
-                let mut token = text(bytes, &own);
-                token.push(0xFF);
-                token.extend_from_slice(&occurrence.to_le_bytes());
+                let mut token = Vec::new();
+                occurrence_token(&bytes[own.start..own.end], occurrence, &mut token);
                 let start = bytes.len();
                 bytes.extend_from_slice(&token);
                 items[at] = Item { key: self.keys.key(&token), start, end: bytes.len() };
@@ -290,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn repeated_tokens_count_once_or_for_themselves() {
+    fn repeated_tokens_count_once_or_become_their_own_tokens() {
         // With keys of one bit every token collides with others; their bytes still tell them apart.
         for bits in [1, 2, 63] {
             let rows = tokens(false, bits, &["b a b b", "", "c"]);
@@ -302,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_the_tokens_of_their_digits() {
+    fn integers_become_tokens_of_their_digits() {
         let mut lists = ListBuilder::new(Int64Builder::new());
         lists.append_value([Some(7), Some(-3), Some(7)]);
         lists.append_value([]);
@@ -340,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn null_tokens_and_other_types_are_named() {
+    fn errors_name_nulls_and_unsupported_types() {
         let mut records = Records::new(keys(), Tokenizer::Whitespace, false);
         let mut said = |array: &dyn Array| {
             records.keys_of(array, ("title", 40), |_| Ok(())).unwrap_err().to_string()

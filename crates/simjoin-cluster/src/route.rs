@@ -1,12 +1,13 @@
 //! Which blocks go to which tasks?
 //!
-//! A [`Router`] takes the records of one partition of the input, in order, and gives rows
-//! `partition, block`: the place of a task among those for its kind of processor, and records for it
-//! (see [`block`]). A record is written once for each task that it goes to.
+//! A [`Router`] takes the records of one partition of the input, in order, and returns rows
+//! `partition, block`. `partition` is the place of a task among the tasks for the same kind of
+//! processor, and `block` holds records for that task (see [`block`]). A record is written once for
+//! each task that it goes to.
 //!
 //! # Memory
 //!
-//! A block is handed on when it has 256 KiB, and all are when together they have 32 MiB.
+//! A block is handed on at 256 KiB. All blocks are handed on when they hold 32 MiB together.
 
 use crate::block::{self, Block, Id, Record};
 use crate::layout::{Layout, Side};
@@ -20,10 +21,10 @@ use simjoin_core::{Error, Result};
 use simjoin_io::Tokenizer;
 use std::sync::Arc;
 
-/// Bytes of a block, and of all blocks, at which they are handed on.
+/// The bytes of a block, and of all blocks together, at which they are handed on.
 const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 32 << 20;
-/// Bytes of a batch that is handed on.
+/// The bytes of a batch.
 const BATCH: usize = 4 << 20;
 
 /// Sends the records of a partition to tasks.
@@ -31,9 +32,9 @@ pub struct Router {
     order: Arc<TokenOrder>,
     layout: Arc<Layout>,
     records: Records,
-    /// By task: its place among those that records are sent to, if it is one of them.
+    /// For each task, its place among the tasks that this router sends records to, if it is one of them.
     places: Vec<Option<u32>>,
-    /// Two for each place: its left and its right side.
+    /// Two blocks for each place: the left side and the right side.
     blocks: Vec<Block>,
     held: usize,
     side: usize,
@@ -42,8 +43,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// A router for one side (0 for the left or only input, 1 for the right one) of which the first row
-    /// has this number, and for the tasks of CPUs or of GPUs.
+    /// Makes a router for one side (0 for the left or only input, 1 for the right one) of which the
+    /// first row has this number, and for the tasks of CPUs or of GPUs.
     pub fn new(
         order: Arc<TokenOrder>,
         layout: Arc<Layout>,
@@ -64,7 +65,7 @@ impl Router {
         Router { order, layout, records, places, blocks, held: 0, side, next: first, full }
     }
 
-    /// Sends records: their column, and their ids if they have any. Gives what is to be handed on.
+    /// Routes the records of a column, with their ids if they have any, and returns the full blocks.
     pub fn add(
         &mut self,
         name: &str,
@@ -82,10 +83,10 @@ impl Router {
                 Some(ids) => ids.get((row - first) as usize, row)?,
                 None => Id::Row,
             };
-            let lonely = order.places(keys, &mut found);
-            let record = Record { row, id, lonely, places: &found };
+            let unique = order.places(keys, &mut found);
+            let record = Record { row, id, unique, places: &found };
             body.clear();
-            layout.route((keys.len() as u32, lonely, &found), *side, &mut groups, |task, of| {
+            layout.route((keys.len() as u32, unique, &found), *side, &mut groups, |task, of| {
                 let Some(place) = places[task as usize] else {
                     return;
                 };
@@ -110,12 +111,12 @@ impl Router {
         batches(&std::mem::take(&mut self.full))
     }
 
-    /// The number of the next row.
+    /// Returns the number of the next row.
     pub fn next_row(&self) -> u64 {
         self.next
     }
 
-    /// Hands on all that is left.
+    /// Returns the rest of the blocks.
     pub fn finish(mut self) -> Result<Vec<RecordBatch>> {
         hand_on(&mut self.blocks, &mut self.full);
         batches(&self.full)
@@ -128,7 +129,7 @@ fn hand_on(blocks: &mut [Block], full: &mut Vec<(i32, Vec<u8>)>) {
     }
 }
 
-/// The columns of what is handed on.
+/// Returns the schema of the batches.
 pub fn schema() -> Arc<Schema> {
     Arc::new(Schema::new(vec![
         Field::new("partition", DataType::Int32, false),

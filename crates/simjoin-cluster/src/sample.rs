@@ -1,8 +1,8 @@
 //! What would a layout cost?
 //!
-//! A sample of the records is sent through the layout itself. What arrives at each task says how many
-//! bytes are shuffled, how unevenly tasks are loaded, and how much there is to compare. Numbers are those
-//! of the sample; the planner scales records and bytes by N/n and pairs by (N/n)².
+//! A sample of the records is routed by the layout itself. The records at each task show how many bytes
+//! are shuffled, how unevenly tasks are loaded, and how many pairs are compared. All numbers are those of
+//! the sample; the planner scales records and bytes by N/n and pairs by (N/n)².
 
 use crate::block::{self, Id, Record};
 use crate::layout::{Layout, Side};
@@ -11,35 +11,35 @@ use hashbrown::HashMap;
 use rayon::prelude::*;
 use simjoin_core::{Bounds, Error, Result};
 
-/// What a task would have to do with the records of the sample.
+/// The work of a task if the sample were the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Load {
     /// Records on the left, or all of them.
     pub left: u64,
     /// Records on the right.
     pub right: u64,
-    /// Bytes that are sent to it, ids not counted.
+    /// Bytes that are sent to it, without ids.
     pub bytes: u64,
     /// Tokens in its records.
     pub tokens: u64,
-    /// Tokens in the prefixes of its records, without lonely ones.
+    /// Tokens in the prefixes of its records, without unique ones.
     pub lookups: u64,
     /// Pairs that the length filter leaves.
     pub reach: f64,
-    /// Pairs that meet at a token of both prefixes, once for each such token.
+    /// Pairs with a common prefix token, once for each such token.
     pub postings: f64,
 }
 
 struct One {
     side: usize,
     size: u32,
-    lonely: u32,
+    unique: u32,
     start: usize,
     end: usize,
     bytes: u32,
 }
 
-/// Some of the records.
+/// A sample of the records.
 #[derive(Default)]
 pub struct Sample {
     records: Vec<One>,
@@ -47,8 +47,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Adds a record of one side (0 or 1) by its keys, eight bytes each, as
-    /// [`TokenCounter`](crate::TokenCounter) gives them.
+    /// Adds a record of one side (0 or 1). `keys` are the keys of its tokens, eight bytes each, as
+    /// [`TokenCounter`](crate::TokenCounter) returns them.
     pub fn push(&mut self, order: &TokenOrder, side: usize, keys: &[u8]) -> Result<()> {
         let (eights, rest) = keys.as_chunks::<8>();
         if !rest.is_empty() || side > 1 {
@@ -56,39 +56,39 @@ impl Sample {
         }
         let keys: Vec<u64> = eights.iter().map(|eight| u64::from_le_bytes(*eight)).collect();
         let mut places = Vec::new();
-        let lonely = order.places(&keys, &mut places);
+        let unique = order.places(&keys, &mut places);
         let mut body = Vec::new();
-        block::body(&Record { row: 0, id: Id::Row, lonely, places: &places }, &mut body);
+        block::body(&Record { row: 0, id: Id::Row, unique, places: &places }, &mut body);
         let start = self.places.len();
         self.places.extend_from_slice(&places);
         self.records.push(One {
             side,
             size: keys.len() as u32,
-            lonely,
+            unique,
             start,
             end: self.places.len(),
-            // And one or two for the row.
+            // The row takes one or two more.
             bytes: body.len() as u32 + 2,
         });
         Ok(())
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub fn len(&self) -> usize {
         self.records.len()
     }
 
-    /// Whether there is none.
+    /// Returns whether there is none.
     pub fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
 
-    /// Bytes of all records, ids not counted.
+    /// Returns the bytes of all records, without ids.
     pub fn bytes(&self) -> u64 {
         self.records.iter().map(|one| u64::from(one.bytes)).sum()
     }
 
-    /// How often each token stands in a prefix, by its place in the order.
+    /// Returns the number of prefixes that hold each token, by its place in the order.
     pub fn prefix_counts(&self, layout: &Layout) -> Vec<(Place, u64)> {
         let mut counts: HashMap<Place, u64, foldhash::fast::FixedState> = HashMap::default();
         for one in &self.records {
@@ -101,8 +101,8 @@ impl Sample {
         counts
     }
 
-    /// The (size, hash) of all records that have a token of a group in their prefix, ascending: what its
-    /// ranges can be cut from. All records for `None`.
+    /// Returns the (size, hash) of all records that have a token of a group in their prefix,
+    /// ascending: what its ranges can be cut from. All records for `None`.
     pub fn cuts(&self, layout: &Layout, group: Option<u32>) -> Vec<(u32, u32)> {
         let within = |one: &&One| {
             group.is_none_or(|group| {
@@ -115,13 +115,13 @@ impl Sample {
         cuts
     }
 
-    /// What each task of a layout would have to do.
+    /// Returns the load of each task of a layout.
     pub fn loads(&self, layout: &Layout) -> Vec<Load> {
         let mut sent: Vec<Vec<(u32, Side)>> = vec![Vec::new(); layout.tasks().len()];
         let mut groups = Vec::new();
         for (at, one) in (0u32..).zip(&self.records) {
             let places = &self.places[one.start..one.end];
-            layout.route((one.size, one.lonely, places), one.side, &mut groups, |task, side| {
+            layout.route((one.size, one.unique, places), one.side, &mut groups, |task, side| {
                 sent[task as usize].push((at, side));
             });
         }
@@ -134,7 +134,7 @@ impl Sample {
 
     fn prefix(&self, layout: &Layout, one: &One) -> &[Place] {
         let places = &self.places[one.start..one.end];
-        &places[..layout.prefix(one.size, one.lonely).min(places.len())]
+        &places[..layout.prefix(one.size, one.unique).min(places.len())]
     }
 
     fn load(&self, layout: &Layout, sent: &[(u32, Side)], alone: bool) -> Load {
@@ -164,14 +164,15 @@ impl Sample {
     }
 }
 
-/// Pairs of sizes, ascending, that the length filter leaves: within one list, or of two.
+/// Returns the number of pairs that the length filter leaves within one ascending list of sizes, or
+/// between two.
 fn reach(bounds: &Bounds, left: &[u32], right: Option<&Vec<u32>>) -> f64 {
     let between = |sizes: &[u32], low: u32, high: u32| {
         let first = sizes.partition_point(|&size| size < low);
         sizes.partition_point(|&size| size <= high).saturating_sub(first) as f64
     };
     let Some(right) = right else {
-        // Every set with those before it.
+        // Each set meets those before it.
         let smaller = |(at, &size): (usize, &u32)| {
             let low = bounds.min_size(size);
             if low > size { 0.0 } else { at as f64 - left.partition_point(|&s| s < low) as f64 }
@@ -188,7 +189,7 @@ mod tests {
     use simjoin_core::{Measure, Predicate};
 
     #[test]
-    fn reach_counts_what_the_length_filter_leaves() {
+    fn reach_counts_the_pairs_that_the_length_filter_leaves() {
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.8").unwrap());
         let naive = |left: &[u32], right: &[u32]| {
             let near = |a: u32, b: u32| bounds.min_size(a.max(b)) <= a.min(b);

@@ -1,6 +1,6 @@
-//! What does a machine do with the records that were sent to one task?
+//! What does a machine do with the records of one task?
 //!
-//! It joins them, by the engine and all its techniques, and keeps the pairs that the task owns.
+//! It joins them by the engine, with any technique, and keeps the pairs that the task owns.
 //!
 //! # Flow
 //!
@@ -9,14 +9,14 @@
 //!                                                                            └─ another task's: dropped
 //! ```
 //!
-//! A pair is owned if its first common token, in the global order, belongs to the task's group. It is
-//! looked for in the prefixes of both sets, a few tokens each. Where all tokens are of one group,
-//! every pair is owned and nothing is looked for.
+//! A task owns a pair if the first common token of the pair, in the global order, belongs to the task's
+//! group. A merge of the two sets finds this token after a few steps. If all tokens belong to one group,
+//! the task owns every pair and no token is looked for.
 //!
 //! # Memory
 //!
-//! 4 bytes a token and what a collection takes; where ownership matters, 4 more bytes a token.
-//! Pairs are handed on in batches as they are found.
+//! A task needs 4 bytes a token in addition to the collections, and 4 more bytes a token if there are
+//! several groups. Pairs are handed on in batches as they are found.
 
 use crate::block::{self, Id};
 use crate::layout::{Layout, Side};
@@ -30,7 +30,7 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// How a task's join is run.
+/// Settings of a task's join.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The engine.
@@ -39,7 +39,7 @@ pub struct Options {
     pub technique: String,
     /// Threads; at least 1.
     pub threads: usize,
-    /// Bytes that the join may take beside the records.
+    /// The bytes that the join may use in addition to the records.
     pub memory: Option<u64>,
 }
 
@@ -81,7 +81,7 @@ impl Half {
     }
 }
 
-/// The ids of some records, as a column.
+/// Returns the ids of some records, as a column.
 fn column<'a>(of: impl ExactSizeIterator<Item = (&'a Half, u32)> + Clone) -> ArrayRef {
     let texts =
         of.clone().next().is_some_and(|(half, _)| matches!(half.names, Some(Names::Texts { .. })));
@@ -108,14 +108,14 @@ pub struct Task {
     task: u32,
     halves: [Half; 2],
     numbers: HashMap<Place, u32, foldhash::fast::FixedState>,
-    /// The place of each token that has one; lonely tokens have numbers from `u32::MAX` down.
+    /// The place of each token that is not unique. Unique tokens have numbers from `u32::MAX` down.
     places: Vec<Place>,
-    lonely: u32,
+    unique: u32,
     scratch: Vec<Place>,
 }
 
 impl Task {
-    /// The task at this place among those for CPUs or for GPUs.
+    /// Makes the task at a place among the tasks for CPUs or among those for GPUs.
     pub fn new(layout: Arc<Layout>, place: u32, gpu: bool) -> Result<Self> {
         let task = layout.tasks_for(gpu).nth(place as usize).ok_or_else(|| {
             Error::Internal(format!("there is no task at place {place} of the layout"))
@@ -126,14 +126,14 @@ impl Task {
             halves: [Half::new(), Half::new()],
             numbers: HashMap::default(),
             places: Vec::new(),
-            lonely: 0,
+            unique: 0,
             scratch: Vec::new(),
         })
     }
 
-    /// Takes a block of records.
+    /// Adds a block of records.
     pub fn add(&mut self, bytes: &[u8]) -> Result<()> {
-        let Task { halves, numbers, places, lonely, scratch, .. } = self;
+        let Task { halves, numbers, places, unique, scratch, .. } = self;
         let full = || Error::Config("a task has too many tokens; use more tasks".into());
         block::read(bytes, scratch, |side, record| {
             let half = &mut halves[usize::from(side == Side::Right)];
@@ -147,23 +147,23 @@ impl Task {
                 }
                 half.sets.tokens.push(number);
             }
-            *lonely = lonely.checked_add(record.lonely).ok_or_else(full)?;
-            if places.len() as u64 + u64::from(*lonely) > u64::from(u32::MAX / 2) {
+            *unique = unique.checked_add(record.unique).ok_or_else(full)?;
+            if places.len() as u64 + u64::from(*unique) > u64::from(u32::MAX / 2) {
                 return Err(full());
             }
-            // Lonely tokens get their numbers last: counted from above until all others are known.
-            half.sets.tokens.extend((0..record.lonely).map(|at| u32::MAX - (*lonely - 1 - at)));
+            // Unique tokens are counted down from the largest number. `renumber` puts them behind all others.
+            half.sets.tokens.extend((0..record.unique).map(|at| u32::MAX - (*unique - 1 - at)));
             half.sets.offsets.push(half.sets.tokens.len());
             Ok(())
         })
     }
 
-    /// Records that have arrived, on the left and on the right.
+    /// Returns the number of records that have arrived, on the left and on the right.
     pub fn records(&self) -> (usize, usize) {
         (self.halves[0].rows.len(), self.halves[1].rows.len())
     }
 
-    /// The columns of the answer.
+    /// Returns the columns of the answer.
     pub fn schema(&self) -> SchemaRef {
         let spec = self.layout.tasks()[self.task as usize];
         let alone = self.layout.is_self_join() && spec.left == spec.right;
@@ -198,7 +198,7 @@ impl Task {
         let [left, right] = &mut self.halves;
         // Ownership needs the tokens in the global order, which a collection does not keep.
         let copies = owns.as_ref().map(|_| [left.sets.clone(), right.sets.clone()]);
-        let universe = self.places.len() + self.lonely as usize;
+        let universe = self.places.len() + self.unique as usize;
         let sets = std::mem::take(&mut left.sets);
         let other = (!alone).then(|| std::mem::take(&mut right.sets));
         let join = simjoin::engine::join(self.layout.predicate())
@@ -223,8 +223,7 @@ impl Task {
         })
     }
 
-    /// Numbers tokens by the global order, so that the order of numbers is that of places; lonely ones
-    /// follow.
+    /// Numbers tokens in the order of their places. Unique tokens follow.
     fn renumber(&mut self) {
         let mut order: Vec<u32> = (0..self.places.len() as u32).collect();
         order.sort_unstable_by_key(|&number| self.places[number as usize]);
@@ -245,7 +244,7 @@ impl Task {
         self.numbers = HashMap::default();
     }
 
-    /// Which tokens belong to a group; lonely ones, which no two sets share, to none.
+    /// Returns, for each token that is not unique, whether it belongs to a group.
     fn owned(&self, group: u32) -> Vec<bool> {
         self.places.iter().map(|&place| self.layout.group_of(place) == group).collect()
     }
@@ -260,18 +259,18 @@ fn pairs_schema(left: DataType, right: DataType) -> SchemaRef {
     ]))
 }
 
-/// What becomes of a pair of rows.
+/// Turns pairs of rows into batches.
 struct Output<'a> {
     left: &'a Half,
     right: &'a Half,
-    /// Whether the row with the smaller number is to stand on the left.
+    /// Whether the row with the smaller number comes first.
     swap: bool,
     alone: bool,
     owns: Option<(Vec<bool>, [RawSets; 2])>,
 }
 
 impl Output<'_> {
-    /// Whether the first common token is the task's.
+    /// Returns whether the task owns a pair.
     fn owned(&self, pair: &RowPair) -> bool {
         let Some((owned, [left, right])) = &self.owns else {
             return true;

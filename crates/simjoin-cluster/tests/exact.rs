@@ -1,4 +1,4 @@
-//! Does a divided join find exactly the pairs of the whole one, whatever the layout?
+//! Does a divided join find exactly the pairs of the undivided join, for every layout?
 
 use arrow_array::builder::{ListBuilder, StringBuilder};
 use arrow_array::cast::AsArray;
@@ -29,7 +29,7 @@ fn lists(rows: &[BTreeSet<u32>]) -> Arc<dyn Array> {
     Arc::new(lists.finish())
 }
 
-/// What the sums over all partitions are.
+/// The sums over all partitions.
 #[derive(Default)]
 struct Counts {
     tokens: BTreeMap<(u64, Vec<u8>), i64>,
@@ -60,7 +60,7 @@ impl Counts {
         }
     }
 
-    /// The order, with at most so many tokens in its table; `None` where two tokens have one key.
+    /// Returns the order, with at most `limit` tokens in its table; `None` if two tokens have one key.
     fn order(&self, keys: Keys, limit: usize) -> Option<TokenOrder> {
         let distinct: BTreeSet<u64> = self.tokens.keys().map(|&(key, _)| key).collect();
         if distinct.len() < self.tokens.len() {
@@ -76,7 +76,7 @@ impl Counts {
     }
 }
 
-/// The pairs of a divided join, found as a cluster would.
+/// Returns the pairs of a divided join, found in the steps of a cluster.
 fn divided(
     inputs: &[&Rows],
     spec: &Spec,
@@ -162,7 +162,7 @@ fn naive(inputs: &[&Rows], spec: &Spec) -> Pairs {
     found.into_iter().map(|(left, right, overlap)| (left.into(), right.into(), overlap)).collect()
 }
 
-/// Sets with many near-duplicates, a few frequent tokens, empty and very unequal ones.
+/// Generates sets with many near-duplicates, frequent tokens, empty sets and very unequal sizes.
 fn rows() -> impl Strategy<Value = Rows> {
     let token = prop_oneof![3 => 0..6u32, 2 => 0..40u32, 1 => 0..2000u32];
     let set = prop::collection::btree_set(token, 0..14);
@@ -222,7 +222,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(150))]
 
     #[test]
-    fn a_divided_self_join_is_the_whole_one(
+    fn divided_self_join_finds_the_pairs_of_the_undivided_join(
         rows in rows(),
         spec in spec(),
         partitions in 1..4usize,
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn a_divided_join_of_two_is_the_whole_one(
+    fn divided_join_of_two_finds_the_pairs_of_the_undivided_join(
         left in rows(),
         right in rows(),
         spec in spec(),
@@ -246,9 +246,9 @@ proptest! {
         prop_assert_eq!(found, naive(&[&left, &right], &spec));
     }
 
-    /// With keys of 12 bits, half of such inputs have two tokens of one key, which must show.
+    /// With keys of 12 bits, half of these inputs have two tokens with one key.
     #[test]
-    fn keys_that_collide_are_noticed(rows in rows(), spec in spec()) {
+    fn colliding_keys_are_detected(rows in rows(), spec in spec()) {
         if let Some(found) = divided(&[&rows], &spec, 2, 12, 1 << 20) {
             prop_assert_eq!(found, naive(&[&rows], &spec));
         }
@@ -256,7 +256,7 @@ proptest! {
 }
 
 #[test]
-fn ids_are_what_they_were_and_the_earlier_row_is_on_the_left() {
+fn ids_are_kept_and_the_earlier_row_comes_first() {
     let rows: Rows =
         [[1, 2, 3], [4, 5, 6], [1, 2, 3], [1, 2, 3]].into_iter().map(BTreeSet::from).collect();
     let ids = StringArray::from(vec!["z", "y", "x", "a"]);
@@ -272,7 +272,7 @@ fn ids_are_what_they_were_and_the_earlier_row_is_on_the_left() {
         itself: true,
         zones: vec![(None, 0, 2)],
         heavy: Vec::new(),
-        // Row 3 and the others can be in different ranges of no layout: equal sets stay together.
+        // No layout puts row 3 and the others into different ranges: equal sets stay together.
         groups: vec![vec![], vec![(3, 0)]],
         gpu: Vec::new(),
     };

@@ -155,9 +155,7 @@ impl BlockBuilder {
         let occurrence = self.counts[number as usize];
         let mut key = std::mem::take(&mut self.repeated);
         key.clear();
-        key.extend_from_slice(token);
-        key.push(0xFF);
-        key.extend_from_slice(&occurrence.to_le_bytes());
+        occurrence_token(token, occurrence, &mut key);
         let own = self.number(&key);
         self.repeated = key;
         self.stamps[own as usize] = self.row;
@@ -201,6 +199,13 @@ impl BlockBuilder {
         out.error = error;
         out
     }
+}
+
+/// Appends the token that stands for the k-th occurrence (k ≥ 2) of a token in a record.
+pub fn occurrence_token(token: &[u8], occurrence: u32, out: &mut Vec<u8>) {
+    out.extend_from_slice(token);
+    out.push(0xFF);
+    out.extend_from_slice(&occurrence.to_le_bytes());
 }
 
 /// What a token that [stands for a repeated one](BlockBuilder) repeats, and the how-manyeth it is.

@@ -51,6 +51,7 @@ mod vectors;
 #[cfg(feature = "files")]
 mod writers;
 
+pub use block::occurrence_token;
 pub use dictionary::{TokenTexts, Vocabulary};
 pub use format::Format;
 pub use ids::Ids;

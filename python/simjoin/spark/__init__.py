@@ -3,13 +3,13 @@
 Needs PySpark 4.1 or newer (``pip install simjoin[spark]``) and this package on every machine of the cluster.
 
 * :func:`self_join`, :func:`join`: DataFrames in and out.
-* :func:`plan`: what such a join would do, in words and in numbers.
+* :func:`plan`: the plan of a join, as text and as numbers.
 * :class:`Cluster`, :class:`Node`: a cluster of CPUs and GPUs, and how work is divided between them.
-* :func:`measure`: what the processors of a cluster are worth in this work.
-* :func:`simulate`: what a join would take on a cluster that is not there. Also as a command:
+* :func:`measure`: the relative speed of the processors of a cluster.
+* :func:`simulate`: the predicted time of a join on any cluster. Also as a command:
   ``python -m simjoin.spark --help``.
 
-How a join is divided is described in ``_layouts``; why no pair is lost, in the Rust crate ``simjoin-cluster``.
+``_layouts`` describes how a join is divided. The Rust crate ``simjoin-cluster`` proves that no pair is lost.
 """
 
 from simjoin.spark._cluster import Cluster, Node

@@ -1,9 +1,9 @@
 """What is a cluster, and how is work divided between its CPUs and GPUs?
 
 The levels of heterogeneity are those of definition 2 of *Set Similarity Joins on Heterogeneous Clusters*
-(Silva and Ribeiro), the division of work is its definition 3: work goes to CPUs and GPUs in proportion to the mean
-memory bandwidth of their kinds. Where rates were measured (:func:`simjoin.spark.measure`), or are given, they count
-instead, summed over all processors: unlike the mean of bandwidths they also say *how many* there are of each.
+(Silva and Ribeiro). The division of work is its definition 3: CPUs and GPUs get work in proportion to the mean
+memory bandwidth of their kinds. Rates that are given or measured (:func:`simjoin.spark.measure`) replace the
+bandwidths. Rates are summed over all processors, so they also reflect the *number* of processors of each kind.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ MIXED = "mixed"
 
 @dataclass(frozen=True)
 class Node:
-    """One or several nodes of a cluster that are alike.
+    """One or several equal nodes of a cluster.
 
-    :param cores: tasks that a node runs on CPU cores at a time; 0 where it offers none
+    :param cores: tasks that a node runs on CPU cores at a time; 0 if it has none for joins
     :param gpus: tasks that a node runs on GPUs at a time
     :param cpu_bandwidth: memory bandwidth of the CPU in GB/s
     :param gpu_bandwidth: memory bandwidth of a GPU in GB/s
-    :param cpu_rate: work of one core in a second, in any unit, 1 being the machine that costs were measured on
-    :param gpu_rate: work of one GPU in a second, in the same unit
-    :param count: how many such nodes there are
+    :param cpu_rate: speed of one core, relative to the machine that costs were measured on
+    :param gpu_rate: speed of one GPU, in the same unit
+    :param count: number of such nodes
     """
 
     cores: int = 1
@@ -151,7 +151,7 @@ class Cluster:
     def slots(self, gpu: bool) -> list[float]:
         """The rate of each task that runs at a time, fastest first."""
         cpu_share, gpu_share = self.workload() if self.cores and self.gpus else (1.0, 1.0)
-        # Without rates of their own, GPUs are worth what they are given.
+        # Without measured rates, the rates of the nodes count.
         worth = 1.0
         if self.cores and self.gpus:
             worth = (gpu_share / self.gpus) / (cpu_share / self.cores)

@@ -1,7 +1,7 @@
 """What does each step of a divided join cost?
 
-Seconds of one core, as measured (see the constants); the planner compares layouts by them, the simulator adds
-them up. They are rough: a layout is chosen well if its cost is estimated within a factor of two or so.
+Costs are measured seconds of one core (see the constants). The planner compares layouts by them, and the
+simulator adds them up. They are rough: an estimate within a factor of about two suffices to choose a layout.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ class Units:
     Spark does with tasks and bytes is rougher. ``python -m simjoin.spark validate`` shows how well they fit.
     """
 
-    #: Starting a join: planning, broadcasting, scheduling its stages.
+    #: Starting a join: planning, broadcasting and scheduling its stages.
     join: float = 3.0
-    #: Scheduling a task, starting or waking its Python worker, and its end.
+    #: Scheduling a task, starting or waking its Python worker, and ending it.
     task: float = 0.08
-    #: The driver's part in a task, one after the other.
+    #: The driver's part in a task. The driver serves one task after the other.
     schedule: float = 0.003
     #: A record of the input on its way into a Python worker.
     row: float = 7e-7
-    #: Cutting off, hashing and counting a token; the first look at the input.
+    #: Extracting, hashing and counting a token in the first pass over the input.
     count: float = 8.5e-8
     #: A different token of a partition, on its way through Spark, which sums by token.
     different: float = 3e-6
-    #: Cutting off and hashing a token and finding its place; the second look.
+    #: Extracting and hashing a token and finding its place in the second pass over the input.
     place: float = 5e-8
     #: A byte from the sender to the receiver, both in Spark: serialised, compressed, written, read.
     byte: float = 1.2e-8
@@ -48,13 +48,13 @@ class Units:
     pair: float = 2e-7
 
     def compare(self, reach: float, lookups: float, postings: float) -> float:
-        """The cheaper of the two ways to find pairs: signatures of all, or lists of prefix tokens."""
+        """Returns the seconds of the cheaper way to find pairs: all signatures, or lists of prefix tokens."""
         return min(reach * self.reach, lookups * self.lookup + postings * self.posting)
 
 
 def makespan(tasks: list[float], slots: list[float]) -> float:
-    """Seconds until all tasks are done, if each goes to the slot that would end it first, in the
-    order given, as Spark hands them out.
+    """Returns the seconds until all tasks are done. Tasks start in the given order, as in Spark; each runs in the
+    slot that would end it first.
 
     >>> makespan([3, 2, 2, 1], [1, 1])
     4.0

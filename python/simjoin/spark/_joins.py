@@ -1,7 +1,7 @@
-"""What can be asked of Spark?
+"""How are joins on Spark called?
 
-:func:`self_join` and :func:`join` look at the input once, as Spark jobs, to count tokens and to plan; then they
-return a DataFrame that is as lazy as any other. Nothing of the input or of the answer comes to the driver.
+:func:`self_join` and :func:`join` read the input once, as Spark jobs, to count tokens and to plan. Then they
+return a lazy DataFrame. Neither the input nor the answer comes to the driver.
 
 # Flow
 
@@ -31,7 +31,7 @@ BLOCKS = "partition int, block binary"
 
 @dataclass
 class Side:
-    """One input: the column to join, the ids, both in types that workers know."""
+    """One input: the column to join and the ids, both in types that workers know."""
 
     data: DataFrame
     column: str
@@ -41,7 +41,7 @@ class Side:
 
 @dataclass
 class Plan:
-    """A join that is ready to run: how it is divided, and what that is expected to take."""
+    """A join that is ready to run, with its layout and its expected costs."""
 
     statistics: Statistics
     layout: Layout
@@ -52,7 +52,7 @@ class Plan:
     _options: dict[str, Any] = field(repr=False)
 
     def join(self) -> DataFrame:
-        """The pairs, as a lazy DataFrame."""
+        """Returns the pairs as a lazy DataFrame."""
         return _dataframe(self)
 
     def __str__(self) -> str:
@@ -80,12 +80,12 @@ def self_join(
     memory: int | str | None = None,
     explain: bool = False,
 ) -> DataFrame:
-    """All pairs of similar rows of a DataFrame.
+    """Returns all pairs of similar rows of a DataFrame.
 
     The answer has the columns ``left``, ``right`` (row numbers, or values of ``id``), ``overlap`` and
-    ``similarity``. Each pair comes once, the earlier row on the left. The call looks at ``df`` once to plan; the
-    join itself runs when the answer is used, and looks at ``df`` again. A source that may give other rows the next
-    time should be written or checkpointed first; where rows have changed, the join says so.
+    ``similarity``. Each pair comes once, the earlier row on the left. The call reads ``df`` once to plan; the join
+    itself runs when the answer is used, and reads ``df`` again. If the source may return other rows the second
+    time, write or checkpoint it first; a join whose rows have changed is an error.
 
     :param column: the column to join, if there are several: strings, or arrays of strings or integers. A row that
         is null is an empty set: it keeps its row number and is in no pair
@@ -95,13 +95,13 @@ def self_join(
     :param multiset: keep repeated tokens: the k-th occurrence is a token of its own
     :param jaccard: the threshold, or one of ``cosine``, ``dice``, ``overlap``, ``containment``
     :param distribution: ``tokens``, ``tiles``, or ``auto`` for the cheaper one
-    :param tasks: about how many tasks there are to be; by default as many as are expected to be best
-    :param cluster: the cluster, where it has GPUs or is not to be taken as it is now
-    :param profile: how Spark is to find executors with a GPU; needed where the cluster has both kinds
-    :param engine: what CPU tasks run on: ``cpu``, or ``auto`` and the others where all executors have a GPU
-    :param technique: how tasks join; the answer is the same
-    :param memory: memory for the join of one task beside its records, such as ``"512M"``
-    :param explain: print how the join is divided, and what is expected of it
+    :param tasks: the approximate number of tasks; by default the number that is expected to be best
+    :param cluster: the cluster, if it has GPUs or differs from the running one
+    :param profile: the resource profile of executors with a GPU; needed if tasks run on CPUs and on GPUs
+    :param engine: the engine of CPU tasks: ``cpu``; others only if all executors have a GPU
+    :param technique: the technique of the tasks; the answer does not depend on it
+    :param memory: memory for the join of one task in addition to its records, such as ``"512M"``
+    :param explain: print the layout and its expected costs
     """
     asked = dict(
         jaccard=jaccard, cosine=cosine, dice=dice, overlap=overlap, containment=containment
@@ -148,10 +148,10 @@ def join(
     memory: int | str | None = None,
     explain: bool = False,
 ) -> DataFrame:
-    """All pairs of a row of ``left`` and a similar row of ``right``.
+    """Returns all pairs of a row of ``left`` and a similar row of ``right``.
 
-    ``column`` and ``id`` may be pairs of names, for the left and the right one. All else is as in
-    :func:`self_join`.
+    ``column`` and ``id`` may be pairs of names, for the left and the right DataFrame. The other parameters are
+    those of :func:`self_join`.
     """
     asked = dict(
         jaccard=jaccard, cosine=cosine, dice=dice, overlap=overlap, containment=containment
@@ -193,7 +193,7 @@ def plan(
     memory: int | str | None = None,
     **threshold: Any,
 ) -> Plan:
-    """What :func:`self_join`, or with two DataFrames :func:`join`, would do. ``str()`` of it is what
+    """Returns the plan of :func:`self_join` or, with two DataFrames, of :func:`join`. ``str()`` of it is what
     ``explain=True`` prints; its :meth:`Plan.join` does it.
     """
     inputs = [left] if right is None else [left, right]
@@ -231,7 +231,7 @@ def _plan(
 ) -> Plan:
     measure, threshold = threshold_of(asked)
     question = Question(measure, threshold, len(inputs) == 1)
-    # What is wrong with the threshold, or with the tokens, is said before anything runs.
+    # A wrong threshold or tokenizer is an error before anything runs.
     from simjoin import _native
 
     _native.ClusterLayout(question.spec([(None, 0, 1)], [[]]))
@@ -333,7 +333,7 @@ def _dataframe(plan: Plan) -> DataFrame:
 
 
 def _processors(plan: Plan, order: Any, text: Any, gpu: bool) -> DataFrame:
-    """The part of the join for CPUs, or for GPUs."""
+    """Returns the pairs of the tasks for CPUs, or of those for GPUs."""
     from pyspark.sql import functions as f
 
     sides, layout, options = plan._sides, plan.layout, plan._options
@@ -360,7 +360,7 @@ def _processors(plan: Plan, order: Any, text: Any, gpu: bool) -> DataFrame:
     if not own:
         return tasks.mapInArrow(work, _answer(sides))
     found = tasks.mapInArrow(work, _answer(sides), profile=options["profile"])
-    # A stage of its own: what follows need not run where GPUs are.
+    # A separate stage: later stages need not run on nodes with GPUs.
     return found.repartition(max(plan.cluster.cores, 1), "left", "right")
 
 
@@ -370,7 +370,7 @@ def _answer(sides: list[Side]) -> str:
 
 
 def _named(found: DataFrame, sides: list[Side]) -> DataFrame:
-    """Ids in the types that they had."""
+    """Returns the pairs with ids in their original types."""
     from pyspark.sql import functions as f
 
     columns = []
@@ -388,7 +388,7 @@ def _explanation(plan: Plan) -> str:
     lines = [
         f"{plan.question.measure} ≥ {plan.question.threshold}: {records}, {statistics.tokens:,} tokens, "
         f"{statistics.universe:,} different",
-        f"tokens that several records have: {statistics.universe - statistics.lonely:,}, {order}",
+        f"tokens that several records have: {statistics.universe - statistics.unique:,}, {order}",
         f"cluster: {cluster.level}, {cluster.machines} node{_s(cluster.machines)}, "
         f"{cluster.cores} core{_s(cluster.cores)}, {cluster.gpus} GPU{_s(cluster.gpus)}",
     ]
@@ -427,8 +427,8 @@ def _bytes(count: float) -> str:
 def measure(
     spark: SparkSession, profile: ResourceProfile | None = None
 ) -> tuple[float, float | None]:
-    """What a core, and with a profile a GPU, of the cluster does in a second, relative to the machine
-    that costs were measured on: rates for :meth:`Cluster.with_rates`.
+    """Measures the speed of a core and, with a profile, of a GPU of the cluster, relative to the machine that costs
+    were measured on. The results are rates for :meth:`Cluster.with_rates`.
     """
     from simjoin.spark import _measure
 

@@ -3,14 +3,14 @@
 A *layout* names the tasks of a join: groups of tokens, and ranges of sizes within each group. A pair of sets
 belongs to the group of its first common token and to the pair of its ranges.
 
-* **tokens**, the distribution of *Set Similarity Joins on Heterogeneous Clusters*: many groups. A set goes to the
-  groups of its prefix tokens, once to each, however many of its tokens are there. A heavy token, whose sets would
-  make a task much larger than others, gets a group of its own, cut into ranges.
-* **tiles**: one group, cut into ranges of sizes. No set is sent for the sake of a token; a set goes to the tasks
-  that pair its range with those that the length filter leaves.
+* **tokens**, the distribution of *Set Similarity Joins on Heterogeneous Clusters*: many groups. A set goes once to
+  each group of its prefix tokens. A heavy token, whose sets would make a task much larger than others, gets a group
+  of its own, cut into ranges.
+* **tiles**: one group, cut into ranges of sizes. A set goes to the tasks that pair its range with a range that the
+  length filter leaves.
 
-Both are tried on a sample of the records with several numbers of tasks, and what the tasks would have to do is
-turned into seconds (:class:`~simjoin.spark.Units`). Bytes count as much as they take.
+The planner tries both on a sample of the records, with several numbers of tasks, and converts the work and the
+bytes of the tasks into seconds (:class:`~simjoin.spark.Units`).
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 #: Places of tokens in the table begin here; see `simjoin-cluster`, `order.rs`.
 TABLE = 1 << 63
 
-#: Tasks that a layout may have, and how many there are for each slot of the cluster.
+#: The most tasks of a layout, and the numbers of tasks for each slot of the cluster that are tried.
 MOST_TASKS = 10_000
 TASKS_PER_SLOT = (1, 2, 4, 8, 16)
 
-#: A token is heavy if its sets are more than this part of what a group has on average.
+#: A token is heavy if it has more sets than this fraction of the mean of a group.
 HEAVY = 0.5
 
-#: A task may take longer than expected by this part, and the others then wait for it.
+#: A task may take longer than expected by this fraction of its time, and the others then wait for it.
 DOUBT = 0.25
 
-#: A task with fewer records of the sample than this is taken for the mean of its like.
+#: A task with fewer records of the sample than this is estimated by the mean of similar tasks.
 FEW = 300
 
-#: What a task has of the sample: records on the left and right, bytes, tokens, lookups, reach and postings.
+#: The load of a task by the sample: records on the left and right, bytes, tokens, lookups, reach and postings.
 Load = tuple[float, float, float, float, float, float, float]
 
 #: Bytes that a task takes in memory for each token.
@@ -57,7 +57,7 @@ DISTRIBUTIONS = ("auto", "tokens", "tiles")
 
 
 def threshold_of(asked: dict[str, Any]) -> tuple[str, str]:
-    """The measure that was asked for, and its threshold as the text that denotes it."""
+    """Returns the name of the measure and the threshold as decimal text."""
     unknown = [name for name in asked if name not in MEASURES]
     if unknown:
         raise UsageError(f"unknown measure {unknown[0]!r}; expected one of {', '.join(MEASURES)}")
@@ -66,7 +66,7 @@ def threshold_of(asked: dict[str, Any]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be joined."""
+    """The join that the user asks for."""
 
     measure: str
     threshold: str
@@ -95,7 +95,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Task:
-    """What a task is expected to do."""
+    """The expected work of a task."""
 
     number: int
     records: float
@@ -107,7 +107,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Layout:
-    """A way to divide a join, and what it is expected to take."""
+    """A way to divide a join, with its expected costs."""
 
     distribution: str
     text: str = field(repr=False)
@@ -117,31 +117,31 @@ class Layout:
     #: Bytes that are shuffled, and how often a record is sent on average.
     bytes: float
     copies: float
-    #: Seconds for sending, for the joins of all tasks on the cluster, and in all.
+    #: Seconds for sending, seconds for the joins of all tasks on the cluster, and all seconds.
     route_seconds: float
     join_seconds: float
     seconds: float
-    #: Seconds that all others may have to wait for the longest task.
+    #: Seconds that the other tasks may have to wait for the longest task.
     doubt: float
-    #: Seconds of cores for all of it.
+    #: Seconds of all cores together.
     core_seconds: float
-    #: The parts of the work for CPUs and GPUs.
+    #: The shares of the work for CPUs and GPUs.
     shares: tuple[float, float] = (1.0, 0.0)
-    #: Tokens from this place on are for GPUs: the workload-distribution table in one number.
+    #: The first place whose tokens are for GPUs: the workload-distribution table in one number.
     cut: int | None = None
 
     @property
     def skew(self) -> float:
-        """The longest task over the mean of all."""
+        """The seconds of the longest task over the mean of all tasks."""
         times = [task.seconds for task in self.tasks]
         return max(times) * len(times) / sum(times) if times and sum(times) > 0 else 1.0
 
     def partitions(self, gpu: bool) -> int:
-        """How many tasks there are for CPUs or for GPUs."""
+        """Returns the number of tasks for CPUs or for GPUs."""
         return sum(1 for task in self.tasks if task.gpu == gpu)
 
     def turns(self, gpu: bool) -> list[int]:
-        """For each task for CPUs or for GPUs, in their order, when its turn comes: the longest are first."""
+        """Returns the turn of each task for CPUs or for GPUs, in the order of the tasks; the longest goes first."""
         times = [task.seconds for task in self.tasks if task.gpu == gpu]
         turns = [0] * len(times)
         for turn, place in enumerate(sorted(range(len(times)), key=lambda at: -times[at])):
@@ -169,7 +169,7 @@ class Planner:
         self.considered: list[Layout] = []
 
     def choose(self, distribution: str = "auto", tasks: int | None = None) -> Layout:
-        """The cheapest layout of a distribution, or of both; with about so many tasks, if they are given."""
+        """Returns the cheapest layout of one distribution or of both, with about ``tasks`` tasks if given."""
         if distribution not in DISTRIBUTIONS:
             expected = ", ".join(DISTRIBUTIONS)
             raise UsageError(f"unknown distribution {distribution!r}; expected one of {expected}")
@@ -184,7 +184,7 @@ class Planner:
                 layout = self.tokens(wanted)
                 seen.setdefault(layout.text, layout)
         self.considered = sorted(seen.values(), key=lambda one: one.seconds + one.doubt)
-        # One that fits the memory, if there is one.
+        # Prefer layouts that fit the memory.
         fits = [layout for layout in self.considered if self._memory(layout) <= self.task_memory]
         smallest = min(self.considered, key=self._memory)
         return fits[0] if fits else smallest
@@ -194,7 +194,7 @@ class Planner:
             return [tasks]
         least = self.statistics.tokens * TOKEN_BYTES / self.task_memory
         numbers = {min(self.slots * per, MOST_TASKS) for per in TASKS_PER_SLOT}
-        # As many as the memory wants, and several times that: copies take memory too.
+        # Try the number of tasks that the memory needs, and multiples of it: copies take memory too.
         numbers |= {min(max(round(least * times), 1), MOST_TASKS) for times in (1, 4, 16, 64)}
         return sorted(numbers)
 
@@ -202,7 +202,7 @@ class Planner:
         return max((task.tokens * TOKEN_BYTES for task in layout.tasks), default=0.0)
 
     def tiles(self, wanted: int) -> Layout:
-        """One group, cut into ranges of as many records each, so that about so many tasks come out."""
+        """Returns a layout of one group, cut into ranges of equally many records, with about ``tasks`` tasks."""
         probe = _native.ClusterLayout(self.question.spec([(None, 0, 1)], [[]]))
         cuts = self.sample.cuts(probe, None)
         text, tasks = self.question.spec([(None, 0, 1)], [[]]), 1
@@ -217,7 +217,7 @@ class Planner:
         return self._evaluate("tiles", json.loads(text))
 
     def tokens(self, wanted: int) -> Layout:
-        """Groups of tokens by hash, and heavy tokens by themselves."""
+        """Returns a layout with groups of tokens by hash, and with a group for each heavy token."""
         probe = _native.ClusterLayout(self.question.spec([(None, 0, 1)], [[]]))
         counts = self.sample.prefix_counts(probe)
         total = sum(count for _, count in counts)
@@ -233,7 +233,7 @@ class Planner:
         groups: list[list[tuple[int, int]]] = [[] for _ in range(cpu_groups + gpu_groups)]
         mean = total / max(len(groups), 1)
         heavy = []
-        # A token that one or two of the sample have is not heavy.
+        # A token of only one or two records of the sample is not heavy.
         for place, count in sorted(counts, key=lambda one: -one[1]):
             if count <= max(HEAVY * mean, 2) or len(groups) >= MOST_TASKS:
                 break
@@ -245,7 +245,7 @@ class Planner:
             for _, group in heavy:
                 cuts = self.sample.cuts(layout, group)
                 ranges = min(max(round(len(cuts) / max(mean, 1)), 1), 64)
-                # So many ranges make half as many tasks as their square.
+                # n ranges make about n²/2 tasks.
                 if (ranges * ranges) // 2 <= room:
                     groups[group] = _cut(cuts, ranges)
                     room -= (ranges * ranges) // 2
@@ -279,7 +279,7 @@ class Planner:
                 for t in tasks
             ]
         statistics, units = self.statistics, self.units
-        # Both looks of a heterogeneous join route records, one for each kind of processor.
+        # A heterogeneous join routes the records twice: once for each kind of processor.
         looks = 1 + bool(on_gpu and len(on_gpu) < len(tasks))
         sent = sum(task.bytes for task in tasks)
         read = statistics.rows * units.row + statistics.tokens * units.place
@@ -342,7 +342,7 @@ class Planner:
             return {
                 number for number, (group, _, _) in enumerate(native.tasks()) if group in groups
             }
-        # Small tasks go to CPUs until these have their part, as tokens do.
+        # Small tasks go to CPUs until these have their share, as rare tokens do.
         total, load, chosen = sum(task.seconds for task in tasks), 0.0, set()
         for task in sorted(tasks, key=lambda task: task.seconds):
             if load >= total * self.shares[0]:
@@ -358,12 +358,14 @@ def _heavy_groups(spec: dict[str, Any]) -> list[int]:
 def _smooth(
     loads: Sequence[Load], tasks: list[tuple[int, int, int]], heavy: set[int]
 ) -> list[Load]:
-    """Where a task has but a few records of the sample, chance makes some tasks look large. Tasks of groups by
+    """Replaces the work of small tasks by the mean of similar tasks.
+
+    If a task has only a few records of the sample, it may look large by chance. Tasks of groups by
     hash, and tiles on and off the diagonal, differ by chance alone, so each is taken for their mean.
     """
     kinds: dict[tuple[bool, int | None], list[int]] = {}
     for number, (group, left, right) in enumerate(tasks):
-        # Heavy tokens are not alike.
+        # Heavy tokens differ too much for a mean.
         kinds.setdefault((left == right, group if group in heavy else None), []).append(number)
     smooth = list(loads)
     for numbers in kinds.values():
@@ -377,6 +379,6 @@ def _smooth(
 
 
 def _cut(cuts: list[tuple[int, int]], ranges: int) -> list[tuple[int, int]]:
-    """Cuts between ranges of as many records each."""
+    """Returns the cuts between ranges of equally many records."""
     places = (round(at * len(cuts) / ranges) for at in range(1, ranges))
     return sorted({cuts[place] for place in places if 0 < place < len(cuts)})

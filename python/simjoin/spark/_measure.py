@@ -1,8 +1,8 @@
-"""What are the processors of a cluster worth in this work?
+"""How fast are the processors of a cluster?
 
-A join of made sets, the same everywhere, is timed on one core of an executor, and with a resource profile on a GPU.
-The rates are seconds of the machine that :class:`~simjoin.spark.Units` were measured on over seconds here, so a
-core like that one's is worth 1.
+The same join of generated sets is timed on one core of an executor and, with a resource profile, on a GPU. A rate
+is the seconds on the machine that :class:`~simjoin.spark.Units` were measured on, divided by the seconds on this
+processor. So a core of that machine has the rate 1.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from pyspark.resource import ResourceProfile
     from pyspark.sql import SparkSession
 
-#: The made sets: how many, their size, and the number of different tokens.
+#: The generated sets: their number, their size, and the number of different tokens.
 SETS, SIZE, UNIVERSE = 60_000, 40, 2000
 
-#: Seconds that their join takes by a core of the machine that costs were measured on (2026-11-16).
+#: Seconds of their join on a core of the machine that costs were measured on (2026-11-16).
 REFERENCE = 0.138
 
 
@@ -37,7 +37,7 @@ class Timed:
 
 
 def seconds(engine: str) -> float:
-    """Seconds of the join on one core, or on the GPU of this process."""
+    """Returns the seconds of the join on one core, or on the GPU of this process."""
     import numpy as np
 
     import simjoin as sj
@@ -55,7 +55,7 @@ def seconds(engine: str) -> float:
 
 
 def rates(spark: SparkSession, profile: ResourceProfile | None) -> tuple[float, float | None]:
-    """The rates of a core and of a GPU."""
+    """Returns the rates of a core and of a GPU."""
     one = spark.range(1, numPartitions=1)
     cpu = one.mapInArrow(Timed("cpu"), "seconds double").collect()[0][0]
     if profile is None:

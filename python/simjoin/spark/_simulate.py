@@ -1,8 +1,8 @@
-"""What would a join take on a cluster that is not there?
+"""How long would a join take on a given cluster?
 
-The planner's own arithmetic (:mod:`simjoin.spark._layouts`), on the statistics of a collection, scaled to any
-number of records, and the description of a cluster. ``python -m simjoin.spark validate`` sets it beside measured
-runs.
+The prediction is the planner's arithmetic (:mod:`simjoin.spark._layouts`) on the statistics of a collection, scaled
+to any number of records, and on the description of a cluster. ``python -m simjoin.spark validate`` compares it with
+measured runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from simjoin.spark._statistics import Statistics
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a join is expected to take."""
+    """The expected costs of a join."""
 
     records: int
     layout: Layout
@@ -27,7 +27,7 @@ class Prediction:
     route_seconds: float
     join_seconds: float
     seconds: float
-    #: Seconds of cores, on all executors together.
+    #: Seconds of all cores of all executors.
     core_seconds: float
 
     @property
@@ -83,7 +83,7 @@ def simulate(
     units = planner.units
     cores = max(cluster.cores, 1) if cluster.cores else planner.slots
     look = statistics.rows * units.row + statistics.tokens * units.count
-    # Every core hands its different tokens on to be summed.
+    # Each core sends its different tokens to be summed.
     look += min(statistics.tokens, statistics.universe * cores) * units.different
     count = units.join + look / cores
     written = (pairs or 0.0) * units.pair

@@ -1,8 +1,8 @@
 """How does one get a cluster on one machine?
 
-A standalone master and workers on the loopback interface, from the PyPI package alone (it ships ``spark-class``
-but no start scripts), for tests and measurements. Processes are ended by their own numbers. A worker may own
-simulated GPUs: a discovery script tells Spark of them, and the engine simulates them.
+This module starts a standalone master and workers on the loopback interface, for tests and measurements. It needs
+only the PyPI package (which has ``spark-class`` but no start scripts). It ends processes by their ids. A worker may
+own simulated GPUs: a discovery script reports them to Spark, and the engine simulates them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from simjoin._errors import UnavailableError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: Small, and quick to start.
+#: Settings for small processes that start quickly.
 JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
-#: Settings that leave Java as Spark has it, for measurements.
+#: Settings that keep Spark's defaults for Java, for measurements.
 USUAL_JAVA = {"spark.executor.extraJavaOptions": "", "spark.driver.extraJavaOptions": ""}
 
 #: Seconds that a start may take on a busy machine.
@@ -48,7 +48,7 @@ class Worker:
 
 
 def java() -> str:
-    """The Java that Spark will use; an error that says how to get one where there is none."""
+    """Returns the Java that Spark will use; if there is none, the error says how to get one."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=f"{home}/bin" if home else None)
     if found is None:
@@ -100,7 +100,7 @@ class Standalone:
         self.stop()
 
     def stop(self) -> None:
-        """Ends all processes, workers first, and removes what they have written."""
+        """Ends all processes, workers first, and removes their files."""
         for process in reversed(self.processes):
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
@@ -185,7 +185,7 @@ class Standalone:
         return log
 
     def _said(self, log: Path, pattern: str) -> str:
-        """Waits until a process has said something."""
+        """Waits until a process has written a given text."""
         process, begin = self.processes[-1], time.monotonic()
         while time.monotonic() - begin < PATIENCE:
             text = log.read_text(errors="replace")
@@ -231,7 +231,7 @@ def gpu_settings(simulated: str) -> dict[str, str]:
 
 
 def family(roots: list[int]) -> list[int]:
-    """The process numbers of these and of all whom they have started."""
+    """Returns the ids of these processes and of all their descendants."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -245,7 +245,7 @@ def family(roots: list[int]) -> list[int]:
 
 
 def cpu_seconds(roots: list[int]) -> float:
-    """CPU time of these processes and of all whom they have started, ended ones included."""
+    """Returns the CPU time of these processes and of all their descendants, including those that have ended."""
     ticks = 0
     for number in family(roots):
         with contextlib.suppress(OSError, ValueError, IndexError):

@@ -1,13 +1,13 @@
-"""What does a collection look like, as far as a planner must know?
+"""Which statistics of a collection does the planner need?
 
 # Flow
 
     every partition: tokens, sizes, a sample ─► Spark sums by token ─► the most frequent, by rising frequency
                                                                      └► sizes, rows of each partition, the sample
 
-All that comes to the driver is the table of the tokens that occur more than once, up to a limit, some numbers, and
-a sample. A token is known by a hash that Spark has found to be no other token's; where two tokens have the same
-one, another seed is tried, so nothing rests on luck.
+The driver receives only the table of the tokens that occur more than once (up to a limit), a few numbers, and a
+sample. A hash identifies a token. Spark checks that no two tokens have the same hash; if two have, the counting is
+repeated with another seed. So the result is exact.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from simjoin._errors import InternalError, UsageError
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-#: Rows of what a counting worker hands on; see `simjoin-cluster`, `count.rs`.
+#: The kinds of rows that counting workers send; see `simjoin-cluster`, `count.rs`.
 TOKEN, ROWS, SIZES, SAMPLE, LIMIT = range(5)
 
-#: Tokens that the table may hold. 8 bytes each are sent to every worker, where they take about 28.
+#: The most tokens in the table. A token takes 8 bytes on the way to a worker and about 28 bytes there.
 TABLE = 1 << 21
 
-#: Records that each partition draws for the sample, and that are looked at.
+#: The records that each partition draws for the sample, and the records of the sample that are used.
 DRAWN, LOOKED_AT = 8000, 20_000
 
 #: Bits of a token's key.
 BITS = 63
 
-#: Seeds that are tried before giving up.
+#: The most seeds that are tried.
 SEEDS = 16
 
 COUNTS = "kind int, key bigint, token binary, count bigint"
@@ -45,23 +45,23 @@ COUNTS = "kind int, key bigint, token binary, count bigint"
 
 @dataclass(frozen=True)
 class Statistics:
-    """A collection, or two that are to be joined."""
+    """The statistics of one collection, or of two that are to be joined."""
 
     #: Records on the left, and on the right or 0.
     records: tuple[int, int]
-    #: How many records have each size, on both sides.
+    #: The number of records of each size, on both sides.
     sizes: dict[int, int]
-    #: Different tokens, and how many of them occur in one record only.
+    #: The number of different tokens, and of those that occur in one record only.
     universe: int
-    lonely: int
+    unique: int
     #: The seed and the bits of tokens' keys.
     keys: tuple[int, int]
-    #: The table of tokens by rising frequency, 8 bytes each, and whether all others are lonely.
+    #: The table of tokens by rising frequency, 8 bytes each, and whether all others are unique.
     table: bytes = field(repr=False)
     complete: bool = True
     #: The sample: for each side, the keys of records.
     sample: tuple[tuple[bytes, ...], tuple[bytes, ...]] = field(repr=False, default=((), ()))
-    #: How many records that are not empty stand for one of the sample.
+    #: The number of non-empty records for each record of the sample.
     scale: float = 1.0
     #: For each side and partition, the number of its first row and of the one after its last.
     spans: tuple[dict[int, tuple[int, int]], dict[int, tuple[int, int]]] = field(
@@ -93,8 +93,8 @@ class Statistics:
         return sample
 
     def scaled(self, records: int) -> Statistics:
-        """A collection of so many records that otherwise looks like this one: tokens are as frequent
-        among records as here.
+        """Returns the statistics of a similar collection of ``records`` records: every token occurs in the same
+        share of the records.
         """
         if self.rows == 0:
             raise UsageError("an empty collection cannot be scaled")
@@ -106,8 +106,8 @@ class Statistics:
 
     @classmethod
     def of(cls, data: Any, tokens: str | None = None, multiset: bool = False) -> Statistics:
-        """Statistics of a collection in memory, without Spark: a list of lists or of strings, or an Arrow
-        array of either.
+        """Returns the statistics of a collection in memory, without Spark. The collection is a list of lists or of
+        strings, or an Arrow array of either.
         """
         import pyarrow as pa
 
@@ -129,26 +129,26 @@ class Statistics:
         sizes = {size: count for size, _, count in found[SIZES]}
         sample = tuple(record for _, record, _ in sorted(found[SAMPLE]))
         filled = sum(count for size, count in sizes.items() if size > 0)
-        lonely = sum(1 for count in counts.values() if count == 1)
+        unique = sum(1 for count in counts.values() if count == 1)
         return cls(
             records=(found[ROWS][0][2], 0),
             sizes=sizes,
             universe=len(counts),
-            lonely=lonely,
+            unique=unique,
             keys=keys,
             table=b"".join(key.to_bytes(8, "little") for _, key in several),
-            complete=len(counts) - lonely <= len(several),
+            complete=len(counts) - unique <= len(several),
             sample=(sample, ()),
             scale=filled / len(sample) if sample else 1.0,
         )
 
     def save(self, path: str) -> None:
-        """Writes all of it but the numbers of rows to a file, for :func:`simjoin.spark.simulate`."""
+        """Writes everything except the row numbers to a file, for :func:`simjoin.spark.simulate`."""
         about = {
             "records": self.records,
             "sizes": sorted(self.sizes.items()),
             "universe": self.universe,
-            "lonely": self.lonely,
+            "lonely": self.unique,
             "keys": self.keys,
             "table": self.table.hex(),
             "complete": self.complete,
@@ -160,7 +160,7 @@ class Statistics:
 
     @classmethod
     def load(cls, path: str) -> Statistics:
-        """Reads what :meth:`save` has written."""
+        """Reads a file that :meth:`save` has written."""
         with open(path, encoding="ascii") as file:
             about = json.load(file)
         left, right = about["sample"]
@@ -168,7 +168,7 @@ class Statistics:
             records=(about["records"][0], about["records"][1]),
             sizes={size: count for size, count in about["sizes"]},
             universe=about["universe"],
-            lonely=about["lonely"],
+            unique=about["lonely"],
             keys=(about["keys"][0], about["keys"][1]),
             table=bytes.fromhex(about["table"]),
             complete=about["complete"],
@@ -179,7 +179,7 @@ class Statistics:
 
 @contextlib.contextmanager
 def raising() -> Iterator[None]:
-    """Turns an error of ours that a worker has met back into what it was."""
+    """Raises errors of simjoin that come from a worker as exceptions of their own class."""
     from pyspark.errors import PythonException
 
     try:
@@ -222,7 +222,7 @@ def _collect(
 
     parts = []
     for side, (data, name) in enumerate(zip(inputs, columns, strict=True)):
-        # Only the column to join is looked at.
+        # Only the column to join is read.
         count = _workers.Count(side, name, tokens, multiset, keys, DRAWN)
         parts.append(data.select(data.columns[0]).mapInArrow(count, COUNTS))
     counted = parts[0] if len(parts) == 1 else parts[0].unionAll(parts[1])
@@ -253,7 +253,7 @@ def _look(summed: DataFrame, keys: tuple[int, int], limit: int) -> Statistics | 
 
     of_tokens = summed.where(f.col("kind") == TOKEN)
     several = of_tokens.where(f.col("count") > 1)
-    # The numbers of rows and sizes, and the records with the smallest numbers by lot.
+    # The numbers of rows and sizes, and the records with the smallest random numbers.
     others = summed.where(~f.col("kind").isin(TOKEN, SAMPLE)).select("kind", "key", "count")
     facts: dict[int, dict[int, int]] = {ROWS: {}, SIZES: {}, LIMIT: {}}
     for row in others.toArrow().to_pylist():
@@ -261,15 +261,15 @@ def _look(summed: DataFrame, keys: tuple[int, int], limit: int) -> Statistics | 
     total = of_tokens.agg(
         f.count("*").alias("universe"),
         f.coalesce(f.sum("tokens"), f.lit(0)).alias("tokens"),
-        f.count(f.when(f.col("count") == 1, 1)).alias("lonely"),
+        f.count(f.when(f.col("count") == 1, 1)).alias("unique"),
     ).collect()[0]
     if total["universe"] != total["tokens"]:
         return None
     table = several.select("key", "count").orderBy(f.desc("count"), "key").limit(limit).toArrow()
-    # By rising frequency, as the order wants them.
+    # By rising frequency, as `ClusterOrder` expects them.
     ordered = table.sort_by([("count", "ascending"), ("key", "ascending")])["key"]
     buffer = pc.cast(ordered.combine_chunks(), pa.int64()).to_numpy(zero_copy_only=False).tobytes()
-    complete = total["universe"] - total["lonely"] <= table.num_rows
+    complete = total["universe"] - total["unique"] <= table.num_rows
     least = min(facts[LIMIT].values(), default=0)
     drawn = (
         summed.where((f.col("kind") == SAMPLE) & (f.col("key") < least))
@@ -281,7 +281,7 @@ def _look(summed: DataFrame, keys: tuple[int, int], limit: int) -> Statistics | 
     sample: tuple[list[bytes], list[bytes]] = ([], [])
     for record, lot in zip(drawn["record"].to_pylist(), drawn["key"].to_pylist(), strict=True):
         sample[lot & 1].append(record)
-    # Partition p of side s is known as 2p + s.
+    # Partition p of side s has the number 2p + s.
     spans: tuple[dict[int, tuple[int, int]], dict[int, tuple[int, int]]] = ({}, {})
     records = [0, 0]
     for partition in sorted(facts[ROWS]):
@@ -294,7 +294,7 @@ def _look(summed: DataFrame, keys: tuple[int, int], limit: int) -> Statistics | 
         records=(records[0], records[1]),
         sizes=facts[SIZES],
         universe=total["universe"],
-        lonely=total["lonely"],
+        unique=total["unique"],
         keys=keys,
         table=buffer,
         complete=complete,

@@ -1,9 +1,9 @@
-"""How well is a join predicted?
+"""How good are the predictions?
 
-Joins of parts of a file are measured on standalone clusters of one and of two workers on this machine, each with a
-core of its own, and set beside predictions. CPU seconds, those of all processes of the cluster, say more where the
-machine is busy. Every cluster has a driver process of its own. The first join of a
-session, which starts the Python workers and warms Java up, is not counted: the first part is joined twice.
+Joins of parts of a file are measured on standalone clusters of one and of two workers on this machine and compared
+with predictions. Each worker has a core of its own, and each cluster a driver process of its own. On a busy machine
+the CPU seconds (of all processes of the cluster) are more reliable than the elapsed seconds. The first join of a
+session starts the Python workers and warms Java up, so it does not count: the first part is joined twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HEAD = (
 
 
 def run(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
-    """Measures, and prints a table, or a line of JSON for each join."""
+    """Runs all joins and prints a table, or a line of JSON for each join."""
     if not options.json:
         print(HEAD)
     for cell in cells(options, threshold):
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
 
 
 def cells(options: argparse.Namespace, threshold: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every join, as it was measured and as it is predicted."""
+    """Yields each join with its measurement and its prediction."""
     from simjoin.spark.__main__ import lines
 
     texts = lines(options.file)
@@ -92,7 +92,7 @@ def cells(options: argparse.Namespace, threshold: dict[str, Any]) -> Iterator[di
 
 
 def measured(told: dict[str, Any]) -> list[dict[str, Any]]:
-    """Joins by a session of this process."""
+    """Measures joins by a session of this process."""
     from pyspark.sql import functions as f
 
     import simjoin.spark as ss
@@ -108,7 +108,7 @@ def measured(told: dict[str, Any]) -> list[dict[str, Any]]:
         frame = spark.read.text(cell["path"])
         begin, before = time.monotonic(), cpu_seconds(told["roots"])
         plan = ss.plan(frame, **options, **told["threshold"])
-        # All columns of the answer are made, and few come to the driver.
+        # All columns of the answer are computed, but few values come to the driver.
         total = plan.join().agg(f.count("*"), f.sum("left"), f.sum("similarity")).collect()[0][0]
         seconds = time.monotonic() - begin
         layout = plan.layout

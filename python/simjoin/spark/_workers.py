@@ -1,8 +1,8 @@
 """What happens on the workers?
 
-Three functions for ``mapInArrow``. Each sees one partition, batch by batch, and hands Arrow columns to the native
-engine: never a row at a time, and one native join for a partition. They are objects, so that what they carry
-travels with them; what is large travels as a broadcast.
+This module has three functions for ``mapInArrow``. Each gets one partition, batch by batch, and hands whole Arrow
+columns to the native engine, which runs one join for a partition. They are objects, so that Spark sends their
+fields to the workers; large fields are broadcasts.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from simjoin import _native
 
-#: Orders and layouts that a worker has built, by what they were built from: Spark uses its workers again.
+#: The orders and layouts that a worker has built. Spark reuses its workers.
 _built: dict[object, Any] = {}
 
 
 def _keep(key: object, build: Any) -> Any:
     if key not in _built:
-        # One join at a time is the rule; a few may overlap.
+        # Usually there is one join at a time; a few may overlap.
         if len(_built) >= 8:
             _built.clear()
         _built[key] = build()
@@ -71,7 +71,7 @@ class Count:
 
 
 class Route:
-    """Sends records to tasks, as blocks."""
+    """Routes records to tasks, in blocks."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Route:
         from simjoin import _native
 
         name, id_name = self.names
-        # Rows have the numbers that they had when they were counted.
+        # Rows keep the numbers that they got in the counting.
         first, end = self.spans.get(_context().partitionId(), (0, 0))
         order, layout = order_of(self.order.value), layout_of(self.layout.value)
         router = _native.ClusterRouter(
@@ -107,7 +107,7 @@ class Route:
 
 
 class JoinTasks:
-    """Joins what was sent to a task. A partition holds one; were it several, they would come out as well."""
+    """Joins the records of a task. A partition holds one task; several would work too."""
 
     def __init__(
         self,
@@ -142,7 +142,7 @@ class JoinTasks:
 
 
 def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array]]:
-    """The blocks of each task in a batch."""
+    """Yields the blocks of each task in a batch."""
     import pyarrow.compute as pc
 
     places, blocks = batch.column(0), batch.column(1)
@@ -155,7 +155,7 @@ def _runs(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.Array]]:
 
 
 def order_of(content: tuple[tuple[int, int], bytes, bool]) -> _native.ClusterOrder:
-    """The order of tokens, built once in a worker."""
+    """Returns the order of tokens, which each worker builds once."""
     from simjoin import _native
 
     keys, table, complete = content
@@ -165,7 +165,7 @@ def order_of(content: tuple[tuple[int, int], bytes, bool]) -> _native.ClusterOrd
 
 
 def layout_of(text: str) -> _native.ClusterLayout:
-    """The layout, built once in a worker."""
+    """Returns the layout, which each worker builds once."""
     from simjoin import _native
 
     layout: _native.ClusterLayout = _keep(("layout", text), lambda: _native.ClusterLayout(text))
@@ -173,7 +173,7 @@ def layout_of(text: str) -> _native.ClusterLayout:
 
 
 def _own_device(context: Any, needed: bool) -> None:
-    """Leaves a task only the devices that Spark has given it."""
+    """Shows a task only the devices that Spark has assigned to it."""
     from simjoin._errors import UnavailableError
 
     given = context.resources().get("gpu")
@@ -186,7 +186,7 @@ def _own_device(context: Any, needed: bool) -> None:
 
 
 def changed(now: int, before: int) -> Exception:
-    """What to say about an input that is not what it was."""
+    """Returns the message for an input that has changed since it was counted."""
     from simjoin._errors import InputError
 
     return InputError(
