@@ -1,4 +1,4 @@
-//! What does a predicate demand of two sets, in whole numbers?
+//! Which integers decide whether two sets satisfy a predicate?
 //!
 //! For sets of sizes `a` and `b` with `o` common tokens and the threshold `p/q`:
 //!
@@ -10,8 +10,8 @@
 //! | overlap | `q·o ≥ p` (q is 1) |
 //! | containment | `q·o ≥ p·min(a,b)` |
 //!
-//! [`Bounds::compare`] is that table. Everything else here is the smallest or largest integer for
-//! which it holds, so that no floating-point comparison ever decides about a pair.
+//! [`Bounds::compare`] is that table. All other bounds are the smallest or largest integers for which
+//! it holds, so no floating-point comparison ever decides about a pair.
 //!
 //! # Exactness
 //!
@@ -28,19 +28,19 @@
 use crate::{Measure, Predicate};
 use std::cmp::Ordering;
 
-/// The largest set size that the arithmetic is made for.
+/// The largest set size that the arithmetic supports.
 pub(crate) const MAX_SIZE: u32 = 1 << 31;
 
 /// The largest denominator that the arithmetic takes as it is.
 pub(crate) const LARGEST_EXACT: u128 = 10u128.pow(18);
 
-/// With a denominator up to this, every linear product fits 64 bits and every square 128.
+/// The largest denominator with which every linear product fits 64 bits and every square 128.
 const SMALL: u64 = 1 << 30;
 
 /// A predicate turned into integer bounds on overlap, size and prefix length.
 ///
-/// In every join the probing set is at least as large as the set it finds, and the prefix lengths
-/// are made for that: `probe_prefix` for the larger set, `index_prefix` for the smaller.
+/// In every join the probing set is at least as large as the set that it finds. The prefix lengths
+/// rely on this: `probe_prefix` is for the larger set, `index_prefix` for the smaller one.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     measure: Measure,
@@ -49,10 +49,10 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// A token in common: what any pair with an overlap satisfies.
+    /// A token in common: the bounds that any pair with an overlap satisfies.
     pub const ANY_TOKEN: Bounds = Bounds { measure: Measure::Overlap, p: 1, q: 1 };
 
-    /// The bounds of a predicate.
+    /// Makes the bounds of a predicate.
     pub fn new(predicate: Predicate) -> Self {
         let threshold = predicate.threshold();
         let (p, q) = match (threshold.numerator(), threshold.denominator()) {
@@ -62,17 +62,17 @@ impl Bounds {
         Bounds { measure: predicate.measure(), p: p as u64, q: q as u64 }
     }
 
-    /// The measure, and the threshold as numerator and denominator, both below 2⁶⁰.
+    /// Returns the measure, and the threshold as numerator and denominator, both below 2⁶⁰.
     pub fn parts(&self) -> (Measure, u64, u64) {
         (self.measure, self.p, self.q)
     }
 
-    /// Whether two non-empty sets of these sizes with this overlap are in the result.
+    /// Returns whether two non-empty sets of these sizes with this overlap are in the result.
     pub fn accepts(&self, a: u32, b: u32, overlap: u32) -> bool {
         self.compare(a, b, overlap).is_ge()
     }
 
-    /// How the similarity of two non-empty sets of these sizes with this overlap compares with the
+    /// Compares the similarity of two non-empty sets of these sizes with this overlap with the
     /// threshold.
     #[inline]
     pub fn compare(&self, a: u32, b: u32, overlap: u32) -> Ordering {
@@ -88,7 +88,7 @@ impl Bounds {
         }
     }
 
-    /// `p · size / divisor`, rounded up.
+    /// Returns `p · size / divisor`, rounded up.
     fn part(&self, size: u64, divisor: u64) -> u64 {
         if self.q <= SMALL {
             (self.p * size).div_ceil(divisor)
@@ -97,8 +97,8 @@ impl Bounds {
         }
     }
 
-    /// The smallest overlap, at least 1, with which sets of these sizes are in the result. It may
-    /// exceed the smaller size; then no such pair exists.
+    /// Returns the smallest overlap, at least 1, with which sets of these sizes are in the result.
+    /// It may exceed the smaller size; then no such pair exists.
     pub fn required_overlap(&self, a: u32, b: u32) -> u32 {
         let (a64, b64) = (u64::from(a), u64::from(b));
         let required = match self.measure {
@@ -107,7 +107,7 @@ impl Bounds {
             Measure::Overlap => self.p.div_ceil(self.q),
             Measure::Containment => self.part(a64.min(b64), self.q),
             Measure::Cosine => {
-                // A floating-point guess, then whole steps until the integer predicate agrees.
+                // Start from a floating-point guess; step until the integer predicate decides.
                 let ratio = self.p as f64 / self.q as f64;
                 let mut o = (ratio * (a64 as f64 * b64 as f64).sqrt()) as u32;
                 while !self.accepts(a, b, o) {
@@ -122,8 +122,8 @@ impl Bounds {
         required.max(1) as u32
     }
 
-    /// The size of the smallest set that can be in a pair with a set of size `n`, at least 1. It
-    /// may exceed `n`; then a set of size `n` is in no pair.
+    /// Returns the size of the smallest set that can be in a pair with a set of size `n`, at least
+    /// 1. It may exceed `n`; then a set of size `n` is in no pair.
     pub fn min_size(&self, n: u32) -> u32 {
         // A set of size m ≤ n reaches at most the overlap m. `accepts(n, m, m)`, divided by m where
         // m appears on both sides, bounds m from below.
@@ -146,8 +146,8 @@ impl Bounds {
         (smallest as u32).max(1)
     }
 
-    /// The size of the largest set that can be in a pair with a set of size `n`; `u32::MAX` when
-    /// the measure sets no limit.
+    /// Returns the size of the largest set that can be in a pair with a set of size `n`; `u32::MAX`
+    /// when the measure sets no limit.
     pub fn max_size(&self, n: u32) -> u32 {
         match self.measure {
             Measure::Overlap | Measure::Containment => u32::MAX,
@@ -157,33 +157,35 @@ impl Bounds {
         }
     }
 
-    /// How many of its rarest tokens a set of size `n` must look up to meet every partner of size
-    /// at most `n`; 0 when it has none.
+    /// Returns the number of its rarest tokens that a set of size `n` must look up to meet every
+    /// partner of size at most `n`; 0 if it has no partner.
     ///
-    /// Exact: the smallest overlap demanded with any such partner is `α = required_overlap(n,
-    /// min_size(n))`, since the demand grows with the partner's size. Of the `n-α+1` first tokens
-    /// at least one is common, or at most `α-1` tokens could be.
+    /// Exact: the required overlap grows with the partner's size, so with any such partner it is at
+    /// least `α = required_overlap(n, min_size(n))`. At least one of the first `n-α+1` tokens is
+    /// common: otherwise only the other `α-1` tokens could be common.
     pub fn probe_prefix(&self, n: u32) -> u32 {
         self.prefix(n, self.required_overlap(n, self.min_size(n)))
     }
 
-    /// How many of its rarest tokens a set of size `m` must put into the index to be found by
-    /// every partner of size at least `m`; 0 when it has none.
+    /// Returns the number of its rarest tokens that a set of size `m` must put into the index to be
+    /// found by every partner of size at least `m`; 0 if it has no partner.
     ///
-    /// Exact: the demand grows with the partner's size, so it is at least `α =
-    /// required_overlap(m, m)`. If two sets share `α` tokens, the first common one stands among
-    /// the `m-α+1` first of one and the `n-α+1` first of the other, in one global order.
+    /// Exact: the required overlap grows with the partner's size, so it is at least `α =
+    /// required_overlap(m, m)`. If sets of sizes `m` and `n` share `α` tokens, the first common one in
+    /// the global order is among the first `m-α+1` tokens of one and the first `n-α+1` of the other.
     pub fn index_prefix(&self, m: u32) -> u32 {
         self.prefix(m, self.required_overlap(m, m))
     }
 
-    /// How many tokens two sets of sizes `n` and `m` in the result may have that the other lacks:
-    /// `n + m - 2·required`, negative when no such pair exists.
+    /// Returns the largest number of tokens that only one set of a matching pair of sizes `n` and `m`
+    /// may have: `n + m - 2·required`; negative if no such pair exists.
     pub fn budget(&self, n: u32, m: u32) -> i64 {
         i64::from(n) + i64::from(m) - 2 * i64::from(self.required_overlap(n, m))
     }
 
-    /// The budget split into a part of the probe and a part of the build set, so that each can be
+    /// Returns the probe's share of the budget, in `1 / unit`.
+    ///
+    /// The budget is split into a share of the probe and a share of the build set, so that each can be
     /// computed once: `unit · budget(n, m) ≤ probe_share(n) + build_share(m)` whenever
     /// `min_size(n) ≤ m ≤ n`.
     ///
@@ -216,7 +218,7 @@ impl Bounds {
         )
     }
 
-    /// The build set's part of the budget; see [`probe_share`](Self::probe_share).
+    /// Returns the build set's share of the budget; see [`probe_share`](Self::probe_share).
     pub fn build_share(&self, m: u32, unit: i32) -> i64 {
         let t = self.p as f64 / self.q as f64;
         let m = f64::from(m);
@@ -236,12 +238,13 @@ impl Bounds {
     }
 }
 
-/// The next whole number, further up than a few roundings of a value below 2⁴⁰ could reach.
+/// Rounds up by more than the error that a few roundings of a value below 2⁴⁰ can cause.
 fn round_up(value: f64) -> i64 {
     (value + value.abs() * 1e-12 + 0.001).ceil() as i64
 }
 
-/// The first value in `low..=high` for which a monotone condition holds; `high` if none earlier.
+/// Returns the first value in `low..=high` for which a monotone condition holds; `high` if none
+/// earlier.
 fn bisect(mut low: u32, mut high: u32, holds: impl Fn(u32) -> bool) -> u32 {
     while low < high {
         let middle = low + (high - low) / 2;
@@ -277,7 +280,7 @@ fn between_neighbours(p: u128, q: u128) -> (u128, u128) {
     }
 }
 
-/// `a · b` in 256 bits, as (high, low).
+/// Returns `a · b` in 256 bits, as (high, low).
 pub(crate) fn wide_product(a: u128, b: u128) -> (u128, u128) {
     const MASK: u128 = (1 << 64) - 1;
     let (a1, a0, b1, b0) = (a >> 64, a & MASK, b >> 64, b & MASK);
@@ -330,18 +333,18 @@ mod tests {
         all
     }
 
-    /// The definition of each measure in arbitrary precision, independent of `compare`.
+    /// Decides by the definition of each measure in arbitrary precision, independent of `compare`.
     fn exact_order(predicate: Predicate, a: u32, b: u32, o: u32) -> Ordering {
         let big = |n: u128| BigUint::from(n);
         let (p, q) =
             (big(predicate.threshold().numerator()), big(predicate.threshold().denominator()));
         let (a, b, o) = (big(a.into()), big(b.into()), big(o.into()));
         match predicate.measure() {
-            // o / (a+b-o) beside p/q
+            // o / (a+b-o) compared with p/q
             Measure::Jaccard => (&o * &q).cmp(&(&p * (&a + &b - &o))),
-            // o / √(ab) beside p/q, squared
+            // o / √(ab) compared with p/q, squared
             Measure::Cosine => (&o * &o * &q * &q).cmp(&(&p * &p * &a * &b)),
-            // 2o / (a+b) beside p/q
+            // 2o / (a+b) compared with p/q
             Measure::Dice => (big(2) * &o * &q).cmp(&(&p * (&a + &b))),
             Measure::Overlap => (&o * &q).cmp(&p),
             Measure::Containment => (&o * &q).cmp(&(&p * a.min(b))),
@@ -425,7 +428,7 @@ mod tests {
                 for m in bounds.min_size(n)..=n {
                     let required = bounds.required_overlap(n, m);
                     assert!(required <= m, "{predicate} {n} {m}");
-                    // Enough tokens stand outside each prefix to be short of the demand by one.
+                    // The tokens outside each prefix are fewer than the required overlap.
                     assert!(n - bounds.probe_prefix(n) < required, "{predicate} {n} {m}");
                     assert!(m - bounds.index_prefix(m) < required, "{predicate} {n} {m}");
                 }

@@ -6,27 +6,27 @@
 //!   holds its rarest tokens; within a set they ascend;
 //! * sets are ordered by size, then lexicographically, so that sets of one size
 //!   ([`SizeClass`]) and sets with a common prefix are neighbours;
-//! * the original row numbers of each distinct set are kept aside, ascending. Identical rows are
+//! * the original row numbers of each distinct set are kept separately, ascending. Identical rows are
 //!   joined once and expanded by the sink;
 //! * empty rows are in no set, because they match nothing.
 //!
 //! # Memory
 //!
-//! 4 bytes a token, plus 16 bytes a set and 4 bytes a row; while it is built, a second copy of the
-//! tokens and 16 bytes a row.
+//! A collection takes 4 bytes a token, 16 bytes a set and 4 bytes a row. While it is built, it takes
+//! a second copy of the tokens and 16 more bytes a row.
 
 use crate::bounds::MAX_SIZE;
 use crate::{Error, Result, SetId, TokenId};
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Records as they were read: row `r` holds `tokens[offsets[r]..offsets[r + 1]]`.
+/// The records as the reader delivers them: row `r` holds `tokens[offsets[r]..offsets[r + 1]]`.
 ///
-/// Tokens are numbered by first appearance; no row holds a token twice. Two inputs that are to be
-/// joined share one numbering.
+/// Tokens are numbered by first appearance; no row holds a token twice. The two inputs of a join
+/// share one numbering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RawSets {
-    /// Where each row begins, and one more for the end.
+    /// The beginning of each row, and the end of the last one.
     pub offsets: Vec<usize>,
     /// The tokens of all rows.
     pub tokens: Vec<TokenId>,
@@ -39,7 +39,7 @@ impl Default for RawSets {
 }
 
 impl RawSets {
-    /// How many rows there are, empty ones included.
+    /// Returns the number of rows, empty ones included.
     pub fn rows(&self) -> usize {
         self.offsets.len() - 1
     }
@@ -78,109 +78,109 @@ pub struct SetCollection {
     rows: Vec<u32>,
     records: usize,
     universe: u32,
-    lonely: u32,
+    unique: u32,
 }
 
 impl SetCollection {
-    /// How many distinct, non-empty sets there are.
+    /// Returns the number of distinct, non-empty sets.
     pub fn len(&self) -> usize {
         self.class_of.len()
     }
 
-    /// Whether there is no set at all.
+    /// Returns whether there is no set at all.
     pub fn is_empty(&self) -> bool {
         self.class_of.is_empty()
     }
 
-    /// How many rows were read, empty and repeated ones included.
+    /// Returns the number of rows that were read, empty and repeated ones included.
     pub fn records(&self) -> usize {
         self.records
     }
 
-    /// Tokens over all distinct sets.
+    /// Returns the number of tokens of all distinct sets.
     pub fn total_tokens(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Tokens over some of them.
+    /// Returns the number of tokens of a range of sets.
     pub fn tokens_in(&self, sets: &Range<SetId>) -> usize {
         self.offsets[sets.end as usize] - self.offsets[sets.start as usize]
     }
 
-    /// Token numbers are below this; shared by both sides of a join.
+    /// Returns the number of different tokens of both sides of a join. All token numbers are below it.
     pub fn universe(&self) -> u32 {
         self.universe
     }
 
-    /// Tokens below this occur in a single row of the whole input, so no two rows share one. They
-    /// count as members but need never be looked up.
-    pub fn lonely_tokens(&self) -> u32 {
-        self.lonely
+    /// Returns the number of unique tokens: those that occur in a single row of the whole input. They
+    /// have the smallest numbers. They count as members, but no two rows share one.
+    pub fn unique_tokens(&self) -> u32 {
+        self.unique
     }
 
-    /// Where the tokens of each set begin among those of all, and one more for the end.
+    /// Returns the position of each set's first token in [`tokens`](Self::tokens), and the end.
     pub fn offsets(&self) -> &[usize] {
         &self.offsets
     }
 
-    /// The tokens of all sets, one set after the other.
+    /// Returns the tokens of all sets, one set after the other.
     pub fn tokens(&self) -> &[TokenId] {
         &self.tokens
     }
 
-    /// The tokens of a set, ascending.
+    /// Returns the tokens of a set, ascending.
     #[inline(always)]
     pub fn set(&self, id: SetId) -> &[TokenId] {
         &self.tokens[self.offsets[id as usize]..self.offsets[id as usize + 1]]
     }
 
-    /// The size of a set.
+    /// Returns the size of a set.
     #[inline(always)]
     pub fn size(&self, id: SetId) -> u32 {
         (self.offsets[id as usize + 1] - self.offsets[id as usize]) as u32
     }
 
-    /// The rows that hold this set, ascending; at least one.
+    /// Returns the rows that hold this set, ascending; at least one.
     #[inline(always)]
     pub fn rows(&self, id: SetId) -> &[u32] {
         &self.rows
             [self.row_offsets[id as usize] as usize..self.row_offsets[id as usize + 1] as usize]
     }
 
-    /// How many rows hold this set.
+    /// Returns the number of rows that hold this set.
     #[inline(always)]
     pub fn weight(&self, id: SetId) -> u32 {
         self.row_offsets[id as usize + 1] - self.row_offsets[id as usize]
     }
 
-    /// Whether some set stands in more than one row.
+    /// Returns whether more than one row holds the same set.
     pub fn has_repeats(&self) -> bool {
         self.rows.len() > self.len()
     }
 
-    /// The size classes, by rising size.
+    /// Returns the size classes, by rising size.
     pub fn classes(&self) -> &[SizeClass] {
         &self.classes
     }
 
-    /// For each size class, how many pairs of rows hold the same set.
+    /// Returns, for each size class, the number of pairs of rows that hold the same set.
     pub fn repeats(&self) -> &[u64] {
         &self.repeats
     }
 
-    /// The position of a set's size in [`classes`](Self::classes).
+    /// Returns the position of a set's size in [`classes`](Self::classes).
     #[inline(always)]
     pub fn class_of(&self, id: SetId) -> u32 {
         self.class_of[id as usize]
     }
 
-    /// The first set with at least this size; the number of sets when there is none.
+    /// Returns the first set with at least this size; the number of sets when there is none.
     pub fn first_of_size(&self, size: u32) -> SetId {
         let class = self.classes.partition_point(|c| c.size < size);
         self.classes.get(class).map_or(self.len() as u32, |c| c.start)
     }
 
-    /// Names the first broken invariant. A collection made by [`prepare`] has none.
+    /// Checks all invariants; the error names the first broken one. A collection from [`prepare`] is valid.
     pub fn validate(&self) -> Result<()> {
         let broken = |what: String| Err(Error::Internal(format!("invalid collection: {what}")));
         let sets = self.class_of.len();
@@ -253,7 +253,7 @@ impl SetCollection {
     }
 }
 
-/// Turns what was read into collections with one token order: rising frequency over both inputs,
+/// Turns records into collections with one token order: rising frequency over both inputs,
 /// ties by first appearance. `universe` is the number of distinct tokens: all must be below it.
 ///
 /// A token that is not, and one that a row holds twice, is an error that names the row.
@@ -283,10 +283,10 @@ pub fn prepare(
         }
     }
     let rank = ranks(&frequency);
-    // Ranks rise with frequency, so the tokens seen once come first.
+    // Ranks rise with frequency, so the tokens that occur once come first.
     let numbers = Numbers {
         universe: universe as u32,
-        lonely: frequency.par_iter().filter(|&&count| count <= 1).count() as u32,
+        unique: frequency.par_iter().filter(|&&count| count <= 1).count() as u32,
     };
     drop(frequency);
     renumber(&mut left, &rank);
@@ -325,16 +325,16 @@ fn too_large(count: usize, what: &str, limit: u32) -> Error {
     Error::input("input", "", format!("{count} {what}, but at most {limit} are supported"))
 }
 
-/// What both sides of a join know of the token numbers.
+/// The facts about token numbers that both sides of a join share.
 #[derive(Clone, Copy)]
 struct Numbers {
     universe: u32,
-    lonely: u32,
+    unique: u32,
 }
 
-/// How often each token occurs.
+/// Counts the occurrences of each token.
 fn count(tokens: &[TokenId], universe: usize) -> Vec<u32> {
-    // One histogram a thread, but never more histogram than tokens.
+    // One histogram a thread, but never more counters than tokens.
     let parts = rayon::current_num_threads().min(tokens.len() / universe.max(1)).max(1);
     let histograms: Vec<Vec<u32>> = tokens
         .par_chunks(tokens.len().div_ceil(parts).max(1))
@@ -354,7 +354,7 @@ fn count(tokens: &[TokenId], universe: usize) -> Vec<u32> {
     total
 }
 
-/// The new number of each token: its place by (frequency, first appearance).
+/// Returns the new number of each token: its place by (frequency, first appearance).
 fn ranks(frequency: &[u32]) -> Vec<TokenId> {
     let mut order: Vec<u64> = frequency
         .iter()
@@ -394,7 +394,7 @@ fn renumber(raw: &mut RawSets, rank: &[TokenId]) {
 /// Orders the rows by (size, tokens, row) and stores each distinct set once.
 fn arrange(raw: &RawSets, name: &str, numbers: Numbers) -> Result<SetCollection> {
     let records = raw.rows();
-    // The sort key holds the size and the first token; only ties look at the tokens themselves.
+    // The sort key holds the size and the first token; only ties compare all tokens.
     let mut order: Vec<(u32, TokenId, u32)> = (0..records as u32)
         .into_par_iter()
         .filter_map(|row| {
@@ -408,7 +408,7 @@ fn arrange(raw: &RawSets, name: &str, numbers: Numbers) -> Result<SetCollection>
             .then_with(|| raw.row(a.2).cmp(raw.row(b.2)))
             .then_with(|| a.2.cmp(&b.2))
     });
-    // First occurrences, found in parallel, then numbered.
+    // Find first occurrences in parallel, then number them.
     let first: Vec<bool> = (0..order.len())
         .into_par_iter()
         .map(|i| {
@@ -429,7 +429,7 @@ fn arrange(raw: &RawSets, name: &str, numbers: Numbers) -> Result<SetCollection>
         rows: order.iter().map(|&(_, _, row)| row).collect(),
         records,
         universe: numbers.universe,
-        lonely: numbers.lonely,
+        unique: numbers.unique,
     };
     let mut end = 0;
     for (position, &(size, _, _)) in (0u32..).zip(&order) {
@@ -541,11 +541,11 @@ mod tests {
         assert_eq!(right.set(0), [2]);
         assert_eq!(right.set(1), [1, 2]);
         assert_eq!((left.universe(), right.universe()), (3, 3));
-        assert_eq!((left.lonely_tokens(), right.lonely_tokens()), (2, 2));
+        assert_eq!((left.unique_tokens(), right.unique_tokens()), (2, 2));
     }
 
     #[test]
-    fn nothing_is_a_collection_too() {
+    fn empty_input_makes_an_empty_collection() {
         let (sets, _) = prepare(RawSets::default(), None, 0).unwrap();
         sets.validate().unwrap();
         assert!(sets.is_empty());
@@ -608,7 +608,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_row_comes_back(
+        fn every_row_is_in_its_set(
             rows in prop::collection::vec(prop::collection::btree_set(0..40u32, 0..12), 0..60),
             threads in 1..4usize,
         ) {

@@ -1,15 +1,15 @@
-//! What are the words that every part of simjoin speaks?
+//! Which types do all parts of simjoin share?
 //!
-//! * [`Measure`], [`Threshold`] and [`Predicate`] say which pairs are wanted, exactly: a threshold
+//! * [`Measure`], [`Threshold`] and [`Predicate`] define the wanted pairs exactly: a threshold
 //!   is a rational number taken from its decimal text.
 //! * [`Bounds`] turns a predicate into integers: required overlap, size bounds, prefix lengths.
-//! * [`RawSets`] are records as they were read; [`SetCollection`] is their joinable form.
+//! * [`RawSets`] are the records as the reader delivers them; [`SetCollection`] is their joinable form.
 //! * [`VectorCollection`] and [`VectorPredicate`] are the same for vectors.
-//! * [`SetPair`] and [`Sink`] carry answers from a technique to whoever wants them.
+//! * A technique pushes [`SetPair`]s into a [`Sink`].
 //! * [`Random`] is one sequence of numbers for samples and tests.
-//! * [`Error`] names who is to blame.
+//! * [`Error`] names the cause of a failure: the input, the configuration, or simjoin itself.
 //!
-//! Nothing here knows files, threads' work, techniques or devices.
+//! This crate knows no files, no schedulers, no techniques and no devices.
 
 #![forbid(unsafe_code)]
 

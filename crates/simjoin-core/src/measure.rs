@@ -4,7 +4,7 @@ use crate::bounds::LARGEST_EXACT;
 use crate::{Error, Result, Threshold};
 use std::fmt;
 
-/// How similarity between two sets `r` and `s` is measured.
+/// A measure of the similarity of two sets `r` and `s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Measure {
     /// `|r∩s| / |r∪s|`
@@ -24,7 +24,7 @@ impl Measure {
     pub const ALL: [Measure; 5] =
         [Measure::Jaccard, Measure::Cosine, Measure::Dice, Measure::Overlap, Measure::Containment];
 
-    /// The name used on the command line and in statistics.
+    /// Returns the name used on the command line and in statistics.
     pub fn name(self) -> &'static str {
         match self {
             Measure::Jaccard => "jaccard",
@@ -35,7 +35,7 @@ impl Measure {
         }
     }
 
-    /// The similarity shown in the output. It never decides anything: decisions are made in
+    /// Returns the similarity for the output. It never decides anything: decisions are made in
     /// integers by [`Bounds`](crate::Bounds).
     pub fn similarity(self, left: u32, right: u32, overlap: u32) -> f64 {
         let (l, r, o) = (f64::from(left), f64::from(right), f64::from(overlap));
@@ -79,12 +79,12 @@ impl Predicate {
         Ok(Predicate { measure, threshold })
     }
 
-    /// The measure.
+    /// Returns the measure.
     pub fn measure(self) -> Measure {
         self.measure
     }
 
-    /// The threshold.
+    /// Returns the threshold.
     pub fn threshold(self) -> Threshold {
         self.threshold
     }

@@ -1,8 +1,8 @@
-//! How do answers leave a technique?
+//! How do pairs leave a technique?
 //!
 //! A technique *pushes* batches of [`SetPair`]s into a [`Sink`] and never formats, stores or
-//! counts them itself. Pairs are between distinct sets; whoever owns the sink expands them to the
-//! rows that hold those sets. The sink may answer "enough", and the technique stops.
+//! counts them itself. Pairs are between distinct sets; the owner of the sink expands them to the
+//! rows that hold those sets. The sink may return `Break`, and the technique stops.
 
 use crate::SetId;
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 pub struct SetPair {
     /// The probing set: the larger of the two, or equal in size.
     pub probe: SetId,
-    /// The set found.
+    /// The set that was found.
     pub build: SetId,
     /// `|probe ∩ build|`, exact when the sink wants overlaps; otherwise a lower bound that
     /// satisfies the predicate.
@@ -30,7 +30,7 @@ pub enum Side {
 }
 
 impl Side {
-    /// The name used in outputs.
+    /// Returns the name used in outputs.
     pub fn name(self) -> &'static str {
         match self {
             Side::Left => "left",
@@ -39,54 +39,54 @@ impl Side {
     }
 }
 
-/// A pair of rows of the input, as a person sees it.
+/// A pair of rows of the input.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RowPair {
     /// The row in the left input; in a self-join, the smaller of the two row numbers.
     pub left: u32,
     /// The row in the right input; in a self-join, the larger of the two row numbers.
     pub right: u32,
-    /// How many tokens the two rows share.
+    /// The number of tokens that the two rows share.
     pub overlap: u32,
-    /// Their similarity, for show: it was decided in integers. Of vectors it is their distance.
+    /// Their similarity, for display only: the decision was made in integers. For vectors, their distance.
     pub similarity: f64,
     /// The input that holds the row `left`: the right one for a pair within the right input.
     pub left_input: Side,
 }
 
-/// Two vectors that satisfy the predicate. Devices write it as it is.
+/// Two vectors that satisfy the predicate. Devices write this layout.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub struct VectorPair {
     /// The row of the probing vector.
     pub probe: u32,
-    /// The row of the vector found. In a self-join a pair comes once, in either order.
+    /// The row of the vector that was found. In a self-join a pair comes once, in either order.
     pub build: u32,
-    /// Their distance, when the sink wants distances; otherwise anything.
+    /// Their distance if the sink wants distances; otherwise unspecified.
     pub distance: f64,
 }
 
 /// Takes the pairs that a technique finds: [`SetPair`]s or [`VectorPair`]s.
 pub trait Sink<P> {
-    /// Returns whether the overlap or the distance of each pair must be exact. A sink that only counts says no, and
-    /// verification may then stop as soon as the predicate is certain.
+    /// Returns whether the overlap or the distance of each pair must be exact. A sink that only counts returns
+    /// false; verification may then stop as soon as the decision is certain.
     fn wants_value(&self) -> bool;
 
-    /// Returns whether the technique should stop although nothing was pushed; asked once a probe, or now and then.
+    /// Returns whether the technique should stop. Techniques ask regularly, even if they find no pairs.
     fn stopped(&self) -> bool {
         false
     }
 
-    /// Returns whether [`count`](Self::count) will do: a device then need not send the pairs.
+    /// Returns whether [`count`](Self::count) suffices, so that a device need not send the pairs.
     fn only_counts(&self) -> bool {
         false
     }
 
-    /// Takes a number of pairs of rows in place of the pairs that they come from. Called only
-    /// where [`only_counts`](Self::only_counts) says so.
+    /// Adds a number of pairs of rows, instead of the pairs themselves. Called only if
+    /// [`only_counts`](Self::only_counts) returns true.
     fn count(&mut self, _rows: u64) {}
 
-    /// Takes a batch; `Break` asks the technique to stop.
+    /// Takes a batch of pairs. `Break` asks the technique to stop.
     fn push(&mut self, pairs: &[P]) -> ControlFlow<()>;
 }
 
