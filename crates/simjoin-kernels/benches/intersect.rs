@@ -66,11 +66,11 @@ fn main() {
     }
 }
 
-/// About so many tokens of a universe, ascending, at random distances.
+/// Returns about `count` tokens of a universe, ascending, at random distances.
 fn sorted(count: u64, universe: u64, seed: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
     let mut random = || random.bits() as f64 / u64::MAX as f64;
-    // Distances between tokens that are each there with the same probability are geometric.
+    // If every token is present with the same probability, the distances are geometric.
     let absent = (1.0 - count as f64 / universe as f64).ln();
     let mut tokens = Vec::with_capacity(count as usize + count as usize / 8);
     let mut at = -1.0;
@@ -83,8 +83,8 @@ fn sorted(count: u64, universe: u64, seed: u64) -> Vec<u32> {
     }
 }
 
-/// The mean of as many runs as fit a tenth of a second, the shortest of three such. Where the system tells,
-/// only the time counts in which a core was ours; it tells by ticks of some milliseconds.
+/// Returns the seconds of a run: the mean of the runs that fit a tenth of a second, and the least of three
+/// such means. On Linux only the time counts in which this thread had a core (in ticks of some milliseconds).
 fn seconds(run: impl FnMut() -> u64) -> f64 {
     let mut run = run;
     let mut shortest = f64::INFINITY;
@@ -101,7 +101,7 @@ fn seconds(run: impl FnMut() -> u64) -> f64 {
     shortest
 }
 
-/// How long this thread has had a core so far (Linux).
+/// Returns the time in which this thread had a core so far (Linux).
 fn on_core() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     Some(Duration::from_nanos(text.split(' ').next()?.parse().ok()?))

@@ -61,7 +61,7 @@ fn measure<const W: usize>(tier: Tier) {
     println!("{:8} {:>5} {run:>14.3e} {long:>14.3e} {short:>14.3e}", tier.name(), 64 * W);
 }
 
-/// The best of ten rounds of 20 ms each.
+/// Returns the best of ten rounds of 20 ms each.
 fn pairs_per_second(pairs: usize, mut call: impl FnMut() -> usize) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..10 {

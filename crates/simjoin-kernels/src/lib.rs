@@ -1,7 +1,7 @@
 //! What are the innermost loops of a join?
 //!
-//! Pure functions over slices: numbers in, a number out; no allocation, no input or output, no
-//! threads, no `Result`. A kernel is a folder; each instruction-set [`tier`] of it is a file.
+//! Kernels are pure functions over slices. They do not allocate, read or write files, start threads
+//! or return a `Result`. A kernel is a folder; each instruction-set [`tier`] of it is a file.
 
 pub mod bitmap;
 pub mod distance;

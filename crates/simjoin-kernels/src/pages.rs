@@ -1,20 +1,20 @@
-//! Large pages for large arrays.
+//! How does a large array get large pages?
 //!
-//! Memory comes from the system page by page, when it is first touched, and a page of 4 KiB takes about as
-//! long to come as to be filled. Where an array is filled once and read once, that is a good part of the join.
-//! Linux gives pages of 2 MiB to those who ask. Smaller arrays than [`LARGE`] have most often been used before:
-//! the allocator keeps them.
+//! The system provides memory page by page, on first access, and providing a page of 4 KiB takes about as long
+//! as filling it. For an array that is filled once and read once, this is a large share of the time. Linux
+//! provides pages of 2 MiB on request. Arrays smaller than [`LARGE`] are usually reused by the allocator, so
+//! they do not need this.
 
 use std::mem::MaybeUninit;
 
-/// Bytes of a large page.
+/// The bytes of a large page.
 #[cfg(target_os = "linux")]
 const PAGE: usize = 2 << 20;
 
-/// Bytes from which on the GNU allocator asks the system every time.
+/// The smallest size that the GNU allocator always requests from the system.
 pub const LARGE: usize = 32 << 20;
 
-/// Asks for large pages under [`LARGE`] memory that has not been touched yet. Where there are none, small ones do.
+/// Requests large pages for [`LARGE`] memory that has not been accessed yet. Has no effect if there are none.
 #[cfg(target_os = "linux")]
 pub fn ask_for_large<T>(room: &mut [MaybeUninit<T>]) {
     if size_of_val(room) < LARGE {
@@ -31,7 +31,7 @@ pub fn ask_for_large<T>(room: &mut [MaybeUninit<T>]) {
     }
 }
 
-/// Asks for large pages under memory that has not been touched yet; here there are none.
+/// Does nothing: this system has no large pages on request.
 #[cfg(not(target_os = "linux"))]
 pub fn ask_for_large<T>(_: &mut [MaybeUninit<T>]) {}
 
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_holds_what_is_written_after_and_before() {
+    fn large_pages_keep_the_contents() {
         for len in [0, 1, 1000, 300_000, 10_000_000] {
             let mut numbers: Vec<u64> = Vec::with_capacity(len);
             ask_for_large(numbers.spare_capacity_mut());

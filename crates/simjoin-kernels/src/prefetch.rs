@@ -1,7 +1,7 @@
 //! How does a loop ask for memory that it will need soon?
 
-/// Asks the processor to bring the start of a slice close. Has no other effect, and none at all on
-/// processors without such an instruction.
+/// Asks the processor to load the start of a slice into its cache. Does nothing on processors without
+/// such an instruction.
 #[inline(always)]
 pub fn prefetch<T>(slice: &[T]) {
     #[cfg(target_arch = "x86_64")]

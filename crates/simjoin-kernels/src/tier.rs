@@ -1,7 +1,7 @@
 //! Which vector instructions may a kernel use?
 //!
-//! Every kernel has one implementation per [`Tier`]. The best tier that the processor has is found
-//! once; `SIMJOIN_SIMD` (`scalar`, `avx2`, `avx512`, `neon`) asks for another one, for tests and
+//! Every kernel has one implementation per [`Tier`]. The best tier of the processor is found
+//! once; `SIMJOIN_SIMD` (`scalar`, `avx2`, `avx512`, `neon`) selects another one, for tests and
 //! comparisons. All tiers give the same result.
 
 use std::fmt;
@@ -23,7 +23,7 @@ pub enum Tier {
 impl Tier {
     const ALL: [Tier; 4] = [Tier::Scalar, Tier::Avx2, Tier::Avx512, Tier::Neon];
 
-    /// The name used in `SIMJOIN_SIMD` and in reports.
+    /// Returns the name used in `SIMJOIN_SIMD` and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Tier::Scalar => "scalar",
@@ -33,7 +33,7 @@ impl Tier {
         }
     }
 
-    /// Whether this processor has the instructions.
+    /// Returns whether this processor has the instructions.
     pub fn is_available(self) -> bool {
         match self {
             Tier::Scalar => true,
@@ -58,19 +58,19 @@ impl Tier {
         }
     }
 
-    /// The tiers of this processor, the widest last.
+    /// Returns the tiers of this processor, the widest last.
     pub fn available() -> Vec<Tier> {
         Tier::ALL.into_iter().filter(|tier| tier.is_available()).collect()
     }
 
-    /// The tier that kernels use unless told otherwise: the one that `SIMJOIN_SIMD` asks for if the
-    /// processor has it, else the widest. Found once.
+    /// Returns the default tier of the kernels: the one in `SIMJOIN_SIMD` if the processor has it,
+    /// otherwise the widest one. The result is computed once.
     pub fn best() -> Tier {
         static BEST: OnceLock<Tier> = OnceLock::new();
         *BEST.get_or_init(|| Tier::asked_for().unwrap_or_else(|_| Tier::widest()))
     }
 
-    /// The tier by `SIMJOIN_SIMD`; says what is wrong with a value that cannot be used.
+    /// Returns the tier in `SIMJOIN_SIMD`, or a message about a value that cannot be used.
     pub fn asked_for() -> Result<Tier, String> {
         let Ok(name) = std::env::var("SIMJOIN_SIMD") else { return Ok(Tier::widest()) };
         let names = || Tier::available().iter().map(|t| t.name()).collect::<Vec<_>>().join(", ");

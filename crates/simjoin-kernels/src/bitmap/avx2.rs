@@ -1,4 +1,4 @@
-//! Four pairs at a time: bits are counted by a table of 16 nibbles (Muła, Kurz, Lemire 2018).
+//! Compares four pairs at a time; a table of 16 nibbles counts the bits (Muła, Kurz, Lemire 2018).
 
 use super::loops::Lanes;
 use std::arch::x86_64::*;
@@ -6,9 +6,9 @@ use std::arch::x86_64::*;
 #[derive(Clone, Copy)]
 struct Ymm(__m256i);
 
-/// A mask of the first lanes. A part is loaded through one, not by way of the stack: what was just stored there in
-/// smaller pieces can be loaded only after every store before it has reached the cache, which takes as long as
-/// fetching memory where lists are being filled.
+/// Returns a mask of the first lanes, for loads of less than a vector. A copy on the stack would be slower:
+/// it could be loaded only after every earlier store has reached the cache, and while lists are filled this
+/// takes as long as an access to memory.
 #[inline(always)]
 unsafe fn first_lanes(count: usize) -> __m128i {
     // SAFETY: the caller's.
@@ -133,7 +133,7 @@ impl Lanes for Ymm {
     unsafe fn bits(self, word: usize, words: usize) -> Self {
         // SAFETY: the caller's.
         unsafe {
-            // The rank's bits above the lowest six, as far as they choose a word.
+            // The bits of the rank above the lowest six choose the word.
             let mask = _mm256_set1_epi64x((64 * words - 64) as i64);
             let chosen = _mm256_set1_epi64x((64 * word) as i64);
             let here = _mm256_cmpeq_epi64(_mm256_and_si256(self.0, mask), chosen);

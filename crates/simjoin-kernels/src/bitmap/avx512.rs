@@ -1,4 +1,4 @@
-//! Eight pairs at a time: `vpopcntq` counts all lanes in one instruction.
+//! Compares eight pairs at a time; `vpopcntq` counts the bits of all lanes in one instruction.
 
 use super::loops::Lanes;
 use std::arch::x86_64::*;
@@ -107,7 +107,7 @@ impl Lanes for Zmm {
             if words == 1 {
                 return Zmm(_mm512_sllv_epi64(one, low));
             }
-            // The rank's bits above the lowest six, as far as they choose a word.
+            // The bits of the rank above the lowest six choose the word.
             let mask = _mm512_set1_epi64((64 * words - 64) as i64);
             let chosen = _mm512_set1_epi64((64 * word) as i64);
             let here = _mm512_cmpeq_epi64_mask(_mm512_and_si512(self.0, mask), chosen);

@@ -5,10 +5,10 @@
 //! at most the number of tokens that only one of the sets has, `|r| + |s| - 2·|r∩s|`. A pair whose
 //! signatures are further apart than its bounds allow is therefore not in the answer.
 //!
-//! Signatures are kept as structure of arrays: word `w` of set `i` is `planes[w][i]`. Two kernels
-//! compare a probe with many sets at once and write down the survivors:
+//! Signatures are stored as a structure of arrays: word `w` of set `i` is `planes[w][i]`. Two kernels
+//! compare probes with many sets at once and write the survivors:
 //!
-//! * [`Kernels::scan_run`]: several probes, each with one limit for all sets (of one size, say);
+//! * [`Kernels::scan_run`]: several probes, each with one limit for all sets (which have one size, say);
 //! * [`Kernels::scan_lists`]: many probes, each with a range of the sets, and a weight per set that is
 //!   added to its distance.
 
@@ -77,11 +77,11 @@ mod neon;
 use crate::tier::Tier;
 use std::ops::Range;
 
-/// How many probes [`Kernels::scan_run`] takes at a time, and [`Kernels::scan_lists`] where they meet the same
-/// sets.
+/// The number of probes that [`Kernels::scan_run`] compares at a time, and [`Kernels::scan_lists`] if the
+/// probes meet the same sets.
 pub const PROBES: usize = 4;
 
-/// Weights and limits of [`Kernels::scan_lists`] are in units of `1 / WEIGHT_UNIT` bits.
+/// The unit of weights and limits of [`Kernels::scan_lists`] is `1 / WEIGHT_UNIT` bits.
 pub const WEIGHT_UNIT: i32 = 16;
 
 /// The kernels of one tier for signatures of `W` words.
@@ -101,18 +101,18 @@ type Run<const W: usize> =
 type Lists<const W: usize> =
     unsafe fn(&[&[u64]; W], &[i32], &Probes<'_, W>, usize, &mut Survivors) -> usize;
 
-/// The probes of [`Kernels::scan_lists`], as structure of arrays.
+/// The probes of [`Kernels::scan_lists`], as a structure of arrays.
 #[derive(Clone, Copy, Debug)]
 pub struct Probes<'p, const W: usize> {
     /// Word `w` of probe `i` is `planes[w][i]`.
     pub planes: [&'p [u64]; W],
     /// The places of the sets that each probe is compared with.
     pub ranges: &'p [Range<u32>],
-    /// What `WEIGHT_UNIT · distance + weight` may come to.
+    /// The limit of `WEIGHT_UNIT · distance + weight` for each probe.
     pub limits: &'p [i32],
 }
 
-/// What [`Kernels::scan_lists`] has found.
+/// The survivors that [`Kernels::scan_lists`] has found.
 #[derive(Debug, Default)]
 pub struct Survivors {
     places: Vec<u32>,
@@ -121,14 +121,14 @@ pub struct Survivors {
 }
 
 impl Survivors {
-    /// How many survivors there is room for at least.
+    /// The smallest room, in survivors.
     const ROOM: usize = 1024;
 
-    /// Bytes that they take at least.
+    /// The bytes of the smallest room.
     pub const BYTES: u64 = 4 * Self::ROOM as u64;
 
-    /// Makes room for the survivors of so many probes, each with so many sets. Room for one will do; with room for
-    /// [`PROBES`], those are compared at a time.
+    /// Makes room for the survivors of `probes` probes with `sets` sets each. Room for one probe suffices; with
+    /// room for [`PROBES`] probes, these are compared at a time.
     pub fn reserve(&mut self, probes: usize, sets: usize) {
         let room = (probes * (sets + SLACK)).max(Self::ROOM);
         if self.places.len() < room {
@@ -136,7 +136,7 @@ impl Survivors {
         }
     }
 
-    /// Calls `each` with every probe that has survivors, and with the places of these.
+    /// Calls `each` with every probe that has survivors and with their places.
     #[inline(always)]
     pub fn for_each(&mut self, mut each: impl FnMut(u32, &mut [u32])) {
         let mut start = 0;
@@ -148,12 +148,12 @@ impl Survivors {
 }
 
 impl<const W: usize> Kernels<W> {
-    /// The kernels of the best tier.
+    /// Returns the kernels of the best tier.
     pub fn best() -> Self {
         Self::of(Tier::best())
     }
 
-    /// The kernels of a tier; those without vector instructions if the processor lacks it.
+    /// Returns the kernels of a tier; the scalar ones if the processor lacks it.
     pub fn of(tier: Tier) -> Self {
         const { assert!(W.is_power_of_two() && W <= 32) };
         type All<const W: usize> = (Run<W>, Lists<W>, Fold<W>, Distance<W>);
@@ -176,30 +176,30 @@ impl<const W: usize> Kernels<W> {
         Kernels { tier, run, lists, fold, distance }
     }
 
-    /// The tier that runs.
+    /// Returns the tier that runs.
     pub fn tier(&self) -> Tier {
         self.tier
     }
 
-    /// The signature of a set: each token toggles the bit `(top - token) mod 64·W`. With `top` the
-    /// most frequent token, the `64·W` most frequent ones have bits of their own, and each bit
-    /// stands for about as many tokens of any frequency.
+    /// Returns the signature of a set: each token toggles the bit `(top - token) mod 64·W`. With
+    /// `top` the most frequent token, the `64·W` most frequent ones have bits of their own, and
+    /// each bit stands for about as many tokens of any frequency.
     #[inline]
     pub fn signature(&self, tokens: &[u32], top: u32) -> [u64; W] {
         // SAFETY: the tier is available.
         unsafe { (self.fold)(tokens, top) }
     }
 
-    /// In how many bits two signatures differ.
+    /// Returns the number of bits in which two signatures differ.
     #[inline]
     pub fn distance(&self, a: &[u64; W], b: &[u64; W]) -> u64 {
         // SAFETY: the tier is available.
         unsafe { (self.distance)(a, b) }
     }
 
-    /// Compares [`PROBES`] probes with every set of a run. `out` receives `probe << 16 | set` for
-    /// each pair whose distance is at most the probe's limit, by rising set number; the result is
-    /// how many.
+    /// Compares [`PROBES`] probes with every set of a run and returns the number of survivors. `out`
+    /// receives `probe << 16 | set` for each pair whose distance is at most the probe's limit, by rising
+    /// set number.
     ///
     /// # Panics
     ///
@@ -221,9 +221,9 @@ impl<const W: usize> Kernels<W> {
         unsafe { (self.run)(planes, probes, limits, out) }
     }
 
-    /// Compares each probe from `first` on with the sets of its range, and keeps those with
-    /// `WEIGHT_UNIT · distance + weight ≤ limit`, rising. Ends where the survivors of the next probe
-    /// might not find room; the result is that probe, or the number of all.
+    /// Compares each probe from `first` on with the sets of its range, and keeps the sets with
+    /// `WEIGHT_UNIT · distance + weight ≤ limit`, rising. Stops before a probe whose survivors might not
+    /// fit and returns that probe, or the number of probes at the end.
     ///
     /// # Panics
     ///
@@ -250,137 +250,14 @@ impl<const W: usize> Kernels<W> {
     }
 }
 
-/// Entries of the output that a kernel may write beyond the last survivor.
+/// The number of entries that a kernel may write behind the last survivor.
 pub const SLACK: usize = 16;
 
-/// Toggles the bit of the token that stands `rank` places below the most frequent one.
+/// Toggles the bit of the token that is `rank` places below the most frequent one.
 #[inline(always)]
 pub fn toggle<const W: usize>(signature: &mut [u64; W], rank: u32) {
     signature[(rank / 64) as usize % W] ^= 1 << (rank % 64);
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn check<const W: usize>(words: &[[u64; 8]], weights: &[i32], limit: u64) {
-        let planes_owned: [Vec<u64>; W] =
-            std::array::from_fn(|w| words.iter().map(|set| set[w]).collect());
-        let planes: [&[u64]; W] = std::array::from_fn(|w| planes_owned[w].as_slice());
-        let signature = |i: usize| -> [u64; W] { std::array::from_fn(|w| words[i][w]) };
-        let distance = |a: &[u64; W], b: &[u64; W]| -> u64 {
-            a.iter().zip(b).map(|(a, b)| u64::from((a ^ b).count_ones())).sum()
-        };
-        let probes: [[u64; W]; PROBES] = std::array::from_fn(|p| signature(p % words.len()));
-        let limits: [u64; PROBES] = std::array::from_fn(|p| limit + p as u64);
-        let mut wanted: Vec<u32> = Vec::new();
-        for set in 0..words.len() {
-            for p in 0..PROBES {
-                if distance(&signature(set), &probes[p]) <= limits[p] {
-                    wanted.push((p as u32) << 16 | set as u32);
-                }
-            }
-        }
-        wanted.sort_unstable();
-        // Lists: every set is a probe that meets those before it, from a third of the way on.
-        let list_limit = (limit as i32) * WEIGHT_UNIT;
-        let ranges: Vec<Range<u32>> = (0..words.len() as u32).map(|i| i / 3..i).collect();
-        let list_limits: Vec<i32> = (0..words.len() as i32).map(|i| list_limit - i).collect();
-        let mut listed: Vec<(u32, u32)> = Vec::new();
-        for (probe, range) in ranges.iter().enumerate() {
-            for set in range.clone() {
-                let distance = distance(&signature(set as usize), &signature(probe)) as i32;
-                if distance * WEIGHT_UNIT + weights[set as usize] <= list_limits[probe] {
-                    listed.push((probe as u32, set));
-                }
-            }
-        }
-        let slack = std::iter::repeat_n(u64::MAX, SLACK);
-        let padded: [Vec<u64>; W] =
-            std::array::from_fn(|w| planes[w].iter().copied().chain(slack.clone()).collect());
-        let padded: [&[u64]; W] = std::array::from_fn(|w| padded[w].as_slice());
-        let mut padded_weights = weights.to_vec();
-        padded_weights.extend([i32::MIN; SLACK]);
-        let all = Probes { planes, ranges: &ranges, limits: &list_limits };
-        for tier in Tier::available() {
-            let kernels = Kernels::<W>::of(tier);
-            assert_eq!(kernels.tier(), tier);
-            let last = signature(words.len() - 1);
-            assert_eq!(kernels.distance(&last, &probes[0]), distance(&last, &probes[0]));
-            let mut out = vec![0; PROBES * words.len() + SLACK];
-            let found = kernels.scan_run(&planes, &probes, &limits, &mut out);
-            let mut run = out[..found].to_vec();
-            run.sort_unstable();
-            assert_eq!(run, wanted, "{tier}, {W} words");
-            // With room for one probe at least, and with room for all.
-            for room in [words.len() + SLACK, words.len() * words.len() + SLACK] {
-                let mut survivors = Survivors { places: vec![0; room], ..Survivors::default() };
-                let (mut next, mut found) = (0, Vec::new());
-                while next < words.len() {
-                    next = kernels.scan_lists(&padded, &padded_weights, &all, next, &mut survivors);
-                    survivors.for_each(|probe, places| {
-                        found.extend(places.iter().map(|&place| (probe, place)));
-                    });
-                }
-                assert_eq!(found, listed, "{tier}, {W} words");
-            }
-        }
-    }
-
-    fn check_signature<const W: usize>(tokens: &[u32]) {
-        let top = 100_000;
-        let mut wanted = [0u64; W];
-        for &token in tokens {
-            let bit = (top - token) as usize % (64 * W);
-            wanted[bit / 64] ^= 1 << (bit % 64);
-        }
-        for tier in Tier::available() {
-            assert_eq!(Kernels::<W>::of(tier).signature(tokens, top), wanted, "{tier}, {W} words");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn every_tier_makes_the_same_signature(
-            tokens in prop::collection::vec(0..=100_000u32, 0..60),
-        ) {
-            check_signature::<1>(&tokens);
-            check_signature::<2>(&tokens);
-            check_signature::<4>(&tokens);
-            check_signature::<8>(&tokens);
-            check_signature::<32>(&tokens);
-        }
-
-        #[test]
-        fn every_tier_finds_what_the_definition_says(
-            sets in prop::collection::vec((any::<[u64; 8]>(), any::<bool>(), -400..400i32), 1..150),
-            near in any::<[u64; 8]>(),
-            limit in 0..300u64,
-        ) {
-            // Half of the signatures are close to one another, or none would survive.
-            let words: Vec<[u64; 8]> = sets
-                .iter()
-                .map(|(set, close, _)| {
-                    if *close { std::array::from_fn(|w| near[w] ^ (set[w] & 0x11)) } else { *set }
-                })
-                .collect();
-            let weights: Vec<i32> = sets.iter().map(|&(_, _, weight)| weight).collect();
-            check::<1>(&words, &weights, limit / 8);
-            check::<2>(&words, &weights, limit / 4);
-            check::<4>(&words, &weights, limit / 2);
-            check::<8>(&words, &weights, limit);
-        }
-    }
-
-    #[test]
-    fn everything_and_nothing_survive() {
-        let words = vec![[0u64; 8]; 23];
-        check::<1>(&words, &[0; 23], 0);
-        check::<4>(&words, &[i32::MAX / 2; 23], 0);
-        let many = vec![[7u64; 8]; 200];
-        check::<1>(&many, &[0; 200], 20);
-        check::<2>(&many, &[i32::MAX / 2; 200], 0);
-        check::<8>(&vec![[u64::MAX; 8]; 16], &[-5; 16], 512);
-    }
-}
+mod tests;

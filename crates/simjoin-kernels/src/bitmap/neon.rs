@@ -1,4 +1,4 @@
-//! Two pairs at a time: `cnt` counts bytes, pairwise additions widen the sums.
+//! Compares two pairs at a time; `cnt` counts the bits of bytes, pairwise additions widen the sums.
 
 use super::loops::Lanes;
 use std::arch::aarch64::*;
@@ -103,7 +103,7 @@ impl Lanes for Quad {
     unsafe fn bits(self, word: usize, words: usize) -> Self {
         // SAFETY: the caller's.
         unsafe {
-            // The rank's bits above the lowest six, as far as they choose a word.
+            // The bits of the rank above the lowest six choose the word.
             let mask = vdupq_n_u64((64 * words - 64) as u64);
             let here = vceqq_u64(vandq_u64(self.0, mask), vdupq_n_u64((64 * word) as u64));
             let one = vandq_u64(here, vdupq_n_u64(1));

@@ -1,4 +1,4 @@
-//! One pair at a time.
+//! Compares one pair at a time.
 
 use super::WEIGHT_UNIT;
 use super::loops::Lanes;

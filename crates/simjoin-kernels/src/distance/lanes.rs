@@ -1,12 +1,12 @@
 //! The loops of every tier, over sixteen numbers at a time.
 //!
-//! A tier says what sixteen numbers are; the loops are written once and compiled for each.
+//! A tier defines the type of sixteen numbers; the loops are written once and compiled for each tier.
 
 use super::{Hits, LANES};
 
 /// Sixteen f32.
 pub(super) trait Floats: Copy {
-    /// Probes whose sums fit the registers beside each other.
+    /// The number of probes whose sums fit the registers together.
     const PROBES: usize;
     /// # Safety
     /// Sixteen floats are there, and the processor has the tier's instructions; the same holds below.
@@ -23,11 +23,11 @@ pub(super) trait Floats: Copy {
     /// # Safety
     /// As for `load`.
     unsafe fn max(self, other: Self) -> Self;
-    /// `self · other + sum`, fused or not.
+    /// Returns `self · other + sum`, fused or not.
     /// # Safety
     /// As for `load`.
     unsafe fn mul_add(self, other: Self, sum: Self) -> Self;
-    /// A bit for each that is at most the other; none for what is no number.
+    /// Returns a bit for each number that is at most the other; none for NaN.
     /// # Safety
     /// As for `load`.
     unsafe fn at_most(self, other: Self) -> u16;
@@ -44,7 +44,7 @@ pub(super) trait Doubles: Copy {
     /// # Safety
     /// Sixteen numbers are there.
     unsafe fn load_f64(from: *const f64) -> Self;
-    /// Rounded one by one: `self + a · b`.
+    /// Returns `self + a · b`, with both operations rounded separately.
     /// # Safety
     /// As for `zero`.
     unsafe fn add_product(self, a: Self, b: Self) -> Self;
@@ -56,7 +56,7 @@ pub(super) trait Doubles: Copy {
     unsafe fn to_array(self) -> [f64; 16];
 }
 
-/// A number that sixteen can be loaded of.
+/// An element type from which sixteen numbers can be loaded.
 pub(super) trait Number: Copy + Default {
     /// # Safety
     /// Sixteen numbers are there, and the processor has the tier's instructions.
@@ -79,7 +79,7 @@ impl Number for f64 {
     }
 }
 
-/// The third step of the order: sixteen sums become one.
+/// Reduces sixteen sums to one: the third step of the order.
 #[inline(always)]
 fn reduce(mut sums: [f64; 16]) -> f64 {
     let mut half = 8;
@@ -92,7 +92,7 @@ fn reduce(mut sums: [f64; 16]) -> f64 {
     sums[0]
 }
 
-/// The last elements of a row, followed by zeros: they change no sum.
+/// Returns the last elements of a row, followed by zeros: they change no sum.
 ///
 /// # Safety
 ///
@@ -105,7 +105,7 @@ unsafe fn last<D: Doubles, T: Number>(row: &[T], from: usize) -> D {
     unsafe { T::load(padded.as_ptr()) }
 }
 
-/// Elements between two looks at the limit.
+/// The number of elements between two checks of the limit.
 const STRETCH: usize = 128;
 
 /// # Safety
@@ -160,7 +160,7 @@ pub(super) unsafe fn product<D: Doubles, T: Number>(a: &[T], b: &[T]) -> f64 {
     }
 }
 
-/// Coordinates between two looks at the limit.
+/// The number of coordinates between two checks of the limit.
 const CHUNK: usize = 8;
 
 /// # Safety
@@ -349,7 +349,7 @@ pub(super) unsafe fn rest<F: Floats>(a: &[f32], b: &[f32], square: f32, limit: f
         let mut whole = square;
         let mut at = 0;
         while at < a.len() {
-            // Two sums at a time, and a look at the limit after 32 coordinates.
+            // Two sums at a time; the limit is checked after every 32 coordinates.
             let d = F::load(a.as_ptr().add(at)).sub(F::load(b.as_ptr().add(at)));
             let mut sum = d.mul_add(d, F::splat(0.0));
             at += LANES;
@@ -371,7 +371,7 @@ pub(super) unsafe fn rest<F: Floats>(a: &[f32], b: &[f32], square: f32, limit: f
                 return None;
             }
         }
-        // What is no number is never near.
+        // NaN is never near.
         (whole <= limit).then_some(whole)
     }
 }

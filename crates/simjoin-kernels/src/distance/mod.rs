@@ -1,4 +1,4 @@
-//! How far apart are two vectors, and which of many are near?
+//! How far apart are two vectors, and which of many vectors are near?
 //!
 //! # The predicate
 //!
@@ -13,31 +13,31 @@
 //! Squares are not negative and rounded addition is monotone, so the sums of a part of the elements,
 //! reduced, never exceed the answer: a loop may stop as soon as they exceed the limit.
 //!
-//! For `d` elements, with `u = 2⁻⁵³`: a term carries a factor `(1+θ)³` with `|θ| ≤ u` (difference,
-//! square of it, product), then at most `⌈d/16⌉ + 4` additions, each with one more. So
-//! `|S − D²| ≤ g·D²` for the true `D²`, with `g = (d + 32)·2⁻⁵³` to be on the safe side, as long as no
-//! square is below the normal numbers.
+//! For `d` elements, with `u = 2⁻⁵³`: a term carries a factor `(1+θ)³` with `|θ| ≤ u` (the difference
+//! counts twice in its square, and the product once), and then one more factor for each of at most
+//! `⌈d/16⌉ + 4` additions. So `|S − D²| ≤ g·D²` for the true `D²`, with the safe bound
+//! `g = (d + 32)·2⁻⁵³`, as long as no square is below the normal numbers.
 //!
 //! # The filters
 //!
-//! [`Screen`] looks at *images* of vectors: their coordinates, or some of them, rounded to f32. It may
-//! only discard pairs beyond a limit that allows for its errors, or accept pairs below another one.
+//! [`Screen`] compares *images* of vectors: their coordinates, or some of them, rounded to f32. It may
+//! only discard pairs above a limit that allows for its errors, or accept pairs below another limit.
 //! With `v = 2⁻²⁴`, images `x`, `y` of `m` coordinates and `Q = Σ(xᵢ−yᵢ)²` in real numbers:
 //!
 //! * **Differences** ([`Screen::direct`], [`Screen::rest`]): a term carries `(1+θ)³`, and one factor
 //!   more for each of at most `m + 4` additions, however they are arranged, with or without fused
 //!   operations. So the computed `q` has `|q − Q| ≤ r·Q` with `r = 1.01·(m + 8)·2⁻²⁴`, as long as
-//!   `(m + 8)·2⁻²⁴ < 0.01`. Squares below the normal numbers are wrong by at most 2⁻¹⁴⁹ each: images are
-//!   scaled so that limits are about 1. This is [`relative_error`]; it does not depend on how long the
-//!   vectors are.
+//!   `(m + 8)·2⁻²⁴ < 0.01`. The error of a square below the normal numbers is at most 2⁻¹⁴⁹, which is
+//!   negligible because images are scaled so that limits are about 1. This bound is [`relative_error`]; it
+//!   does not depend on the lengths of the vectors.
 //! * **Products** ([`Screen::products`]): `|x|² + |y|² − 2·x·y`. The product of two vectors of `m`
-//!   coordinates is wrong by at most `1.01·(m + 2)·2⁻²⁴·Σ|xᵢyᵢ|`, and `2·Σ|xᵢyᵢ| ≤ |x|² + |y|²`; the
-//!   squares `|x|²` come from f64 and are rounded once; the three additions that join them round values of at most
-//!   `2·(|x|² + |y|²)`. So the whole is wrong by at most `e·(|x|² + |y|²)` with
+//!   coordinates has an error of at most `1.01·(m + 2)·2⁻²⁴·Σ|xᵢyᵢ|`, and `2·Σ|xᵢyᵢ| ≤ |x|² + |y|²`; the
+//!   squares `|x|²` are computed in f64 and rounded once; the three additions round values of at most
+//!   `2·(|x|² + |y|²)`. So the error of the result is at most `e·(|x|² + |y|²)` with
 //!   `e = 1.01·(m + 16)·2⁻²⁴`: [`product_error`]. It grows with the lengths, so images are centred.
 //!
-//! An image may also be smaller than its vector, which makes distances smaller, never larger: see
-//! `image.rs` in `simjoin-cpu`, where the errors of making images are accounted for.
+//! An image may have fewer coordinates than its vector. This makes distances smaller, never larger. See
+//! `image.rs` in `simjoin-cpu`, which bounds the errors of the images themselves.
 
 mod lanes;
 mod scalar;
@@ -51,28 +51,28 @@ mod neon;
 
 use crate::tier::Tier;
 
-/// Points in a panel: coordinate `i` of point `l` of a panel stands at `16·i + l`.
+/// The number of points in a panel: coordinate `i` of point `l` of a panel is at `16·i + l`.
 pub const LANES: usize = 16;
 
-/// A coordinate that is far from everything: that of places in a panel which hold no point.
+/// The coordinate of empty places in a panel. It is far from every point.
 pub const NOWHERE: f32 = (1u64 << 62) as f32;
 
-/// The largest coordinate that an image may have, so that [`NOWHERE`] is far from it.
+/// The largest coordinate of an image, so that [`NOWHERE`] is far from it.
 pub const FARTHEST: f64 = (1u64 << 60) as f64;
 
-/// By how much sums of squared differences of `m` f32 coordinates are wrong at most, as a part of them.
+/// Returns the largest relative error of a sum of squared differences of `m` f32 coordinates.
 pub fn relative_error(m: usize) -> f64 {
     1.01 * (m as f64 + 8.0) * 2f64.powi(-24)
 }
 
-/// By how much `|x|² + |y|² − 2·x·y` of `m` f32 coordinates is wrong at most, as a part of
+/// Returns the largest error of `|x|² + |y|² − 2·x·y` of `m` f32 coordinates, relative to
 /// `|x|² + |y|²`.
 pub fn product_error(m: usize) -> f64 {
     1.01 * (m as f64 + 16.0) * 2f64.powi(-24)
 }
 
-/// By how much the predicate's `Σ(aᵢ−bᵢ)²` of `d` elements is wrong at most, as a part of it; or its
-/// `Σaᵢ·bᵢ`, as a part of `|a|·|b|`.
+/// Returns the largest relative error of the predicate's `Σ(aᵢ−bᵢ)²` of `d` elements, which is also the
+/// largest error of its `Σaᵢ·bᵢ` relative to `|a|·|b|`.
 pub fn exact_error(d: usize) -> f64 {
     (d as f64 + 32.0) * 2f64.powi(-53)
 }
@@ -87,11 +87,11 @@ pub struct Exact {
     product_f64: unsafe fn(&[f64], &[f64]) -> f64,
 }
 
-/// Numbers that vectors are made of.
+/// The type of a vector's elements.
 pub trait Element: Copy + Send + Sync + Into<f64> + sealed::Sealed + 'static {
-    /// `Σ(aᵢ−bᵢ)²` if it is at most `limit`.
+    /// Returns `Σ(aᵢ−bᵢ)²` if it is at most `limit`.
     fn squared(exact: &Exact, a: &[Self], b: &[Self], limit: f64) -> Option<f64>;
-    /// `Σaᵢ·bᵢ`.
+    /// Returns `Σaᵢ·bᵢ`.
     fn product(exact: &Exact, a: &[Self], b: &[Self]) -> f64;
 }
 
@@ -146,12 +146,12 @@ macro_rules! exact_of {
 }
 
 impl Exact {
-    /// The best tier's.
+    /// Returns the functions of the best tier.
     pub fn best() -> Self {
         Self::of(Tier::best())
     }
 
-    /// A tier's; that without vector instructions if the processor lacks it.
+    /// Returns the functions of a tier; the scalar ones if the processor lacks it.
     pub fn of(tier: Tier) -> Self {
         match tier {
             #[cfg(target_arch = "x86_64")]
@@ -164,20 +164,20 @@ impl Exact {
         }
     }
 
-    /// The tier that runs.
+    /// Returns the tier that runs.
     pub fn tier(&self) -> Tier {
         self.tier
     }
 }
 
-/// What [`Screen::direct`] has found.
+/// The near points that [`Screen::direct`] has found.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 pub struct Hits {
     /// For each probe, a bit for each point of the panel that is near enough.
     pub masks: [u16; LANES],
-    /// For each probe with any bit set, the squared distance of each point of the panel, of those that
-    /// are near enough at least.
+    /// For each probe with any bit set, the squared distances of the points of the panel; only those of
+    /// near points are meaningful.
     pub squares: [[f32; LANES]; LANES],
 }
 
@@ -218,12 +218,12 @@ macro_rules! screen_of {
 }
 
 impl Screen {
-    /// The best tier's.
+    /// Returns the functions of the best tier.
     pub fn best() -> Self {
         Self::of(Tier::best())
     }
 
-    /// A tier's; that without vector instructions if the processor lacks it.
+    /// Returns the functions of a tier; the scalar ones if the processor lacks it.
     pub fn of(tier: Tier) -> Self {
         match tier {
             #[cfg(target_arch = "x86_64")]
@@ -236,16 +236,17 @@ impl Screen {
         }
     }
 
-    /// The tier that runs.
+    /// Returns the tier that runs.
     pub fn tier(&self) -> Tier {
         self.tier
     }
 
-    /// Which of 16 points are within `limit` (squared) of which probes, by their first `m` coordinates.
+    /// Finds which of 16 points are within `limit` (squared) of which probes, by their first `m` coordinates,
+    /// and returns the number of pairs.
     ///
-    /// Coordinate `i` of the probe `p` is `probes[chosen[p] + i·probe_stride]`, that of the point `l`
-    /// `points[i·point_stride + l]`. At most 16 probes. Answers with the number of pairs found. After
-    /// every eight coordinates it looks whether anything is left.
+    /// Coordinate `i` of the probe `p` is `probes[chosen[p] + i·probe_stride]`; coordinate `i` of the point
+    /// `l` is `points[i·point_stride + l]`. There are at most 16 probes. After every eight coordinates it
+    /// checks whether any pair is left.
     #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "two matrices, each with its stride")]
     pub fn direct(
@@ -267,8 +268,8 @@ impl Screen {
         unsafe { (self.direct)(probes, probe_stride, chosen, points, point_stride, m, limit, hits) }
     }
 
-    /// Which of 16 boxes are within `limit` (squared) of a box. Bounds of the 16 lie as points of a panel
-    /// do; `low` and `high` are those of the one.
+    /// Returns a bit for each of 16 boxes that is within `limit` (squared) of another box. `lows` and `highs`
+    /// are the bounds of the 16 boxes, in the layout of a panel; `low` and `high` are those of the other box.
     #[inline(always)]
     pub fn boxes(&self, lows: &[f32], highs: &[f32], low: &[f32], high: &[f32], limit: f32) -> u16 {
         let m = low.len();
@@ -277,8 +278,8 @@ impl Screen {
         unsafe { (self.boxes)(lows, highs, low, high, m, limit) }
     }
 
-    /// Which of 16 boxes are within `limit` (squared) of a point: coordinate `i` of it is
-    /// `point[at + i·stride]`.
+    /// Returns a bit for each of 16 boxes that is within `limit` (squared) of a point. Coordinate `i` of the
+    /// point is `point[at + i·stride]`.
     #[inline(always)]
     pub fn within(
         &self,
@@ -294,8 +295,8 @@ impl Screen {
         unsafe { (self.within)(lows, highs, m, at, point, stride, limit) }
     }
 
-    /// `square` and the squared differences of two rows together, if that is at most `limit`. Rows are as long as
-    /// a multiple of 16.
+    /// Returns the sum of `square` and the squared differences of two rows if it is at most `limit`. The
+    /// lengths of rows are multiples of 16.
     #[inline(always)]
     pub fn rest(&self, a: &[f32], b: &[f32], square: f32, limit: f32) -> Option<f32> {
         assert!(a.len() == b.len() && a.len().is_multiple_of(LANES));
@@ -303,8 +304,8 @@ impl Screen {
         unsafe { (self.rest)(a, b, square, limit) }
     }
 
-    /// For the 16 × 16 pairs of two panels of `m` coordinates: whether `x·y ≥ least(x) + least(y)`. For each probe with
-    /// any bit set, `squares` holds `x·y − least(x) − least(y)`. Answers with the number of pairs found.
+    /// Finds which of the 16 × 16 pairs of two panels of `m` coordinates have `x·y ≥ least(x) + least(y)`, and
+    /// returns their number. For each probe with any bit set, `squares` holds `x·y − least(x) − least(y)`.
     #[inline(always)]
     pub fn products(
         &self,

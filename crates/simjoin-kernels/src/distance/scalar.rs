@@ -1,4 +1,4 @@
-//! Sixteen numbers are an array. The predicate's order in plain words.
+//! Sixteen numbers are an array. This tier is the reference for the predicate's order.
 
 use super::Hits;
 use super::lanes::{self, Doubles, Floats};

@@ -1,9 +1,9 @@
-//! Every tier beside plain loops.
+//! Do all tiers agree with plain loops?
 
 use super::*;
 use proptest::prelude::*;
 
-/// The predicate's order, word for word.
+/// Returns the sum of the terms in the predicate's order.
 fn in_order(terms: impl Iterator<Item = f64>) -> f64 {
     let mut sums = [0.0; 16];
     for (i, term) in terms.enumerate() {
@@ -52,7 +52,7 @@ fn row(lengths: std::ops::Range<usize>) -> impl Strategy<Value = (Vec<f64>, Vec<
         .prop_map(|pairs| pairs.into_iter().unzip())
 }
 
-/// Panels of 16 points, `m` coordinates each.
+/// Returns a panel of 16 points with `m` coordinates each.
 fn panel(m: usize, values: &[f32], shift: usize) -> Vec<f32> {
     (0..m * LANES).map(|at| values[(at + shift) % values.len()]).collect()
 }
@@ -61,14 +61,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn the_predicate_is_the_same_to_the_last_bit((a, b) in row(0..300)) {
+    fn every_tier_computes_the_predicate_to_the_last_bit((a, b) in row(0..300)) {
         check_exact(&a, &b);
         let narrow = |row: &[f64]| row.iter().map(|&x| x as f32).collect::<Vec<_>>();
         check_exact(&narrow(&a), &narrow(&b));
     }
 
     #[test]
-    fn differences_are_within_their_error(
+    fn differences_stay_within_their_error_bound(
         values in prop::collection::vec(prop_oneof![-4f32..4.0, (-2i8..3).prop_map(f32::from)], 1..500),
         (m, shift) in (1usize..70, 0usize..1000),
         chosen in prop::collection::btree_set(0u32..16, 0..17),
@@ -82,7 +82,7 @@ proptest! {
                 d * d
             }).sum()
         };
-        // The limit is a distance that occurs.
+        // The limit is the distance of one of the pairs.
         let limit = true_square(shift % 16, shift / 16 % 16) as f32;
         let error = relative_error(m);
         // The same points with another stride.
@@ -115,7 +115,7 @@ proptest! {
     }
 
     #[test]
-    fn the_rest_of_a_row_adds_up(
+    fn rest_of_a_row_adds_its_squares(
         values in prop::collection::vec(-4f32..4.0, 1..100),
         (blocks, shift) in (0usize..12, 0usize..50),
         before in 0f32..10.0,
@@ -136,7 +136,7 @@ proptest! {
     }
 
     #[test]
-    fn products_are_within_their_error(
+    fn products_stay_within_their_error_bound(
         values in prop::collection::vec(-4f32..4.0, 1..500),
         (m, shift) in (1usize..70, 0usize..1000),
     ) {
@@ -170,7 +170,7 @@ proptest! {
     }
 
     #[test]
-    fn boxes_hold_their_points(
+    fn boxes_are_no_farther_than_their_points(
         values in prop::collection::vec((-8i8..8).prop_map(f32::from), 1..300),
         (m, shift) in (1usize..20, 0usize..300),
         limit in 0f32..200.0,
@@ -187,7 +187,7 @@ proptest! {
                 screen.within(&lows, &highs, (&low, 0, 1), m, limit),
             );
             for l in 0..LANES {
-                // All are small whole numbers: nothing is rounded.
+                // All numbers are small integers, so nothing is rounded.
                 let gap = |low: f32, high: f32, i: usize| {
                     (lows[LANES * i + l] - high).max(low - highs[LANES * i + l]).max(0.0).powi(2)
                 };
@@ -201,7 +201,7 @@ proptest! {
 }
 
 #[test]
-fn long_rows_and_large_numbers() {
+fn long_rows_and_large_numbers_are_exact() {
     let a: Vec<f64> = (0..5000).map(|i| f64::from(i).sin() * 1e160).collect();
     let b: Vec<f64> = (0..5000).map(|i| f64::from(i).cos()).collect();
     check_exact(&a, &b);
@@ -212,7 +212,7 @@ fn long_rows_and_large_numbers() {
 }
 
 #[test]
-fn nobody_is_near_nowhere() {
+fn empty_places_are_near_no_point() {
     let probes = vec![-(FARTHEST as f32); 3 * LANES];
     let points = vec![NOWHERE; 3 * LANES];
     for tier in Tier::available() {

@@ -1,4 +1,4 @@
-//! Eight tokens a block.
+//! Blocks of eight tokens.
 
 use super::blocks::{self, Block};
 use super::{Elements, Size};
@@ -66,7 +66,7 @@ impl Block for Ymm {
     }
 }
 
-/// For each set of places, these places one after the other.
+/// The permutation that moves each subset of the places to the front.
 static PACK: [[u32; 8]; 256] = {
     let mut table = [[0; 8]; 256];
     let mut bits = 0;

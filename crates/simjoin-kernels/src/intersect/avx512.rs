@@ -1,16 +1,15 @@
-//! Eight tokens a block, as with AVX2, by fewer instructions.
+//! Blocks of eight tokens, as with AVX2, by fewer instructions.
 //!
-//! Where one of eight differences is nothing, so is the smallest of them, and an exclusive or takes a token
-//! from memory to all places by itself. Sixteen tokens a block would need four times the comparisons,
-//! and comparisons into masks take longer. Writing tokens down is left to AVX2: the instruction that packs
-//! them takes far longer than a table.
+//! One of eight differences is zero exactly if their minimum is zero, and an exclusive or can broadcast a token
+//! from memory. Blocks of sixteen tokens would need four times the comparisons, and comparisons into masks take
+//! longer. AVX2 writes the tokens: the instruction that packs them takes far longer than a table.
 
 use super::Size;
 use super::avx2::Ymm;
 use super::blocks::{self, Block};
 use std::arch::x86_64::*;
 
-/// How many tokens ahead memory is asked for. Processors look ahead by themselves, but not beyond a page.
+/// The number of tokens to prefetch ahead. Processors prefetch by themselves, but not beyond a page.
 const AHEAD: usize = 96;
 
 #[derive(Clone, Copy)]

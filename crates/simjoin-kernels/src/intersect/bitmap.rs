@@ -1,19 +1,21 @@
-//! A stretch of numbers at a time: the tokens of both slices that lie in it become bits, and words of bits
-//! are compared. That takes a step a token and one for each 64 numbers, so it is for slices that hold a
-//! good part of all numbers.
+//! Intersects by bitmaps.
+//!
+//! The numbers are divided into stretches. For each stretch, the tokens of both slices become bits, and words
+//! of bits are compared. This takes one step for each token and one for every 64 numbers, so it suits slices
+//! that hold a large share of all numbers.
 
 use super::Found;
 
-/// Words of a stretch: both bitmaps stay in the first-level cache.
+/// The number of words in a stretch: both bitmaps fit the first-level cache.
 const WORDS: usize = 512;
 const STRETCH: u64 = 64 * WORDS as u64;
 
-/// The common tokens of two ascending slices.
+/// Finds the common tokens of two ascending slices.
 pub fn bitmap<F: Found>(a: &[u32], b: &[u32], found: &mut F) {
     let (mut a, mut b) = (a, b);
     let mut words = [[0u64; WORDS]; 2];
     while let (Some(&x), Some(&y)) = (a.first(), b.first()) {
-        // Where one of the two has nothing, there is nothing to compare.
+        // Skip stretches in which one of the slices has no token.
         let base = x.max(y) & !63;
         a = &a[a.partition_point(|&token| token < base)..];
         b = &b[b.partition_point(|&token| token < base)..];
@@ -31,7 +33,7 @@ pub fn bitmap<F: Found>(a: &[u32], b: &[u32], found: &mut F) {
     }
 }
 
-/// Sets the bits of the tokens below `end`, which make way; the last word with a bit.
+/// Sets the bits of the tokens below `end`, removes these tokens and returns the last word with a bit.
 #[inline(always)]
 fn fill(tokens: &mut &[u32], base: u32, end: u64, words: &mut [u64; WORDS]) -> usize {
     let (mut word, mut bits, mut at) = (0, 0u64, 0);

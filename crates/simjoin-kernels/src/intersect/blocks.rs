@@ -1,4 +1,4 @@
-//! Block against block.
+//! Compares blocks of two ascending slices.
 
 use super::{Elements, Found, Size, merge, split};
 
@@ -7,30 +7,30 @@ use super::{Elements, Found, Size, merge, split};
 /// # Safety
 ///
 /// The methods may only be called where the tier's instructions are available; pointers are to `TOKENS`
-/// elements. Counts are of 32 bits: no place is counted more often than that.
+/// elements. Counts have 32 bits, which suffices for every slice.
 #[allow(clippy::missing_safety_doc)]
 pub(super) trait Block: Copy {
     const TOKENS: usize;
-    /// How often each place has had a common token.
+    /// The number of common tokens at each place.
     type Counts: Copy;
     unsafe fn load(from: *const u32) -> Self;
-    /// Asks for what will be loaded some steps after this.
+    /// Prefetches the tokens of some later step.
     #[inline(always)]
     fn soon(_from: *const u32) {}
-    /// All ones for each token that is also in the other block.
+    /// Returns all ones for each token that is also in the other block.
     unsafe fn equal(self, other: *const u32) -> Self;
-    /// A bit for each place of all ones.
+    /// Returns a bit for each place that is all ones.
     unsafe fn bits(self) -> u32;
     unsafe fn no_counts() -> Self::Counts;
-    /// Adds one for each place of all ones.
+    /// Adds one for each place that is all ones.
     unsafe fn add(self, counts: Self::Counts) -> Self::Counts;
     unsafe fn sum(counts: Self::Counts) -> u64;
-    /// Writes the tokens of which there is a bit one after the other; what comes after them up to
-    /// `TOKENS` is anything.
+    /// Writes the tokens whose bits are set, one after the other. The elements behind them, up to
+    /// `TOKENS`, are unspecified.
     unsafe fn write(self, bits: u32, to: *mut u32);
 }
 
-/// Something that takes the common tokens of two blocks.
+/// A receiver of the common tokens of two blocks.
 pub(super) trait FoundInBlocks: Found {
     /// # Safety
     ///
@@ -41,7 +41,7 @@ pub(super) trait FoundInBlocks: Found {
 impl FoundInBlocks for Elements<'_> {
     #[inline(always)]
     unsafe fn some<B: Block>(&mut self, block: B, tokens: &[u32], bits: u32) {
-        // Without a look at whether there are any: that would be guessed wrong too often.
+        // No branch for blocks without common tokens: it would be mispredicted too often.
         if let Some(room) = self.out[self.len..].get_mut(..B::TOKENS) {
             // SAFETY: there is room for a whole block.
             unsafe { block.write(bits, room.as_mut_ptr()) };
@@ -74,7 +74,7 @@ pub(super) unsafe fn write_one_by_one(tokens: &[u32], mut bits: u32, mut to: *mu
     }
 }
 
-/// Two slices and how far they have been compared.
+/// Two slices and the places up to which they have been compared.
 struct Stream<'t> {
     a: &'t [u32],
     b: &'t [u32],
@@ -88,20 +88,20 @@ impl<'t> Stream<'t> {
         Stream { a, b, at_a: 0, at_b: 0 }
     }
 
-    /// Whether both have a whole block left.
+    /// Returns whether both have a whole block left.
     #[inline(always)]
     fn goes_on<B: Block>(&self) -> bool {
         self.at_a + B::TOKENS <= self.a.len() && self.at_b + B::TOKENS <= self.b.len()
     }
 
-    /// Steps that can be taken without asking: each goes at most a block further in both.
+    /// Returns the number of steps that surely fit: each advances by at most one block in both slices.
     #[inline(always)]
     fn certain<B: Block>(&self) -> usize {
         (self.a.len() - self.at_a).min(self.b.len() - self.at_b) / B::TOKENS
     }
 
-    /// Compares the blocks at hand and lets the one make way that ends first: both, where they end with
-    /// the same token. Which one that is is computed, not decided.
+    /// Compares the current blocks and advances past the one that ends first, or past both if they end with
+    /// the same token. Arithmetic chooses the block, not a branch.
     ///
     /// # Safety
     ///
@@ -121,15 +121,15 @@ impl<'t> Stream<'t> {
         }
     }
 
-    /// What is left where one of the two has less than a block. What was found in the other's block at
-    /// hand was found in blocks that have made way.
+    /// Returns the rests, when one of the slices has less than a block left. The common tokens that were found
+    /// in the current block of the other slice were found in blocks that have been passed.
     #[inline(always)]
     fn rest<F: Found>(&self, found: &mut F) {
         merge(&self.a[self.at_a..], &self.b[self.at_b..], found);
     }
 }
 
-/// The common tokens of two ascending slices.
+/// Finds the common tokens of two ascending slices.
 ///
 /// # Safety
 ///
@@ -148,12 +148,12 @@ pub(super) unsafe fn elements<B: Block, F: FoundInBlocks>(a: &[u32], b: &[u32], 
     stream.rest(found);
 }
 
-/// Tokens in all from which on two streams are worth it.
+/// The smallest number of tokens of both slices for which two streams are faster.
 const TWO: usize = 1024;
 
-/// How many tokens two ascending slices share. The next step must wait for what the one before has loaded,
-/// so long slices are cut in two, and both parts take steps in turn. Where both blocks make way more often a part
-/// ends early; what is left of the other one is cut in two again.
+/// Counts the common tokens of two ascending slices. A step depends on the loads of the step before, so long
+/// slices are cut in two, and steps alternate between both halves. If one half ends early, the rest of the other
+/// one is cut in two again.
 ///
 /// # Safety
 ///
@@ -185,7 +185,7 @@ pub(super) unsafe fn size<B: Block>(a: &[u32], b: &[u32], found: &mut Size) {
             }
             found.0 += B::sum(one) + B::sum(two);
         }
-        // One of them has less than a block on a side.
+        // One of the halves has less than a block left in one slice.
         let (ended, other) =
             if first.certain::<B>() == 0 { (first, second) } else { (second, first) };
         ended.rest(found);

@@ -1,10 +1,11 @@
-//! Each token of a short slice is looked for in a long one, from where the one before was found: in
-//! steps that double until they have gone too far, then by halving what lies between. That takes twice
-//! the logarithm of the distance, whatever the length.
+//! Searches each token of a short slice in a long one.
+//!
+//! A search begins at the place of the previous token. Its steps double until they have passed the token;
+//! then it bisects the last step. This takes twice the logarithm of the distance, whatever the length.
 
 use super::Found;
 
-/// The common tokens of two ascending slices, the first of which is far shorter.
+/// Finds the common tokens of two ascending slices. The first slice should be much shorter.
 pub fn gallop<F: Found>(short: &[u32], long: &[u32], found: &mut F) {
     let mut rest = long;
     for &token in short {
@@ -12,7 +13,7 @@ pub fn gallop<F: Found>(short: &[u32], long: &[u32], found: &mut F) {
         while step < rest.len() && rest[step] < token {
             step *= 2;
         }
-        // What lies up to half the step is smaller, unless that is the start.
+        // Everything up to half the step is smaller, unless that is the start.
         let (from, to) = (step / 2, rest.len().min(step + 1));
         let at = from + rest[from..to].partition_point(|&other| other < token);
         rest = &rest[at..];

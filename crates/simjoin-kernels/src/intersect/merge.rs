@@ -1,9 +1,9 @@
-//! A step at a time: whichever slice is behind goes on. Which one that is is computed, not decided, so
-//! there is nothing to mispredict.
+//! Merges two slices. Each step advances the slice with the smaller token. Arithmetic chooses the slice,
+//! not a branch, so there are no mispredictions.
 
 use super::Found;
 
-/// The common tokens of two ascending slices.
+/// Finds the common tokens of two ascending slices.
 #[inline]
 pub fn merge<F: Found>(a: &[u32], b: &[u32], found: &mut F) {
     let (mut at_a, mut at_b) = (0, 0);

@@ -1,19 +1,19 @@
 //! Which tokens do two ascending slices share?
 //!
-//! For slices of any length, up to hundreds of millions of tokens. [`Intersect`] counts the common
-//! tokens or writes them down, in ascending order:
+//! Slices can have any length, up to hundreds of millions of tokens. [`Intersect`] counts the common
+//! tokens or writes them in ascending order:
 //!
-//! * where one slice is far longer than the other, each token of the short one is looked for in the long
-//!   one by steps that double, then by halving ([`gallop()`]);
-//! * where both hold a good part of all numbers and there are no vector instructions, through bits
-//!   ([`bitmap()`]);
-//! * otherwise block by block: all tokens of a block of one slice are compared with all of a block of
-//!   the other at once, and the block that ends first makes way for the next. Two equal tokens stand in
-//!   blocks that are compared with each other exactly once: as long as one of them is at hand, only
-//!   blocks that end before it make way on the other side.
+//! * If one slice is far longer than the other, each token of the short one is searched in the long
+//!   one by doubling steps and bisection ([`gallop()`]).
+//! * If both hold a large share of all numbers and there are no vector instructions, bitmaps are compared
+//!   ([`bitmap()`]).
+//! * Otherwise all tokens of a block of one slice are compared with all tokens of a block of the other at
+//!   once, and the block that ends first is replaced by the next one. The blocks of two equal tokens are
+//!   compared with each other exactly once: while one of these blocks is current, the other slice passes
+//!   only blocks that end before the token.
 //!
-//! [`merge()`] is the plain merge, which the scalar tier uses and which others are measured by.
-//! [`Method::of`] is the rule. [`split()`] cuts two slices into parts that can be intersected at once.
+//! [`merge()`] is the plain merge of the scalar tier. [`Method::of`] chooses the method. [`split()`] cuts
+//! two slices into parts that can be intersected independently.
 
 mod bitmap;
 mod blocks;
@@ -35,12 +35,12 @@ pub use split::split;
 
 use crate::tier::Tier;
 
-/// What becomes of common tokens.
+/// A receiver of common tokens.
 pub trait Found {
-    /// They come in ascending order.
+    /// Receives one token. Tokens come in ascending order.
     fn one(&mut self, token: u32);
 
-    /// Several at once: a bit for each, from `base` on.
+    /// Receives several tokens: one for each bit, counted from `base`.
     #[inline(always)]
     fn word(&mut self, base: u32, mut bits: u64) {
         while bits != 0 {
@@ -50,7 +50,7 @@ pub trait Found {
     }
 }
 
-/// Counts them.
+/// Counts the common tokens.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Size(pub u64);
 
@@ -66,7 +66,7 @@ impl Found for Size {
     }
 }
 
-/// Writes them down. There is room for as many as the shorter slice has.
+/// Writes the common tokens. The output has room for the shorter slice.
 #[derive(Debug)]
 pub struct Elements<'o> {
     out: &'o mut [u32],
@@ -84,21 +84,21 @@ impl Found for Elements<'_> {
 /// A way to intersect two slices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Step by step.
+    /// The plain merge.
     Merge,
-    /// Looking each token of the shorter one up in the longer one.
+    /// Searches each token of the shorter slice in the longer one.
     Gallop,
-    /// Block against block, by vector instructions; step by step where there are none.
+    /// Compares blocks by vector instructions; the plain merge if there are none.
     Blocks,
-    /// Through bits.
+    /// Compares bitmaps.
     Bitmap,
 }
 
 impl Method {
-    /// All of them.
+    /// Every method.
     pub const ALL: [Method; 4] = [Method::Merge, Method::Gallop, Method::Blocks, Method::Bitmap];
 
-    /// The name used on the command line and in reports.
+    /// Returns the name used on the command line and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Method::Merge => "merge",
@@ -108,18 +108,16 @@ impl Method {
         }
     }
 
-    /// How many times as long one slice must be for [`gallop()`] to be worth it, beside blocks and beside
-    /// the plain merge.
+    /// The smallest ratio of the lengths for which [`gallop()`] is faster than blocks, and than the plain
+    /// merge.
     const FAR_LONGER: [usize; 2] = [2048, 8];
 
-    /// In how many numbers there is one of each slice for [`bitmap()`] to be worth it beside the plain
-    /// merge. Beside blocks it never is: bits are made more slowly than blocks are compared.
+    /// The largest mean distance of tokens for which [`bitmap()`] is faster than the plain merge. It is never
+    /// faster than blocks.
     const DENSE: u64 = 4;
 
-    /// The method that is fastest for two ascending slices, by `benches/intersect.rs` (2-core AMD EPYC,
-    /// 2026-11-15). For 10⁷ tokens in nanoseconds a token of both: blocks 0.22 at any density; the merge
-    /// 2.5; bits 1.0 where every second number is there, 2.7 where every tenth is; looking up a token in a
-    /// slice 10, 100, 1,000 and 5,000 times as long 14, 110, 610 and 250 each.
+    /// Returns the method that is fastest for two ascending slices, by `benches/intersect.rs` (2-core AMD
+    /// EPYC, 2026-11-15; the crate's `README.md` has the results).
     pub fn of(tier: Tier, a: &[u32], b: &[u32]) -> Method {
         let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
         let (Some(&first), Some(&last)) = (long.first(), long.last()) else { return Method::Merge };
@@ -147,12 +145,12 @@ pub struct Intersect {
 }
 
 impl Intersect {
-    /// The best tier's.
+    /// Returns the functions of the best tier.
     pub fn best() -> Self {
         Self::of(Tier::best())
     }
 
-    /// A tier's; the merge if the processor lacks it.
+    /// Returns the functions of a tier; the merge if the processor lacks it.
     pub fn of(tier: Tier) -> Self {
         match tier {
             #[cfg(target_arch = "x86_64")]
@@ -175,17 +173,17 @@ impl Intersect {
         }
     }
 
-    /// The tier that runs.
+    /// Returns the tier that runs.
     pub fn tier(&self) -> Tier {
         self.tier
     }
 
-    /// How many tokens two ascending slices share.
+    /// Returns how many tokens two ascending slices share.
     pub fn size(&self, a: &[u32], b: &[u32]) -> u64 {
         self.size_by(Method::of(self.tier, a, b), a, b)
     }
 
-    /// The same by a certain method.
+    /// Returns how many tokens two ascending slices share, by a given method.
     pub fn size_by(&self, method: Method, a: &[u32], b: &[u32]) -> u64 {
         let mut found = Size::default();
         let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
@@ -199,7 +197,7 @@ impl Intersect {
         found.0
     }
 
-    /// Writes the tokens that two ascending slices share, in order, and returns how many these are.
+    /// Writes the tokens that two ascending slices share, in order, and returns their number.
     ///
     /// # Panics
     ///
@@ -208,7 +206,7 @@ impl Intersect {
         self.elements_by(Method::of(self.tier, a, b), a, b, out)
     }
 
-    /// The same by a certain method.
+    /// Writes the tokens that two ascending slices share by a given method, and returns their number.
     ///
     /// # Panics
     ///
@@ -237,7 +235,7 @@ mod tests {
     fn check(a: &[u32], b: &[u32]) {
         let in_b: BTreeSet<u32> = b.iter().copied().collect();
         let expected: Vec<u32> = a.iter().copied().filter(|token| in_b.contains(token)).collect();
-        // Any cut leaves each common token on one side.
+        // Every cut leaves each common token on one side.
         let steps = a.len() + b.len();
         for cut in [0, 1, steps / 3, steps / 2, steps.saturating_sub(1), steps, steps + 9] {
             let (i, j) = split(a, b, cut);
@@ -252,7 +250,7 @@ mod tests {
             assert_eq!(intersect.tier(), tier);
             for (a, b) in [(a, b), (b, a)] {
                 assert_eq!(intersect.size(a, b), expected.len() as u64, "{tier}");
-                // Nothing is written beyond what the shorter one has room for.
+                // Nothing is written beyond the length of the shorter slice.
                 let room = a.len().min(b.len());
                 let mut out = vec![7; room + 1];
                 let count = intersect.elements(a, b, &mut out[..room]);
@@ -270,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn adversaries() {
+    fn every_method_handles_extreme_slices() {
         let all: Vec<u32> = (0..1000).collect();
         let even: Vec<u32> = (0..1000).step_by(2).collect();
         let odd: Vec<u32> = (1..1000).step_by(2).collect();
@@ -286,7 +284,7 @@ mod tests {
                 check(a, b);
             }
         }
-        // Long enough for two streams at once, where one ends early.
+        // Long enough for two streams, one of which ends early.
         let low: Vec<u32> = (0..3000).chain(4_000_000_000..4_000_000_100).collect();
         let high: Vec<u32> = (0..100).chain(3_999_999_000..4_000_002_000).collect();
         for a in [&low, &high, &many] {
@@ -305,7 +303,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_two_sets(
+        fn every_method_intersects_any_two_sets(
             universe in 1..3000u32,
             a in btree_set(any::<u32>(), 0..400),
             b in btree_set(any::<u32>(), 0..400),

@@ -1,4 +1,4 @@
-//! Four tokens a block.
+//! Blocks of four tokens.
 
 use super::blocks::{self, Block};
 use super::{Elements, Size};

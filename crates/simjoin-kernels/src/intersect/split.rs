@@ -1,15 +1,15 @@
 //! Where can two ascending slices be cut so that each part is intersected by itself?
 //!
-//! A merge of the two walks a path through the grid of their elements (Green, McColl and Bader's merge
-//! path). A diagonal of the grid is met by the path after a known number of steps, and where, is found by
-//! halving; so the parts between several diagonals are of equal length, whatever the elements are.
+//! A merge of the two slices is a path through the grid of their elements (Green, McColl and Bader's merge
+//! path). The path crosses each diagonal of the grid after a known number of steps, and bisection finds the
+//! crossing. So the parts between equidistant diagonals have equal lengths, whatever the elements are.
 
-/// How many tokens of each slice come first, so that no token of the rest of one is among the first of the
-/// other, and that the two are about `steps` together: one more where the two that would be parted are
-/// equal.
+/// Returns the lengths of the first parts of both slices, so that no token is in the first part of one
+/// slice and in the rest of the other. The lengths add up to `steps`, or to one more if the cut would
+/// separate two equal tokens.
 pub fn split(a: &[u32], b: &[u32], steps: usize) -> (usize, usize) {
     let steps = steps.min(a.len() + b.len());
-    // The path meets the diagonal where a's tokens up to here are no larger than b's from there on.
+    // The path crosses the diagonal where the tokens of a before the cut are not larger than those of b after it.
     let (mut low, mut high) = (steps.saturating_sub(b.len()), steps.min(a.len()));
     while low < high {
         let middle = low + (high - low) / 2;

@@ -1,4 +1,4 @@
-//! Eight tokens a block.
+//! Blocks of eight tokens.
 
 use super::blocks::{self, Block};
 use std::arch::x86_64::*;

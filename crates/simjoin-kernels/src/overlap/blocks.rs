@@ -1,14 +1,14 @@
-//! One token against a block of tokens.
+//! Compares each token of one set with a block of tokens of the other.
 //!
-//! The longer set is taken in blocks of as many tokens as a register holds. Each token of the
-//! shorter set is compared with the whole block that could hold it; blocks that end before it are
-//! passed over. That is one comparison a token instead of one unpredictable step of a merge.
+//! The longer set is divided into blocks of the size of a register. Each token of the shorter set
+//! is compared with the whole block that could hold it; blocks that end before it are skipped. So a
+//! token needs one comparison instead of an unpredictable step of a merge.
 //!
-//! *Equal blocks.* Where both sets go on with the same tokens, as near-duplicates do for long
-//! stretches, a whole block is counted by one comparison.
+//! *Equal blocks.* If both sets continue with the same tokens, as near-duplicates do for long
+//! stretches, one comparison counts a whole block.
 //!
-//! *Early reject.* Whenever a block is passed, the pair can still reach what was found plus the
-//! shorter of the two rests; if that is below the demand, the pair is dropped.
+//! *Early reject.* After each block, the pair can still reach the tokens found so far plus the
+//! shorter of the two rests; if that is below the required overlap, the pair is dropped.
 
 /// A block of tokens in a register.
 ///
@@ -20,7 +20,7 @@
 pub(super) trait Block: Copy {
     const TOKENS: usize;
     unsafe fn load(from: *const u32) -> Self;
-    /// The first `count` tokens; the other lanes repeat one of them.
+    /// Returns the first `count` tokens; the other lanes repeat one of them.
     unsafe fn load_part(from: *const u32, count: usize) -> Self;
     unsafe fn contains(self, token: u32) -> bool;
     unsafe fn equals(self, other: Self) -> bool;

@@ -1,10 +1,10 @@
 //! How many tokens do two sets share, and is it enough?
 //!
-//! [`verify`] is the kernel that decides about the candidates of the published techniques. It is
-//! handed what is left of two ascending sets after the part that a filter has compared already, how
-//! many common tokens that part held, and the overlap that the predicate requires.
+//! [`verify`] is the kernel that decides about the candidates of the published techniques. A filter
+//! has already compared the first parts of two ascending sets. The arguments are the rests of both
+//! sets, the number of common tokens in the first parts, and the overlap that the predicate requires.
 //!
-//! [`Verify`] answers the same question by vector instructions, always with the full overlap.
+//! [`Verify`] does the same by vector instructions, always with the full overlap.
 
 mod blocks;
 mod scalar;
@@ -28,12 +28,12 @@ pub struct Verify {
 }
 
 impl Verify {
-    /// The best tier's.
+    /// Returns the functions of the best tier.
     pub fn best() -> Self {
         Self::of(Tier::best())
     }
 
-    /// A tier's; the merge without vector instructions if the processor lacks it.
+    /// Returns the functions of a tier; the scalar ones if the processor lacks it.
     pub fn of(tier: Tier) -> Self {
         match tier {
             #[cfg(target_arch = "x86_64")]
@@ -46,13 +46,13 @@ impl Verify {
         }
     }
 
-    /// The tier that runs.
+    /// Returns the tier that runs.
     pub fn tier(&self) -> Tier {
         self.tier
     }
 
-    /// The overlap of two sets of which `found` common tokens are known and `a` and `b` are the
-    /// ascending rests, if it reaches `required`.
+    /// Returns the overlap of two sets if it reaches `required`. `found` common tokens are known; `a` and
+    /// `b` are the ascending rests of the sets.
     #[inline(always)]
     pub fn overlap(&self, a: &[u32], b: &[u32], found: u32, required: u32) -> Option<u32> {
         // SAFETY: the processor has the tier's instructions.

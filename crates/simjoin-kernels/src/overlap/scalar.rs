@@ -1,12 +1,13 @@
 //! A merge of two ascending slices that stops as early as it can.
 //!
 //! *Early reject.* With `found` common tokens so far, the slices can reach at most `found` plus
-//! the shorter rest. `slack` of a slice is how many of its tokens may still go unmatched before
-//! that sum falls below the demand: a match leaves it unchanged, a skipped token costs one.
+//! the shorter rest. The `slack` of a slice is the number of its tokens that may still be unmatched
+//! before that sum falls below the required overlap: a match leaves it unchanged, a skipped token
+//! costs one.
 //!
-//! *Early accept.* When only the decision matters, the merge ends with the last match it needs.
+//! *Early accept.* If only the decision matters, the merge ends with the last match that it needs.
 //!
-//! The step is free of unpredictable branches: which side advances is computed, not decided.
+//! The step has no unpredictable branches: arithmetic chooses the side that advances.
 
 /// Counts the tokens that two ascending slices have in common.
 pub fn overlap(a: &[u32], b: &[u32]) -> u32 {
@@ -17,7 +18,7 @@ pub fn overlap(a: &[u32], b: &[u32]) -> u32 {
 /// common and `a` and `b` are the ascending rests in which further ones may be found.
 ///
 /// Returns the overlap, or `None` when it is below `required`. With `EXACT` the overlap is the
-/// full one; without, it is only known to be sufficient.
+/// full one; without, it is a lower bound that suffices.
 #[inline]
 pub fn verify<const EXACT: bool>(a: &[u32], b: &[u32], found: u32, required: u32) -> Option<u32> {
     let missing = i64::from(required) - i64::from(found);
@@ -66,7 +67,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn edges() {
+    fn empty_equal_and_disjoint_slices_are_decided() {
         assert_eq!(overlap(&[], &[]), 0);
         assert_eq!(overlap(&[1, 2, 3], &[]), 0);
         assert_eq!(overlap(&[1, 2, 3], &[1, 2, 3]), 3);
@@ -80,7 +81,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn near_duplicates(
+        fn near_duplicates_are_decided_exactly(
             a in btree_set(0..5000u32, 0..300),
             lost in btree_set(0..300usize, 0..5),
             gained in btree_set(0..5000u32, 0..5),
@@ -98,7 +99,7 @@ mod tests {
         }
 
         #[test]
-        fn the_decision_is_that_of_the_full_overlap(
+        fn decision_agrees_with_the_full_overlap(
             a in btree_set(0..200u32, 0..80),
             b in btree_set(0..200u32, 0..80),
             found in 0..10u32,

@@ -1,4 +1,4 @@
-//! Two registers of four rows; bits are counted by halves of bytes, through a table in a register.
+//! The product by two registers of four rows. A table in a register counts the bits of half bytes.
 
 use super::{Lanes, ROWS};
 use std::arch::x86_64::*;

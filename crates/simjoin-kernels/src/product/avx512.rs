@@ -1,4 +1,4 @@
-//! A row a lane, and an instruction that counts bits.
+//! The product with one row in each lane. An instruction counts the bits.
 
 use super::{Lanes, ROWS};
 use std::arch::x86_64::*;

@@ -1,13 +1,13 @@
 //! How many bits do the rows of two bit matrices share?
 //!
-//! The product of a matrix of zeros and ones with another one's transpose, which is the size of every
-//! intersection: `out[p][b]` is the number of bits that are set in both the row `p` of the one and the
-//! row `b` of the other.
+//! [`Product`] multiplies a matrix of zeros and ones by the transpose of another one. The result holds the
+//! sizes of all intersections: `out[p][b]` is the number of bits that are set both in row `p` of the first
+//! matrix and in row `b` of the second one.
 //!
-//! Rows of the one, the probes, are words one after the other. Those of the other stand in blocks of
-//! [`ROWS`]: word `w` of row `i` of a block is `block[ROWS * w + i]`, so that a vector holds the same word
-//! of several rows and nothing is added up across a vector. [`PROBES`] probes are taken at a time, for
-//! which a word of the block is loaded once.
+//! Rows of the first matrix, the probes, are consecutive words. Rows of the second one are in blocks of
+//! [`ROWS`]: word `w` of row `i` of a block is `block[ROWS * w + i]`. So a vector holds the same word of
+//! several rows, and no sum across a vector is needed. [`PROBES`] probes are multiplied at a time, so that a
+//! word of the block is loaded once for all of them.
 
 /// The entry point of a tier: the generic loop, compiled with its instructions.
 macro_rules! entry_point {
@@ -38,10 +38,10 @@ mod neon;
 
 use crate::tier::Tier;
 
-/// Rows in a block.
+/// The number of rows in a block.
 pub const ROWS: usize = 8;
 
-/// Probes taken at a time.
+/// The number of probes that are multiplied at a time.
 pub const PROBES: usize = 4;
 
 type Multiply = unsafe fn(&[u64], &[&[u64]; PROBES], &mut [[u32; ROWS]; PROBES]);
@@ -54,12 +54,12 @@ pub struct Product {
 }
 
 impl Product {
-    /// The best tier's.
+    /// Returns the functions of the best tier.
     pub fn best() -> Self {
         Self::of(Tier::best())
     }
 
-    /// A tier's; that without vector instructions if the processor lacks it.
+    /// Returns the functions of a tier; the scalar ones if the processor lacks it.
     pub fn of(tier: Tier) -> Self {
         let multiply: Multiply = match tier {
             #[cfg(target_arch = "x86_64")]
@@ -74,16 +74,16 @@ impl Product {
         Product { tier, multiply }
     }
 
-    /// The tier that runs.
+    /// Returns the tier that runs.
     pub fn tier(&self) -> Tier {
         self.tier
     }
 
-    /// The product of a block with some probes.
+    /// Multiplies a block by some probes.
     ///
     /// # Panics
     ///
-    /// If the probes differ in length, or the block has not [`ROWS`] times as many words.
+    /// If the probes differ in length, or the block does not have [`ROWS`] times as many words.
     #[inline]
     pub fn multiply(
         &self,

@@ -1,4 +1,4 @@
-//! Four registers of two rows.
+//! The product by four registers of two rows.
 
 use super::{Lanes, ROWS};
 use std::arch::aarch64::*;

@@ -1,4 +1,4 @@
-//! Word by word.
+//! The product, word by word.
 
 use super::{Lanes, ROWS};
 
