@@ -1,9 +1,9 @@
 //! `all-pairs`: which sets share a rare token with this one?
 //!
 //! AllPairs (Bayardo, Ma, Srikant 2007) in the filter–verification form of Mann, Augsten and Bouros
-//! (2016): each set's index prefix is put into inverted lists; a probe walks the lists of its own
-//! prefix, within the stretch that the length filter leaves, and counts how often it meets each
-//! set. Every set met is verified.
+//! (2016): each build set's index prefix is put into inverted lists. A probe walks the lists of its
+//! prefix tokens, within the range that the length filter leaves, and counts its prefix tokens in each
+//! set. Every set that it meets is verified.
 //!
 //! # Flow
 //!
@@ -15,12 +15,13 @@
 //! # Exactness
 //!
 //! Two sets that satisfy the bounds share a token within probe prefix and index prefix (see
-//! [`Bounds::probe_prefix`](simjoin_core::Bounds::probe_prefix)), so the pair is met; what is met
-//! is verified by the exact demand.
+//! [`Bounds::probe_prefix`](simjoin_core::Bounds::probe_prefix)), so the probe meets the set. Every
+//! pair that meets is verified with the exact required overlap.
 //!
 //! # Memory
 //!
-//! The index, and 8 bytes per build set and worker, whatever the number of candidates.
+//! The technique needs the index, and 8 bytes per build set and worker, whatever the number of
+//! candidates.
 
 use crate::set_join::{self, Filter, Space};
 use simjoin_core::{Result, SetId};
@@ -30,7 +31,7 @@ use simjoin_engine::{
 };
 use std::ops::Range;
 
-/// Prefix filter and length filter.
+/// The technique with prefix filter and length filter.
 pub struct AllPairs;
 
 impl Technique<Sets> for AllPairs {
@@ -39,7 +40,7 @@ impl Technique<Sets> for AllPairs {
     }
 
     fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
-        // Sets met again under another token count once.
+        // A set that the probe meets under several tokens counts once.
         Some(set_join::cost(survey, units, 0.2))
     }
 

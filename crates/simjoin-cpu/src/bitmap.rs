@@ -1,10 +1,10 @@
-//! `bitmap`: which signatures of all the sets that may meet are close?
+//! `bitmap`: which pairs have close signatures?
 //!
-//! No index. Every set gets a signature in which each token toggles a bit, and every probe is
+//! There is no index. Every set gets a signature in which each token toggles a bit, and every probe is
 //! compared with every build set that the length filter leaves, a few billion pairs a second. A
-//! pair whose signatures differ in more bits than its sets may differ in tokens is dropped; what
-//! survives is compared once more by a wider signature, then verified. Where prefix lists are long
-//! (large sets, small universes, low thresholds) nothing is faster.
+//! pair whose signatures differ in more bits than its sets may differ in tokens is dropped. Survivors
+//! are compared once more by a wider signature, then verified. If prefix lists are long (large sets,
+//! small universes, low thresholds), no other technique is faster.
 //!
 //! # Flow
 //!
@@ -22,12 +22,12 @@
 //! [`Bounds::budget`]. A run of build sets of several sizes is compared with the largest of their
 //! budgets.
 //!
-//! When every token has a bit of its own ([`Dense`]), the signature is the set: the distance *is*
+//! If every token has a bit of its own ([`Dense`]), the signature is the set: the distance *is*
 //! the number of tokens without a partner, and the overlap follows without verification.
 //!
 //! # Memory
 //!
-//! Two signatures a set: `8·W` bytes for the scan and 64 for the second look.
+//! Each set needs two signatures: `8·W` bytes for the scan and 64 bytes for the second comparison.
 //!
 //! [`Bounds::budget`]: simjoin_core::Bounds::budget
 
@@ -43,28 +43,28 @@ use simjoin_kernels::overlap::Verify;
 use simjoin_kernels::prefetch::prefetch;
 use std::ops::{ControlFlow, Range};
 
-/// Signatures of so many words of all sets, compared pair by pair.
+/// The technique that compares the signatures of all pairs.
 pub struct Bitmap {
-    /// 1, 2, 4, 8, 16 or 32.
+    /// The words of a signature: 1, 2, 4, 8, 16 or 32.
     pub words: usize,
 }
 
-/// Bits of all tokens of all sets, compared pair by pair.
+/// The technique that compares bitmaps with a bit for every token.
 pub struct Dense;
 
-/// Words of the second signature.
+/// The words of the second signature.
 const WIDE: usize = 8;
 
-/// Signature pairs in a piece, about: a few milliseconds.
+/// The approximate number of signature pairs in a piece: a few milliseconds.
 const PIECE_PAIRS: u64 = 16_000_000;
 
-/// Signature pairs that are worth a piece.
+/// The smallest number of signature pairs in a piece.
 const LEAST_PAIRS: u64 = 50_000;
 
-/// Build sets in a block: with their signatures it stays in the second-level cache.
+/// The build sets in a block: their signatures fit the second-level cache.
 const BLOCK: usize = 4096;
 
-/// Build sets of neighbouring sizes are compared as one run until it has this many.
+/// Build sets of neighbouring sizes form one run until it has this many sets.
 const RUN: u32 = 512;
 
 impl Bitmap {
@@ -95,7 +95,7 @@ impl Technique<Sets> for Bitmap {
             let second =
                 if self.words < WIDE { pairs * survival(place) * units.second } else { 0.0 };
             let verified = pairs * survival(place.max(3));
-            // The sets are seldom at hand.
+            // The sets are rarely in the cache.
             let each = |size: f64| 2.0 * units.verify + 2.0 * size * units.verify_token;
             second
                 + verified * each(survey.mean_size)
@@ -104,7 +104,7 @@ impl Technique<Sets> for Bitmap {
                     .sum::<f64>()
         };
         Some(Cost {
-            // Signatures are made in several steps, for which threads must be woken.
+            // Signatures are made in several steps; threads must be woken for each.
             serial: if survey.sets > 2_000 { 4.0 * units.start } else { units.start },
             shared: survey.tokens as f64 * 2.0 * units.sign_token
                 + survey.sets as f64 * units.pass * (2 + self.words) as f64
@@ -115,12 +115,12 @@ impl Technique<Sets> for Bitmap {
     }
 
     fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        // The signatures of a self-join are one array, but it need not span what lies between
-        // probes and build sets that are far apart.
+        // The signatures of a self-join are one array, but it leaves out the sets between probes and
+        // build sets that are far apart.
         let sets = (tile.probes.len() + tile.builds.len()) as u64;
         let sets =
             if join.order == Order::Before { sets.min(join.build.len() as u64) } else { sets };
-        // While planes are made from signatures there are two of them.
+        // While planes are made, each signature exists twice.
         let wide = if self.words < WIDE { 8 * WIDE as u64 } else { 0 };
         sets * (16 * self.words as u64 + wide)
             + 24 * (join.build.len() / RUN as usize + join.build.classes().len()) as u64
@@ -144,8 +144,8 @@ impl Technique<Sets> for Bitmap {
     }
 }
 
-/// Pairs of sets so large that their signatures are full and tell nothing, and their size. They may
-/// be too few to be sampled and yet cost the most.
+/// Estimates the number and the size of pairs of sets so large that their signatures are full and filter
+/// nothing. Such pairs may be too few for the samples and yet cost the most.
 fn crowded<'s>(survey: &'s Survey<'_>, words: usize) -> impl Iterator<Item = (f64, f64)> + 's {
     let classes = survey.join.probe.classes().iter().zip(&survey.reaches);
     // Half of the bits of two full signatures differ, and larger sets are fuller.
@@ -154,11 +154,11 @@ fn crowded<'s>(survey: &'s Survey<'_>, words: usize) -> impl Iterator<Item = (f6
     full.map(|(class, reach)| (reach.pairs as f64, f64::from(class.size)))
 }
 
-/// How often probes are compared with a run: where sizes vary much, runs are short.
+/// Returns the number of comparisons of a probe with a run. If sizes vary much, runs are short.
 fn calls(survey: &Survey<'_>) -> u64 {
     let build = survey.join.build;
     let calls = |reach: &Reach| {
-        // A run ends with a size unless that leaves it short, and with a block.
+        // A run ends at the end of a size, unless it is still short, and at the end of a block.
         let sizes = build.class_of(reach.builds.end - 1) - build.class_of(reach.builds.start) + 1;
         let runs = (sizes as usize).min(reach.builds.len().div_ceil(RUN as usize));
         let runs = runs + reach.builds.len() / BLOCK;
@@ -167,9 +167,9 @@ fn calls(survey: &Survey<'_>) -> u64 {
     survey.reaches.iter().filter(|reach| reach.pairs > 0).map(calls).sum()
 }
 
-/// Estimates how many pairs of rows a join has, pairs of equal sets left out, from `samples` groups
-/// of probes: each group of neighbours is joined for certain. Groups are drawn in proportion to the
-/// rows that they stand for. `None` where that takes more than `memory` bytes.
+/// Estimates the number of pairs of rows of a join, without pairs of equal sets, from `samples` groups
+/// of probes. Each group of neighbouring probes is joined exactly. Groups are drawn in proportion to
+/// their rows. Returns `None` if this takes more than `memory` bytes.
 pub fn estimate_rows(join: &SetTask<'_>, samples: usize, memory: u64) -> Option<f64> {
     let whole = Tile::whole(join);
     if (Bitmap { words: 2 }).memory_bytes(join, &whole, rayon::current_num_threads()) > memory {
@@ -227,7 +227,7 @@ pub fn estimate_rows(join: &SetTask<'_>, samples: usize, memory: u64) -> Option<
     Some(if exhaustive { sum } else { sum * total as f64 / samples as f64 })
 }
 
-/// Adds up the pairs of rows that pairs of sets stand for.
+/// A sink that adds up the pairs of rows of pairs of sets.
 struct RowSum<'a> {
     join: SetTask<'a>,
     rows: u64,
@@ -247,7 +247,7 @@ impl Sink<SetPair> for RowSum<'_> {
     }
 }
 
-/// Whether signatures of this width hold a bit for every token.
+/// Returns whether signatures of this width hold a bit for every token.
 fn is_exact(join: &SetTask<'_>, words: usize) -> bool {
     join.build.universe() as usize <= 64 * words
 }
@@ -278,7 +278,7 @@ impl Technique<Sets> for Dense {
         tile: &Tile,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        // Where the universe is too large, the widest signatures do, with verification.
+        // If the universe is too large, use the widest signatures and verification.
         let words = Self::words(join).unwrap_or(32);
         Bitmap { words }.prepare(join, tile, room)
     }
@@ -327,12 +327,12 @@ impl<const W: usize> Signatures<W> {
 struct Signed<'a, const W: usize> {
     join: SetTask<'a>,
     reaches: Vec<Reach>,
-    /// Signatures are sets.
+    /// Whether signatures have a bit for every token.
     exact: bool,
-    /// `None` in a self-join: those of the build sets serve.
+    /// `None` in a self-join, which uses the signatures of the build sets.
     probes: Option<Signatures<W>>,
     builds: Signatures<W>,
-    /// Runs of build sets, and the classes in each.
+    /// The runs of build sets, and the classes in each.
     runs: Vec<Run>,
     pieces: Vec<Range<SetId>>,
 }
@@ -343,8 +343,8 @@ struct Run {
 }
 
 impl Run {
-    /// The largest budget of a probe of size `n` with a set of the run, or a little more; negative
-    /// if there is none.
+    /// Returns the largest budget of a probe of size `n` with a set of the run, or a little more;
+    /// negative if there is none.
     #[inline(always)]
     fn limit(&self, join: &SetTask<'_>, n: u32) -> i64 {
         let size = |class: usize| join.build.classes()[class].size;
@@ -352,7 +352,7 @@ impl Run {
         if first == last {
             return join.predicate.budget(n, first);
         }
-        // Shares follow a straight line, so the largest is at one of the ends.
+        // Shares are linear in the size, so the largest is at one of the ends.
         const UNIT: i32 = 16;
         let share = |size: u32| join.predicate.build_share(size, UNIT);
         (join.predicate.probe_share(n, UNIT) + share(first).max(share(last)))
@@ -545,7 +545,7 @@ impl<const W: usize> SignedWorker<'_, W> {
         let Signed { join, reaches, runs, pieces, .. } = signed;
         let piece = pieces[piece].clone();
         let mut emitter = Emitter::new(sink);
-        // Groups of probes of one size.
+        // Take up to `PROBES` probes of one size at a time.
         let mut groups = Vec::new();
         let mut probe = piece.start;
         while probe < piece.end {

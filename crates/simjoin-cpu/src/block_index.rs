@@ -1,18 +1,19 @@
 //! Which build sets of a given size have a given token early in their prefix?
 //!
-//! The inverted lists of [`prefix_index`](crate::prefix_index), arranged for skipping: the list of
-//! a token is cut into *blocks* of sets of one size, by rising size, and within a block the sets
-//! ascend by the token's position, then by number. So those that could still reach a demand if this
-//! were the first token they share with the probe are the front of the block.
+//! These are the inverted lists of [`prefix_index`](crate::prefix_index), arranged for skipping. The
+//! list of a token is cut into *blocks* of sets of one size, by rising size. Within a block the sets
+//! ascend by the token's position, then by number. So the sets that can still reach a demand, if this
+//! is the first token that they share with the probe, are the *front* of the block.
 //!
-//! How long that front is depends on the demand, which for sets of one size only grows as probes
-//! grow. Each worker therefore keeps its own ends of blocks, [`Fronts`], and moves them backwards
-//! when a larger demand comes: what one probe skipped, all later ones skip without a look.
+//! The demand for sets of one size only grows as probes grow, so fronts only shrink. Each worker keeps
+//! its own ends of fronts, [`Fronts`], and moves them backwards for a larger demand: later probes skip
+//! the same sets without reading them.
 //!
 //! # Memory
 //!
-//! 8 bytes per indexed prefix token, 8 per block and 16 per list; for each worker another 8 per
-//! block and 4 per list. There are at most as many blocks as prefix tokens, and one more per list.
+//! The index takes 8 bytes per indexed prefix token, 8 per block and 16 per list; each worker takes
+//! another 8 per block and 4 per list. There are at most as many blocks as prefix tokens, and one more
+//! per list.
 
 use simjoin_core::{SetCollection, SetId, TokenId};
 use simjoin_kernels::prefetch::prefetch;
@@ -32,7 +33,7 @@ pub(crate) struct BlockIndex {
     blocks: Vec<Block>,
     /// Units, ascending by position, then by number, within each block.
     units: Vec<u32>,
-    /// How many tokens of the set stand at the token's position or after, parallel to `units`.
+    /// The number of the set's tokens from the token's position on, parallel to `units`.
     rests: Vec<u32>,
 }
 
@@ -47,16 +48,16 @@ struct Block {
 #[derive(Clone, Copy)]
 struct Front {
     end: u32,
-    /// The rest of the last set in the front; every other has at least that.
+    /// The rest of the last set in the front, which is the smallest one.
     reach: u32,
 }
 
 impl BlockIndex {
     /// Indexes the first tokens of a range of sets, as many as `prefixes` says for each class.
     pub(crate) fn new(sets: &SetCollection, range: &Range<SetId>, prefixes: &[u32]) -> Self {
-        let first_token = sets.lonely_tokens();
+        let first_token = sets.unique_tokens();
         let lists = (sets.universe() - first_token) as usize;
-        // How many sets and how many blocks each list holds.
+        // Count the sets and the blocks of each list.
         let mut lengths = vec![0u32; lists];
         let mut counts = vec![0u32; lists];
         let mut classes = vec![SENTINEL; lists];
@@ -76,7 +77,7 @@ impl BlockIndex {
         let mut blocks = vec![Block { class: SENTINEL, start: 0 }; block_count as usize];
         let mut units = vec![0; entries as usize];
         let mut rests = vec![0; entries as usize];
-        // Where the next set of each list goes, and its next block.
+        // The next free place of each list, and its next block.
         let mut next = lengths;
         let mut next_block = lists.clone();
         classes.fill(SENTINEL);
@@ -123,7 +124,7 @@ impl BlockIndex {
         }
     }
 
-    /// The fronts of one worker: whole blocks at first.
+    /// Returns the fronts of one worker: whole blocks at first.
     pub(crate) fn fronts(&self) -> Fronts {
         let mut fronts = vec![Front { end: 0, reach: 0 }; self.blocks.len()];
         for (front, pair) in fronts.iter_mut().zip(self.blocks.windows(2)) {
@@ -135,15 +136,16 @@ impl BlockIndex {
         Fronts { fronts, heads: self.lists.clone() }
     }
 
-    /// The part of an ascending prefix whose tokens have lists, and how many come before it.
+    /// Returns the number of unique tokens at the beginning of an ascending prefix, and the other tokens,
+    /// which have lists.
     pub(crate) fn shared<'t>(&self, prefix: &'t [TokenId]) -> (usize, &'t [TokenId]) {
-        // Lonely tokens are the smallest; most prefixes have few, so this walks instead of
+        // Unique tokens are the smallest; most prefixes have few, so this walks instead of
         // bisecting.
-        let lonely = prefix.iter().take_while(|&&token| token < self.first_token).count();
-        (lonely, &prefix[lonely..])
+        let unique = prefix.iter().take_while(|&&token| token < self.first_token).count();
+        (unique, &prefix[unique..])
     }
 
-    /// Asks for the memory that a walk of a token's list will begin with.
+    /// Prefetches the memory at the beginning of a token's list.
     #[inline(always)]
     pub(crate) fn approach(&self, fronts: &Fronts, token: TokenId) {
         let head = fronts.heads[(token - self.first_token) as usize] as usize;
@@ -151,9 +153,9 @@ impl BlockIndex {
         prefetch(&fronts.fronts[head..]);
     }
 
-    /// Hands the front of each block of a token's list to `take`, with its class, from the class
-    /// `first` to the class `last`. `demand` gives the overlap that a class must be able to reach;
-    /// the walk ends with the first class for which it gives `None`. With the same fronts, neither
+    /// Calls `take` with the front of each block of a token's list, and its class, from the class
+    /// `first` to the class `last`. `demand` returns the overlap that a class must be able to reach;
+    /// the walk ends with the first class for which it returns `None`. With the same fronts, neither
     /// `first` nor the demand of a class may be lower than in an earlier call.
     #[inline(always)]
     pub(crate) fn walk(
@@ -183,7 +185,7 @@ impl BlockIndex {
         }
     }
 
-    /// How many sets of class `first` or later a token's list holds, skipped or not.
+    /// Returns the number of sets of class `first` or later in a token's list, including skipped ones.
     pub(crate) fn length(&self, fronts: &mut Fronts, token: TokenId, first: u32) -> u32 {
         let head = self.head(fronts, token, first);
         let list = (token - self.first_token) as usize;
@@ -191,7 +193,7 @@ impl BlockIndex {
         self.blocks[end - 1].start - self.blocks[head].start
     }
 
-    /// The first block of a token's list with class `first` or later.
+    /// Returns the first block of a token's list with class `first` or later.
     #[inline(always)]
     fn head(&self, fronts: &mut Fronts, token: TokenId, first: u32) -> usize {
         let head = &mut fronts.heads[(token - self.first_token) as usize];
@@ -210,16 +212,16 @@ impl BlockIndex {
         front.reach = if front.end > start { self.rests[front.end as usize - 1] } else { u32::MAX };
     }
 
-    /// Bytes of an index over this many prefix tokens, with fronts for each thread.
+    /// Returns the bytes of an index over this many prefix tokens, with fronts for each thread.
     pub(crate) fn memory_bytes(sets: &SetCollection, prefix_tokens: u64, threads: usize) -> u64 {
-        let lists = u64::from(sets.universe() - sets.lonely_tokens());
+        let lists = u64::from(sets.universe() - sets.unique_tokens());
         let blocks = prefix_tokens + lists;
-        // While it is built, 12 more bytes per list; workers come later.
+        // 12 more bytes per list while it is built, before there are workers.
         8 * prefix_tokens + 8 * blocks + 16 * lists + threads as u64 * (8 * blocks + 4 * lists)
     }
 }
 
-/// How far each block is still worth walking, and where each list begins.
+/// The end of each block's front, and the first block of each list.
 pub(crate) struct Fronts {
     fronts: Vec<Front>,
     /// The first block of each list that is not too small.

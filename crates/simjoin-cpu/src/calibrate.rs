@@ -1,8 +1,8 @@
 //! How fast is this machine?
 //!
-//! Four short loops, a few milliseconds each, that stand for what techniques spend their time on:
-//! comparing signatures in runs and in lists, merging sets, and writing to scattered places. Their times
-//! over those of the machine that the units were measured on are the machine's [`Ratios`].
+//! Four short loops of a few milliseconds each represent the work of techniques: comparing signatures in
+//! runs and in lists, merging sets, and writing to scattered places. The machine's [`Ratios`] are their times
+//! divided by those of the machine that the cost table was measured on.
 
 use simjoin_engine::{Random, Ratios};
 use simjoin_kernels::bitmap::{Kernels, PROBES, Probes, SLACK, Survivors, WEIGHT_UNIT};
@@ -10,8 +10,7 @@ use simjoin_kernels::overlap::overlap;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-/// Seconds per pair of 64-bit signatures in a list, of which `CostTable::list` is a multiple: fitted on other
-/// machines, as that is.
+/// Seconds per pair of 64-bit signatures in a list, fitted to the same machines as `CostTable::list`.
 const LIST: f64 = 0.1e-9;
 
 /// Seconds per pair of 256-bit signatures in a run, per merged token and per scattered write on the machine
@@ -34,7 +33,7 @@ pub fn calibrate() -> Ratios {
         kernels.scan_run(black_box(&planes), black_box(&probes), &[16; PROBES], &mut out) as u64
     }) / (PROBES * 2048) as f64;
 
-    // A list in which every set meets those before it.
+    // In this list every set meets the sets before it.
     const LISTED: usize = 1024;
     let plane = [&planes[0][..LISTED + SLACK]];
     let ranges: Vec<_> = (0..LISTED as u32).map(|end| 0..end).collect();
@@ -70,7 +69,7 @@ pub fn calibrate() -> Ratios {
     let scatter = seconds(|| {
         let mut state = 1u64;
         for value in 0..20_000u64 {
-            // Knuth's MMIX generator; its upper 20 bits are a place.
+            // Knuth's MMIX generator; the upper 20 bits are the place.
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(value | 1);
             places[(state >> 44) as usize] = value;
         }
@@ -86,8 +85,8 @@ pub fn calibrate() -> Ratios {
     }
 }
 
-/// The shortest of several runs within a few milliseconds, after one that touches all memory: where that
-/// takes long, it would be the only one.
+/// Returns the shortest of several runs within a few milliseconds. The first run does not count: it
+/// accesses all memory for the first time.
 fn seconds(mut run: impl FnMut() -> u64) -> f64 {
     black_box(run());
     let begin = Instant::now();
@@ -105,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_machine_has_some_speed() {
+    fn calibration_finds_positive_finite_ratios() {
         let Ratios { vector, lists, scalar, memory } = calibrate();
         for ratio in [vector, lists, scalar, memory] {
             assert!((0.1..=100.0).contains(&ratio), "{ratio}");

@@ -1,8 +1,8 @@
-//! What do the bounds ask of the probe at hand, and of each size of set that it may meet?
+//! What do the bounds require of the current probe, and of each size of set that it may meet?
 //!
-//! Probes come by rising size, and many share one: everything that depends on the probe's size
-//! alone is computed when the size changes, and the required overlap for each partner size when it
-//! is first asked for.
+//! Probes come by rising size, and many have the same size. Values that depend only on the probe's size
+//! are computed when the size changes; the required overlap for each partner size is computed on first
+//! use.
 
 use simjoin_core::SetId;
 use simjoin_engine::{Order, SetTask};
@@ -13,15 +13,15 @@ pub(crate) struct Demands<'a> {
     builds: Range<SetId>,
     size: u32,
     prefix: usize,
-    /// Partners by length filter and order; in a self-join the end is the probe itself instead.
+    /// The partners by length filter and order; in a self-join the probe itself is the end.
     partners: Range<SetId>,
-    /// Required overlap by build class, 0 where not yet computed.
+    /// The required overlap by build class; 0 if not yet computed.
     required: Vec<u32>,
     index_prefix: Vec<u32>,
 }
 
 impl<'a> Demands<'a> {
-    /// Demands of probes on these build sets.
+    /// Makes the demands of probes on a range of build sets.
     pub(crate) fn new(join: &SetTask<'a>, builds: Range<SetId>) -> Self {
         Demands {
             join: *join,
@@ -34,7 +34,7 @@ impl<'a> Demands<'a> {
         }
     }
 
-    /// Turns to a probe. Returns the build sets it must meet within this index.
+    /// Moves on to a probe and returns the build sets that it must meet within this index.
     #[inline]
     pub(crate) fn turn_to(&mut self, probe: SetId) -> Range<SetId> {
         let size = self.join.probe.size(probe);
@@ -53,19 +53,19 @@ impl<'a> Demands<'a> {
         self.partners.start.min(end)..end
     }
 
-    /// The length of the probe's prefix.
+    /// Returns the length of the probe's prefix.
     #[inline]
     pub(crate) fn probe_prefix(&self) -> usize {
         self.prefix
     }
 
-    /// The length of the index prefix of sets in a build class.
+    /// Returns the length of the index prefix of sets in a build class.
     #[inline]
     pub(crate) fn index_prefix(&self, class: u32) -> usize {
         self.index_prefix[class as usize] as usize
     }
 
-    /// The overlap that the probe must have with sets of a build class.
+    /// Returns the overlap that the probe must have with sets of a build class.
     #[inline]
     pub(crate) fn required(&mut self, class: u32) -> u32 {
         let known = self.required[class as usize];
@@ -81,7 +81,7 @@ impl<'a> Demands<'a> {
     }
 }
 
-/// The index prefix length of each build class.
+/// Returns the index prefix length of each build class.
 pub(crate) fn index_prefixes(join: &SetTask<'_>) -> Vec<u32> {
     join.build.classes().iter().map(|class| join.predicate.index_prefix(class.size)).collect()
 }

@@ -1,23 +1,22 @@
-//! Which tokens can matter at all, when one side of a join is much smaller than the other?
+//! Which tokens can matter if one side of a join is much smaller than the other?
 //!
-//! A pair meets at a token that both prefixes hold. So of the larger side only the prefix tokens
-//! that the smaller side has as well need be indexed, or looked up. One bit a token says so, and the
-//! bits of a million tokens stay in the cache where lists and cursors would not.
+//! A pair meets at a token of both prefixes. So only those prefix tokens of the larger side that the
+//! smaller side has too must be indexed or looked up. One bit a token marks them. The bits of a million
+//! tokens stay in the cache; lists and cursors would not.
 //!
 //! # Memory
 //!
-//! One bit a token of the universe.
+//! The filter takes one bit for each token of the universe.
 
 use crate::demands::index_prefixes;
 use simjoin_core::{SetCollection, SetId, TokenId};
 use simjoin_engine::{Order, SetTask, Tile};
 
-/// A side is small when the other has this many times its sets. With titles as words, Jaccard 0.8,
-/// 399,000 old ones, ppjoin: 100 new ones in 7 instead of 17 ms, 1,000 in 12 instead of 17 ms;
-/// with 6,000 nothing is gained, with 20,000 a tenth lost. (2026-11-15, 2-core AMD EPYC, one thread)
+/// A side is small if the other one has at least this many times its sets (measured with `ppjoin` on
+/// titles as words, Jaccard 0.8, 399,000 sets against 100 to 20,000; 2-core AMD EPYC, 2026-11-15).
 const TIMES: usize = 100;
 
-/// Which side is much smaller than the other.
+/// The side that is much smaller than the other, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Few {
     Neither,
@@ -46,7 +45,7 @@ pub(crate) struct FewTokens {
 }
 
 impl FewTokens {
-    /// The tokens in the prefixes of a tile's probes.
+    /// Returns the tokens in the prefixes of a tile's probes.
     pub(crate) fn of_probes(join: &SetTask<'_>, tile: &Tile) -> Self {
         let lengths: Vec<u32> = join
             .probe
@@ -57,7 +56,7 @@ impl FewTokens {
         Self::new(join.probe, tile.probes.clone(), &lengths)
     }
 
-    /// The tokens in the prefixes of a tile's build sets.
+    /// Returns the tokens in the prefixes of a tile's build sets.
     pub(crate) fn of_builds(join: &SetTask<'_>, tile: &Tile) -> Self {
         Self::new(join.build, tile.builds.clone(), &index_prefixes(join))
     }
@@ -78,7 +77,7 @@ impl FewTokens {
         self.bits[token as usize / 64] >> (token % 64) & 1 == 1
     }
 
-    /// Whether one of these tokens is among them.
+    /// Returns whether the smaller side has one of these tokens.
     #[inline(always)]
     pub(crate) fn contain_any(&self, tokens: &[TokenId]) -> bool {
         tokens.iter().any(|&token| self.contain(token))
@@ -95,7 +94,7 @@ mod tests {
     use simjoin_core::{Bounds, Measure, Predicate, RawSets, prepare};
 
     #[test]
-    fn the_tokens_of_the_prefixes_and_no_others() {
+    fn only_tokens_of_the_prefixes_are_marked() {
         let (mut many, mut few) = (RawSets::default(), RawSets::default());
         (0..128).for_each(|row| many.push(&[row, row + 1, row + 2, row + 3, 150]));
         few.push(&[7, 8, 9, 150]);

@@ -1,9 +1,9 @@
 //! `group-join`: which groups of sets with one prefix could match?
 //!
-//! GroupJoin (Bouros, Ge, Mamoulis 2012), an extension of PPJoin: sets of one size with the same
-//! prefix look alike to every prefix filter, so they are filtered as one. Build sets are grouped by
-//! their index prefix, probe sets by their probe prefix; the lists hold groups, and a group of
-//! probes walks them once. Only pairs of groups that survive are expanded to pairs of sets.
+//! GroupJoin (Bouros, Ge, Mamoulis 2012) extends PPJoin. Every prefix filter treats sets of one size with
+//! the same prefix alike, so they are filtered as one group. Build sets are grouped by their index prefix,
+//! probe sets by their probe prefix. The lists hold groups, and a group of probes walks them once. Only
+//! surviving pairs of groups are expanded to pairs of sets.
 //!
 //! # Flow
 //!
@@ -17,13 +17,14 @@
 //!
 //! # Exactness
 //!
-//! Size and prefix are all that the filters of `ppjoin` look at, and they are the same for every
-//! member, so a pair of groups is dropped only when every pair of members would be. In a self-join
-//! a group may meet itself or its neighbours; the expansion keeps the pairs that the order allows.
+//! The filters of `ppjoin` use only the size and the prefix, which are the same for every member. So a
+//! pair of groups is dropped only if every pair of members would be dropped. In a self-join a group may
+//! meet itself or its neighbours; the expansion keeps the pairs that the order allows.
 //!
 //! # Memory
 //!
-//! The index with positions over groups, 4 bytes per group and 8 per group and worker.
+//! The technique needs the index with positions over groups, 4 bytes per group, and 8 bytes per group
+//! and worker.
 
 use crate::demands::{Demands, index_prefixes};
 use crate::prefix_index::{Cursors, PrefixIndex};
@@ -38,7 +39,7 @@ use simjoin_kernels::prefetch::prefetch;
 use std::cell::{Cell, RefCell};
 use std::ops::{ControlFlow, Range};
 
-/// Prefix, length and positional filter over groups of sets with one prefix.
+/// The technique with prefix, length and positional filter over groups of sets with one prefix.
 pub struct GroupJoin;
 
 impl Technique<Sets> for GroupJoin {
@@ -47,7 +48,7 @@ impl Technique<Sets> for GroupJoin {
     }
 
     fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
-        // As ppjoin, with a group's upkeep; few sets share a prefix.
+        // The cost of ppjoin, plus the upkeep of groups; few sets share a prefix.
         let cost = set_join::cost(survey, units, 0.35 * survey.list_position);
         Some(Cost { serial: 1.3 * cost.serial, shared: 1.1 * cost.shared })
     }
@@ -163,12 +164,11 @@ struct GroupJoinWorker<'a> {
     prepared: &'a PreparedGroups<'a>,
     demands: Demands<'a>,
     cursors: Cursors,
-    /// The build groups that the current probe group may meet: the first, and the one after the
-    /// last. Both only rise.
+    /// The range of build groups that the current probe group may meet. Both ends only rise.
     first: u32,
     end: u32,
-    /// Common prefix tokens of the current probe group and each build group; 0 for groups not met
-    /// or dropped, and for all groups between probes.
+    /// The number of common prefix tokens of the current probe group and each build group; 0 if they did
+    /// not meet or were dropped. Between probes all numbers are 0.
     found: Vec<u32>,
     /// The build groups met by the current probe group, at the front; some dropped since.
     candidates: Vec<u32>,
@@ -176,7 +176,7 @@ struct GroupJoinWorker<'a> {
 }
 
 impl GroupJoinWorker<'_> {
-    /// The set after the last of the probe group that begins with `start`.
+    /// Returns the set after the last of the probe group that begins with `start`.
     fn group_end(&self, start: SetId, limit: SetId) -> SetId {
         let probes = self.prepared.join.probe;
         let length = self.demands.probe_prefix();
@@ -201,15 +201,15 @@ impl GroupJoinWorker<'_> {
             self.end += 1;
         }
         let r = join.probe.set(probe);
-        let (lonely, tokens) = index.shared(&r[..self.demands.probe_prefix()]);
+        let (unique, tokens) = index.shared(&r[..self.demands.probe_prefix()]);
         let mut count = 0;
-        for (i, &token) in (lonely..).zip(tokens) {
+        for (i, &token) in (unique..).zip(tokens) {
             let (groups, range) = index.units(&mut self.cursors, token, self.first, self.end);
             let positions = index.positions(range);
             let rest = (r.len() - i) as u32;
             let mut at = 0;
             while at < groups.len() {
-                // One run of groups of one size.
+                // Handle one run of groups of one size.
                 let class = build.class_of(starts[groups[at] as usize]);
                 let required = self.demands.required(class);
                 let run_end = class_ends[class as usize];
@@ -228,8 +228,8 @@ impl GroupJoinWorker<'_> {
         count
     }
 
-    /// Joins a piece. The first set of a probe group and the first sets of the groups that it meets are
-    /// left to `take`, if there is one; it is given them probe by probe.
+    /// Joins a piece. If there is a `take`, it gets the pairs of the first set of each probe group with the
+    /// first sets of the groups that it meets, probe by probe.
     fn join<const EXACT: bool>(
         &mut self,
         piece: usize,
@@ -244,7 +244,7 @@ impl GroupJoinWorker<'_> {
         while start < tile.probes.end {
             self.demands.turn_to(start);
             let end = self.group_end(start, tile.probes.end);
-            // The last member meets all that any member meets.
+            // The last member meets every set that any member meets.
             let partners = self.demands.turn_to(end - 1);
             let group = start..end;
             start = end;
@@ -334,7 +334,7 @@ impl CandidateFinder for GroupJoinWorker<'_> {
     }
 }
 
-/// A sink of candidates that also takes the pairs of the other members.
+/// A sink of candidates that also receives the pairs of the other members.
 struct Split<'s> {
     sink: RefCell<&'s mut dyn CandidateSink>,
     failure: Cell<Option<Error>>,

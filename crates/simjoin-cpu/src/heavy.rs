@@ -1,11 +1,11 @@
-//! How are overlaps counted where some tokens are in many sets and most are in few?
+//! How are overlaps counted if some tokens are in many sets and most tokens are in few?
 //!
-//! The tokens of a collection are cut in two by frequency: the *heavy* ones, from a number on, become
-//! columns of a bit matrix, whose product with the probes' rows is a matter of counting bits; the others
-//! stay in inverted lists, which are walked entry by entry. A frequent token's list is long, while its
-//! column costs a bit of every pair whether it is set or not: [`Weigh`] finds where the two cost the same.
+//! The tokens of a collection are divided by frequency. The *heavy* tokens, from a certain number on, become
+//! columns of a bit matrix, which is multiplied by the probes' rows by counting bits. The other tokens have
+//! inverted lists, which are walked entry by entry. A frequent token has a long list, but its column costs one
+//! bit for every pair, set or not. [`Weigh`] finds the point at which both cost the same.
 //!
-//! Both parts of an overlap are exact, and every token is in one of them; so their sum is exact.
+//! Both parts of an overlap are exact, and every token is in exactly one of them, so their sum is exact.
 
 use rayon::prelude::*;
 use simjoin_core::{SetCollection, SetId, TokenId};
@@ -13,22 +13,22 @@ use simjoin_kernels::product::{PROBES, Product, ROWS};
 use simjoin_kernels::tier::Tier;
 use std::ops::Range;
 
-/// Tokens of a word of bits.
+/// The number of tokens in a word.
 pub(crate) const BITS: u32 = 64;
 
-/// The rows of sets in a bit matrix of the heavy tokens, in blocks as [`Product`] takes them.
+/// The rows of sets in a bit matrix of the heavy tokens, in the blocks of [`Product`].
 pub(crate) struct BitRows {
     words: usize,
     blocks: Vec<u64>,
 }
 
 impl BitRows {
-    /// Bytes for so many sets.
+    /// Returns the bytes for a number of sets.
     pub(crate) fn memory_bytes(sets: usize, words: usize) -> u64 {
         (sets.next_multiple_of(ROWS) * words * 8) as u64
     }
 
-    /// The rows of a range of sets, of the tokens that are in `words` words.
+    /// Makes the rows of a range of sets, with the most frequent tokens in `words` words.
     pub(crate) fn new(sets: &SetCollection, range: Range<SetId>, words: usize) -> Self {
         let count = range.len();
         let mut blocks = vec![0; count.div_ceil(ROWS) * ROWS * words];
@@ -43,7 +43,7 @@ impl BitRows {
         BitRows { words, blocks }
     }
 
-    /// The product of the block that begins with a set, counted from the range's start, with some probes.
+    /// Multiplies a block by some probes. The block is named by its first set, counted from the range's start.
     #[inline]
     pub(crate) fn multiply(
         &self,
@@ -57,13 +57,13 @@ impl BitRows {
     }
 }
 
-/// The row of one set, as a probe.
+/// Writes the row of one set, as a probe.
 pub(crate) fn probe_row(tokens: &[TokenId], universe: u32, row: &mut [u64]) {
     row.fill(0);
     for_each_bit(tokens, universe, row.len(), |word, bit| row[word] |= bit);
 }
 
-/// The most frequent token is the first bit of the first word.
+/// Calls `each` with the word and the bit of each token. The most frequent token is the first bit of word 0.
 #[inline(always)]
 fn for_each_bit(tokens: &[TokenId], universe: u32, words: usize, mut each: impl FnMut(usize, u64)) {
     for &token in tokens.iter().rev() {
@@ -75,7 +75,7 @@ fn for_each_bit(tokens: &[TokenId], universe: u32, words: usize, mut each: impl 
     }
 }
 
-/// The first token that is in `words` words of bits.
+/// Returns the first of the most frequent tokens that fit `words` words.
 pub(crate) fn floor(universe: u32, words: usize) -> TokenId {
     universe.saturating_sub((words as u64 * u64::from(BITS)).min(universe.into()) as u32)
 }
@@ -89,12 +89,12 @@ pub(crate) struct TokenLists {
 }
 
 impl TokenLists {
-    /// Bytes for lists with so many entries.
+    /// Returns the bytes for lists with a number of entries.
     pub(crate) fn memory_bytes(sets: &SetCollection, entries: u64) -> u64 {
-        4 * entries + 4 * u64::from(sets.universe() - sets.lonely_tokens().min(sets.universe()) + 2)
+        4 * entries + 4 * u64::from(sets.universe() - sets.unique_tokens().min(sets.universe()) + 2)
     }
 
-    /// Lists of all tokens that more than one row has; sets from `heavy` on are only in those of tokens
+    /// Makes the lists of all tokens that are not unique. Sets from `heavy` on are only in the lists of tokens
     /// below `floor`.
     pub(crate) fn new(
         sets: &SetCollection,
@@ -102,7 +102,7 @@ impl TokenLists {
         floor: TokenId,
         heavy: SetId,
     ) -> Self {
-        let first = sets.lonely_tokens();
+        let first = sets.unique_tokens();
         let mut offsets = vec![0u32; (sets.universe().saturating_sub(first)) as usize + 2];
         let tokens = |set: SetId| {
             let tokens = sets.set(set);
@@ -124,7 +124,7 @@ impl TokenLists {
             sum += *offset;
             *offset = sum;
         }
-        // Each list's begin, one place further on, moves to its end while the lists are filled.
+        // While a list is filled, its begin (stored one place further) moves to its end.
         let mut entries = vec![0; sum as usize];
         for set in range.clone() {
             for &token in tokens(set) {
@@ -137,14 +137,14 @@ impl TokenLists {
         TokenLists { first, offsets, entries }
     }
 
-    /// The sets with a token.
+    /// Returns the sets with a token.
     #[inline(always)]
     pub(crate) fn of(&self, token: TokenId) -> &[u32] {
         let at = (token - self.first) as usize;
         &self.entries[self.offsets[at] as usize..self.offsets[at + 1] as usize]
     }
 
-    /// Adds one for each set below `end` and each token that it shares with these.
+    /// Adds one for each set below `end` and each of these tokens that it holds.
     #[inline]
     pub(crate) fn count(&self, tokens: &[TokenId], end: u32, counts: &mut [u32]) {
         let begin = tokens.partition_point(|&token| token < self.first);
@@ -160,19 +160,19 @@ impl TokenLists {
     }
 }
 
-/// What it costs to count overlaps, in seconds on one core.
+/// The costs of counting overlaps, in seconds on one core.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weigh {
     /// Comparing a word of two rows.
     pub(crate) word: f64,
-    /// A product of a block with some probes, for each of their pairs, however few words there are.
+    /// The fixed cost of a product of a block with some probes, for each pair.
     pub(crate) block: f64,
-    /// Meeting a set in a list.
+    /// Visiting a set in a list.
     pub(crate) walk: f64,
 }
 
 impl Weigh {
-    /// Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
+    /// Returns the costs that were measured on a 2-core AMD EPYC (Zen 4) on 2026-11-15.
     pub(crate) fn new() -> Self {
         let word = match Tier::best() {
             Tier::Avx512 => 0.065e-9,
@@ -183,11 +183,12 @@ impl Weigh {
         Weigh { word, block: 0.35e-9, walk: 0.8e-9 }
     }
 
-    /// How many words of the most frequent tokens are worth being bits, where `pairs` pairs are to be
-    /// counted and `meetings` tells how often sets meet in the lists of each token; at most `most`.
+    /// Returns the number of words of the most frequent tokens that are cheaper as columns than as lists;
+    /// at most `most`. `pairs` is the number of pairs to count, and `meetings` returns how often sets meet
+    /// in the lists of a word's tokens.
     ///
-    /// Meetings fall from one token to the next rarer one, about, so the words are those from the top on
-    /// whose tokens' lists cost more than their column.
+    /// Rarer tokens have fewer meetings, roughly, so the words are counted from the most frequent token until
+    /// the lists are cheaper than the columns.
     pub(crate) fn words(&self, meetings: &[f64], pairs: f64, most: usize) -> usize {
         let column = pairs * self.word;
         let of_word = |tokens: &[f64]| tokens.iter().sum::<f64>() * self.walk;
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_worth_their_column_from_the_top() {
+    fn most_frequent_words_become_columns() {
         let weigh = Weigh { word: 1.0, block: 0.0, walk: 1.0 };
         let meetings: Vec<f64> = (0..200).map(f64::from).collect();
         assert_eq!(weigh.words(&meetings, 1e9, 10), 0);

@@ -7,18 +7,18 @@
 //!                         (found by halving)              (threads take them)      (Method::of)    or take
 //! ```
 //!
-//! Each part chooses its kernel by itself: where one of the two sets is thin, its tokens are looked up in
-//! the other one, whatever happens elsewhere.
+//! Each part chooses its own kernel: if one of the two sets is sparse in a part, its tokens are looked up in
+//! the other set there.
 //!
 //! # Exactness
 //!
-//! A cut leaves two equal tokens on the same side (see [`split()`]), so each common token is in one part,
-//! and no part knows of another.
+//! A cut never separates two equal tokens (see [`split()`]), so each common token is in exactly one part,
+//! and parts are independent.
 //!
 //! # Memory
 //!
-//! None for the size. For the elements, room for as many as a few parts may have, whatever the size of the
-//! sets.
+//! Counting needs no memory. Elements need room for the common tokens of a few parts, whatever the size of
+//! the sets.
 
 use rayon::prelude::*;
 use simjoin_kernels::intersect::{Intersect, Method, split};
@@ -26,13 +26,13 @@ use simjoin_kernels::tier::Tier;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// Tokens of both sets that are worth a thread.
+/// The smallest number of tokens of both sets for a thread.
 const LEAST: usize = 1 << 15;
 
-/// Parts for each thread, so that none waits long for another.
+/// The number of parts for each thread, so that no thread waits long for another.
 const PARTS: usize = 8;
 
-/// Tokens of both sets in a part whose elements are written down.
+/// The tokens of both sets in a part whose elements are written.
 const WRITTEN: usize = 1 << 18;
 
 /// The intersection of two ascending slices, on the current rayon pool.
@@ -43,23 +43,23 @@ pub struct Intersection {
 }
 
 impl Intersection {
-    /// By a certain method, or by the one that is best for each part.
+    /// Uses one method, or the best one for each part if there is none.
     pub fn new(method: Option<Method>) -> Self {
         Intersection { kernel: Intersect::best(), method, used: AtomicU8::new(0) }
     }
 
-    /// The tier that runs.
+    /// Returns the tier that runs.
     pub fn tier(&self) -> Tier {
         self.kernel.tier()
     }
 
-    /// The methods that have been used so far.
+    /// Returns the methods that have been used so far.
     pub fn used(&self) -> Vec<Method> {
         let used = self.used.load(Ordering::Relaxed);
         Method::ALL.into_iter().filter(|&method| used & 1 << method as u8 != 0).collect()
     }
 
-    /// How many tokens the two share.
+    /// Returns how many tokens the two share.
     pub fn size(&self, a: &[u32], b: &[u32]) -> u64 {
         let tokens = a.len() + b.len();
         let threads = rayon::current_num_threads();
@@ -71,8 +71,8 @@ impl Intersection {
         if parts == 1 { size(0) } else { (0..parts).into_par_iter().map(size).sum() }
     }
 
-    /// Hands the tokens that the two share to `take`, in ascending batches, until it has enough; how many
-    /// have been handed on.
+    /// Calls `take` with the common tokens, in ascending batches, until it returns `Break`. Returns the number
+    /// of tokens that it got.
     pub fn elements(
         &self,
         a: &[u32],
@@ -111,19 +111,18 @@ impl Intersection {
     }
 }
 
-/// Where a part ends: the last one takes what division has left over.
+/// Returns the end of a part. The last part also gets the remainder of the division.
 fn end(tokens: usize, parts: usize, part: usize) -> usize {
     if part + 1 == parts { tokens } else { tokens / parts * (part + 1) }
 }
 
-/// What lies between two diagonals.
+/// Returns the parts of both slices between two diagonals.
 fn between<'t>(a: &'t [u32], b: &'t [u32], from: usize, to: usize) -> (&'t [u32], &'t [u32]) {
     let (first, last) = (split(a, b, from), split(a, b, to));
     (&a[first.0..last.0], &b[first.1..last.1])
 }
 
-/// Makes a set of numbers in any order: ascending, each once. What ascends already is left as it is.
-/// Runs on the current rayon pool.
+/// Sorts numbers and removes repeated ones, on the current rayon pool. An ascending vector stays as it is.
 pub fn ascending(mut numbers: Vec<u32>) -> Vec<u32> {
     if !numbers.par_windows(2).all(|pair| pair[0] < pair[1]) {
         numbers.par_sort_unstable();
@@ -168,7 +167,7 @@ mod tests {
         let one = [150_000];
         let far: Vec<u32> = (0..400).map(|at| at * 10_000_000).collect();
         let runs: Vec<u32> = (0..500u32).flat_map(|run| 3000 * run..3000 * run + run).collect();
-        // A thin beginning beside a dense end.
+        // One set is sparse at the beginning and dense at the end.
         let mixed: Vec<u32> = (0..100u32).map(|at| at * 2000).chain(200_000..500_000).collect();
         let sets: [&[u32]; 7] = [&[], &one, &all, &thirds, &far, &runs, &mixed];
         for (at, a) in sets.iter().enumerate() {
@@ -179,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn enough_is_enough() {
+    fn elements_stop_when_the_receiver_breaks() {
         let all: Vec<u32> = (0..2_000_000).collect();
         let mut batches = 0;
         let size = Intersection::new(None).elements(&all, &all, |_| {
@@ -199,7 +198,7 @@ mod tests {
             prop_assert_eq!(ascending(numbers), expected);
         }
 
-        /// Each number of a range is there with the same chance.
+        /// Each number of a range is present with the same probability.
         #[test]
         fn any_two_sets(seed in any::<u64>(), every in prop::array::uniform2(1u64..2000)) {
             let mut random = simjoin_engine::Random::default();

@@ -1,10 +1,10 @@
-//! `lcjoin`: which sets hold all tokens of this one?
+//! `lcjoin`: which sets hold all tokens of a set?
 //!
-//! LCJoin (Deng, Yang, Shang, Zhu, Liu, Shao 2019), for containment 1 alone: a set is contained in those
-//! probes that are in the inverted lists of all its tokens. The lists are not intersected one after the
-//! other but cut across all at once: a list that has nothing at a probe says where it goes on, and all
-//! others jump there. Sets with a common beginning share the work through a prefix tree, in which a node
-//! remembers the next probe at which anything below it may be found.
+//! LCJoin (Deng, Yang, Shang, Zhu, Liu, Shao 2019) supports only containment 1: a set is contained in those
+//! probes that are in the inverted lists of all its tokens. All lists are intersected at once: if a list does
+//! not hold the current probe, it returns its next probe, and all other lists jump there. Sets with a common
+//! beginning share this work in a prefix tree. Each node remembers the next probe at which a set below it may
+//! be found.
 //!
 //! # Flow
 //!
@@ -12,27 +12,27 @@
 //! build sets ─► sorted, cut by first token ─► prefix tree of a part ─┐
 //!                                                                    ▼
 //! probes ─► inverted lists ───────────────────────────► walk, probe by probe ─► sink
-//!                                                       (each node's lists agree, or say where to go on)
+//!                                                       (each node's lists agree, or name the next probe)
 //! ```
 //!
-//! A node holds a run of tokens (chains are one node), a cursor for each, and perhaps a set that ends with
-//! it. A visit at a probe moves the cursors up to it. If one of them finds a later probe, that is where the
-//! node and all below it go on; if all find this one, the set, if there is one, is contained in it, and the
-//! children are visited that do not go on later. After that the node goes on where the first of these does,
-//! and not before all of its own lists do.
+//! A node holds a run of tokens (a chain is one node), a cursor for each token, and perhaps a set that ends
+//! with it. A visit at a probe moves the cursors up to this probe. If a cursor finds a later probe, the node
+//! and everything below it continue there. If all cursors find this probe, it contains the node's set, if there
+//! is one, and the visit goes on to those children that do not continue at a later probe. Then the node
+//! continues where its first child does, but not before all of its own lists do.
 //!
 //! # Exactness
 //!
-//! A node is passed over at a probe only if a list of its own, or of a node above it, or for each way down
-//! one below, lacks that probe. So what ends at the node is visited at every probe that all its lists
-//! hold, which are those that contain it. Nothing needs to be verified.
+//! A node is skipped at a probe only if every set that ends at the node or below it has a list without that
+//! probe, on the path from the root to the end of the set. So each set is visited at every probe that all its
+//! lists hold, and these are exactly the probes that contain it. No pair needs verification.
 //!
-//! A set with a token that is in a single row of the input is contained in no other one.
+//! A set with a unique token is contained in no other set.
 //!
 //! # Memory
 //!
-//! The inverted lists of the probes, the order of the build sets, and for each worker the tree of a part:
-//! up to 40 bytes a set and 4 a token.
+//! The technique needs the inverted lists of the probes, the order of the build sets, and for each worker the
+//! tree of a part: up to 40 bytes a set and 4 a token.
 
 use crate::heavy::TokenLists;
 use crate::verify::Emitter;
@@ -43,7 +43,7 @@ use simjoin_engine::{
 };
 use std::ops::{ControlFlow, Range};
 
-/// Prefix tree and lists that are cut across.
+/// The technique with a prefix tree and lists that are intersected at once.
 pub struct LcJoin;
 
 impl Technique<Sets> for LcJoin {
@@ -51,7 +51,7 @@ impl Technique<Sets> for LcJoin {
         "lcjoin"
     }
 
-    /// Every pair must be a set and one that contains it.
+    /// Returns whether the predicate is containment 1.
     fn can(&self, bounds: &Bounds) -> bool {
         let (measure, p, q) = bounds.parts();
         measure == Measure::Containment && p == q
@@ -70,7 +70,7 @@ impl Technique<Sets> for LcJoin {
                 + 0.4 * probes * units.index,
             shared: survey.tile.builds.len() as f64 * 10.0 * units.lookup
                 + builds * units.lookup
-                // A set that is met is looked for in several lists, each by a jump.
+                // A set is searched in several lists, each by a jump.
                 + survey.list_pairs * 6.0 * units.walk,
         })
     }
@@ -93,9 +93,9 @@ impl Technique<Sets> for LcJoin {
             return Err(Error::Internal("lcjoin was given a join of another kind".into()));
         }
         let build = join.build;
-        let lonely = build.lonely_tokens();
+        let unique = build.unique_tokens();
         let mut order: Vec<SetId> =
-            tile.builds.clone().filter(|&set| build.set(set)[0] >= lonely).collect();
+            tile.builds.clone().filter(|&set| build.set(set)[0] >= unique).collect();
         order.par_sort_unstable_by(|&a, &b| build.set(a).cmp(build.set(b)));
         let offsets = join.probe.offsets();
         let range = &tile.probes;
@@ -114,7 +114,7 @@ impl Technique<Sets> for LcJoin {
     }
 }
 
-/// Cuts the sets into parts of about so many tokens, between first tokens.
+/// Cuts the sets into parts of about equal numbers of tokens. Sets with the same first token stay together.
 fn parts(join: &SetTask<'_>, order: &[SetId], piece_tokens: usize) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut start, mut tokens, mut last) = (0, 0, None);
@@ -135,7 +135,7 @@ fn parts(join: &SetTask<'_>, order: &[SetId], piece_tokens: usize) -> Vec<Range<
 
 struct Crosscut<'a> {
     join: SetTask<'a>,
-    /// The first probe; lists count from it.
+    /// The first probe; lists count probes from it.
     first: SetId,
     /// Build sets in the order of their tokens.
     order: Vec<SetId>,
@@ -153,32 +153,32 @@ impl Prepared<Sets> for Crosscut<'_> {
     }
 }
 
-/// No probe, no set.
+/// The number that stands for no probe or no set.
 const NONE: u32 = u32::MAX;
 
 /// A run of tokens that sets with the same beginning share.
 #[derive(Clone, Copy)]
 struct Node {
-    /// The tokens are some of this set's.
+    /// A set that holds the tokens.
     of: SetId,
     from: u32,
     to: u32,
-    /// The set that ends here, or none.
+    /// The set that ends here, or [`NONE`].
     set: SetId,
-    /// Children are neighbours.
+    /// The range of the children.
     children: (u32, u32),
-    /// Where the cursors of the tokens begin.
+    /// The place of the first token's cursor.
     cursors: u32,
 }
 
-/// A prefix tree, and how far a walk over the probes has come.
+/// A prefix tree and the state of a walk over the probes.
 #[derive(Default)]
 struct Tree {
     nodes: Vec<Node>,
-    /// For each node, the next probe at which it may have an answer.
+    /// For each node, the next probe at which there may be a pair.
     next: Vec<u32>,
     cursors: Vec<u32>,
-    /// Sets of nodes whose children are still to be made.
+    /// The sets of nodes whose children are not made yet.
     open: Vec<(u32, u32)>,
     stack: Vec<Frame>,
 }
@@ -187,14 +187,14 @@ struct Tree {
 struct Frame {
     node: u32,
     child: u32,
-    /// The first probe at which a child, or the node's own set, goes on.
+    /// The first probe at which a child, or the node's own set, continues.
     least: u32,
-    /// The first probe at which all of the node's lists may go on.
+    /// The first probe at which all of the node's lists may continue.
     gap: u32,
 }
 
 impl Tree {
-    /// Makes the tree of some sets in the order of their tokens. Roots come first; how many they are.
+    /// Makes the tree of sets in the order of their tokens, and returns the number of roots, which come first.
     fn make(&mut self, join: &SetTask<'_>, order: &[SetId]) -> u32 {
         let set = |at: u32| join.build.set(order[at as usize]);
         self.nodes.clear();
@@ -232,7 +232,7 @@ impl Tree {
             while end < range.end && set(end)[depth] == first[depth] {
                 end += 1;
             }
-            // What the first and the last have in common, all in between have.
+            // All sets between the first and the last share the tokens that these two share.
             let last = set(end - 1);
             let common =
                 first[depth..].iter().zip(&last[depth..]).take_while(|(a, b)| a == b).count();
@@ -260,8 +260,8 @@ struct CrosscutWorker<'a> {
 }
 
 impl CrosscutWorker<'_> {
-    /// Moves a node's cursors up to a probe: `Ok` with the probe from which on all of its lists may go on,
-    /// if they all have this one, else the probe at which one of them goes on.
+    /// Moves a node's cursors up to a probe. Returns `Ok` if all of its lists hold the probe, with the next
+    /// probe that all of them may hold; otherwise `Err` with the next probe of one list.
     #[inline]
     fn enter(&mut self, node: u32, probe: u32) -> std::result::Result<u32, u32> {
         let Crosscut { join, lists, .. } = self.crosscut;
@@ -284,7 +284,7 @@ impl CrosscutWorker<'_> {
         Ok(gap)
     }
 
-    /// Visits a root and what is below it at a probe; the probe at which it goes on.
+    /// Visits a root and its descendants at a probe, and returns the probe at which the root continues.
     fn visit(&mut self, root: u32, probe: u32, emitter: &mut Emitter<'_>) -> u32 {
         let mut entered = Some(root);
         loop {
@@ -330,7 +330,7 @@ impl CrosscutWorker<'_> {
         }
     }
 
-    /// Hands on a set and a probe that contains it, unless the join's order says otherwise.
+    /// Pushes a set and a probe that contains it, if the join's order allows the pair.
     #[inline]
     fn answer(&mut self, set: SetId, probe: u32, emitter: &mut Emitter<'_>) {
         if set == NONE {
@@ -379,7 +379,8 @@ impl Worker<Sets> for CrosscutWorker<'_> {
     }
 }
 
-/// The first place from `at` on with a probe that is no earlier, by steps that double, then by halving.
+/// Returns the first place from `at` on with a probe that is not smaller. Searches by doubling steps and
+/// bisection.
 #[inline]
 fn seek(list: &[u32], at: usize, probe: u32) -> usize {
     if list.get(at).is_none_or(|&found| found >= probe) {
@@ -428,8 +429,8 @@ mod tests {
     }
 
     #[test]
-    fn adversaries() {
-        // Each inside the next; all tokens; disjoint; one token; runs.
+    fn extreme_collections_agree_with_naive() {
+        // Each set within the next; all tokens; disjoint sets; one token; runs.
         let nested: Rows = (1..60).map(|size| (0..size).collect()).collect();
         let tails: Rows = (1..60).map(|size| (60 - size..60).collect()).collect();
         let apart: Rows = (0..40).map(|row| (row * 3..row * 3 + 3).collect()).collect();
@@ -446,9 +447,9 @@ mod tests {
         assert!(check(&runs, None) > 1000);
     }
 
-    /// As deep as a tree can be: nothing may depend on the size of a stack.
+    /// Makes the deepest possible tree: nothing may depend on the size of a stack.
     #[test]
-    fn deep_trees() {
+    fn deep_trees_do_not_overflow_the_stack() {
         let nested: Rows = (1..1500).map(|size| (0..size).collect()).collect();
         let (sets, _) = collections(&nested, None);
         let bounds = Bounds::new(Predicate::parse(Measure::Containment, "1").unwrap());

@@ -12,15 +12,15 @@
 //! | `bitmap`, `dense` | signatures of all pairs | `bitmap.rs` |
 //! | `prefix-bitmap` | signatures of the pairs in prefix lists | `prefix_bitmap/` |
 //! | `mmjoin` | none: every overlap is counted, dense ones by a bit matrix | `mmjoin.rs` |
-//! | `lcjoin` | lists cut across along a prefix tree; containment 1 | `lcjoin.rs` |
+//! | `lcjoin` | lists intersected at once along a prefix tree; containment 1 | `lcjoin.rs` |
 //!
-//! Two single sets are intersected by `intersect.rs`. All pairs of sets are counted, without a threshold, by
-//! `overlaps.rs`, with the bit matrix and the lists of `heavy.rs`; `overlap_join.rs` makes techniques of it.
+//! `intersect.rs` intersects two single sets. `overlaps.rs` counts the overlaps of all pairs of sets,
+//! without a threshold, by the bit matrix and the lists of `heavy.rs`; `overlap_join.rs` makes techniques of it.
 //!
-//! What they share: `prefix_index.rs` (inverted lists and the cursors into them), `demands.rs`
-//! (what the bounds ask of a probe and of each size it meets), `verify.rs` (from candidate to
-//! answer), `set_join.rs` (from a filter over single sets to a technique), and `few_tokens.rs`
-//! (which tokens matter when one side is much smaller). `block_index.rs` holds the lists of `skip-join`.
+//! The techniques share these files: `prefix_index.rs` (inverted lists and the cursors into them),
+//! `demands.rs` (the bounds for a probe and each size that it meets), `verify.rs` (from candidates to
+//! pairs), `set_join.rs` (from a filter over single sets to a technique), and `few_tokens.rs` (the
+//! tokens that matter if one side is much smaller). `block_index.rs` holds the lists of `skip-join`.
 //!
 //! Vectors are joined by the techniques in `vectors/`.
 
@@ -66,7 +66,7 @@ pub use vectors::{
 
 use simjoin_engine::{CandidateFilter, Sets, Techniques};
 
-/// Every CPU technique, in all its variants.
+/// Returns every CPU technique, in all its variants.
 pub fn techniques() -> Techniques<Sets> {
     let mut techniques: Techniques<Sets> = vec![
         Box::new(Naive),

@@ -1,9 +1,9 @@
-//! `mmjoin`: what if the dense part is multiplied and the rest is looked up?
+//! `mmjoin`: which pairs overlap enough, if all overlaps are counted?
 //!
 //! MMJoin (Deep, Hu, Koutris 2020): sets of at least Δ₁ tokens and tokens of at least Δ₂ sets are *heavy*.
-//! Overlaps of heavy sets in heavy tokens are the product of a bit matrix with itself; everything else is
-//! counted in inverted lists. Every overlap is known then, so any predicate can be decided; it is made for
-//! containment, where filters leave much.
+//! The overlaps of heavy sets in heavy tokens are the product of a bit matrix and its transpose; all other
+//! overlaps are counted in inverted lists. Then every overlap is known, so any predicate can be decided. The
+//! technique is for containment, where filters leave many pairs.
 //!
 //! # Flow
 //!
@@ -14,20 +14,21 @@
 //!
 //! # Exactness
 //!
-//! A token that probe and build set share is counted once: as a bit, if both sets and the token are heavy;
-//! otherwise in the token's list, for a light build set is in the lists of all its tokens and a heavy one in
-//! those of its light tokens. No build set is larger than its probe, so a light probe meets none that is
-//! heavy. What is counted is compared with the exact demand.
+//! A token that probe and build set share is counted once. If both sets and the token are heavy, it is
+//! counted as a bit. Otherwise it is counted in the token's list: a light build set is in the lists of all its
+//! tokens, and a heavy one is in the lists of its light tokens. No build set is larger than its probe, so a
+//! light probe meets no heavy build set. The count is compared with the exact required overlap.
 //!
 //! # Δ₁ and Δ₂
 //!
-//! By a cost function over the frequencies of the tokens in some of the sets ([`Split::choose`]): bits pay
-//! for tokens whose lists cost more than their column, and a set pays for its row if its heavy tokens' lists
-//! cost more. Each of the two depends on the other, so they are found in turn.
+//! [`Split::choose`] finds both by a cost function over the frequencies of the tokens in a sample of the sets.
+//! A token is heavy if its list costs more than its column, and a set is heavy if the lists of its heavy
+//! tokens cost more than its row. Each depends on the other, so they are found alternately.
 //!
 //! # Memory
 //!
-//! The lists, the bit rows of heavy build sets, and four counters per build set and worker.
+//! The technique needs the lists, the bit rows of heavy build sets, and four counters per build set and
+//! worker.
 
 use crate::heavy::{BITS, BitRows, TokenLists, Weigh, floor, probe_row};
 use crate::verify::Emitter;
@@ -38,45 +39,45 @@ use simjoin_engine::{
 use simjoin_kernels::product::{PROBES, Product, ROWS};
 use std::ops::{ControlFlow, Range};
 
-/// Lists and the product of a bit matrix.
+/// The technique with lists and the product of a bit matrix.
 pub struct MmJoin;
 
 /// Seconds to clear a counter and to compare it with the demand (2-core AMD EPYC, 2026-11-15).
 const SCAN: f64 = 0.5e-9;
 
-/// Counters that are compared with a demand at once.
+/// The number of counters that are compared with a required overlap at once.
 const CHUNK: usize = 64;
 
-/// Tokens that are looked at to choose.
+/// The number of tokens in the sample for the choice.
 const SAMPLE: usize = 10_000;
 
-/// Where heavy begins.
+/// The division into heavy and light.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Split {
-    /// Δ₁: the size from which on sets are heavy.
+    /// Δ₁: the smallest size of heavy sets.
     size: u32,
-    /// Words of bits: Δ₂ is the frequency of their rarest token.
+    /// The number of words of heavy tokens: Δ₂ is the frequency of their rarest token.
     words: usize,
     /// Estimated seconds on one core.
     seconds: f64,
 }
 
-/// Some of the sets of a tile, each of which stands for several.
+/// A sample of the sets of a tile. Each set represents several.
 struct Sample<'a> {
     join: &'a SetTask<'a>,
     probes: Vec<SetId>,
     builds: Vec<SetId>,
-    /// How many sets each one stands for.
+    /// The number of sets that each one represents.
     of_probes: f64,
     of_builds: f64,
-    lonely: TokenId,
+    unique: TokenId,
 }
 
 impl<'a> Sample<'a> {
     fn new(join: &'a SetTask<'a>, tile: &Tile) -> Self {
         let some = |sets: &SetCollection, range: &Range<SetId>, half: bool| {
             let step = sets.tokens_in(range).div_ceil(SAMPLE).max(1);
-            // Probes are others than build sets, lest sets meet themselves.
+            // Probes and build sets are different samples, so that sets do not meet themselves.
             let first = if half { step / 2 } else { 0 };
             range.clone().skip(first).step_by(step).collect::<Vec<_>>()
         };
@@ -90,15 +91,15 @@ impl<'a> Sample<'a> {
             join,
             probes,
             builds,
-            lonely: join.build.lonely_tokens(),
+            unique: join.build.unique_tokens(),
         }
     }
 
-    /// The tokens of these sets, ascending, each with its set's size, repeated as often as they occur.
+    /// Returns every occurrence of a token in these sets with the size of its set, ascending.
     fn tokens(&self, sets: &SetCollection, some: &[SetId]) -> Vec<(TokenId, u32)> {
         let tokens = |&set: &SetId| {
             let tokens = sets.set(set);
-            let known = tokens.partition_point(|&token| token < self.lonely);
+            let known = tokens.partition_point(|&token| token < self.unique);
             tokens[known..].iter().map(move |&token| (token, sets.size(set)))
         };
         let mut all: Vec<(TokenId, u32)> = some.iter().flat_map(tokens).collect();
@@ -106,10 +107,11 @@ impl<'a> Sample<'a> {
         all
     }
 
-    /// How often sets meet in the lists of each word of tokens, the most frequent word first.
+    /// Returns the number of meetings of sets in the lists of each word of tokens, the most frequent
+    /// word first.
     fn meetings(&self, probes: &[(TokenId, u32)], builds: &[(TokenId, u32)]) -> Vec<f64> {
         let universe = self.join.build.universe();
-        let mut words = vec![0.0; (universe - self.lonely).div_ceil(BITS) as usize];
+        let mut words = vec![0.0; (universe - self.unique).div_ceil(BITS) as usize];
         let mut of_builds = builds.chunk_by(same).peekable();
         for of_probes in probes.chunk_by(same) {
             let token = of_probes[0].0;
@@ -123,7 +125,7 @@ impl<'a> Sample<'a> {
         words
     }
 
-    /// Sets of at least a size.
+    /// Returns the numbers of probes and of build sets of at least a size.
     fn heavy(&self, size: u32) -> (f64, f64) {
         let count = |sets: &SetCollection, some: &[SetId]| {
             some.iter().filter(|&&set| sets.size(set) >= size).count() as f64
@@ -135,18 +137,18 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Whether two occurrences are of the same token.
+/// Returns whether two occurrences are of the same token.
 fn same(one: &(TokenId, u32), other: &(TokenId, u32)) -> bool {
     one.0 == other.0
 }
 
-/// A probe of a join with itself meets half of the sets.
+/// Returns the share of the build sets that a probe meets: a half in a self-join.
 fn half(join: &SetTask<'_>) -> f64 {
     if join.order == Order::Before { 0.5 } else { 1.0 }
 }
 
 impl Split {
-    /// The split that costs least, with at most so many words of bits for all heavy build sets together.
+    /// Returns the split with the least cost, with a limit for the words of all heavy build sets together.
     fn choose(join: &SetTask<'_>, tile: &Tile, most: u64) -> Split {
         let sample = Sample::new(join, tile);
         let weigh = Weigh::new();
@@ -160,7 +162,7 @@ impl Split {
         let mut best =
             Split { size: u32::MAX, words: 0, seconds: walked * weigh.walk + pairs * SCAN };
         let mut size = 1;
-        // Three turns: what changes after that is little.
+        // Three alternations: later ones change little.
         for _ in 0..3 {
             let (heavy_probes, heavy_builds) = sample.heavy(size);
             if heavy_probes == 0.0 || heavy_builds == 0.0 {
@@ -168,7 +170,7 @@ impl Split {
             }
             let of_heavy: Vec<(TokenId, u32)> =
                 builds.iter().copied().filter(|&(_, of)| of >= size).collect();
-            // Probes below that size meet no heavy set, and most meetings are those of large ones.
+            // Probes below that size meet no heavy set; most meetings are between large sets.
             let met: Vec<f64> =
                 sample.meetings(&probes, &of_heavy).into_iter().map(|met| met * half).collect();
             let product = half * heavy_probes * heavy_builds;
@@ -186,7 +188,7 @@ impl Split {
             if words == 0 {
                 break;
             }
-            // A token of a set is in a list that so many probes walk, on average.
+            // The mean number of probes that walk the list of a set's token.
             let heavy_tokens = of_heavy.len().max(1) as f64 * sample.of_builds;
             let each = saved / heavy_tokens * weigh.walk;
             let row = half * heavy_probes * words as f64 * weigh.word;
@@ -200,7 +202,7 @@ impl Split {
     }
 }
 
-/// Bytes without any bits.
+/// Returns the bytes without the bit matrix.
 fn least_bytes(join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
     let offsets = join.build.offsets();
     let tokens = offsets[tile.builds.end as usize] - offsets[tile.builds.start as usize];
@@ -216,7 +218,7 @@ impl Technique<Sets> for MmJoin {
 
     fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         let (measure, ..) = survey.join.predicate.parts();
-        // Other measures filter so much that counting everything is never worth it.
+        // For other measures, filters are so effective that counting all overlaps is never faster.
         if measure != Measure::Containment {
             return None;
         }
@@ -243,7 +245,7 @@ impl Technique<Sets> for MmJoin {
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         let spare = room.bytes.saturating_sub(least_bytes(join, tile, room.threads));
-        // A row of each probe that is at work, too.
+        // Plus a row for each current probe.
         let split = Split::choose(join, tile, spare / 8 / 2);
         Ok(Box::new(Multiplied::new(join, tile, split, room.piece_tokens)))
     }
@@ -302,12 +304,12 @@ impl Prepared<Sets> for Multiplied<'_> {
 struct MultipliedWorker<'a> {
     multiplied: &'a Multiplied<'a>,
     stride: usize,
-    /// For each of some probes and each build set; 0 between probes.
+    /// The overlap of each current probe and each build set; 0 between probes.
     counts: Vec<u32>,
     rows: Vec<u64>,
-    /// How far the counters of the current probes were written by the product.
+    /// The end of the counters that the product has written for the current probes.
     written: u32,
-    /// Build sets met by a probe, where they are few.
+    /// The build sets that a probe meets, if they are few.
     met: Vec<u32>,
     candidates: u64,
 }
@@ -332,7 +334,7 @@ impl MultipliedWorker<'_> {
         emitter.finish()
     }
 
-    /// The build sets that a probe meets.
+    /// Returns the build sets that a probe meets.
     fn partners(&self, probe: SetId) -> Range<SetId> {
         let Multiplied { join, builds, .. } = self.multiplied;
         let partners = join.partners(probe);
@@ -340,12 +342,12 @@ impl MultipliedWorker<'_> {
         if start < end { start..end } else { builds.start..builds.start }
     }
 
-    /// Counts what heavy build sets share with these probes in heavy tokens.
+    /// Counts the common heavy tokens of heavy build sets and these probes.
     fn multiply(&mut self, group: &Range<SetId>) {
         let Multiplied { join, builds, split, heavy, bits, product, .. } = self.multiplied;
         let largest = group.end - 1;
         self.written = 0;
-        // The largest may have no partner where a smaller one has some.
+        // The largest probe may have no partner although a smaller one has.
         let end = group.clone().map(|probe| self.partners(probe).end).max().unwrap_or(0);
         if split.words == 0 || join.probe.size(largest) < split.size || end <= *heavy {
             return;
@@ -373,8 +375,8 @@ impl MultipliedWorker<'_> {
         }
     }
 
-    /// Walks the lists of a light probe and looks only at the sets that it meets, where these are few;
-    /// whether they are.
+    /// Walks the lists of a light probe and checks only the sets that it meets, if these are few. Returns whether
+    /// they are.
     fn look_up(
         &mut self,
         at: usize,
@@ -384,7 +386,7 @@ impl MultipliedWorker<'_> {
     ) -> bool {
         let Multiplied { join, builds, lists, .. } = self.multiplied;
         let tokens = join.probe.set(probe);
-        let tokens = &tokens[tokens.partition_point(|&t| t < join.build.lonely_tokens())..];
+        let tokens = &tokens[tokens.partition_point(|&t| t < join.build.unique_tokens())..];
         let entries: usize = tokens.iter().map(|&token| lists.of(token).len()).sum();
         if 4 * entries > partners.len() {
             return false;
@@ -413,7 +415,7 @@ impl MultipliedWorker<'_> {
         true
     }
 
-    /// Walks the lists, compares all counters with the demand of their size, and clears them.
+    /// Walks the lists, compares all counters with the required overlap of their size, and clears them.
     fn scan(
         &mut self,
         at: usize,
@@ -434,7 +436,7 @@ impl MultipliedWorker<'_> {
             let required = bounds.required_overlap(n, class.size).max(1);
             let of_class = &counts[(next - builds.start) as usize..(end - builds.start) as usize];
             for (first, some) in (next..end).step_by(CHUNK).zip(of_class.chunks(CHUNK)) {
-                // Mostly none: that is told for many at once. Overlaps have 31 bits.
+                // Usually none is large enough, so many are checked at once. Overlaps have 31 bits.
                 if some.iter().fold(false, |any, &found| any | (found as i32 >= required as i32)) {
                     for (set, &overlap) in (first..).zip(some).filter(|(_, at)| **at >= required) {
                         emitter.push(probe, set, overlap);
@@ -443,7 +445,7 @@ impl MultipliedWorker<'_> {
             }
             next = end;
         }
-        // Blocks go on beyond the last partner, and probes of one group have different ones.
+        // Blocks extend beyond the last partner, and the probes of a group have different last partners.
         let end = (self.multiplied.builds.len() + ROWS)
             .min(self.written.max(partners.end - builds.start) as usize + ROWS);
         counts[..end].fill(0);
@@ -468,7 +470,7 @@ mod tests {
     use simjoin_core::{Bounds, Predicate};
     use simjoin_testing::{Rows, collections, run};
 
-    /// Any split finds what the oracle finds.
+    /// Checks that every split finds the pairs of the oracle.
     struct By(u32, usize);
 
     impl Technique<Sets> for By {
@@ -534,7 +536,7 @@ mod tests {
     }
 
     #[test]
-    fn adversaries() {
+    fn extreme_collections_agree_with_naive() {
         let nested: Rows = (1..60).map(|size| (0..size).collect()).collect();
         let apart: Rows = (0..40).map(|row| (row * 3..row * 3 + 3).collect()).collect();
         let ones: Rows = (0..60).map(|token| [token].into()).collect();
@@ -563,7 +565,7 @@ mod tests {
             (1..500).map(|row| (0..200).filter(|&token| bit(row, token)).collect()).collect();
         let split = choose(&dense, u64::MAX);
         assert!(split.words >= 3 && split.size < 90, "{split:?}");
-        // No more words than there is room for.
+        // Not more words than fit the memory.
         let (sets, _) = collections(&dense, None);
         for most in [10, 500, 1000] {
             let split = choose(&dense, most);

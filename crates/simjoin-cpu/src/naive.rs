@@ -1,13 +1,13 @@
-//! `naive`: what would the answer be without any cleverness?
+//! `naive`: what is the answer without any filter?
 //!
 //! Every probe of a tile is compared with every build set that the join's order allows, the whole
-//! overlap is counted, and the predicate itself decides. No prefix, no position, no required
-//! overlap; only tiles without any partner by length are left out before. This is the oracle that
-//! every other technique is compared with, and it is itself tested against a brute force.
+//! overlap is counted, and the predicate itself decides. No prefix, position or required overlap is
+//! used; only tiles in which no sizes match are left out earlier. This is the oracle that every other
+//! technique is compared with, and it is itself tested against a brute force.
 //!
 //! # Memory
 //!
-//! None beyond the collections.
+//! The technique needs no memory in addition to the collections.
 
 use crate::verify::Emitter;
 use simjoin_core::{Result, SetId, SetPair, Sink};

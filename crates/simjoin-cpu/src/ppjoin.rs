@@ -1,8 +1,8 @@
 //! `ppjoin`: which sets share a rare token early enough?
 //!
-//! PPJoin (Xiao, Wang, Lin, Yu 2008): AllPairs whose lists also hold positions. When a probe meets
-//! a set at positions `i` and `j`, the two can share at most what they have shared so far, this
-//! token, and the shorter of the two rests; a set for which that is too little is dropped.
+//! PPJoin (Xiao, Wang, Lin, Yu 2008) is AllPairs with positions in its lists. When a probe meets a set at
+//! positions `i` and `j`, the two can share at most the common tokens so far, this token, and the
+//! shorter of the two rests. If this is below the required overlap, the set is dropped.
 //!
 //! # Flow
 //!
@@ -16,14 +16,14 @@
 //!
 //! # Exactness
 //!
-//! The prefix filter is that of `all-pairs`. The position test drops a pair only when `found +
-//! min(|r|-i, |s|-j)`, an upper bound of its overlap, is below the demand. A dropped pair's count
-//! returns to 0; should it be met again, at later positions, the bound is smaller still, so it
-//! stays dropped.
+//! The prefix filter is that of `all-pairs`. The position test drops a pair only if `found +
+//! min(|r|-i, |s|-j)`, an upper bound of its overlap, is below the required overlap. The count of a
+//! dropped pair returns to 0. If the pair meets again, at later positions, the bound is even smaller,
+//! so it stays dropped.
 //!
 //! # Memory
 //!
-//! The index with positions, and 8 bytes per build set and worker.
+//! The technique needs the index with positions, and 8 bytes per build set and worker.
 
 use crate::set_join::{self, Filter, Index, Space};
 use simjoin_core::{Result, SetId};
@@ -33,7 +33,7 @@ use simjoin_engine::{
 };
 use std::ops::Range;
 
-/// Prefix, length and positional filter.
+/// The technique with prefix, length and positional filter.
 pub struct PpJoin;
 
 impl Technique<Sets> for PpJoin {
@@ -42,7 +42,7 @@ impl Technique<Sets> for PpJoin {
     }
 
     fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
-        // Of the sets met in time, about a third are met first and stay.
+        // Of the sets that pass the position test, about a third are new and stay.
         Some(set_join::cost(survey, units, 0.35 * survey.list_position))
     }
 
@@ -82,16 +82,16 @@ impl Filter for PpJoin {
         let Index { join, builds, index, .. } = space.index;
         let (build, base) = (join.build, builds.start);
         let r = join.probe.set(probe);
-        let (lonely, tokens) = index.shared(&r[..space.demands.probe_prefix()]);
+        let (unique, tokens) = index.shared(&r[..space.demands.probe_prefix()]);
         let mut count = 0;
-        for (i, &token) in (lonely..).zip(tokens) {
+        for (i, &token) in (unique..).zip(tokens) {
             let (units, range) =
                 index.units(&mut space.cursors, token, partners.start - base, partners.end - base);
             let positions = index.positions(range);
             let rest = (r.len() - i) as u32;
             let mut at = 0;
             while at < units.len() {
-                // One run of sets of one size.
+                // Handle one run of sets of one size.
                 let class = build.class_of(base + units[at]);
                 let required = space.demands.required(class);
                 let class = build.classes()[class as usize];

@@ -1,27 +1,27 @@
 //! Which build sets have a given token in their prefix?
 //!
-//! A static inverted index in one array: the list of each token, ascending by set, closed by a
+//! This is a static inverted index in one array: the list of each token ascends by set and ends with a
 //! sentinel. Sets ascend by size, so the partners that the length filter leaves are one stretch of
 //! every list, and both ends of that stretch move forward as probes grow. Each worker keeps them as
 //! [`Cursors`]; a list is never searched.
 //!
-//! Tokens that occur in a single row have no list: nothing else can hold them.
+//! Unique tokens have no list, because no other set holds them.
 //!
 //! # Memory
 //!
-//! 4 bytes per indexed prefix token (8 with positions) and per list, and 8 bytes per list and
-//! worker.
+//! The index takes 4 bytes per indexed prefix token (8 with positions) and per list, and 8 bytes per
+//! list and worker.
 
 use simjoin_core::{SetCollection, TokenId};
 
-/// Ends each list; larger than every unit.
+/// The sentinel at the end of each list; larger than every unit.
 const SENTINEL: u32 = u32::MAX;
 
 /// Inverted lists of *units*: sets, or groups of sets, numbered from 0.
 pub(crate) struct PrefixIndex {
     /// The first token that has a list.
     first_token: TokenId,
-    /// Where each list begins.
+    /// The beginning of each list.
     starts: Vec<u32>,
     /// Units, ascending within each list.
     units: Vec<u32>,
@@ -37,7 +37,7 @@ impl PrefixIndex {
         prefixes: impl Iterator<Item = (u32, &'a [TokenId])> + Clone,
         wanted: impl Fn(TokenId) -> bool,
     ) -> Self {
-        let first_token = collection.lonely_tokens();
+        let first_token = collection.unique_tokens();
         let lists = (collection.universe() - first_token) as usize;
         // Lengths, shifted by one so that the running sum turns them into starts.
         let mut starts = vec![0u32; lists + 1];
@@ -73,19 +73,20 @@ impl PrefixIndex {
         PrefixIndex { first_token, starts, units, positions }
     }
 
-    /// Fresh cursors for one worker.
+    /// Returns new cursors for one worker.
     pub(crate) fn cursors(&self) -> Cursors {
         Cursors { stretch: self.starts.iter().map(|&start| (start, start)).collect() }
     }
 
-    /// The part of an ascending prefix whose tokens have lists, and how many come before it.
+    /// Returns the number of unique tokens at the beginning of an ascending prefix, and the other tokens,
+    /// which have lists.
     pub(crate) fn shared<'t>(&self, prefix: &'t [TokenId]) -> (usize, &'t [TokenId]) {
         let tokens = shared(prefix, self.first_token);
         (prefix.len() - tokens.len(), tokens)
     }
 
-    /// The units from `start` to `end` that have `token` in their prefix. Neither end may be lower
-    /// than in an earlier call with the same cursors.
+    /// Returns the units from `start` to `end` that have `token` in their prefix. Neither end may
+    /// be lower than in an earlier call with the same cursors.
     #[inline]
     pub(crate) fn units(
         &self,
@@ -106,34 +107,34 @@ impl PrefixIndex {
         (&self.units[range.clone()], range)
     }
 
-    /// The positions of a stretch given by [`units`](Self::units).
+    /// Returns the positions of a stretch given by [`units`](Self::units).
     #[inline]
     pub(crate) fn positions(&self, range: std::ops::Range<usize>) -> &[u32] {
         &self.positions[range]
     }
 
-    /// Bytes of an index over this many prefix tokens, with one set of cursors for each thread.
+    /// Returns the bytes of an index over this many prefix tokens, with cursors for each thread.
     pub(crate) fn memory_bytes(
         collection: &SetCollection,
         with_positions: bool,
         prefix_tokens: u64,
         threads: usize,
     ) -> u64 {
-        let lists = u64::from(collection.universe() - collection.lonely_tokens()) + 1;
+        let lists = u64::from(collection.universe() - collection.unique_tokens()) + 1;
         let entry = if with_positions { 8 } else { 4 };
         (prefix_tokens + lists) * entry + lists * (4 + 4 + 8 * threads as u64)
     }
 }
 
-/// Where the current probe's partners stand in each list.
+/// The stretch of the current probe's partners in each list.
 pub(crate) struct Cursors {
     stretch: Vec<(u32, u32)>,
 }
 
 fn shared(prefix: &[TokenId], first_token: TokenId) -> &[TokenId] {
-    // Lonely tokens are the smallest; most prefixes have few, so this walks instead of bisecting.
-    let lonely = prefix.iter().take_while(|&&token| token < first_token).count();
-    &prefix[lonely..]
+    // Unique tokens are the smallest; most prefixes have few, so this walks instead of bisecting.
+    let unique = prefix.iter().take_while(|&&token| token < first_token).count();
+    &prefix[unique..]
 }
 
 #[cfg(test)]
@@ -148,7 +149,7 @@ mod tests {
             raw.push(row);
         }
         let (sets, _) = prepare(raw, None, 4).unwrap();
-        // Ranks: 3 → 0 (lonely), 1 → 1, 2 → 2, 0 → 3.
+        // Ranks: 3 → 0 (unique), 1 → 1, 2 → 2, 0 → 3.
         let prefixes = (0..4).map(|id| (id, sets.set(id)));
         let index = PrefixIndex::new(&sets, true, prefixes.clone(), |_| true);
         let mut cursors = index.cursors();

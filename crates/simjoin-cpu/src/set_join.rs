@@ -1,9 +1,9 @@
-//! How do a filter over single sets and verification make a technique?
+//! How do a filter over single sets and the verification form a technique?
 //!
-//! `all-pairs` and `ppjoin` differ in one thing, their [`Filter`]: which of a probe's partners
-//! become candidates. The rest is here: an index over the prefixes of single sets, a worker's
-//! space, and the verification of every candidate. Where one side is much smaller than the other,
-//! only tokens that the smaller one has are indexed or looked up.
+//! `all-pairs` and `ppjoin` differ only in their [`Filter`], which chooses candidates among a probe's
+//! partners. The common parts are in this file: an index over the prefixes of single sets, a worker's
+//! space, and the verification of every candidate. If one side is much smaller than the other,
+//! only tokens of the smaller side are indexed or looked up.
 
 use crate::demands::{Demands, index_prefixes};
 use crate::few_tokens::{Few, FewTokens};
@@ -23,10 +23,10 @@ pub(crate) trait Filter: Send + Sync + 'static {
     /// Whether the index must hold positions.
     const POSITIONS: bool;
 
-    /// Puts candidates among `partners` to the front of `space.candidates`, each once, with the
-    /// number of prefix tokens it shares with the probe in `space.found`; returns how many. Every
-    /// partner that satisfies the bounds must be there. A candidate whose number is 0 has been
-    /// dropped again.
+    /// Writes candidates among `partners` to the front of `space.candidates`, each once, and the
+    /// number of prefix tokens that each shares with the probe to `space.found`. Returns the number of
+    /// candidates. Every partner that satisfies the bounds must be a candidate. A candidate with the
+    /// number 0 has been dropped again.
     fn candidates(space: &mut Space<'_>, probe: SetId, partners: &Range<SetId>) -> usize;
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn prepare<'a, F: Filter>(
     let few = Few::of(join, tile);
     let index = if few == Few::Probes {
         let tokens = FewTokens::of_probes(join, tile);
-        // Remembered, because it takes longer to look at a set again than to find out.
+        // Stored, because reading a set again would take longer.
         let met: Vec<SetId> = builds.clone().filter(|&id| tokens.contain_any(prefix(id))).collect();
         let units = met.iter().map(|&id| unit(id));
         PrefixIndex::new(build, F::POSITIONS, units, |token| tokens.contain(token))
@@ -57,26 +57,25 @@ pub(crate) fn prepare<'a, F: Filter>(
     PreparedSets { index, pieces, filter: PhantomData }
 }
 
-/// What walking lists takes over what it took where units were measured, outside containment joins. Without it,
-/// most joins took 0.8 to 1.6 times what was estimated on a 2-core EPYC without AVX-512, and 0.5 to 1 times on a
-/// Xeon with it (2026-11-17). In none of the 54 cells of `run.py techniques` is a published technique the fastest, so
-/// one that is a little cheaper by its estimate is so by mistake.
+/// The factor for the cost of walking lists outside containment joins (fitted on 2026-11-17, see
+/// `benchmarks/recorded/2026-11-15-techniques.md` for the joins).
 const WALKED: f64 = 1.3;
 
-/// An index over single sets, of whose list entries a part becomes candidates.
+/// Returns the cost of a technique with an index over single sets; a share of the list entries that probes
+/// visit become candidates.
 pub(crate) fn cost(survey: &Survey<'_>, units: &CostTable, candidates: f64) -> Cost {
-    // Long sets are merged from where their prefixes end.
+    // Long sets are merged from the ends of their prefixes.
     let mut merge = (10.0 + survey.mean_size.min(100.0)) * units.merge_token;
     let (mut candidates, mut walked) = (candidates, WALKED);
     if survey.join.predicate.parts().0 == Measure::Containment {
-        // The index prefix of a small set is short: most sets that are met are met once, and stay. They
-        // are of all sizes, and seldom at hand.
+        // The index prefix of a small set is short: most sets are met only once and stay candidates. They
+        // have all sizes, and are rarely in the cache.
         candidates = (4.0 * candidates).min(0.85);
         merge += 2.0 * units.verify;
         walked = 1.0;
     }
     Cost {
-        // The index has a place for every token, and so have the cursors.
+        // The index and the cursors have a place for every token.
         serial: units.start
             + 2.0 * f64::from(survey.join.build.universe()) * units.pass
             + survey.build_entries as f64 * survey.live * units.index,
@@ -86,7 +85,7 @@ pub(crate) fn cost(survey: &Survey<'_>, units: &CostTable, candidates: f64) -> C
     }
 }
 
-/// Bytes for the index, its cursors, and the numbers and candidates of each worker.
+/// Returns the bytes of the index, its cursors, and the numbers and candidates of each worker.
 pub(crate) fn memory_bytes(
     join: &SetTask<'_>,
     tile: &Tile,
@@ -112,7 +111,7 @@ pub(crate) struct Index<'a> {
     pub(crate) join: SetTask<'a>,
     pub(crate) builds: Range<SetId>,
     pub(crate) index: PrefixIndex,
-    /// The tokens worth looking up, where they are few.
+    /// The tokens to look up, if they are few.
     lookups: Option<FewTokens>,
 }
 
@@ -157,16 +156,16 @@ impl<F: Filter> PreparedSets<'_, F> {
     }
 }
 
-/// What a filter works with.
+/// The working space of a filter.
 pub(crate) struct Space<'a> {
     pub(crate) index: &'a Index<'a>,
     pub(crate) demands: Demands<'a>,
     pub(crate) cursors: Cursors,
-    /// Prefix tokens that the current probe shares with each build set; 0 for sets not met or
-    /// dropped, and for all sets between probes.
+    /// The number of prefix tokens that the current probe shares with each build set; 0 for sets that it
+    /// has not met or that were dropped. Between probes all numbers are 0.
     pub(crate) found: Vec<u32>,
-    /// The build sets met by the current probe, at the front. One longer than there are sets, so
-    /// that a filter may write first and decide then.
+    /// The build sets that the current probe has met, at the front. The vector has one entry more than
+    /// there are sets, so that a filter may write an entry before it decides whether to keep it.
     pub(crate) candidates: Vec<u32>,
 }
 
@@ -178,7 +177,7 @@ struct SetWorker<'a, F> {
 }
 
 impl<F: Filter> SetWorker<'_, F> {
-    /// Filters the partners of a probe; how many candidates there are.
+    /// Filters the partners of a probe and returns the number of candidates.
     #[inline(always)]
     fn filter(&mut self, probe: SetId) -> usize {
         let space = &mut self.space;

@@ -1,19 +1,19 @@
-//! How does a candidate become an answer?
+//! How is a candidate verified?
 //!
 //! # Exactness
 //!
 //! Let the probe's prefix end with token `u` and the candidate's index prefix with `v`, and let
-//! `found` tokens be common to the two prefixes. If `u < v`, every common token up to `u` lies in
-//! both prefixes and is counted: what is left are the probe's tokens after its prefix and the
-//! candidate's tokens above `u`, of which the first stands at position `found` or later. If `v ≤
-//! u`, the same holds with the roles exchanged. So the merge may start there, or with the first token
-//! above `u` if that is looked for.
+//! `found` tokens be common to the two prefixes. If `u < v`, every common token up to `u` is in
+//! both prefixes and counted. The rest are the probe's tokens after its prefix and the candidate's
+//! tokens above `u`, the first of which is at position `found` or later. So the merge may start at
+//! position `found`, or at the first token above `u` if that one is searched. If `v ≤ u`, the same
+//! holds with the roles exchanged.
 
 use simjoin_core::{SetId, SetPair, Sink, TokenId};
 use simjoin_kernels::overlap;
 use std::ops::ControlFlow;
 
-/// The overlap of probe and candidate if it reaches `required`; see [`overlap::verify`].
+/// Returns the overlap of probe and candidate if it reaches `required`; see [`overlap::verify`].
 #[inline(always)]
 pub(crate) fn verify<const EXACT: bool>(
     probe: &[TokenId],
@@ -33,10 +33,10 @@ pub(crate) fn verify<const EXACT: bool>(
     overlap::verify::<EXACT>(a, b, found, required)
 }
 
-/// Slices up to this length are not searched for where to begin.
+/// The largest length of slices that are merged from their beginning, without a search.
 const SHORT: usize = 64;
 
-/// The tokens above `token` and, of a short slice, those below it as well.
+/// Returns the tokens above `token`; of a short slice all tokens.
 #[inline(always)]
 fn above(tokens: &[TokenId], token: TokenId) -> &[TokenId] {
     if tokens.len() <= SHORT {
@@ -45,13 +45,13 @@ fn above(tokens: &[TokenId], token: TokenId) -> &[TokenId] {
     &tokens[tokens.partition_point(|&other| other <= token)..]
 }
 
-/// How many candidates ahead of the one being verified tokens are asked for.
+/// The number of candidates for which tokens are prefetched ahead of the current one.
 pub(crate) const AHEAD: usize = 8;
 
-/// Pairs handed to the sink at once.
+/// The number of pairs in a batch.
 const BATCH: usize = 1024;
 
-/// Collects pairs and hands them to the sink in batches.
+/// Collects pairs and pushes them in batches.
 pub(crate) struct Emitter<'s> {
     sink: &'s mut dyn Sink<SetPair>,
     pairs: Vec<SetPair>,
@@ -79,13 +79,13 @@ impl<'s> Emitter<'s> {
         self.pairs.clear();
     }
 
-    /// `Break` once the sink has had enough; asked after each probe.
+    /// Returns `Break` once the sink has stopped. Techniques ask after each probe.
     #[inline(always)]
     pub(crate) fn flow(&self) -> ControlFlow<()> {
         if self.sink.stopped() { ControlFlow::Break(()) } else { self.flow }
     }
 
-    /// Hands on what is left.
+    /// Pushes the rest of the pairs.
     pub(crate) fn finish(mut self) -> ControlFlow<()> {
         if !self.pairs.is_empty() {
             self.flush();

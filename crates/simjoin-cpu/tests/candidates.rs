@@ -1,4 +1,4 @@
-//! Is every pair of the answer among what a filter hands on, once?
+//! Is every pair of the answer exactly once among the candidates of a filter?
 
 use proptest::prelude::*;
 use simjoin_core::{Bounds, Result, SetId, SetPair};
@@ -45,7 +45,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn what_a_filter_hands_on_holds_the_answer(
+    fn candidates_of_every_filter_hold_the_answer_once(
         left in rows(),
         right in prop::option::of(rows()),
         predicate in predicate(),

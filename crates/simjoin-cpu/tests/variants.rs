@@ -1,8 +1,8 @@
-//! Does every variant of every technique find what the oracle finds, on every tile and in any room?
+//! Does every variant of every technique find the pairs of the oracle, on every tile and in any memory?
 //!
 //! The planner picks signature widths by cost, so a test that asks for a technique by name may never
-//! see some of them. Here each is run by itself: on whole joins, on tiles that are cut out of them,
-//! with little room and with much, dealt to several workers.
+//! run some of them. These tests run each variant by itself: on whole joins and on tiles, with little
+//! memory and with much, and with several workers.
 
 use proptest::prelude::*;
 use simjoin_core::{Bounds, Measure, Predicate, SetPair};
@@ -32,7 +32,7 @@ proptest! {
         let (left, right) = collections(&left, right.as_ref());
         for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
             let whole = Tile::whole(&join);
-            // A tile out of the middle as well: any range of probes, any range of build sets.
+            // Also a tile from the middle: any range of probes and any range of build sets.
             let range = |len: usize, a: &prop::sample::Index, b: &prop::sample::Index| {
                 let (a, b) = (a.index(len + 1) as u32, b.index(len + 1) as u32);
                 a.min(b)..a.max(b)
@@ -56,7 +56,7 @@ proptest! {
                     found.sort_unstable();
                     prop_assert_eq!(&found, &wanted, "{}", label);
                     let mut found = run(&*technique, &join, &tile, &tight);
-                    // The number of workers changes nothing, not even the order.
+                    // The number of workers changes nothing, including the order.
                     let same = Budget { threads: 3, ..roomy };
                     prop_assert_eq!(&run(&*technique, &join, &tile, &same), &first, "{}", label);
                     found.sort_unstable();
@@ -86,7 +86,7 @@ proptest! {
                     prop_assert!(cost.seconds(2) <= cost.seconds(1));
                 }
             }
-            // With more samples than groups of probes, the estimate is the count.
+            // With more samples than groups of probes, the estimate is exact.
             let rows: u64 = run(&Naive, &join, &tile, &Budget::unlimited(100, 1))
                 .iter()
                 .map(|pair| {
@@ -99,9 +99,9 @@ proptest! {
     }
 }
 
-/// Enough sets for lists that several threads make together, and in several rounds.
+/// Uses enough sets for lists that several threads make together, in several rounds.
 #[test]
-fn lists_made_by_many_threads_in_many_rounds_are_the_same_lists() {
+fn lists_do_not_depend_on_threads_and_rounds() {
     let (left, right) = (near_duplicates(300, 0..2500), near_duplicates(300, 1000..3500));
     for (measure, text) in [(Measure::Jaccard, "0.6"), (Measure::Overlap, "4")] {
         let predicate = Predicate::parse(measure, text).unwrap();
@@ -133,10 +133,10 @@ fn lists_made_by_many_threads_in_many_rounds_are_the_same_lists() {
     }
 }
 
-/// More tokens than one thread opens lists for.
+/// Uses more tokens than one thread opens lists for.
 #[test]
-fn lists_of_many_tokens_are_opened_by_many_threads() {
-    // Each set twice, the second time with another last token.
+fn lists_of_many_tokens_agree_with_naive_on_many_threads() {
+    // Each set occurs twice, the second time with another last token.
     let row = |row: u32| (0..5).map(|at| 6 * (row / 2) + at + at / 4 * (row % 2)).collect();
     let rows: Rows = (0..40_000).map(row).collect();
     let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();

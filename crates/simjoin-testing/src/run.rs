@@ -20,7 +20,7 @@ impl Sink<SetPair> for Collect {
     }
 }
 
-/// Counts rows, as a device may be asked to.
+/// A sink that only counts rows.
 struct Count<'a> {
     join: SetTask<'a>,
     rows: u64,

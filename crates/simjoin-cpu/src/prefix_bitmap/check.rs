@@ -1,9 +1,9 @@
-//! How does a pair whose signatures are close become an answer?
+//! How is a pair with close signatures verified?
 //!
-//! It must not have met under an earlier token, and what follows the token must overlap enough. The
-//! tokens before are first compared by what the entries say of them: the last one of each, and a
-//! bit for each. Where every token that follows has a bit of its own, the signatures tell the
-//! overlap; elsewhere the sets are merged.
+//! The pair must not have met under an earlier token, and the tokens from the common one on must overlap
+//! enough. The earlier tokens are first compared by the entries, which hold the last earlier token
+//! and a bit for each earlier token. If every token from the common one on has a bit of its own, the
+//! signatures determine the overlap; otherwise the sets are merged.
 
 use super::Lists;
 use super::lists::{EXACT, Entry, Slot};
@@ -12,10 +12,10 @@ use simjoin_core::{Bounds, TokenId};
 use simjoin_kernels::overlap::Verify;
 use simjoin_kernels::prefetch::prefetch;
 
-/// The token before the first.
+/// The value that stands for no earlier token.
 pub(super) const NONE: TokenId = TokenId::MAX;
 
-/// From survivors of the signatures to answers.
+/// Verifies the survivors of the signatures.
 pub(super) struct Check<'c, 'a, 's, const W: usize> {
     pub(super) lists: &'c Lists<'a, W>,
     pub(super) verify: Verify,
@@ -25,7 +25,7 @@ pub(super) struct Check<'c, 'a, 's, const W: usize> {
 }
 
 impl<const W: usize> Check<'_, '_, '_, W> {
-    /// Checks a probe with those entries of a list whose places survived.
+    /// Checks a probe with the surviving entries of a list.
     #[inline]
     pub(super) fn survivors(&mut self, probe: &Entry<W>, list: &[Slot<W>], survivors: &mut [u32]) {
         let Lists { join, probes, .. } = self.lists;
@@ -46,9 +46,9 @@ impl<const W: usize> Check<'_, '_, '_, W> {
             if rest.min(build_rest) < required {
                 continue;
             }
-            // Without a common bit there is no common token before.
+            // Without a common bit there is no common earlier token.
             if probe.class & build.class & EXACT != 0 && probe.before & build.before == 0 {
-                // Each differing bit is a token that one of the two lacks.
+                // Each differing bit is a token that only one of the sets has.
                 let overlap = (rest + build_rest - probe.distance(&build)) / 2;
                 if overlap >= required {
                     self.emitter.push(probe.set, build.set, overlap);
@@ -76,7 +76,7 @@ impl<const W: usize> Check<'_, '_, '_, W> {
     }
 }
 
-/// The required overlap of pairs of small sets, kept once computed.
+/// A cache of the required overlaps of small sets.
 pub(super) struct Required(Vec<u8>);
 
 impl Required {
@@ -87,7 +87,7 @@ impl Required {
         Required(vec![0; (Self::SIZES * Self::SIZES) as usize])
     }
 
-    /// For a build set that passes the length filter.
+    /// Returns the required overlap with a build set that passes the length filter.
     #[inline(always)]
     fn of(&mut self, bounds: &Bounds, n: u32, m: u32) -> u32 {
         if n >= Self::SIZES {
@@ -95,18 +95,18 @@ impl Required {
         }
         let known = &mut self.0[(n * Self::SIZES + m) as usize];
         if *known == 0 {
-            // At most `m + 1`, which nothing satisfies; that fits.
+            // At most `m + 1`, which no pair satisfies; so it fits the type.
             *known = bounds.required_overlap(n, m).min(m + 1) as u8;
         }
         u32::from(*known)
     }
 }
 
-/// How many times as long one slice must be for tokens of the other to be searched in it.
+/// The smallest ratio of the lengths for which the tokens of the shorter slice are searched in the longer one.
 const SEARCHED: usize = 16;
 
-/// Whether two ascending slices have a common token. It looks from the end, where tokens are the most frequent: of
-/// huge sets that share many tokens, the last one is soon found.
+/// Returns whether two ascending slices have a common token. It starts at the end, where tokens are the
+/// most frequent: in huge sets that share many tokens, it soon finds the last one.
 #[inline(always)]
 fn share_a_token(a: &[TokenId], b: &[TokenId]) -> bool {
     let (few, many) = if a.len() <= b.len() { (a, b) } else { (b, a) };
@@ -125,7 +125,7 @@ fn share_a_token(a: &[TokenId], b: &[TokenId]) -> bool {
     false
 }
 
-/// The same of a slice that is far shorter than the other.
+/// Returns whether two ascending slices, one of them far shorter, have a common token.
 #[inline(never)]
 fn shares_one_of_few(few: &[TokenId], many: &[TokenId]) -> bool {
     let mut left = many;
@@ -140,10 +140,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_common_token_is_found_wherever_it_is() {
+    fn common_token_is_found_at_every_place() {
         let many: Vec<TokenId> = (0..1000).map(|at| 3 * at).collect();
         for len in [0, 1, 2, 5, 61, 62, 63, 64, 1000] {
-            // Between those of the other, but for one of them or none.
+            // Between the tokens of the other slice, except for one or none.
             let none: Vec<TokenId> = (0..len).map(|at| 3 * (at * 997 / len.max(1)) + 1).collect();
             assert!(!share_a_token(&none, &many) && !share_a_token(&many, &none), "{len}");
             for at in [0, len / 2, len.saturating_sub(1)].into_iter().filter(|_| len > 0) {

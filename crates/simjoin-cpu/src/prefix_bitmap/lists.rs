@@ -1,11 +1,11 @@
 //! How do prefix tokens become lists?
 //!
-//! Two passes over the prefixes, each shared by all threads. The first counts how often each token
-//! stands in a prefix, a part of the sets at a time, which says, a part of the tokens at a time, where in
-//! its list each part begins to write; the second writes. Tokens under which no pair meets get no list. One of
-//! a pair is a probe: in a part of a self-join, most of whose sets may be none, a token that no probe has in
-//! its prefix is such a token.
-//! Whatever the parts, a list has its sets in rising order.
+//! All threads share two passes over the prefixes. The sets are divided into parts. The first pass counts, for
+//! each part, the prefixes that hold each token; the counts determine where each part writes in each list. The
+//! second pass writes. However the sets are divided, the sets of a list are in rising order.
+//!
+//! A token under which no pair meets gets no list. One set of a pair is a probe, so a token that no probe has
+//! in its prefix gets none. (In a tile of a self-join most sets may be no probes.)
 
 use super::{BuildClass, NONE, weigh};
 use rayon::prelude::*;
@@ -15,7 +15,7 @@ use simjoin_kernels::pages::ask_for_large;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Marks in [`Entry::class`].
+/// The marks in [`Entry::class`].
 pub(super) const PROBE: u32 = 1 << 31;
 /// Every token from the position on has a bit of its own.
 pub(super) const EXACT: u32 = 1 << 29;
@@ -23,19 +23,19 @@ pub(super) const EXACT: u32 = 1 << 29;
 /// A set in the list of a token.
 #[derive(Clone, Copy)]
 pub(super) struct Entry<const W: usize> {
-    /// Of the tokens from `position` on.
+    /// The signature of the tokens from `position` on.
     pub(super) signature: [u64; W],
     pub(super) set: SetId,
     /// The set's size class, and marks.
     pub(super) class: u32,
-    /// Where the token stands in the set.
+    /// The position of the token in the set.
     pub(super) position: u32,
-    /// What is added to the distance of a pair with this build set: its position less its share of
-    /// the budget. So large that no pair passes if it is no build set.
+    /// The number that is added to the distance of a pair with this build set: its position minus its
+    /// share of the budget. For sets that are no build sets it is so large that no pair passes.
     pub(super) weight: i32,
     /// The token before it, or [`NONE`].
     pub(super) previous: TokenId,
-    /// A bit for each token before it, many tokens to a bit.
+    /// A bit for each token before it; many tokens share a bit.
     pub(super) before: u32,
 }
 
@@ -52,14 +52,14 @@ impl<const W: usize> Entry<W> {
     }
 }
 
-/// The class without its marks.
+/// Returns the class without its marks.
 #[inline(always)]
 pub(super) fn class_of(marked: u32) -> usize {
     (marked & (EXACT - 1)) as usize
 }
 
-/// Where an entry lies. Several threads write to one list, each to places of its own; atomic numbers
-/// say so to the compiler, and cost nothing.
+/// The storage of an entry. Several threads write to one list, each to places of its own. Atomic numbers
+/// make this safe, and relaxed accesses cost nothing.
 pub(super) struct Slot<const W: usize> {
     signature: [AtomicU64; W],
     /// The set, and above it its class and marks.
@@ -117,13 +117,13 @@ impl<const W: usize> Slot<W> {
         self.signature[w].load(Ordering::Relaxed)
     }
 
-    /// The set, and its class with marks.
+    /// Returns the set, and its class with marks.
     #[inline(always)]
     pub(super) fn set(&self) -> (SetId, u32) {
         unpack(&self.set)
     }
 
-    /// The position and the weight.
+    /// Returns the position and the weight.
     #[inline(always)]
     pub(super) fn position(&self) -> (u32, i32) {
         let (position, weight) = unpack(&self.position);
@@ -136,11 +136,11 @@ impl<const W: usize> Slot<W> {
 pub(super) struct Stretch {
     pub(super) class: u32,
     pub(super) sets: Range<SetId>,
-    /// How many tokens they have.
+    /// The number of prefix tokens of each set.
     pub(super) size: u32,
-    /// How many tokens as a probe.
+    /// The number of prefix tokens of each set as a probe.
     pub(super) probe: u32,
-    /// How many tokens as a build set.
+    /// The number of prefix tokens of each set as a build set.
     pub(super) build: u32,
 }
 
@@ -149,20 +149,20 @@ impl Stretch {
         self.probe.max(self.build) as usize
     }
 
-    /// What one of its sets takes to be put into lists, in entries: all of its tokens are signed.
+    /// Returns the work of putting one of its sets into lists, in entries: all of its tokens are signed.
     fn work(&self) -> usize {
         self.prefix() + self.size as usize / SIGNED
     }
 }
 
-/// Tokens that are signed in the time of an entry.
+/// The number of tokens that are signed in the time of one entry.
 const SIGNED: usize = 16;
 
 /// Sets that one thread puts into lists.
 struct Part {
     stretches: Vec<Stretch>,
-    /// For each token from the first that is not lonely, how often it stands in a prefix; later,
-    /// where its next entry goes among those of all tokens, or `DEAD`.
+    /// For each token that is not unique, the number of prefixes that hold it; later, the place of its next
+    /// entry among the entries of all tokens, or `DEAD`.
     cursors: Vec<u32>,
 }
 
@@ -172,22 +172,22 @@ const DEAD: u32 = u32::MAX;
 pub(super) struct Side<'a, const W: usize> {
     sets: &'a SetCollection,
     parts: Vec<Part>,
-    /// Where the list of each token with pairs begins among the entries of all, and the end of the
-    /// last.
+    /// The beginning of each list among the entries of all lists, and the end of the last one. Only tokens
+    /// with pairs have lists.
     starts: Vec<u32>,
     /// The entries of the round.
     pub(super) slots: Vec<Slot<W>>,
 }
 
 impl<'a, const W: usize> Side<'a, W> {
-    /// Counts the prefix tokens of some sets, in one part for each thread; but counts never take
-    /// more room than what they count.
+    /// Counts the prefix tokens of sets, in one part for each thread, but in fewer parts if the counts would
+    /// take more room than the tokens.
     pub(super) fn counted(
         sets: &'a SetCollection,
         stretches: Vec<Stretch>,
         threads: usize,
     ) -> Self {
-        let universe = (sets.universe() - sets.lonely_tokens()) as usize;
+        let universe = (sets.universe() - sets.unique_tokens()) as usize;
         let total: usize = stretches.iter().map(|part| part.sets.len() * part.work()).sum();
         let count = threads.min(total / (universe / 4).max(2_000)).max(1);
         let stretches = cut(stretches, total / count + 1);
@@ -198,25 +198,25 @@ impl<'a, const W: usize> Side<'a, W> {
         Side { sets, parts, starts: Vec::new(), slots: Vec::new() }
     }
 
-    /// Bytes for counts and starts.
+    /// Returns the bytes of counts and starts.
     pub(super) fn bytes(&self) -> u64 {
         let tokens: usize = self.parts.iter().map(|part| part.cursors.len()).sum();
         4 * (tokens + self.starts.len()) as u64
     }
 
-    /// How many entries the lists have.
+    /// Returns the number of entries of the lists.
     pub(super) fn entries(&self, lists: Range<usize>) -> usize {
         (self.starts[lists.end] - self.starts[lists.start]) as usize
     }
 
-    /// Where the entries of lists lie in a round that begins with the list `first`.
+    /// Returns the places of the entries of lists in a round that begins with the list `first`.
     #[inline(always)]
     pub(super) fn places(&self, lists: Range<usize>, first: usize) -> Range<usize> {
         let base = self.starts[first];
         (self.starts[lists.start] - base) as usize..(self.starts[lists.end] - base) as usize
     }
 
-    /// Makes the lists of some tokens, which are those of the range of tokens.
+    /// Makes the lists of a range of tokens.
     pub(super) fn gather(
         &mut self,
         lists: Range<usize>,
@@ -231,7 +231,7 @@ impl<'a, const W: usize> Side<'a, W> {
             if self.parts.len() == 1 {
                 self.slots.resize_with(entries, Slot::blank);
             } else {
-                // The first touch of so much memory takes as long as filling it does.
+                // The first access to this much memory takes as long as filling it.
                 let blank = (0..entries).into_par_iter().with_min_len(1 << 14);
                 blank.map(|_| Slot::blank()).collect_into_vec(&mut self.slots);
             }
@@ -241,14 +241,14 @@ impl<'a, const W: usize> Side<'a, W> {
     }
 }
 
-/// Prefix tokens that are looked at in the time of putting one into a list.
+/// The number of prefix tokens that are tested in the time of putting one into a list.
 const PER_ENTRY: usize = 8;
 
-/// A bit for each token from the first that is not lonely: whether a probe has it in its prefix.
+/// A bit for each token that is not unique: whether a probe has it in its prefix.
 struct Probed(Vec<u64>);
 
 impl Probed {
-    /// Only where some of the sets are probes and so many others are not that it pays.
+    /// Makes the bits, if enough of the sets are no probes for the test to save time.
     fn new(
         sets: &SetCollection,
         parts: &[Vec<Stretch>],
@@ -260,18 +260,18 @@ impl Probed {
             let those = stretches().filter(|part| (part.probe > 0) == probes);
             those.map(|part| part.sets.len() * part.prefix()).sum()
         };
-        // One thread looks at the probes; all would put the others into lists.
+        // One thread reads the probes; all threads would put the other sets into lists.
         let (probes, others) = (entries(true), entries(false));
         if probes == 0 || others * PER_ENTRY < probes * threads {
             return None;
         }
-        let lonely = sets.lonely_tokens();
+        let unique = sets.unique_tokens();
         let mut bits = vec![0; universe.div_ceil(64)];
         for stretch in stretches() {
             for set in stretch.sets.clone() {
                 for &token in &sets.set(set)[..stretch.probe as usize] {
-                    if token >= lonely {
-                        let at = (token - lonely) as usize;
+                    if token >= unique {
+                        let at = (token - unique) as usize;
                         bits[at / 64] |= 1 << (at % 64);
                     }
                 }
@@ -286,10 +286,10 @@ impl Probed {
     }
 }
 
-/// Tokens that are looked at together.
+/// The number of tokens in a block.
 const BLOCK: usize = 256;
 
-/// Tokens whose lists are opened by one thread: fewer where there are few, so that all threads have some.
+/// The largest number of tokens whose lists one thread opens. With few tokens, each thread opens fewer.
 const CHUNK: usize = 128 * BLOCK;
 const CHUNKS: usize = 32;
 
@@ -297,25 +297,25 @@ fn chunk_of(universe: usize) -> usize {
     (universe / CHUNKS).next_multiple_of(BLOCK).clamp(4 * BLOCK, CHUNK)
 }
 
-/// Some tokens, and what all parts of the one or two sides know of them.
+/// A range of tokens with its counts in all parts of one or two sides.
 struct Chunk<'c> {
     first: TokenId,
     /// For each side, the cursors of each of its parts.
     cursors: [Vec<&'c mut [u32]>; 2],
-    /// How many of the tokens have pairs.
+    /// The number of tokens with pairs.
     live: usize,
-    /// How many entries their lists have on each side; later, where the next list begins among all.
+    /// The number of entries of their lists on each side; later, the beginning of the next list.
     entries: [u32; 2],
-    /// Where these tokens go, and for each side where their lists begin.
+    /// The places for these tokens and, for each side, for the beginnings of their lists.
     tokens: &'c mut [TokenId],
     starts: [&'c mut [u32]; 2],
 }
 
-/// Gives each token with pairs a list on every side, and tells each part where its entries go; the
-/// result are these tokens. Counts of all parts are summed up for a block of tokens at a time, so this
-/// takes no room beside what it leaves.
+/// Gives each token with pairs a list on every side and each part the places of its entries. Returns these
+/// tokens. The counts of all parts are summed for a block of tokens at a time, so this takes no room in addition
+/// to its result.
 pub(super) fn open_lists<const W: usize>(sides: &mut [Side<'_, W>]) -> Vec<TokenId> {
-    let lonely = sides[0].sets.lonely_tokens();
+    let unique = sides[0].sets.unique_tokens();
     let universe = sides[0].parts[0].cursors.len();
     let alone = sides.len() == 1;
     let chunk_len = chunk_of(universe);
@@ -324,7 +324,7 @@ pub(super) fn open_lists<const W: usize>(sides: &mut [Side<'_, W>]) -> Vec<Token
         cursors.extend(side.parts.iter_mut().map(|part| part.cursors.chunks_mut(chunk_len)));
     }
     let chunk = |start: usize| Chunk {
-        first: lonely + start as TokenId,
+        first: unique + start as TokenId,
         cursors: cursors
             .each_mut()
             .map(|parts| parts.iter_mut().flat_map(Iterator::next).collect()),
@@ -342,7 +342,7 @@ pub(super) fn open_lists<const W: usize>(sides: &mut [Side<'_, W>]) -> Vec<Token
     let (mut tokens_left, mut starts_left) =
         (&mut tokens[..], starts.each_mut().map(|of| &mut of[..]));
     for chunk in &mut chunks {
-        // Where the lists of the chunk before end, those of this one begin.
+        // The lists of a chunk begin where those of the previous chunk end.
         for (end, entries) in ends.iter_mut().zip(&mut chunk.entries) {
             *end += std::mem::replace(entries, *end);
         }
@@ -371,7 +371,8 @@ impl Chunk<'_> {
         (0..tokens).step_by(BLOCK).map(move |start| start..tokens.min(start + BLOCK))
     }
 
-    /// How often each token of a block stands in a prefix, on each side, and whether it has pairs.
+    /// Returns the number of prefixes that hold each token of a block, on each side, and whether the token
+    /// has pairs.
     fn counts(&self, block: &Range<usize>, alone: bool) -> ([[u32; BLOCK]; 2], [bool; BLOCK]) {
         let mut counts = [[0; BLOCK]; 2];
         for (counts, parts) in counts.iter_mut().zip(&self.cursors) {
@@ -398,7 +399,7 @@ impl Chunk<'_> {
         }
     }
 
-    /// Says where lists begin.
+    /// Writes the beginnings of the lists.
     fn open(&mut self, alone: bool) {
         let mut list = 0;
         for block in self.blocks() {
@@ -413,7 +414,7 @@ impl Chunk<'_> {
                 }
                 list += 1;
             }
-            // Each part's entries of a token come after those of the part before.
+            // The entries of a part follow those of the previous part.
             for (parts, next) in self.cursors.iter_mut().zip(&mut next) {
                 for part in parts {
                     for (cursor, next) in part[block.clone()].iter_mut().zip(next.iter_mut()) {
@@ -426,7 +427,7 @@ impl Chunk<'_> {
     }
 }
 
-/// Cuts stretches into parts with about so much work each; one part at least.
+/// Cuts stretches into parts of about equal work; at least one.
 fn cut(stretches: Vec<Stretch>, goal: usize) -> Vec<Vec<Stretch>> {
     let mut parts = vec![Vec::new()];
     let mut room = goal;
@@ -449,7 +450,7 @@ fn cut(stretches: Vec<Stretch>, goal: usize) -> Vec<Vec<Stretch>> {
     parts
 }
 
-/// Runs `work` on all items, on several threads if there are several items.
+/// Runs `work` on all items, in parallel if there are several.
 fn in_parallel<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync + Send) {
     match items {
         [item] => work(item),
@@ -459,16 +460,16 @@ fn in_parallel<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync + Send) {
 
 impl Part {
     fn count(&mut self, sets: &SetCollection, probed: Option<&Probed>) {
-        let lonely = sets.lonely_tokens();
+        let unique = sets.unique_tokens();
         for stretch in &self.stretches {
             let prefix = stretch.prefix();
             let probed = probed.filter(|_| stretch.probe == 0);
             for set in stretch.sets.clone() {
                 for &token in &sets.set(set)[..prefix] {
-                    if token < lonely {
+                    if token < unique {
                         continue;
                     }
-                    let at = (token - lonely) as usize;
+                    let at = (token - unique) as usize;
                     if probed.is_none_or(|probed| probed.contains(at)) {
                         self.cursors[at] += 1;
                     }
@@ -487,7 +488,7 @@ impl Part {
     ) {
         let kernels = Kernels::<W>::best();
         let top = sets.universe() - 1;
-        let lonely = sets.lonely_tokens();
+        let unique = sets.unique_tokens();
         for stretch in &self.stretches {
             let &Stretch { class, probe, build, .. } = stretch;
             let prefix = stretch.prefix();
@@ -496,14 +497,14 @@ impl Part {
                 let tokens = sets.set(set);
                 let mut first = first_from(&tokens[..prefix], wanted.start);
                 if probe == 0 {
-                    // Few of the lists may have probes; signing it for none takes longer than to look.
-                    let live = |&t: &TokenId| self.cursors[(t - lonely) as usize] != DEAD;
+                    // Check first whether a list has probes: this is faster than signing the set for none.
+                    let live = |&t: &TokenId| self.cursors[(t - unique) as usize] != DEAD;
                     first += tokens[first..prefix].iter().position(live).unwrap_or(prefix - first);
                 }
                 if first == prefix || tokens[first] >= wanted.end {
                     continue;
                 }
-                // Of all tokens from `first` on; each step takes one away.
+                // The signature of all tokens from `first` on; each step removes one token.
                 let mut signature = kernels.signature(&tokens[first..], top);
                 let mut before = tokens[..first].iter().fold(0, |bits, &t| bits | bit_of(t));
                 let mut previous = if first == 0 { NONE } else { tokens[first - 1] };
@@ -511,7 +512,7 @@ impl Part {
                     if token >= wanted.end {
                         break;
                     }
-                    let cursor = &mut self.cursors[(token - lonely) as usize];
+                    let cursor = &mut self.cursors[(token - unique) as usize];
                     if *cursor != DEAD {
                         let mut class = class;
                         if position < probe {
@@ -539,7 +540,7 @@ impl Part {
     }
 }
 
-/// The first token of an ascending slice that is not below a limit.
+/// Returns the first token of an ascending slice that is not below a limit.
 #[inline(always)]
 fn first_from(tokens: &[TokenId], limit: TokenId) -> usize {
     if tokens.len() > 16 {
@@ -548,7 +549,7 @@ fn first_from(tokens: &[TokenId], limit: TokenId) -> usize {
     tokens.iter().position(|&token| token >= limit).unwrap_or(tokens.len())
 }
 
-/// One of 32 bits for a token.
+/// Returns one of 32 bits for a token.
 #[inline(always)]
 fn bit_of(token: TokenId) -> u32 {
     1 << (token.wrapping_mul(0x9e37_79b1) >> 27)

@@ -1,10 +1,10 @@
-//! `prefix-bitmap`: which sets under one rare token have signatures that are close?
+//! `prefix-bitmap`: which sets with a common rare token have close signatures?
 //!
-//! The published prefix techniques take one probe at a time and count, candidate by candidate, how
-//! often its prefix tokens meet each set. This one takes one *token* at a time. All sets with that
-//! token in their prefix stand next to each other, each with a small signature of what follows the
-//! token, and every probe among them is compared with every build set among them by vector
-//! instructions: no counters, no jumps through memory. Few pairs survive, and they are verified.
+//! The published prefix techniques process one probe at a time and count its prefix tokens in each
+//! candidate. This technique processes one *token* at a time. All sets with the token in their prefix
+//! are next to each other in a list, each with a small signature of its tokens from this one on. Vector
+//! instructions compare every probe of the list with every build set of the list, without counters and
+//! without jumps through memory. Few pairs survive, and they are verified.
 //!
 //! # Flow
 //!
@@ -14,32 +14,33 @@
 //!              range of tokens)                                            overlap of the rests)
 //! ```
 //!
-//! Lists are made by all threads together, each from a part of the sets and with places of its own in
-//! every list. Then the threads take pieces: ranges of tokens, and of a token
-//! with very many pairs ranges of probes. Where the lists of all tokens do not fit the memory, they
-//! are made and compared in rounds, a range of tokens at a time.
+//! All threads make the lists together. Each handles a part of the sets and has its own places in every
+//! list. Then the threads take pieces. A piece is a range of tokens or, for a token with very many pairs,
+//! a range of probes. If the lists of all tokens do not fit the memory, they are made and compared in
+//! rounds, a range of tokens at a time.
 //!
 //! # Exactness
 //!
-//! *Prefix.* Let the pair `r, s` be in the result, its first common token at `i` in `r` and `j` in
-//! `s`. All common tokens stand there or later, so `|r|-i` and `|s|-j` reach the required overlap:
-//! the token is in both prefixes and the pair meets in its list. It may meet again in the list of a
-//! later common token; it is reported only where nothing before is common, hence once.
+//! *Prefix.* Let the pair `r, s` be in the result, with its first common token at `i` in `r` and `j` in
+//! `s`. All common tokens are at these positions or later, so `|r|-i` and `|s|-j` reach the required
+//! overlap. Therefore the token is in both prefixes, and the pair meets in its list. The pair may meet
+//! again in the list of a later common token, but it is reported only if there is no earlier common
+//! token, hence exactly once.
 //!
 //! *Signature.* At the first common token, `i` tokens of `r` and `j` of `s` come before it and have
-//! no partner; the signatures of the rests differ in at most as many bits as the rests have tokens
+//! no partner. The signatures of the rests differ in at most as many bits as the rests have tokens
 //! without a partner. So `i + j + distance ≤ |r| + |s| - 2·required`, the pair's budget. The kernel
 //! compares with the budget's two shares ([`Bounds::probe_share`]), which are never too small.
 //!
-//! *Distinct sets.* The sets of a collection differ, so two of one size `n` share at most `n - 1`
-//! tokens. In a self-join, sizes for which more is required with their own and every smaller size
-//! are left out, and prefixes are as long as the sizes that remain make them.
+//! *Distinct sets.* The sets of a collection are distinct, so two sets of one size `n` share at most
+//! `n - 1` tokens. In a self-join, a size is left out if its sets would have to share more with sets of
+//! their own size and of every smaller size. The remaining sizes determine the lengths of the prefixes.
 //!
 //! # Memory
 //!
-//! For each part 4 bytes a token that is in more than one row, and 8 a token more until lists are
-//! opened; `24 + 8·W` bytes per set and prefix token of a round, with signatures of `W` words; and for
-//! each worker `32 + 16·W` bytes per entry of the longest list, and 12 more where there is plenty.
+//! Each part takes 4 bytes for each token that is not unique, and until lists are opened 8 more bytes a
+//! token. A round takes `24 + 8·W` bytes per set and prefix token, with signatures of `W` words. Each
+//! worker takes `32 + 16·W` bytes per entry of the longest list, and 12 more if there is enough memory.
 //!
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
@@ -59,9 +60,9 @@ use simjoin_kernels::bitmap::{Kernels, PROBES, Probes, SLACK, Survivors, WEIGHT_
 use simjoin_kernels::overlap::Verify;
 use std::ops::{ControlFlow, Range};
 
-/// Prefix lists by token, compared by signatures of so many words.
+/// The technique that compares signatures within prefix lists.
 pub struct PrefixBitmap {
-    /// 1, 2 or 4.
+    /// The words of a signature: 1, 2 or 4.
     pub words: usize,
 }
 
@@ -70,24 +71,23 @@ impl PrefixBitmap {
     pub const WORDS: [usize; 3] = [1, 2, 4];
 }
 
-/// What an entry costs to be compared at all, in signature comparisons.
+/// The fixed cost of comparing an entry, in signature comparisons.
 const ENTRY_WORK: u64 = 32;
 
-/// What a token that meets no other costs to be counted, in entries; what a token of the universe costs, in
-/// passes over a set; and which part of the tokens that may have to be merged are. Fitted to 48 joins of nine files
-/// and of their small sets alone, on one core of a 2-core EPYC without AVX-512 and one of a Xeon with it, 2026-11-17;
-/// so were `CostTable::survivor` and `CostTable::verify`.
+/// Three fitted factors of the cost (48 joins on a 2-core EPYC and a Xeon, 2026-11-17): the cost of counting a token
+/// that meets no other, in entries; the cost of a token of the universe, in passes over a set; and the share of the
+/// tokens that are really merged, of those that may have to be merged.
 const COUNTED: f64 = 0.02;
 const COUNTER: f64 = 3.0;
 const MERGED: f64 = 0.1;
 
-/// The work of a piece, in signature comparisons, that is worth taking it up.
+/// The smallest work of a piece, in signature comparisons.
 const PIECE_WORK: u64 = 50_000;
 
-/// Pieces per thread, if there is enough work.
+/// The number of pieces per thread, if there is enough work.
 const PIECES: u64 = 8;
 
-/// Lists that one thread cuts into pieces.
+/// The number of lists that one thread cuts into pieces.
 const BLOCK: usize = 1 << 13;
 
 impl Technique<Sets> for PrefixBitmap {
@@ -101,8 +101,8 @@ impl Technique<Sets> for PrefixBitmap {
 
     fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
         let place = self.words.ilog2() as usize;
-        // Tokens that meet no other are counted, and that is all. Sets that are no probes of a self-join meet
-        // the fewer probes the fewer there are.
+        // Tokens that meet no other are only counted. In a self-join, sets that are no probes meet fewer
+        // probes if there are fewer.
         let entries = survey.entries as f64;
         let mut live = entries * survey.live;
         if survey.join.order == Order::Before && survey.entries > 0 {
@@ -110,11 +110,10 @@ impl Technique<Sets> for PrefixBitmap {
             live *= probes + (1.0 - probes) * probes;
         }
         let build = survey.join.build;
-        let tokens = f64::from(build.universe() - build.lonely_tokens());
+        let tokens = f64::from(build.universe() - build.unique_tokens());
         let wider = 1.0 + 0.15 * place as f64;
         let survival = survey.list_survival[place];
-        // Some of them are looked at more closely: both sets, which are seldom at hand, are merged, mostly a
-        // little of them.
+        // Some survivors are merged, usually only for a few tokens. Their sets are rarely in the cache.
         let closely = 1.6 * survey.list_open * units.verify
             + MERGED * survey.list_merged * units.verify_token;
         let narrow = survey.list_survival[0].max(f64::MIN_POSITIVE);
@@ -126,7 +125,7 @@ impl Technique<Sets> for PrefixBitmap {
                 + live * units.entry * wider
                 + (entries - live) * units.entry * COUNTED
                 + survey.list_pairs * pair
-                // A set stands in the lists of a self-join once, with the longer prefix.
+                // In a self-join a set is in the lists once, with the longer prefix.
                 + survey.list_idle * units.list[place],
         })
     }
@@ -134,7 +133,7 @@ impl Technique<Sets> for PrefixBitmap {
     fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         fn least<const W: usize>(join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
             let lists = Lists::<W>::counted(join, tile, threads);
-            // A round has at least the longest list.
+            // A round holds at least the longest list.
             lists.fixed_bytes(threads) + lists.longest() * Slot::<W>::BYTES
         }
         match self.words {
@@ -145,10 +144,10 @@ impl Technique<Sets> for PrefixBitmap {
     }
 
     fn memory_at_most(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        // A set stands in a list once for each of its roles, and a token has a count in each part and a start.
+        // A set is in a list once for each of its roles; a token has a start, and a count in each part.
         let longest = (tile.probes.len() + tile.builds.len()) as u64;
         let of_side = |sets: &SetCollection| {
-            let tokens = u64::from(sets.universe() - sets.lonely_tokens());
+            let tokens = u64::from(sets.universe() - sets.unique_tokens());
             4 * (tokens * (threads.max(1) as u64 + 2) + 1)
         };
         let classes = join.probe.classes().len() + join.build.classes().len();
@@ -175,24 +174,25 @@ impl Technique<Sets> for PrefixBitmap {
     }
 }
 
-/// What the filter needs to know of the probes of one size.
+/// The data of the filter about the probes of one size.
 #[derive(Clone, Copy)]
 struct ProbeClass {
     size: u32,
     /// The first build set that is large enough.
     first: SetId,
-    /// Its share of the budget; very large for [`MAX_WEIGHTED`].
+    /// The probe's share of the budget; very large above [`MAX_WEIGHTED`].
     share: i64,
 }
 
-/// What the filter needs to know of the build sets of one size.
+/// The data of the filter about the build sets of one size.
 #[derive(Clone, Copy, Default)]
 struct BuildClass {
     prefix: u32,
     share: i64,
 }
 
-/// Sets above this size pass the signature filter always: their weights would not fit.
+/// The largest size that the signature filter supports. Weights of larger sets would not fit, so these
+/// always pass.
 const MAX_WEIGHTED: u32 = 1 << 26;
 
 struct Lists<'a, const W: usize> {
@@ -202,24 +202,25 @@ struct Lists<'a, const W: usize> {
     builds: Vec<BuildClass>,
     /// One side for a self-join; probes and build sets for a join of two.
     sides: Vec<Side<'a, W>>,
-    /// The token of each list, from here on known by its place.
+    /// The token of each list. Lists are numbered by their places here.
     tokens: Vec<TokenId>,
     rounds: Vec<Range<usize>>,
-    /// The round at hand, and its pieces.
+    /// The current round, and its pieces.
     round: Range<usize>,
     pieces: Vec<Piece>,
     threads: u64,
-    /// How many probes there is room for the survivors of.
+    /// The number of probes whose survivors fit the memory.
     at_once: usize,
 }
 
-/// Bytes beside the entries: counts and starts; for each worker its window, of the longest list, and survivors.
+/// The bytes in addition to the entries: counts and starts and, for each worker, a window for the longest
+/// list, and survivors.
 fn fixed_bytes(counts: u64, classes: usize, longest: u64, words: usize, threads: usize) -> u64 {
     let window = (longest + WINDOW as u64) * (32 + 16 * words as u64) + Survivors::BYTES;
     counts + 100 * classes as u64 + threads as u64 * (window + Required::BYTES)
 }
 
-/// Lists, and of a single list possibly only a part of the probes.
+/// A range of lists, or a part of the probes of a single list.
 #[derive(Clone, Debug)]
 struct Piece {
     lists: Range<usize>,
@@ -231,7 +232,7 @@ impl<'a, const W: usize> Lists<'a, W> {
     fn new(join: &SetTask<'a>, tile: &Tile, room: &Budget) -> Self {
         let mut lists = Self::counted(join, tile, room.threads);
         lists.rounds = if room.bytes == u64::MAX {
-            // Whatever there is fits.
+            // Everything fits.
             let all = 0..lists.tokens.len();
             if all.is_empty() { Vec::new() } else { vec![all] }
         } else {
@@ -248,19 +249,19 @@ impl<'a, const W: usize> Lists<'a, W> {
         lists
     }
 
-    /// Bytes beside the entries.
+    /// Returns the bytes in addition to the entries.
     fn fixed_bytes(&self, threads: usize) -> u64 {
         let counts = self.sides.iter().map(Side::bytes).sum::<u64>() + 4 * self.tokens.len() as u64;
         let classes = self.reaches.len() + self.builds.len();
         fixed_bytes(counts, classes, self.longest(), W, threads)
     }
 
-    /// Entries of the longest list.
+    /// Returns the number of entries of the longest list.
     fn longest(&self) -> u64 {
         (0..self.tokens.len()).map(|list| self.entries(list)).max().unwrap_or(0)
     }
 
-    /// The lists of a tile, known but for their rounds.
+    /// Makes the lists of a tile, without their rounds.
     fn counted(join: &SetTask<'a>, tile: &Tile, threads: usize) -> Self {
         let reaches = reaches(join, tile);
         let probe = |(class, reach): (&SizeClass, &Reach)| ProbeClass {
@@ -313,13 +314,13 @@ impl<'a, const W: usize> Lists<'a, W> {
         }
     }
 
-    /// Entries of a list, on all sides.
+    /// Returns the number of entries of a list, on all sides.
     #[inline(always)]
     fn entries(&self, list: usize) -> u64 {
         self.sides.iter().map(|side| side.entries(list..list + 1) as u64).sum()
     }
 
-    /// The work of a list, in signature comparisons.
+    /// Returns the work of a list, in signature comparisons.
     #[inline(always)]
     fn work(&self, list: usize) -> u64 {
         let entries = |side: &Side<'_, W>| side.entries(list..list + 1) as u64;
@@ -332,7 +333,7 @@ impl<'a, const W: usize> Lists<'a, W> {
         }
     }
 
-    /// Ranges of lists with no more entries than there is room for, unless a single list has.
+    /// Returns ranges of lists whose entries fit the memory. A list that does not fit is a range by itself.
     fn rounds(&self, room: u64) -> Vec<Range<usize>> {
         let count = self.tokens.len();
         let mut rounds = Vec::new();
@@ -353,8 +354,8 @@ impl<'a, const W: usize> Lists<'a, W> {
 
     /// Cuts the lists of a round into pieces of about equal work.
     ///
-    /// Pieces are ranges of rising tokens, and of a single token ranges of rising probes, so the
-    /// order of all pairs does not depend on where the cuts are.
+    /// Pieces are ranges of rising tokens or, within a token, ranges of rising probes. So the order of all
+    /// pairs does not depend on the cuts.
     fn cut(&self, round: &Range<usize>) -> Vec<Piece> {
         let starts: Vec<usize> = round.clone().step_by(BLOCK).collect();
         let block = |start: usize| start..round.end.min(start + BLOCK);
@@ -370,14 +371,14 @@ impl<'a, const W: usize> Lists<'a, W> {
         }
     }
 
-    /// Cuts some lists into pieces with about so much work.
+    /// Cuts a range of lists into pieces of about equal work.
     fn cut_block(&self, block: Range<usize>, goal: u64) -> Vec<Piece> {
         let mut pieces: Vec<Piece> = Vec::new();
         let (mut start, mut done) = (block.start, 0);
         for list in block.clone() {
             let work = self.work(list);
             if work > goal + goal / 2 {
-                // More work than a piece should have becomes pieces of its own.
+                // A list with more work than a piece becomes several pieces.
                 if start < list {
                     pieces.push(Piece { lists: start..list, part: 0, parts: 1 });
                 }
@@ -400,8 +401,8 @@ impl<'a, const W: usize> Lists<'a, W> {
     }
 }
 
-/// The ranges of sets, each of one class and in one role throughout, that have tokens to go into
-/// lists; `prefixes` tells how many as a probe and how many as a build set.
+/// Returns the ranges of sets that have tokens for lists. The sets of a range have one class and the same
+/// roles. `prefixes` returns the number of these tokens as a probe and as a build set.
 fn stretches(
     sets: &SetCollection,
     tile: &Tile,
@@ -460,13 +461,13 @@ impl<const W: usize> Prepared<Sets> for Lists<'_, W> {
     }
 }
 
-/// Lists are compared in windows of at least so many entries.
+/// The smallest number of entries in a window.
 const WINDOW: usize = 256;
 
-/// Lists in which all pairs are compared, whatever their sizes.
+/// The largest number of entries of lists in which all pairs are compared, whatever their sizes.
 const SHORT: usize = 24;
 
-/// Entries as structure of arrays.
+/// Entries as a structure of arrays.
 struct Columns<const W: usize> {
     planes: [Vec<u64>; W],
     weights: Vec<i32>,
@@ -479,7 +480,7 @@ impl<const W: usize> Default for Columns<W> {
 }
 
 impl<const W: usize> Columns<W> {
-    /// Holds these entries, and some that are never close to any.
+    /// Stores entries, followed by some that are never close to any probe.
     #[inline(always)]
     fn fill(&mut self, slots: &[Slot<W>]) {
         for (w, plane) in self.planes.iter_mut().enumerate() {
@@ -497,16 +498,16 @@ impl<const W: usize> Columns<W> {
     }
 }
 
-/// A thread with a window: the lists at hand, as structure of arrays.
+/// A worker with a window: the current lists as a structure of arrays.
 struct ListWorker<'a, const W: usize> {
     lists: &'a Lists<'a, W>,
     kernels: Kernels<W>,
     verify: Verify,
     required: Required,
     builds: Columns<W>,
-    /// Only in a join of two; in a self-join probes are among the build sets.
+    /// The probes of a join of two. In a self-join, probes are among the build sets.
     probes: Columns<W>,
-    /// For each probe the places of the build sets that it meets.
+    /// For each probe, the places of the build sets that it meets.
     ranges: Vec<Range<u32>>,
     limits: Vec<i32>,
     survivors: Survivors,
@@ -514,7 +515,7 @@ struct ListWorker<'a, const W: usize> {
 }
 
 impl<const W: usize> ListWorker<'_, W> {
-    /// Compares the probes of some lists, or a part of the probes of one, with the build sets.
+    /// Compares the probes of a range of lists, or a part of the probes of one list, with the build sets.
     #[inline(never)]
     fn compare(&mut self, window: Range<usize>, piece: &Piece, emitter: &mut Emitter<'_>) {
         let lists = self.lists;
@@ -550,7 +551,7 @@ impl<const W: usize> ListWorker<'_, W> {
                 let class = slot.set().1;
                 let probe = &lists.probes[class_of(class)];
                 if lists.join.order == Order::Before {
-                    // Those before it in the list are the sets before it.
+                    // The entries before it in the list are the sets before it.
                     high = if class & PROBE == 0 { low } else { place };
                 } else {
                     let end = lists.reaches[class_of(class)].builds.end;
@@ -599,7 +600,7 @@ impl<const W: usize> ListWorker<'_, W> {
 }
 
 impl ProbeClass {
-    /// What distance and weight of a pair with this probe may come to.
+    /// Returns the limit for the sum of distance and weight of a pair with this probe.
     #[inline(always)]
     fn limit(&self, position: u32) -> i32 {
         let limit = self.share - i64::from(WEIGHT_UNIT) * i64::from(position);
@@ -607,7 +608,7 @@ impl ProbeClass {
     }
 }
 
-/// What is added to the distance of a pair.
+/// Returns the number that is added to the distance of a pair.
 #[inline(always)]
 fn weigh(position: u32, share: i64, size: usize) -> i32 {
     if size > MAX_WEIGHTED as usize {
@@ -646,11 +647,11 @@ impl<const W: usize> Worker<Sets> for ListWorker<'_, W> {
     }
 }
 
-/// The probes of a piece among those of its token: parts of about equal numbers of pairs.
+/// Returns the probes of a piece among those of its token. All pieces have about equal numbers of pairs.
 fn part_of(probes: usize, piece: &Piece, order: Order) -> Range<usize> {
     let at = |part: u32| {
         let share = f64::from(part) / f64::from(piece.parts);
-        // In a self-join a probe meets those before it: the pairs grow with the square.
+        // In a self-join a probe meets the sets before it, so pairs grow with the square.
         let share = if order == Order::Before { share.sqrt() } else { share };
         (share * probes as f64).round() as usize
     };

@@ -126,11 +126,11 @@ impl SkipWorker<'_> {
         let own_end = self.demands.turn_to(leader).end;
         let partners = self.partners(sets);
         let x = probes.set(leader);
-        let lonely = self.meet_all(x, difference, &partners);
+        let unique = self.meet_all(x, difference, &partners);
         let count = self.met.last().map_or(0, |&count| count as usize);
         self.verified += count as u64;
         let (mut at, mut kept) = (0, 0);
-        for (i, segment) in (lonely..).zip(0..self.met.len()) {
+        for (i, segment) in (unique..).zip(0..self.met.len()) {
             while at < self.met[segment] as usize {
                 self.look_ahead(at, count);
                 let unit = self.candidates[at];

@@ -95,17 +95,17 @@ impl SkipWorker<'_> {
     pub(super) fn meet_all(&mut self, r: &[TokenId], relaxed: u32, partners: &Partners) -> usize {
         let index = &self.prepared.index;
         let prefix = (self.demands.probe_prefix() + relaxed as usize).min(r.len());
-        let (lonely, tokens) = index.shared(&r[..prefix]);
+        let (unique, tokens) = index.shared(&r[..prefix]);
         for &token in tokens {
             index.approach(&self.fronts, token);
         }
         let mut count = 0;
         self.met.clear();
-        for (i, &token) in (lonely..).zip(tokens) {
+        for (i, &token) in (unique..).zip(tokens) {
             count = self.meet::<true>(token, (r.len() - i) as u32 + relaxed, partners, count);
             self.met.push(count as u32);
         }
-        lonely
+        unique
     }
 
     /// Asks for the tokens of a candidate that will be needed soon.
@@ -126,11 +126,11 @@ impl SkipWorker<'_> {
         }
         let partners = self.partners(&sets);
         let r = probes.set(probe);
-        let lonely = self.meet_all(r, 0, &partners);
+        let unique = self.meet_all(r, 0, &partners);
         let count = self.met.last().map_or(0, |&count| count as usize);
         self.verified += count as u64;
         let mut at = 0;
-        for (i, segment) in (lonely..).zip(0..self.met.len()) {
+        for (i, segment) in (unique..).zip(0..self.met.len()) {
             while at < self.met[segment] as usize {
                 self.look_ahead(at, count);
                 let unit = self.candidates[at];

@@ -260,7 +260,7 @@ impl OverlapSurvey {
             sets: of_both(SetCollection::len),
             tokens: of_both(SetCollection::total_tokens),
             universe: build.universe(),
-            unique: build.lonely_tokens(),
+            unique: build.unique_tokens(),
             meetings: meetings(task),
         }
     }
@@ -268,7 +268,7 @@ impl OverlapSurvey {
 
 /// Counts how often sets meet in the list of each token that more than one row has.
 fn meetings(task: &OverlapTask<'_>) -> Vec<f64> {
-    let unique = task.build.lonely_tokens();
+    let unique = task.build.unique_tokens();
     let frequencies = |sets: &SetCollection| {
         let mut count = vec![0u32; sets.universe().saturating_sub(unique) as usize];
         for &token in sets.tokens() {

@@ -161,11 +161,11 @@ impl Samples {
 
     fn take_list_pairs(&mut self, of: &Survey<'_>, effort: Effort) {
         let SetTask { probe, build, predicate: bounds, order } = of.join;
-        let lonely = build.lonely_tokens();
+        let unique = build.unique_tokens();
         let top = build.universe().saturating_sub(1);
         let mut random = Random::default();
         // The sampled build sets: how many have each token in their prefix, and some that do.
-        let universe = (build.universe() - lonely) as usize;
+        let universe = (build.universe() - unique) as usize;
         let (mut lists, mut idle) = (Lists::new(universe), Lists::new(universe));
         let builds: Vec<SetId> = every(&of.tile.builds, effort.sets, &mut random).collect();
         let as_probe = |class: u32| of.reaches[class as usize].prefix;
@@ -177,7 +177,7 @@ impl Samples {
         for (set, position, token) in entries(build, &builds, longer) {
             let listed = position < as_build(build.class_of(set));
             let lists = if listed { &mut lists } else { &mut idle };
-            lists.add(token - lonely, (set, position), &mut random);
+            lists.add(token - unique, (set, position), &mut random);
         }
         // The prefix tokens of sampled probes, each with all the sampled sets that it meets.
         let probes: Vec<SetId> = every(&of.tile.probes, effort.sets, &mut random).collect();
@@ -190,7 +190,7 @@ impl Samples {
         let scale = scale(&of.tile.builds, &builds) * scale(&of.tile.probes, &probes);
         // Some of the pairs in those lists that are in reach, and how many each stands for.
         let mut draw = |lists: &Lists| -> (Vec<Met>, f64) {
-            let count = |token: TokenId| u64::from(lists.get(token - lonely).count);
+            let count = |token: TokenId| u64::from(lists.get(token - unique).count);
             let pick = Pick::new(meeting.iter().map(|&(_, _, token)| count(token)));
             let total = pick.total();
             if total == 0 {
@@ -199,7 +199,7 @@ impl Samples {
             let mut drawn = Vec::with_capacity(effort.pairs);
             for _ in 0..effort.pairs {
                 let (r, i, token) = meeting[pick.one(&mut random)];
-                let (s, j) = lists.one(token - lonely, &mut random);
+                let (s, j) = lists.one(token - unique, &mut random);
                 let reach = &of.reaches[probe.class_of(r) as usize];
                 // Otherwise out of reach; and a set does not meet itself.
                 if reach.of(order, r).contains(&s) {
@@ -347,11 +347,11 @@ fn entries(
     drawn: &[SetId],
     prefix: impl Fn(u32) -> u32 + Sync,
 ) -> Vec<(SetId, u32, TokenId)> {
-    let lonely = sets.lonely_tokens();
+    let unique = sets.unique_tokens();
     let of_set = |&set: &SetId| {
         let prefix = prefix(sets.class_of(set)) as usize;
         let tokens = (0..).zip(&sets.set(set)[..prefix]);
-        tokens.filter(move |&(_, &token)| token >= lonely).map(move |(at, &token)| (set, at, token))
+        tokens.filter(move |&(_, &token)| token >= unique).map(move |(at, &token)| (set, at, token))
     };
     if drawn.len() < 4 * LOOK {
         return drawn.iter().flat_map(of_set).collect();

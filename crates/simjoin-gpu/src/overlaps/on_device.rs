@@ -21,7 +21,7 @@ use std::time::Instant;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct ListsArgument {
-    lonely: u32,
+    unique: u32,
     heavy: u32,
     begins: sys::CUdeviceptr,
     ends: sys::CUdeviceptr,
@@ -74,7 +74,7 @@ pub(crate) struct Here<'a> {
     pub(super) column_sets: Option<DeviceSets>,
     /// The first frequent token, and the first that several rows have.
     pub(super) heavy: u32,
-    pub(super) lonely: u32,
+    pub(super) unique: u32,
     pub(super) bits: Option<Bits>,
     pub(super) lists: Option<Lists>,
     pub(super) look_up: Option<LookUp>,
@@ -101,8 +101,8 @@ impl<'a> Here<'a> {
         let stages = if device.info.capability.0 >= 8 { 3 } else { 2 };
         let Sides { rows, columns, limits } = &sides;
         let universe = rows.sets.universe();
-        let lonely = rows.sets.lonely_tokens();
-        let tokens = universe - lonely;
+        let unique = rows.sets.unique_tokens();
+        let tokens = universe - unique;
         let (fixed, tile) = sides.least_bytes(technique.look_up().is_none());
         let limit = room.device_bytes.min(device.free_memory()?);
         let spare = limit.saturating_sub(fixed + tile);
@@ -133,7 +133,7 @@ impl<'a> Here<'a> {
             row_sets,
             column_sets,
             heavy: universe,
-            lonely,
+            unique,
             bits: None,
             lists: None,
             look_up: None,
@@ -231,7 +231,7 @@ impl<'a> Here<'a> {
         (rows, columns.unwrap_or(rows))
     }
 
-    /// Counts the sets with each token that is not lonely.
+    /// Counts the sets with each token that is not unique.
     fn lengths(&self, tokens: u32) -> Result<Lengths> {
         let at = failed("counting tokens");
         let count = self.function("count_tokens")?;
@@ -245,7 +245,7 @@ impl<'a> Here<'a> {
                     .launch_builder(&count)
                     .arg(&argument)
                     .arg(&many)
-                    .arg(&self.lonely)
+                    .arg(&self.unique)
                     .arg(&mut lengths)
                     .launch(grid(32 * u64::from(many)))
                     .map_err(&at)?;
@@ -305,7 +305,7 @@ impl<'a> Here<'a> {
         if frequent > 0 {
             self.bits = Some(self.make_bits(frequent)?);
         }
-        if self.heavy > self.lonely && entries > 0 {
+        if self.heavy > self.unique && entries > 0 {
             self.make_lists(entries, lengths)?;
         }
         self.stream.synchronize().map_err(failed("preparing to count overlaps"))
@@ -365,7 +365,7 @@ impl<'a> Here<'a> {
                 .launch_builder(&place)
                 .arg(&lists)
                 .arg(&mut taken)
-                .launch(grid(u64::from(self.heavy - self.lonely)))
+                .launch(grid(u64::from(self.heavy - self.unique)))
                 .map_err(&at)?;
             stream
                 .launch_builder(&fill)
@@ -382,7 +382,7 @@ impl<'a> Here<'a> {
         let pointer = |slice: &CudaSlice<u32>| slice.device_ptr(&self.stream).0;
         let lists = self.lists.as_ref();
         ListsArgument {
-            lonely: self.lonely,
+            unique: self.unique,
             heavy: self.heavy,
             begins: lists.map_or(0, |lists| pointer(&lists.begins)),
             ends: lists.map_or(0, |lists| pointer(&lists.ends)),

@@ -9,7 +9,7 @@ pub(super) struct Scale {
     pub(super) bit: f64,
     /// Sets that have bits.
     pub(super) sets: u64,
-    /// Tokens that are not lonely.
+    /// Tokens that are not unique.
     pub(super) tokens: u32,
     pub(super) spare: u64,
     /// Entries of lists, and how often rows meet them, by classes of tokens: the 512 most frequent, the

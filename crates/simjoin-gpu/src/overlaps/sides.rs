@@ -63,7 +63,7 @@ impl<'a> Sides<'a> {
     /// Returns the bytes on the device that are always held, and those of the smallest tiles and their answers.
     pub(crate) fn least_bytes(&self, by_bits_and_lists: bool) -> (u64, u64) {
         let sides = 1 + u64::from(self.columns.is_some());
-        let tokens = u64::from(self.rows.sets.universe() - self.rows.sets.lonely_tokens());
+        let tokens = u64::from(self.rows.sets.universe() - self.rows.sets.unique_tokens());
         let lengths = if by_bits_and_lists { 4 * (1 + sides) * (tokens + 1) } else { 0 };
         let (rows, columns) = (self.rows.range.len() as u64, self.columns().range.len());
         let limits = self.limits.as_ref().map_or(0, |limits| 4 * limits.len() as u64);

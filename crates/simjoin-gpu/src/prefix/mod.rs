@@ -119,7 +119,7 @@ impl GpuPrefix {
 
 /// How many tokens have a list.
 fn listed_tokens(join: &SetTask<'_>) -> u32 {
-    join.build.universe() - join.build.lonely_tokens()
+    join.build.universe() - join.build.unique_tokens()
 }
 
 /// How many sections a list has: as many as take no more memory than the entries of a block, or little,

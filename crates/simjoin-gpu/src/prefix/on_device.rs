@@ -29,7 +29,7 @@ unsafe impl DeviceRepr for Entry {}
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct ListsArgument {
-    lonely: u32,
+    unique: u32,
     top: u32,
     from: u32,
     to: u32,
@@ -133,7 +133,7 @@ impl Here {
     ) -> ListsArgument {
         let first = self.sides.builds().first;
         ListsArgument {
-            lonely: join.build.lonely_tokens(),
+            unique: join.build.unique_tokens(),
             top: join.build.universe().saturating_sub(1),
             from: block.start - first,
             to: block.end - first,
