@@ -1,12 +1,12 @@
 //! How is one of many weighted things drawn in one step?
 //!
-//! By an alias table (Walker 1977, Vose 1991): as many buckets as things, all of the same volume.
-//! A bucket holds a part of its own thing and is filled up with a part of one other. A draw picks a
-//! bucket, and then one of the two.
+//! An alias table (Walker 1977, Vose 1991) has one bucket for each thing, and all buckets have the same
+//! volume. A bucket holds a part of its own thing; a part of one other thing fills the rest. A draw picks
+//! a bucket, and then one of the two things.
 //!
 //! # Memory
 //!
-//! 8 bytes per thing, and 8 more while the table is built.
+//! The table takes 8 bytes per thing, and 8 more while it is built.
 
 use crate::random::Random;
 use crate::reserve;
@@ -20,18 +20,18 @@ pub(crate) struct Alias(Vec<Bucket>);
 
 #[derive(Clone, Copy)]
 struct Bucket {
-    /// How much of the volume is the bucket's own thing's.
+    /// The volume of the bucket's own thing.
     own: u32,
-    /// Whose the rest is.
+    /// The thing that fills the rest.
     other: u32,
 }
 
 impl Alias {
-    /// A table of things with these shares, which add up to [`BUCKET`] times their number. There
-    /// is at least one thing, and at most `u32::MAX`.
+    /// Makes a table of things with these shares, which add up to [`BUCKET`] times their number.
+    /// There is at least one thing, and at most `u32::MAX`.
     pub(crate) fn new(mut shares: Vec<u64>) -> Result<Self> {
         let mut buckets = reserve(shares.len())?;
-        // What nothing else is said about is its own thing's alone.
+        // By default a bucket holds only its own thing.
         buckets.extend((0..shares.len() as u32).map(|thing| Bucket { own: 0, other: thing }));
         let next_heavy = |shares: &[u64], from: usize| {
             (from..shares.len()).find(|&thing| shares[thing] > BUCKET).unwrap_or(shares.len())
@@ -67,7 +67,7 @@ impl Alias {
         if place < bucket.own { thing as u32 } else { bucket.other }
     }
 
-    /// The volume that each thing has in all buckets.
+    /// Returns the volume that each thing has in all buckets.
     #[cfg(test)]
     pub(crate) fn volumes(&self) -> Vec<u64> {
         let mut volumes = vec![0; self.0.len()];
@@ -93,7 +93,7 @@ mod tests {
     proptest! {
         /// The buckets hold exactly the shares that were asked for.
         #[test]
-        fn nothing_is_lost_between_the_buckets(
+        fn buckets_hold_the_shares_exactly(
             cuts in prop::collection::vec(0u64..=1_000_000, 0..40),
         ) {
             let count = cuts.len() as u64 + 1;

@@ -1,18 +1,18 @@
-//! How do copies with typing errors come about?
+//! How are copies with typing errors made?
 //!
-//! As in the evaluations of joins on strings: each record is followed by its copies, and each copy
-//! has suffered a number of random edits of single characters, so it is at most that far from the
-//! record in edit distance. An edit inserts, deletes or replaces a character, each kind and each
-//! place with the same chance; what is inserted is a letter from a to z, what is replaced becomes
-//! another one. A record's last character is never deleted but replaced, and into an empty record
-//! only insertions can go, so every copy has text.
+//! As in evaluations of joins on strings, each record is followed by its copies. Each copy has a
+//! number of random edits of single characters, so its edit distance from the record is at most that
+//! number. An edit inserts, deletes or replaces a character; each kind and each place has the same
+//! probability. Inserted characters are letters from a to z; a replaced character becomes another
+//! letter. The last character of a record is never deleted but replaced, and an empty record only gets
+//! insertions, so every copy has text.
 //!
-//! Characters are those of Unicode. A carriage return within a record would end the line for some
-//! readers; it is written as a space.
+//! Characters are Unicode scalar values. A carriage return within a record would end the line for some
+//! readers, so it is written as a space.
 //!
 //! # Memory
 //!
-//! A block of lines. The input is read once, so it may be standard input.
+//! One block of lines is in memory. The input is read once, so it may be standard input.
 
 use crate::output::Lines;
 use crate::random::Random;
@@ -24,18 +24,18 @@ use std::sync::atomic::AtomicU64;
 /// Dirty copies of a text's records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dirty {
-    /// How many copies of each record.
+    /// The number of copies of each record.
     pub copies: u64,
-    /// How many edits a copy suffers; each number has the same chance.
+    /// The range of the number of edits of a copy; each number has the same probability.
     pub edits: RangeInclusive<u64>,
-    /// Another seed gives other edits.
+    /// The seed of the edits.
     pub seed: u64,
 }
 
 const MAX_EDITS: u64 = 1000;
 
 impl Dirty {
-    /// Refuses what cannot be.
+    /// Returns an error for impossible settings.
     pub fn check(&self) -> Result<()> {
         if self.copies == 0 {
             return Err(Error::Config("0 copies cannot be made; expected at least 1".into()));
@@ -80,7 +80,7 @@ impl Dirty {
     }
 }
 
-/// One edit.
+/// Makes one edit.
 fn edit(text: &mut Vec<char>, random: &mut Random) {
     let length = text.len() as u64;
     match random.below(3) {
@@ -102,7 +102,7 @@ fn edit(text: &mut Vec<char>, random: &mut Random) {
     }
 }
 
-/// The letter with this number; after z comes a.
+/// Returns the letter with this number; after z comes a.
 fn letter(number: u64) -> char {
     char::from(b'a' + (number % 26) as u8)
 }
@@ -143,7 +143,7 @@ mod tests {
         "The quick brown fox\nÄpfel und Öl, 3 €\n\na\nx\ry\u{2028}z\n日本語のテキスト";
 
     #[test]
-    fn copies_follow_their_record_and_stay_near() {
+    fn copies_follow_their_record_within_the_edit_distance() {
         let plan = Dirty { copies: 500, edits: 2..=4, seed: 7 };
         let out = dirty(TEXT, &plan);
         let lines: Vec<&str> = out.split('\n').collect();
@@ -158,13 +158,13 @@ mod tests {
                 far[distance as usize] += 1;
             }
         }
-        // No number of edits is left out. (In very short records edits often meet.)
+        // Every number of edits occurs. (In very short records edits often hit the same place.)
         assert!(far[2..=4].iter().all(|&count| count > 350), "{far:?}");
         assert!(far[0] < 100, "{far:?}");
     }
 
     #[test]
-    fn a_seed_stands_for_one_output() {
+    fn seed_determines_the_output() {
         let plan = Dirty { copies: 2, edits: 1..=5, seed: 1 };
         let out = dirty(TEXT, &plan);
         assert_eq!(out, dirty(TEXT, &plan));
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn one_edit_changes_something_and_none_nothing() {
+    fn one_edit_changes_a_copy_and_no_edit_does_not() {
         let plan = Dirty { copies: 300, edits: 1..=1, seed: 1 };
         let out = dirty("ab\n", &plan);
         assert!(out.lines().skip(1).all(|copy| edit_distance("ab", copy) == 1));
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::reversed_empty_ranges)]
-    fn what_cannot_be_is_refused() {
+    fn impossible_settings_are_errors() {
         for (copies, edits) in [(0, 1..=5), (1, 5..=1), (1, 1..=1001)] {
             let plan = Dirty { copies, edits, seed: 1 };
             assert!(matches!(plan.check(), Err(Error::Config(_))), "{plan:?}");

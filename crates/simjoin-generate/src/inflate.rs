@@ -1,16 +1,16 @@
-//! How does a real collection become larger and stay itself?
+//! How does a real collection become larger and keep its character?
 //!
-//! As Vernica, Carey and Li do it (Efficient parallel set-similarity joins using MapReduce, 2010):
-//! all tokens are put in the order of rising frequency, and copy k of a set holds, for each token,
-//! the one k places further on in the order. So a collection of n times as many sets has the same
+//! The method is that of Vernica, Carey and Li (Efficient parallel set-similarity joins using
+//! MapReduce, 2010): all tokens are ordered by rising frequency, and copy k of a set replaces each token
+//! by the one k places further in the order. So a collection of n times as many sets has the same
 //! tokens, about the same distribution of frequencies, and a join result of about n times as many
-//! pairs. (Plain copies would multiply the result by n².) After the last token comes the first
-//! again, so that a copy is a renaming of all tokens and keeps every size and every similarity
+//! pairs. (Plain copies would multiply the result by n².) The last token is followed by the first
+//! one, so that a copy is a renaming of all tokens and keeps every size and every similarity
 //! within it.
 //!
 //! Each set is followed by its copies. Tokens keep their names. A token that a line holds twice is
-//! written once; lines without tokens stay. The frequency is the number of sets with the token; of
-//! two tokens with the same, the one that appeared first comes first.
+//! written once; lines without tokens stay. The frequency of a token is the number of its sets; tokens
+//! of the same frequency are ordered by first appearance.
 //!
 //! # Flow
 //!
@@ -21,7 +21,7 @@
 //!
 //! # Memory
 //!
-//! A different token takes its bytes and about 50 more. The file may be of any length.
+//! Each different token takes its bytes and about 50 more. The file may have any length.
 
 use crate::output::Lines;
 use simjoin_core::{Error, Result};
@@ -33,7 +33,7 @@ pub struct FrequencyOrder {
     vocabulary: Vocabulary,
     /// The tokens' numbers in order.
     order: Vec<u32>,
-    /// By number: the place in the order.
+    /// For each number, the place in the order.
     places: Vec<u32>,
 }
 
@@ -52,7 +52,7 @@ impl FrequencyOrder {
             )));
         }
         let mut vocabulary = Vocabulary::default();
-        // By number: in how many sets, and in which line last.
+        // For each number: the count of its sets, and its last line.
         let mut seen: Vec<(u64, u64)> = Vec::new();
         read_lines(path, bytes_read, |line, number| {
             for token in line.split_whitespace() {
@@ -77,13 +77,13 @@ impl FrequencyOrder {
         Ok(FrequencyOrder { vocabulary, order, places })
     }
 
-    /// How many different tokens there are.
+    /// Returns the number of different tokens.
     pub fn tokens(&self) -> usize {
         self.order.len()
     }
 }
 
-/// Hands a file of sets, made `times` as large, to `receiver` in blocks of whole lines. The order
+/// Makes a file of sets `times` as large and passes it to `receiver` in blocks of whole lines. The order
 /// must be that of the same file.
 pub fn inflate(
     path: &str,
@@ -108,7 +108,7 @@ pub fn inflate(
     }
     let mut lines = Lines::new(&mut receiver);
     let mut places: Vec<u32> = Vec::new();
-    // By place: the line that it was last seen in.
+    // For each place: the last line with its token.
     let mut seen = vec![0u64; order.tokens()];
     read_lines(path, bytes_read, |line, number| {
         places.clear();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_paper() {
+    fn example_of_the_paper_is_reproduced() {
         // The order A, B, C, D, E, F; the record `B A C E` becomes `C B D F`.
         let mut text = String::from("B A C E\n");
         for (count, token) in ["A", "B", "C", "D", "E", "F"].into_iter().enumerate() {
@@ -176,13 +176,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_becomes_nothing() {
+    fn empty_input_gives_empty_output() {
         assert_eq!(inflated("", 5).unwrap(), "");
         assert_eq!(inflated("\n", 3).unwrap(), "\n\n\n");
     }
 
     #[test]
-    fn too_many_times_and_inputs_that_flow_are_refused() {
+    fn too_many_copies_and_streams_are_errors() {
         let error = inflated("a b\n", 3).err().unwrap().to_string();
         assert!(error.contains("2 different tokens") && error.contains("at most 2"), "{error}");
         assert!(matches!(inflated("a b\n", 0), Err(Error::Config(_))));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_changes_in_between_is_noticed() {
+    fn file_that_changes_between_passes_is_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
         let path = file.path().to_str().unwrap();
         std::fs::write(file.path(), "a\n").unwrap();
@@ -210,7 +210,7 @@ mod tests {
     proptest! {
         /// Each copy is a renaming: sizes and overlaps stay, the frequencies move along the order.
         #[test]
-        fn a_copy_renames_tokens_along_the_order(
+        fn copy_renames_tokens_along_the_order(
             sets in prop::collection::vec(prop::collection::btree_set(0u32..12, 0..6), 1..20),
         ) {
             let text: String = sets
@@ -234,7 +234,7 @@ mod tests {
                 for (row, set) in copy.iter().zip(&sets) {
                     prop_assert_eq!(row.len(), set.len());
                 }
-                // The same tokens, and the same frequencies, on other tokens.
+
                 let counts = frequencies(copy);
                 prop_assert!(counts.keys().eq(original.keys()));
                 let sorted = |counts: &BTreeMap<String, usize>| {

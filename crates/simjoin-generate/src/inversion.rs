@@ -1,13 +1,9 @@
 //! How are tokens drawn by Zipf's law from a universe that is too large for a table?
 //!
-//! By rejection-inversion (Hörmann and Derflinger 1996): a uniform number is sent through the inverse of
-//! the integral of 1/x^s, rounded to the nearest rank, and, seldom, drawn again. That takes a few
-//! logarithms and powers, which are computed here from `+ * /` alone (see the crate's documentation for
-//! why) and are right to some 15 digits.
-//!
-//! # Memory
-//!
-//! None.
+//! Tokens are drawn by rejection-inversion (Hörmann and Derflinger 1996): the inverse of the integral of
+//! 1/x^s maps a uniform number to a rank, which is rounded and, rarely, drawn again. This takes a few
+//! logarithms and powers, which this file computes from `+ * /` (see the crate's documentation for the
+//! reason) with about 15 correct digits. It needs no memory.
 
 use crate::random::Random;
 
@@ -16,10 +12,10 @@ use crate::random::Random;
 pub(crate) struct Inversion {
     exponent: f64,
     universe: f64,
-    /// The integral up to half a rank beyond the last, and from where it is drawn.
+    /// The integral up to half a rank beyond the last, and the lower end of the draw.
     last: f64,
     first: f64,
-    /// Ranks that are so near to where they were drawn need no further look.
+    /// The distance from the drawn number within which a rank is always accepted.
     near: f64,
 }
 
@@ -47,19 +43,19 @@ impl Inversion {
         }
     }
 
-    /// 1/x^s.
+    /// Returns 1/x^s.
     fn weight(&self, x: f64) -> f64 {
         exp(-self.exponent * ln(x))
     }
 
-    /// The integral of 1/x^s from 1.
+    /// Returns the integral of 1/x^s from 1.
     fn integral(&self, x: f64) -> f64 {
         let log = ln(x);
         let t = (1.0 - self.exponent) * log;
         log * exp_minus_1_over(t)
     }
 
-    /// Where the integral has this value.
+    /// Returns the x at which the integral has a value.
     fn inverse(&self, value: f64) -> f64 {
         let t = (value * (1.0 - self.exponent)).max(-1.0);
         exp(value * ln_plus_1_over(t))
@@ -69,7 +65,7 @@ impl Inversion {
 const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
-/// 2 · (t + t³/3 + t⁵/5 + …), which is ln((1+t)/(1-t)).
+/// Returns 2 · (t + t³/3 + t⁵/5 + …), which is ln((1+t)/(1-t)).
 fn twice_artanh_over(t: f64) -> f64 {
     let square = t * t;
     let mut sum = 0.0;
@@ -79,7 +75,7 @@ fn twice_artanh_over(t: f64) -> f64 {
     2.0 * sum
 }
 
-/// The natural logarithm of a positive, normal number.
+/// Returns the natural logarithm of a positive, normal number.
 fn ln(x: f64) -> f64 {
     let bits = x.to_bits();
     let mut exponent = (bits >> 52) as i32 - 1023;
@@ -93,7 +89,7 @@ fn ln(x: f64) -> f64 {
     exponent * LN_2_HIGH + (t * twice_artanh_over(t) + exponent * LN_2_LOW)
 }
 
-/// e^x for an x whose power is a normal number; 0 for what is far below.
+/// Returns e^x if it is a normal number; 0 for an x far below.
 fn exp(x: f64) -> f64 {
     if x < -700.0 {
         return 0.0;
@@ -107,7 +103,7 @@ fn exp(x: f64) -> f64 {
     sum * f64::from_bits(((1023.0 + power.min(1023.0)) as u64) << 52)
 }
 
-/// (e^t - 1) / t.
+/// Returns (e^t - 1) / t.
 fn exp_minus_1_over(t: f64) -> f64 {
     if t.abs() > 0.5 {
         return (exp(t) - 1.0) / t;
@@ -119,7 +115,7 @@ fn exp_minus_1_over(t: f64) -> f64 {
     sum
 }
 
-/// ln(1 + t) / t.
+/// Returns ln(1 + t) / t.
 fn ln_plus_1_over(t: f64) -> f64 {
     if t.abs() > 0.3 {
         return ln((1.0 + t).max(f64::MIN_POSITIVE)) / t;
@@ -146,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_come_as_often_as_their_weight_says() {
+    fn ranks_have_their_expected_frequencies() {
         for exponent in [0.0, 0.5, 0.999_999, 1.0, 1.3, 3.0] {
             let law = Inversion::new(50, exponent);
             let mut counts = [0.0f64; 50];
@@ -165,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_far_end_of_a_large_universe_is_reached_as_often_as_it_should_be() {
+    fn far_end_of_a_large_universe_has_its_expected_frequency() {
         for exponent in [0.8, 1.0, 1.000_1] {
             let law = Inversion::new(1_000_000_000, exponent);
             let mut random = Random::new(2);

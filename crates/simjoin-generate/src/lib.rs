@@ -1,14 +1,14 @@
-//! Where do collections of any size come from, when no real one is at hand?
+//! Where do collections of any size come from if there is no real one?
 //!
-//! * [`Synthetic`] draws sets from a universe of tokens that are all alike, follow Zipf's law or the
+//! * [`Synthetic`] draws sets from a universe of tokens that are uniform, or follow Zipf's law or the
 //!   normal one: the collections that the literature calls `5M-500K-10` (sets, tokens, average size),
 //!   and single sets of millions of tokens out of 10⁹.
-//! * A [`Profile`] is what the literature tells of a collection that cannot be passed on; sets are drawn in
-//!   its likeness.
-//! * [`inflate()`] makes a real collection of sets larger: its join grows in step, and its tokens
-//!   stay the same.
+//! * A [`Profile`] holds the published figures of a collection that is not available; sets are drawn by
+//!   these figures.
+//! * [`inflate()`] makes a real collection of sets larger: its join result grows by the same factor, and
+//!   its tokens stay the same.
 //! * [`Dirty`] adds copies with typing errors to the records of a text.
-//! * [`Points`] are vectors: uniform, in Gaussian clusters, in correlated clusters.
+//! * [`Points`] draws vectors: uniform, in Gaussian clusters, or in correlated clusters.
 //!
 //! ```text
 //!            seed ─► Synthetic ─┐
@@ -22,7 +22,7 @@
 //!
 //! # The same bytes everywhere
 //!
-//! A seed stands for one output, on every machine. All choices are made by one thread from one
+//! A seed determines the output, on every machine. All choices are made by one thread from one
 //! stream of random numbers (xoshiro256++, whose numbers are defined by its authors), turned into
 //! choices by integer arithmetic of our own. Floating-point numbers occur only in the weights of
 //! Zipf's law, and there only `+ * / √`, which IEEE 754 defines to the last bit; the logarithms and
@@ -31,8 +31,8 @@
 //!
 //! # Memory
 //!
-//! Follows the number of different tokens, never the number of records; a universe of over 2²⁶ tokens
-//! costs a bit a token.
+//! Memory depends on the number of different tokens, never on the number of records. A universe of over
+//! 2²⁶ tokens takes one bit a token.
 
 #![forbid(unsafe_code)]
 
@@ -59,7 +59,7 @@ pub use profiles::{PROFILES, Profile};
 pub use sizes::SizeLaw;
 pub use synthetic::{Synthetic, Tokens};
 
-/// Room for a table that may be larger than the memory.
+/// Allocates a table that may be larger than the memory.
 fn reserve<T>(len: usize) -> Result<Vec<T>> {
     let mut table = Vec::new();
     simjoin_core::refusal::handled(|| table.try_reserve_exact(len)).map_err(|_| {

@@ -1,22 +1,18 @@
 //! How are tokens drawn by the normal law, no token twice in a set?
 //!
-//! The law's middle is that of the universe. A deviate is drawn exactly, by comparisons of uniform
-//! numbers alone (Karney, Sampling exactly from the normal distribution, 2016, algorithm N), so no
-//! logarithm of any system's library has a say in it. Its distance from the middle, in whole and 2⁻⁶⁴
-//! deviations, becomes a token by one multiplication. A token outside the universe, or one that the set
-//! has, is drawn again, which is the same as drawing from the tokens that remain.
+//! The middle of the law is the middle of the universe. A deviate is drawn exactly, only by comparisons of
+//! uniform numbers (Karney, Sampling exactly from the normal distribution, 2016, algorithm N), so the
+//! result does not depend on logarithms of a system library. One multiplication turns its distance from the
+//! middle, in whole and 2⁻⁶⁴ deviations, into a token. A token outside the universe, or one that the set
+//! already has, is drawn again, which is the same as drawing from the remaining tokens.
 //!
-//! A set may have up to [`MOST`] times as many tokens as the deviation: then all within about two
-//! deviations are taken, and a token takes a few draws.
-//!
-//! # Memory
-//!
-//! None beside the set at hand.
+//! A set may have up to [`MOST`] times as many tokens as the deviation: then it has all tokens within about
+//! two deviations, and a token takes a few draws. Only the current set is in memory.
 
 use crate::random::Random;
 use crate::synthetic::Drawn;
 
-/// How many times the deviation a set's average size may be.
+/// The largest average size of sets, in deviations.
 pub(crate) const MOST: u64 = 4;
 
 /// Draws tokens until the set has `size`, which is at most the universe.
@@ -34,10 +30,10 @@ pub(crate) fn draw(universe: u32, deviation: u32, size: u32, random: &mut Random
     }
 }
 
-/// The distance of a normal deviate from the middle: its whole part and its fraction.
+/// Returns the distance of a normal deviate from the middle: its whole part and its fraction.
 fn half(random: &mut Random) -> (u64, u64) {
     'again: loop {
-        // A whole number k with the chance e^(-k/2), then kept with the chance e^(-k(k-1)/2).
+        // Draw k with the probability e^(-k/2); keep it with the probability e^(-k(k-1)/2).
         let mut whole = 0u64;
         while half_exponential(random) {
             whole += 1;
@@ -47,7 +43,7 @@ fn half(random: &mut Random) -> (u64, u64) {
                 continue 'again;
             }
         }
-        // A fraction x, kept with the chance e^(-x(2k+x)/2).
+        // Draw a fraction x; keep it with the probability e^(-x(2k+x)/2).
         let part = random.bits();
         for _ in 0..=whole {
             if !kept(whole, part, random) {
@@ -58,8 +54,8 @@ fn half(random: &mut Random) -> (u64, u64) {
     }
 }
 
-/// True with the chance e^(-1/2): the falling run of uniform numbers below a half is of even length
-/// that often (von Neumann 1951).
+/// Returns true with the probability e^(-1/2): that of an even length of the falling run of uniform
+/// numbers below a half (von Neumann 1951).
 fn half_exponential(random: &mut Random) -> bool {
     let (mut last, mut even) = (1 << 63, true);
     loop {
@@ -71,7 +67,7 @@ fn half_exponential(random: &mut Random) -> bool {
     }
 }
 
-/// True with the chance e^(-x(2k+x)/(2k+2)).
+/// Returns true with the probability e^(-x(2k+x)/(2k+2)).
 fn kept(whole: u64, part: u64, random: &mut Random) -> bool {
     let (mut last, mut even) = (part, true);
     // (2k + x) / (2k + 2), in 2⁻⁶⁴.
@@ -117,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_can_hold_every_token() {
+    fn set_can_hold_every_token() {
         let mut set = Drawn::new(1000).unwrap();
         draw(1000, 250, 1000, &mut Random::new(1), &mut set);
         assert_eq!(set.len(), 1000);

@@ -1,6 +1,6 @@
-//! How do lines leave?
+//! How do lines get to the receiver?
 //!
-//! In blocks of whole lines, so that the receiver is called seldom.
+//! Lines are collected in blocks of whole lines, so that the receiver is called rarely.
 
 use simjoin_core::Result;
 
@@ -48,7 +48,7 @@ impl<'a> Lines<'a> {
         if self.buffer.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Hands on what is left.
+    /// Passes the rest to the receiver.
     pub(crate) fn flush(&mut self) -> Result<()> {
         if !self.buffer.is_empty() {
             (self.receiver)(&self.buffer)?;

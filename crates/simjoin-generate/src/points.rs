@@ -1,4 +1,4 @@
-//! How are vectors made out of nothing?
+//! How are synthetic vectors made?
 //!
 //! As the literature on joins of vectors makes them (Böhm, Noll, Plant and Zherdin): DS1, uniform in the unit cube; DS2,
 //! Gaussian clusters at random places; DS3, Gaussian clusters whose coordinates are correlated, each in its own way.
@@ -16,10 +16,10 @@ use simjoin_core::{Error, Result};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How points lie.
+/// The distribution of points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Shape {
-    /// Evenly in the unit cube: DS1.
+    /// Uniform in the unit cube: DS1.
     Uniform,
     /// In Gaussian clusters with this deviation in each coordinate: DS2.
     Clusters(f64),
@@ -27,19 +27,20 @@ pub enum Shape {
     Correlated(f64),
 }
 
-/// How vectors are written.
+/// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PointFormat {
     /// NumPy's format, f32.
     Npy,
-    /// Each vector its dimension and its elements, f32.
+    /// For each vector, its dimension and its elements, f32.
     Fvecs,
-    /// A line a vector, a number a field, without a header.
+    /// A line for each vector, a field for each number, without a header.
     Csv,
 }
 
 impl PointFormat {
-    /// The format that a path's ending stands for, under `.gz` and `.zst`; standard output is CSV.
+    /// Returns the format that a path's ending stands for, under `.gz` and `.zst`; standard output
+    /// is CSV.
     pub fn of_path(path: Option<&str>) -> Result<Self> {
         let Some(path) = path else { return Ok(PointFormat::Csv) };
         let lower = path.to_ascii_lowercase();
@@ -72,23 +73,23 @@ impl PointFormat {
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Points {
-    /// How many vectors.
+    /// The number of vectors.
     pub vectors: u64,
-    /// How many elements each has.
+    /// The number of elements of a vector.
     pub dimension: u64,
-    /// How many clusters, for shapes that have any.
+    /// The number of clusters, for shapes with clusters.
     pub clusters: u64,
-    /// How they lie.
+    /// Their distribution.
     pub shape: Shape,
-    /// Another seed gives another collection of the same kind.
+    /// The seed. Another seed gives another collection of the same kind.
     pub seed: u64,
 }
 
-/// Elements of a vector, at most.
+/// The most elements of a vector.
 const MOST: u64 = 1 << 16;
 
 impl Points {
-    /// Refuses what cannot be.
+    /// Returns an error for impossible settings.
     pub fn check(&self) -> Result<()> {
         let wrong = |message: String| Err(Error::Config(message));
         if self.vectors == 0 || self.vectors > u64::from(u32::MAX) {
@@ -124,7 +125,7 @@ impl Points {
         }
     }
 
-    /// Hands the file to a receiver in blocks; `done` rises with the vectors made.
+    /// Passes the file to a receiver in blocks. `done` counts the finished vectors.
     pub fn write(
         &self,
         format: PointFormat,
@@ -194,12 +195,12 @@ impl Points {
     }
 }
 
-/// A number from 0 to below 1.
+/// Returns a number from 0 to below 1.
 fn uniform(random: &mut Random) -> f64 {
     (random.bits() >> 11) as f64 * 2f64.powi(-53)
 }
 
-/// A number around 0 with a deviation of 1.
+/// Returns a number around 0 with a deviation of 1.
 fn gaussian(random: &mut Random) -> f64 {
     let mut sum = 0u64;
     for _ in 0..6 {
@@ -271,12 +272,12 @@ mod tests {
     }
 
     #[test]
-    fn points_lie_as_they_should() {
+    fn points_have_the_distribution_of_their_shape() {
         let uniform = elements(&points(Shape::Uniform), PointFormat::Npy, "a.npy");
         assert!(uniform.iter().all(|x| (0.0..=1.0).contains(x)));
         let mean: f64 = uniform.iter().sum::<f64>() / uniform.len() as f64;
         assert!((mean - 0.5).abs() < 0.02, "{mean}");
-        // One cluster has the deviation that was asked for, and no coordinate tells of another.
+        // One cluster has the given deviation, and its coordinates are uncorrelated.
         let one = Points { clusters: 1, ..points(Shape::Clusters(0.05)) };
         let (deviation, correlation) = statistics(&elements(&one, PointFormat::Npy, "a.npy"));
         assert!((deviation - 0.05).abs() < 0.005, "{deviation}");
@@ -286,7 +287,7 @@ mod tests {
         assert!(correlation > 0.3, "{correlation}");
     }
 
-    /// The deviation of the first coordinate, and the largest correlation of two.
+    /// Returns the deviation of the first coordinate, and the largest correlation of two.
     fn statistics(all: &[f64]) -> (f64, f64) {
         let column = |i: usize| all.iter().skip(i).step_by(6).copied();
         let mean = |i: usize| column(i).sum::<f64>() / 2000.0;
@@ -300,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_settings_are_errors() {
         let fine = points(Shape::Clusters(0.05));
         for (points, message) in [
             (Points { vectors: 0, ..fine }, "0 vectors"),

@@ -1,9 +1,9 @@
-//! What are the collections of the literature like?
+//! How are the collections of the literature imitated?
 //!
-//! Most of them cannot be passed on. A [`Profile`] has what the papers' tables tell of each: how many sets,
-//! of how many tokens on average, of how many different ones. Tokens follow Zipf's law, as the papers say of
-//! them; sizes are skewed where the papers show them to be. Collections made by it cost a join about what
-//! the real ones do where candidates matter; they have hardly any near-duplicates, so results are fewer.
+//! Most of them are not available. A [`Profile`] holds the figures of the papers' tables: the number of sets,
+//! their average size, and the number of different tokens. Tokens follow Zipf's law, and sizes are skewed, if
+//! the papers say so. If candidates dominate the time, a join of such a collection takes about as long as one
+//! of the real collection. It has hardly any near-duplicates, so its results are fewer.
 
 use crate::sizes::SizeLaw;
 use crate::synthetic::{Synthetic, Tokens};
@@ -13,19 +13,19 @@ use crate::synthetic::{Synthetic, Tokens};
 pub struct Profile {
     /// The name used on the command line.
     pub name: &'static str,
-    /// What it holds.
+    /// A description of its contents.
     pub about: &'static str,
-    /// How many sets it has.
+    /// The number of sets.
     pub sets: u64,
-    /// How many tokens a set has on average, rounded.
+    /// The average number of tokens of a set, rounded.
     pub size: u64,
-    /// How many different tokens there are.
+    /// The number of different tokens.
     pub universe: u64,
-    /// How sizes vary.
+    /// The distribution of sizes.
     pub sizes: SizeLaw,
 }
 
-/// All of them.
+/// Every profile.
 pub const PROFILES: [Profile; 32] = {
     use SizeLaw::{Geometric, Poisson};
     const fn profile(
@@ -74,12 +74,12 @@ pub const PROFILES: [Profile; 32] = {
 };
 
 impl Profile {
-    /// The one of a name.
+    /// Returns the profile with a name.
     pub fn named(name: &str) -> Option<Profile> {
         PROFILES.into_iter().find(|profile| profile.name == name)
     }
 
-    /// As many sets of its kind as asked for.
+    /// Returns a synthetic collection of `sets` sets with this profile.
     pub fn synthetic(&self, sets: u64, seed: u64) -> Synthetic {
         let tokens = Tokens::Zipf(1.0);
         Synthetic {
@@ -99,7 +99,7 @@ mod tests {
     use std::sync::atomic::AtomicU64;
 
     #[test]
-    fn all_can_be_made_and_have_their_average() {
+    fn every_profile_has_its_average_size() {
         for profile in PROFILES {
             assert_eq!(Profile::named(profile.name), Some(profile));
             let synthetic = profile.synthetic(400, 1);

@@ -1,8 +1,8 @@
-//! Which number comes next?
+//! How are random numbers drawn?
 //!
-//! The generator is xoshiro256++ by Blackman and Vigna. How its numbers become choices is written
-//! down here, and not taken from a library, because libraries improve their ways from release to
-//! release, and a seed would then stand for another collection.
+//! The generator is xoshiro256++ by Blackman and Vigna. The functions that turn its numbers into choices
+//! are in this file and not from a library: libraries change them from release to release, and a seed
+//! would then give another collection.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rand_xoshiro::rand_core::{Rng, SeedableRng};
@@ -15,14 +15,14 @@ impl Random {
         Random(Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub(crate) fn bits(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number below `end`, each with exactly the same chance; 0 when `end` is 0. (Lemire, Fast
-    /// random integer generation in an interval, 2019.)
+    /// Returns a number below `end`, each with exactly the same probability; 0 if `end` is 0. (Lemire,
+    /// Fast random integer generation in an interval, 2019.)
     #[inline]
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         let mut product = u128::from(self.bits()) * u128::from(end);
@@ -42,7 +42,7 @@ mod tests {
 
     /// The stream is the published one. A change here changes every generated collection.
     #[test]
-    fn the_stream_is_xoshiros() {
+    fn stream_is_that_of_xoshiro() {
         // The reference program's first numbers from the state that SplitMix64 makes of 0.
         let mut random = Random::new(0);
         let first = [random.bits(), random.bits(), random.bits()];
@@ -50,7 +50,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_below_an_end_are_all_alike() {
+    fn numbers_below_an_end_are_uniform() {
         let mut random = Random::new(1);
         assert_eq!((random.below(1), random.below(0)), (0, 0));
         let mut counts = [0u32; 7];

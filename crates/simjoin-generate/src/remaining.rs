@@ -1,10 +1,9 @@
-//! How is a token drawn from those that were not drawn yet?
+//! How is a token drawn from those that have not been drawn yet?
 //!
-//! By a tree of partial sums (Fenwick 1994): finding the token at a place in the remaining weight,
-//! and taking a token out, are one walk each, of as many steps as the number of tokens has binary
-//! digits.
+//! A tree of partial sums (Fenwick 1994) finds the token at a place in the remaining weight, or removes
+//! a token, by one walk. The steps of a walk are the binary digits of the number of tokens.
 
-/// The weights that are still there.
+/// The weights that remain.
 pub(crate) struct Remaining {
     /// At `i - 1`: the sum over as many tokens up to the `i`-th as the lowest set bit of `i` says.
     sums: Vec<u64>,
@@ -13,7 +12,7 @@ pub(crate) struct Remaining {
 }
 
 impl Remaining {
-    /// All tokens with these weights, whose sum fits 64 bits.
+    /// Makes the tree of all tokens with these weights, whose sum must fit 64 bits.
     pub(crate) fn new(mut weights: Vec<u64>) -> Self {
         let total = weights.iter().sum();
         for node in 1..=weights.len() {
@@ -25,12 +24,12 @@ impl Remaining {
         Remaining { sums: weights, total, taken: Vec::new() }
     }
 
-    /// The weight that remains.
+    /// Returns the weight that remains.
     pub(crate) fn total(&self) -> u64 {
         self.total
     }
 
-    /// The token at this place, which is below the total.
+    /// Returns the token at this place, which is below the total.
     pub(crate) fn find(&self, mut place: u64) -> u32 {
         let mut before = 0;
         let mut step = (self.sums.len() + 1).next_power_of_two() / 2;
@@ -45,14 +44,14 @@ impl Remaining {
         before as u32
     }
 
-    /// Takes a token's weight out.
+    /// Removes a token's weight.
     pub(crate) fn take(&mut self, token: u32) {
         let weight = self.up_to(token as usize + 1) - self.up_to(token as usize);
         self.taken.push((token, weight));
         self.add(token, weight.wrapping_neg());
     }
 
-    /// Puts all weights back that were taken out.
+    /// Restores all removed weights.
     pub(crate) fn put_back(&mut self) {
         let mut taken = std::mem::take(&mut self.taken);
         for (token, weight) in taken.drain(..) {
@@ -61,7 +60,7 @@ impl Remaining {
         self.taken = taken;
     }
 
-    /// The remaining weight of the first `count` tokens.
+    /// Returns the remaining weight of the first `count` tokens.
     fn up_to(&self, count: usize) -> u64 {
         let (mut node, mut sum) = (count, 0);
         while node > 0 {

@@ -1,46 +1,44 @@
 //! How large is the next set?
 //!
-//! Sizes vary around the average as the number of tokens varies when one token is certain and every
-//! other one is in the set with the same chance: a size is 1 plus a binomially distributed number
-//! out of `universe - 1`. So no set is empty, none is larger than the universe, and the mean is the
-//! average asked for, without any clipping that would move it. When the universe is much larger
-//! than the sets, as it mostly is, that is 1 plus a Poisson number: the standard deviation of an
-//! average of 10 is 3.
+//! By default one token is certain and every other one is in the set with the same probability: a size
+//! is 1 plus a binomially distributed number out of `universe - 1`. So no set is empty, none is larger
+//! than the universe, and the mean is exactly the given average. If the universe is much larger than the
+//! sets, as usual, a size is 1 plus a Poisson number: for an average of 10, the standard deviation is 3.
 //!
-//! Skewed sizes are geometric instead: each further token is there with the same chance, so that small sets
-//! are the most frequent and some are many times as large as the average.
+//! Skewed sizes are geometric: each further token is present with the same probability. So small sets
+//! are the most frequent, and some sets are many times as large as the average.
 //!
-//! Chances are integers. The most likely number gets a fixed one, and each neighbour's follows by
-//! a rational factor; the table ends where chances fall below 2⁻⁴² of the largest, so it has a few
-//! times √average entries.
+//! Probabilities are integers. The most likely number gets a fixed one, and rational factors give those
+//! of its neighbours. The table ends at probabilities below 2⁻⁴² of the largest, so it has a few times
+//! √average entries.
 
 use crate::alias::{Alias, BUCKET};
 use crate::random::Random;
 use simjoin_core::Result;
 
-/// How sizes vary around their average.
+/// The distribution of sizes around their average.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SizeLaw {
-    /// As Poisson numbers do.
+    /// Like Poisson numbers.
     #[default]
     Poisson,
-    /// As geometric numbers do: the smaller, the more frequent.
+    /// Like geometric numbers: the smaller, the more frequent.
     Geometric,
 }
 
-/// The distribution of sizes.
+/// A generator of sizes.
 pub(crate) struct Sizes {
     smallest: u32,
     alias: Alias,
 }
 
-/// The chance of the most likely size while chances are computed, and the digits that are dropped
-/// then.
+/// The probability of the most likely size during the computation, and the binary digits that are
+/// dropped at its end.
 const LARGEST: u128 = 1 << 62;
 const DROPPED: u32 = 20;
 
 impl Sizes {
-    /// Sizes with this average, from 1 to `universe`. The average is in that range.
+    /// Makes a generator of sizes from 1 to `universe` with an average in that range.
     pub(crate) fn new(law: SizeLaw, average: u32, universe: u32) -> Result<Self> {
         let (smallest, chances) = match law {
             SizeLaw::Poisson => chances(average, universe),
@@ -50,7 +48,7 @@ impl Sizes {
         let volume = chances.len() as u128 * u128::from(BUCKET);
         let mut shares: Vec<u64> =
             chances.iter().map(|&chance| (u128::from(chance) * volume / total) as u64).collect();
-        // What rounding has left over goes to the most likely size.
+        // The remainder of the rounding goes to the most likely size.
         let rest = volume as u64 - shares.iter().sum::<u64>();
         if let Some(share) = shares.iter_mut().max() {
             *share += rest;
@@ -65,8 +63,9 @@ impl Sizes {
     }
 }
 
-/// The chances of the sizes from 1 on: each is the one before it times the chance of a further token. The
-/// average is a little below the one asked for where the universe cuts off more than rounding does.
+/// Returns the chances of the sizes from 1 on: each is the one before it times the chance of a
+/// further token. The average is a little below the one asked for where the universe cuts off more
+/// than rounding does.
 fn geometric(average: u32, universe: u32) -> Vec<u64> {
     let mut chances = Vec::new();
     let mut chance = LARGEST;
@@ -77,7 +76,7 @@ fn geometric(average: u32, universe: u32) -> Vec<u64> {
     chances
 }
 
-/// The smallest size that occurs, and the chances of it and the following ones.
+/// Returns the smallest size that occurs, and the chances of it and the following ones.
 fn chances(average: u32, universe: u32) -> (u32, Vec<u64>) {
     if average == 1 || average == universe {
         return (average, vec![1]);
@@ -114,7 +113,7 @@ fn chances(average: u32, universe: u32) -> (u32, Vec<u64>) {
 mod tests {
     use super::*;
 
-    /// The mean and the variance of the table that is drawn from.
+    /// Returns the mean and the variance of the table that is drawn from.
     fn moments(law: SizeLaw, average: u32, universe: u32) -> (f64, f64) {
         let sizes = Sizes::new(law, average, universe).unwrap();
         let volumes = sizes.alias.volumes();
@@ -128,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_is_the_average_and_the_variance_the_binomial_one() {
+    fn sizes_have_the_binomial_mean_and_variance() {
         for (average, universe) in [
             (1, 1),
             (1, 10),
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn no_size_is_out_of_range() {
+    fn every_size_is_in_range() {
         for universe in 1..40 {
             for average in 1..=universe {
                 let (smallest, chances) = chances(average, universe);

@@ -1,6 +1,6 @@
-//! How is a collection made out of nothing?
+//! How is a synthetic collection made?
 //!
-//! Set by set: a size is drawn ([`Sizes`]), then that many different tokens, which are written in
+//! For each set, a size is drawn ([`Sizes`]), then that number of different tokens, which are written in
 //! rising order. Tokens are the numbers from 1 to the universe. Under Zipf's law token 1 is the most
 //! frequent, token 2 the second, and so on.
 //!
@@ -10,8 +10,8 @@
 //!
 //! # Memory
 //!
-//! One bit per token of the universe (is it in the set at hand?), the set at hand, and what `zipf.rs`
-//! needs.
+//! One bit per token of the universe (is it in the current set?), the current set, and the memory of
+//! `zipf.rs`.
 
 use crate::normal;
 use crate::output::Lines;
@@ -38,24 +38,24 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Synthetic {
-    /// How many sets.
+    /// The number of sets.
     pub sets: u64,
-    /// From how many different tokens, at most `u32::MAX`.
+    /// The number of different tokens, at most `u32::MAX`.
     pub universe: u64,
-    /// How many tokens a set has on average.
+    /// The average number of tokens of a set.
     pub size: u64,
-    /// How sizes vary around it.
+    /// The distribution of sizes around it.
     pub sizes: SizeLaw,
-    /// How often each token occurs.
+    /// The distribution of tokens.
     pub tokens: Tokens,
-    /// Another seed gives another collection of the same kind.
+    /// The seed. Another seed gives another collection of the same kind.
     pub seed: u64,
 }
 
 /// How often each token occurs.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Tokens {
-    /// All tokens are alike.
+    /// All tokens have the same probability.
     #[default]
     Uniform,
     /// The k-th token has the weight 1/k^s, where s, from 0 to 10, is given here.
@@ -66,7 +66,7 @@ pub enum Tokens {
 }
 
 impl Synthetic {
-    /// Refuses what cannot be.
+    /// Returns an error for impossible settings.
     pub fn check(&self) -> Result<()> {
         let wrong = |message: String| Err(Error::Config(message));
         for (what, number) in
@@ -166,14 +166,14 @@ impl Synthetic {
     }
 }
 
-/// Where tokens come from.
+/// The source of tokens.
 enum Source {
     Uniform,
     Zipf(Box<Zipf>),
     Normal(u32),
 }
 
-/// Floyd: every set of this size has the same chance.
+/// Draws a set by Floyd's algorithm: every set of this size has the same probability.
 fn uniform(universe: u32, size: u32, random: &mut Random, set: &mut Drawn) {
     for last in universe - size..universe {
         let token = random.below(u64::from(last) + 1) as u32;
@@ -183,17 +183,17 @@ fn uniform(universe: u32, size: u32, random: &mut Random, set: &mut Drawn) {
     }
 }
 
-/// The set at hand.
+/// The current set.
 pub(crate) struct Drawn {
     tokens: Vec<u32>,
     /// One bit per token of the universe.
     bits: Vec<u64>,
-    /// Whether `tokens` are names by now.
+    /// Whether `tokens` are already names.
     named: bool,
 }
 
 impl Drawn {
-    /// An empty set over a universe.
+    /// Makes an empty set over a universe.
     pub(crate) fn new(universe: u32) -> Result<Self> {
         let words = (universe as usize).div_ceil(64);
         let mut bits = reserve(words)?;
@@ -201,7 +201,7 @@ impl Drawn {
         Ok(Drawn { tokens: Vec::new(), bits, named: false })
     }
 
-    /// Adds a token; answers whether it is new.
+    /// Adds a token and returns whether it is new.
     #[inline]
     pub(crate) fn insert(&mut self, token: u32) -> bool {
         let (word, bit) = (token as usize / 64, 1 << (token % 64));
@@ -221,8 +221,8 @@ impl Drawn {
         &self.tokens
     }
 
-    /// The names of the tokens in rising order, until the next [`clear`](Self::clear). The first token
-    /// is called 1, so a name never exceeds the universe.
+    /// Returns the names of the tokens in rising order, until the next [`clear`](Self::clear). The
+    /// first token is called 1, so a name never exceeds the universe.
     fn named(&mut self) -> &[u32] {
         self.tokens.iter_mut().for_each(|token| *token += 1);
         self.tokens.sort_unstable();
@@ -270,9 +270,9 @@ mod tests {
         })
     }
 
-    /// What a seed stands for must never change.
+    /// The collection of a seed must never change.
     #[test]
-    fn a_seed_stands_for_one_collection() {
+    fn seed_determines_the_collection() {
         for (tokens, first, expected) in [
             (
                 Tokens::Uniform,
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_settings_are_errors() {
         let good = make(1, 10, 10, Tokens::Zipf(1.0));
         good.check().unwrap();
         for (bad, part) in [
@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn the_receivers_error_ends_the_work() {
+    fn error_of_the_receiver_stops_the_generation() {
         let collection = make(u64::MAX, 100, 10, Tokens::Uniform);
         let error = collection.write(&AtomicU64::new(0), |_| Err(Error::Interrupted)).unwrap_err();
         assert!(matches!(error, Error::Interrupted));

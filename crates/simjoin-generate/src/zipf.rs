@@ -26,16 +26,16 @@ use crate::reserve;
 use crate::synthetic::Drawn;
 use simjoin_core::Result;
 
-/// A draw from the tree takes about as long as this many from the table.
+/// The draws from the table that take about as long as one draw from the tree.
 const REDRAWS: u32 = 32;
 
-/// A universe with more tokens gets no table.
+/// The largest universe with a table.
 const LARGE: u32 = 1 << 26;
 
 /// Without a table the tree is the last resort: it may be larger than the memory.
 const LARGE_REDRAWS: u32 = 10_000;
 
-/// The largest exponent: beyond it, hardly anything but the first token is ever drawn.
+/// The largest exponent. With a larger one, nearly every draw is the first token.
 pub(crate) const MAX_EXPONENT: f64 = 10.0;
 
 /// Draws tokens by Zipf's law.
@@ -46,7 +46,7 @@ pub(crate) struct Zipf {
     tree: Option<Remaining>,
 }
 
-/// Where a token comes from.
+/// The source of a token.
 enum Law {
     Table(Alias),
     Inversion(Inversion),
@@ -100,7 +100,7 @@ impl Zipf {
     }
 }
 
-/// The weights of all tokens by rank, as shares of [`BUCKET`] times their number.
+/// Returns the weights of all tokens by rank, as shares of [`BUCKET`] times their number.
 fn shares(universe: u32, exponent: f64) -> Result<Vec<u64>> {
     let whole = exponent as u32;
     let fraction = ((exponent - f64::from(whole)) * BUCKET as f64) as u32;
@@ -111,7 +111,7 @@ fn shares(universe: u32, exponent: f64) -> Result<Vec<u64>> {
     // The same memory holds the shares.
     let mut shares: Vec<u64> =
         weights.into_iter().map(|weight| ((weight * scale) as u64).max(1)).collect();
-    // What rounding has left over or taken too much goes to the heaviest.
+    // The remainder of the rounding goes to the heaviest token.
     let rest: u128 = shares.iter().skip(1).copied().map(u128::from).sum();
     if let Some(first) = shares.first_mut() {
         *first = u128::from(volume).saturating_sub(rest).max(1) as u64;
@@ -119,7 +119,7 @@ fn shares(universe: u32, exponent: f64) -> Result<Vec<u64>> {
     Ok(shares)
 }
 
-/// 1/rank^(whole + fraction/2³²).
+/// Returns 1/rank^(whole + fraction/2³²).
 fn weight(rank: u32, whole: u32, fraction: u32) -> f64 {
     let rank = f64::from(rank);
     let mut power = 1.0;
@@ -137,8 +137,8 @@ fn weight(rank: u32, whole: u32, fraction: u32) -> f64 {
     1.0 / power
 }
 
-/// The sum with what each addition lost put back (Neumaier 1974), so that it is right to the last
-/// digits for billions of weights.
+/// Returns the sum with compensation of the rounding errors (Neumaier 1974), so that it is right to
+/// the last digits for billions of weights.
 fn sum(weights: &[f64]) -> f64 {
     let (mut sum, mut lost) = (0.0f64, 0.0);
     for &weight in weights {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_can_hold_every_token_under_the_steepest_law() {
+    fn set_can_hold_every_token_under_the_steepest_law() {
         let mut zipf = Zipf::new(5000, MAX_EXPONENT).unwrap();
         let mut set = Drawn::new(5000).unwrap();
         let mut random = Random::new(1);
@@ -216,7 +216,7 @@ mod tests {
             assert_eq!(set.len(), 5000);
             set.clear();
         }
-        // The tree was left as it was found.
+        // The tree is restored.
         let tree = zipf.tree.unwrap();
         assert_eq!(tree.total(), 5000 * BUCKET);
     }
