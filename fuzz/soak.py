@@ -2,13 +2,13 @@
 
 Four kinds of trials, one after the other, until the time is over:
 
-* a join of random sets, texts or vectors with random options, beside a brute force in exact integers;
-* two sets intersected and overlaps of all pairs, beside Python's own sets;
-* a run killed at a random moment: its output is the old file or the complete new one, and nothing else lies
-  beside it but what a killed program cannot take away;
-* a join with a huge result under a limit on the address space: the right count, or one line that says why not.
+* a join of random sets, texts or vectors with random options, compared with a brute force in exact integers;
+* intersections of two sets and overlaps of all pairs, compared with Python's own sets;
+* a run that is killed at a random time: its output is the old file or the complete new one, and no other file is
+  left except the ones that a killed program cannot remove;
+* a join with a huge result under a limit on the address space: the right count, or one line with the reason.
 
-A trial that fails is kept in target/soak, with its files and its command. A seed stands for the same trials.
+A trial that fails is kept in target/soak, with its files and its command. A seed determines the trials.
 
     python3 fuzz/soak.py --simjoin target/release/simjoin --seconds 3600 [--seed N]
 """
@@ -47,7 +47,7 @@ class Wrong(Exception):
 
 @dataclass
 class Trials:
-    """The random numbers, the program and the folder of the trial at hand."""
+    """The random numbers, the program and the folder of the current trial."""
 
     random: random.Random
     binary: Path

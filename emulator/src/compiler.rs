@@ -1,9 +1,9 @@
-//! What does NVRTC do here?
+//! How is NVRTC emulated?
 //!
-//! The functions of NVRTC: a program is made of a source, compiled for an architecture, and asked for machine code, PTX
-//! or a log. Compiling is: plant a fault where one is asked for, run the preprocessor, translate ([`crate::translate`]),
-//! and build a shared library ([`crate::toolchain`]). Architectures are known as NVRTC of the version that
-//! `EMULATOR_NVRTC` names knows them, less those of `EMULATOR_NVRTC_REFUSES`.
+//! This file implements the functions of NVRTC: a program is created from a source, compiled for an architecture, and
+//! returns machine code, PTX or a log. Compiling plants a fault if the settings request one, runs the preprocessor,
+//! translates ([`crate::translate`]) and builds a shared library ([`crate::toolchain`]). The known architectures are
+//! those of the NVRTC version in `EMULATOR_NVRTC`, without those in `EMULATOR_NVRTC_REFUSES`.
 
 use crate::image::Image;
 use crate::ptx::Architecture;
@@ -173,7 +173,7 @@ impl Program {
     }
 }
 
-/// A translated source with all that it needs, and the table of its kernels.
+/// Returns a translated source with all that it needs, and the table of its kernels.
 fn module(translated: &translate::Translated) -> String {
     let mut code = toolchain::prelude();
     code.push_str(
@@ -203,7 +203,7 @@ fn module(translated: &translate::Translated) -> String {
     code
 }
 
-/// The program of a handle.
+/// Returns the program of a handle.
 ///
 /// # Safety
 ///
@@ -213,7 +213,7 @@ unsafe fn program<'a>(handle: *mut Program) -> Option<&'a mut Program> {
     unsafe { handle.as_mut() }
 }
 
-/// A text of C.
+/// Returns a text of C.
 ///
 /// # Safety
 ///

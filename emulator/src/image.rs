@@ -1,8 +1,8 @@
-//! What do modules look like between compiler and driver?
+//! In which format do modules pass from the compiler to the driver?
 //!
 //! Machine code is a header that begins like an ELF file, the source (for messages), and a shared library. PTX is a text
-//! that ends with the same, in hexadecimal digits. Neither says its length to the driver, which is given an address
-//! alone: the header holds it, and a hash that shows whether all of it is there.
+//! that ends with the same data in hexadecimal digits. The driver gets only an address, so the header holds the length,
+//! and a hash that shows whether the image is complete.
 
 use crate::ptx::Architecture;
 use sha2::{Digest, Sha256};
@@ -143,8 +143,9 @@ impl Image {
         })
     }
 
-    /// Whether it runs on a device of a compute capability, by the rules of CUDA: machine code within a major version,
-    /// PTX on everything later, what is for one very architecture there alone.
+    /// Returns whether it runs on a device of a compute capability, by the rules of CUDA: machine
+    /// code within a major version, PTX on everything later, what is for one very architecture
+    /// there alone.
     pub fn runs_on(&self, capability: (i32, i32)) -> bool {
         let device = (10 * capability.0 + capability.1) as u32;
         let own = self.architecture.number;

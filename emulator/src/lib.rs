@@ -9,15 +9,15 @@
 //!             toolchain (c++)        └ faults, log, reports
 //! ```
 //!
-//! * [`settings`]: what do the environment variables ask for?
-//! * [`compiler`]: what does NVRTC do here? [`translate`], [`ptx`] and [`toolchain`] are how.
-//! * [`image`]: what do modules look like between compiler and driver?
-//! * [`driver`]: what does the driver do here?
-//! * `device/`: what does a kernel find on the device? C++, compiled with each kernel.
+//! * [`settings`]: the environment variables.
+//! * [`compiler`]: the functions of NVRTC, by [`translate`], [`ptx`] and [`toolchain`].
+//! * [`image`]: the format of modules.
+//! * [`driver`]: the functions of the driver.
+//! * `device/`: the built-ins of a kernel, in C++, which are compiled with each kernel.
 //!
-//! Limits: blocks run one after the other, and one launch at a time, so that nothing shows that only simultaneous blocks
-//! can do to each other; memory is as strongly ordered as the processor's; nothing is told about time. What is emulated
-//! and what is not, form by form, is in the folder's README.
+//! Limits: blocks run one after the other, and one launch at a time, so effects between simultaneous blocks are not
+//! shown. Memory is as strongly ordered as the processor's. Times mean nothing. The folder's README lists everything
+//! that is emulated.
 
 pub mod compiler;
 pub mod driver;

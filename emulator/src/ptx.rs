@@ -1,8 +1,8 @@
-//! Which forms of inline PTX are known, and what C++ does the same?
+//! How does inline PTX become C++?
 //!
-//! A statement of inline PTX is a text with numbered registers. [`statement`] takes it apart into instructions, and
-//! writes a call for each. An instruction that is not known, or not for the architecture, is an error that names it, as
-//! it would be of `ptxas`.
+//! A statement of inline PTX is a text with numbered registers. [`statement`] splits it into instructions and
+//! writes a call for each. An instruction that is unknown, or that the architecture lacks, is an error that names it,
+//! as with `ptxas`.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,8 @@ pub struct Architecture {
 }
 
 impl Architecture {
-    /// The architecture of a name such as `sm_90a` or `compute_80`, and whether it is a virtual one.
+    /// Returns the architecture of a name such as `sm_90a` or `compute_80`, and whether it is a
+    /// virtual one.
     pub fn parse(name: &str) -> Option<(Self, bool)> {
         let (rest, is_virtual) = match name.strip_prefix("sm_") {
             Some(rest) => (rest, false),
@@ -232,13 +233,13 @@ const FORMS: &[Form] = &[
     },
 ];
 
-/// The names of all forms.
+/// Returns the names of all forms.
 pub fn forms() -> impl Iterator<Item = &'static str> {
     FORMS.iter().map(|form| form.opcode)
 }
 
 impl Statement<'_> {
-    /// What an operand is in C++.
+    /// Returns what an operand is in C++.
     fn value(&self, operand: &Operand) -> Option<String> {
         match operand {
             Operand::Register(number) => Some(format!("({})", self.registers.get(*number)?)),
@@ -305,8 +306,8 @@ impl Statement<'_> {
     }
 }
 
-/// A statement of inline PTX in C++. `registers` are the C++ expressions of `%0`, `%1` and so on; `count` is told the
-/// name of each form, and answers its place in the module's table.
+/// Returns a statement of inline PTX in C++. `registers` are the C++ expressions of `%0`, `%1` and
+/// so on; `count` is told the name of each form, and answers its place in the module's table.
 pub fn statement(
     text: &str,
     registers: &[String],

@@ -1,12 +1,12 @@
-//! What do the environment variables ask for?
+//! Which environment variables are there?
 //!
-//! They are read once, when the first function of the driver or the compiler is called. What is not understood ends the
-//! process with a message: a test that asks for a device in vain should not pass on another one.
+//! They are read once, when the first function of the driver or the compiler is called. A value that is not understood
+//! ends the process with a message: a test that requests an unknown device should not pass on another one.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-/// A device that is asked for.
+/// A device that the settings request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeviceSettings {
     /// Compute capability.
@@ -61,7 +61,7 @@ pub struct Settings {
     pub cache: PathBuf,
 }
 
-/// The settings of this process.
+/// Returns the settings of this process.
 pub fn settings() -> &'static Settings {
     static SETTINGS: OnceLock<Settings> = OnceLock::new();
     SETTINGS.get_or_init(|| {
@@ -123,7 +123,7 @@ impl Settings {
     }
 }
 
-/// What stands between commas.
+/// Returns what stands between commas.
 fn list(text: Option<String>) -> impl Iterator<Item = String> {
     let text = text.unwrap_or_default();
     let parts: Vec<String> =
@@ -179,7 +179,7 @@ fn fault(text: &str) -> Result<Fault, String> {
     })
 }
 
-/// The two texts of a file.
+/// Returns the two texts of a file.
 fn mutation(file: &str) -> Result<(String, String), String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| format!("EMULATOR_MUTATION={file}: {error}"))?;
@@ -189,7 +189,7 @@ fn mutation(file: &str) -> Result<(String, String), String> {
     Ok((find.into(), replacement.strip_suffix('\n').unwrap_or(replacement).into()))
 }
 
-/// `objects` beside this library.
+/// Returns the folder `objects` next to this library.
 fn default_cache() -> PathBuf {
     let mut information = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     let own: fn() -> &'static Settings = settings;

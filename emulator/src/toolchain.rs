@@ -1,9 +1,9 @@
-//! How does C++ become a shared library, and when is that not needed?
+//! How does C++ become a shared library, and when does a cached one suffice?
 //!
-//! The C++ compiler is the one of the machine (`CXX`, or `c++`). What it makes is kept in a folder under a hash of all
-//! that it depends on: the text after the preprocessor, the device's own sources, the compiler and its options.
-//! Architectures for which a source reads the same share it, and so do processes: files come to their names when they
-//! are complete, and who wants what another process makes waits for it.
+//! The C++ compiler is that of the machine (`CXX`, or `c++`). Its results are cached in a folder under a hash of
+//! everything that they depend on: the text after the preprocessor, the device's own sources, the compiler and its
+//! options. Architectures with the same text share a result, and so do processes: files get their names when they are
+//! complete, and a process waits for a file that another process is making.
 
 use crate::settings::settings;
 use sha2::{Digest, Sha256};
@@ -75,7 +75,7 @@ fn options() -> Vec<&'static str> {
     options
 }
 
-/// Whether this processor has what `-march=x86-64-v3` takes.
+/// Returns whether this processor has what `-march=x86-64-v3` takes.
 #[cfg(target_arch = "x86_64")]
 fn is_modern() -> bool {
     std::is_x86_feature_detected!("avx2")
@@ -88,7 +88,7 @@ fn is_modern() -> bool {
         && std::is_x86_feature_detected!("movbe")
 }
 
-/// A source of several files in one.
+/// Returns a source of several files in one.
 fn joined(files: &[(&str, &str)]) -> String {
     let mut all = String::new();
     for (name, text) in files {
@@ -103,7 +103,7 @@ fn joined(files: &[(&str, &str)]) -> String {
     all
 }
 
-/// What a translated source begins with.
+/// Returns what a translated source begins with.
 pub fn prelude() -> String {
     joined(&[("machine.h", MACHINE), ("cuda.h", CUDA), ("ptx.h", PTX)])
 }
@@ -153,7 +153,7 @@ fn run(arguments: &[&str], input: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The text of a source after the preprocessor. `name` is what messages call it.
+/// Returns the text of a source after the preprocessor. `name` is what messages call it.
 pub fn preprocess(source: &str, name: &str, defines: &[String]) -> Result<String, String> {
     let mut arguments = vec!["-E", "-x", "c++", "-std=c++17", "-nostdinc"];
     arguments.extend(defines.iter().map(String::as_str));
@@ -163,7 +163,7 @@ pub fn preprocess(source: &str, name: &str, defines: &[String]) -> Result<String
     String::from_utf8(out).map_err(|_| format!("{name} is no text"))
 }
 
-/// The shared library of a translated source.
+/// Returns the shared library of a translated source.
 pub fn library(code: &str) -> Result<Vec<u8>, String> {
     let runtime = runtime()?;
     let runtime = runtime.to_string_lossy();
@@ -179,7 +179,7 @@ pub fn library(code: &str) -> Result<Vec<u8>, String> {
     std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// The code that runs threads, compiled.
+/// Returns the code that runs threads, compiled.
 fn runtime() -> Result<PathBuf, String> {
     static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = MADE.get_or_init(|| {
@@ -195,7 +195,7 @@ fn runtime() -> Result<PathBuf, String> {
     made.clone()
 }
 
-/// What the compiler makes of a text, from the cache or made now.
+/// Returns what the compiler makes of a text, from the cache or made now.
 fn kept(code: &str, flags: &[&str], kind: &str) -> Result<PathBuf, String> {
     let options = options();
     let mut hash = Sha256::new();
@@ -251,7 +251,7 @@ impl<'a> Lock<'a> {
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // Whoever waits for it has the file open; at worst something is made twice.
+        // Waiting processes have the file open; at worst a result is made twice.
         let _ = std::fs::remove_file(self.path);
     }
 }

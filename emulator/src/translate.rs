@@ -1,8 +1,8 @@
 //! How does CUDA C++ become C++?
 //!
-//! The preprocessor has run. What is left of CUDA's own syntax is little: `__shared__` variables become references to
-//! places in the block's shared memory, dynamic arrays pointers to it, inline PTX calls ([`crate::ptx`]), and kernels
-//! are noted for the module's table. Everything else is what `device/cuda.h` defines. Lines stay where they are, so
+//! The preprocessor has run. Little of CUDA's own syntax is left: `__shared__` variables become references to places in
+//! the block's shared memory, dynamic arrays become pointers to it, inline PTX becomes calls ([`crate::ptx`]), and
+//! kernels are noted for the module's table. `device/cuda.h` defines everything else. Line numbers stay the same, so
 //! that messages can name them.
 
 use crate::ptx::{self, Architecture};
@@ -28,7 +28,7 @@ pub struct Translated {
     pub forms: Vec<&'static str>,
 }
 
-/// Translates a source that the preprocessor has left. An error says what is not known, and in which line.
+/// Translates a preprocessed source. An error names the unknown syntax and its line.
 pub fn translate(source: &str, architecture: Architecture) -> Result<Translated, String> {
     let mut translator = Translator {
         source,
@@ -52,7 +52,7 @@ pub fn translate(source: &str, architecture: Architecture) -> Result<Translated,
     }
 }
 
-/// The file and line at the end of a text with line markers.
+/// Returns the file and line at the end of a text with line markers.
 fn place(text: &str) -> (String, usize) {
     let (mut file, mut line) = ("source".to_string(), 1);
     for each in text.split_inclusive('\n') {
@@ -83,7 +83,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The end of a string or character that begins at a place.
+/// Returns the end of a string or character that begins at a place.
 fn end_of_quoted(bytes: &[u8], from: usize) -> usize {
     let mut at = from + 1;
     while at < bytes.len() && bytes[at] != bytes[from] {
@@ -92,7 +92,7 @@ fn end_of_quoted(bytes: &[u8], from: usize) -> usize {
     (at + 1).min(bytes.len())
 }
 
-/// The place behind the bracket that closes the one at `from`.
+/// Returns the place behind the bracket that closes the one at `from`.
 fn end_of_group(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut depth = 0usize;
@@ -117,7 +117,7 @@ fn end_of_group(text: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// The parts of a text between separators that stand in no bracket and no string.
+/// Returns the parts of a text between separators that stand in no bracket and no string.
 fn split(text: &str, separator: u8) -> Vec<&str> {
     let bytes = text.as_bytes();
     let (mut parts, mut last, mut at, mut depth) = (Vec::new(), 0, 0, 0i32);
@@ -141,7 +141,7 @@ fn split(text: &str, separator: u8) -> Vec<&str> {
     parts
 }
 
-/// The strings of a text, one after the other, without their quotes.
+/// Returns the strings of a text, one after the other, without their quotes.
 fn strings(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut all, mut at) = (String::new(), 0);
@@ -200,14 +200,14 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// The identifier at a place, or nothing.
+    /// Returns the identifier at a place, or nothing.
     fn word_at(&self, at: usize) -> &'a str {
         let rest = &self.source.as_bytes()[at..];
         let length = rest.iter().position(|&byte| !is_word(byte)).unwrap_or(rest.len());
         &self.source[at..at + length]
     }
 
-    /// The first place that is no space.
+    /// Returns the first place that is no space.
     fn skip_space(&self, at: usize) -> usize {
         let rest = &self.source.as_bytes()[at..];
         at + rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len())
@@ -354,7 +354,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// A type and the name behind it.
+/// Returns a type and the name behind it.
 fn split_name(text: &str) -> Option<(&str, &str)> {
     let text = text.trim();
     let length = text.bytes().rev().take_while(|&byte| is_word(byte)).count();

@@ -43,12 +43,12 @@ struct Case {
     run: fn(),
 }
 
-/// A case whose checks hold, on the usual device.
+/// Returns a case whose checks hold, on the usual device.
 const fn holds(name: &'static str, run: fn()) -> Case {
     Case { name, variables: &[], end: End::Well, run }
 }
 
-/// A case that ends with a message.
+/// Returns a case that ends with a message.
 const fn aborts(name: &'static str, says: &'static [&'static str], run: fn()) -> Case {
     Case { name, variables: &[], end: End::Abort(says), run }
 }

@@ -1,6 +1,6 @@
-//! Whose context does a thread work in?
+//! Which context does a thread use?
 //!
-//! Devices have their primary context and no other. Each thread has a current one.
+//! Devices have only their primary context. Each thread has a current context.
 
 use super::{Outcome, call, call_here, devices, put, stream};
 use crate::settings::settings;
@@ -11,7 +11,7 @@ thread_local! {
     static CURRENT: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The device of the calling thread's context.
+/// Returns the device of the calling thread's context.
 pub(super) fn current() -> Option<usize> {
     CURRENT.get()
 }
@@ -40,7 +40,7 @@ extern "C" fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice
     })
 }
 
-/// What was made in the context stays: nothing here retains it twice and counts on its end.
+/// Releases a context. Its objects stay: no program retains it twice and relies on its end.
 #[unsafe(no_mangle)]
 extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult {
     call("cuDevicePrimaryCtxRelease_v2", |driver| {

@@ -35,7 +35,7 @@ impl Device {
         }
     }
 
-    /// The error of a context that has failed.
+    /// Returns the error of a context that has failed.
     pub(super) fn healthy(&self) -> Outcome {
         self.error.map_or(Ok(()), Err)
     }
@@ -104,7 +104,7 @@ impl Device {
     }
 }
 
-/// The number of a device.
+/// Returns the number of a device.
 pub(super) fn ordinal(driver: &super::Driver, device: CUdevice) -> Outcome<usize> {
     let ordinal = usize::try_from(device).ok().filter(|&at| at < driver.devices.len());
     ordinal.ok_or(CUresult::CUDA_ERROR_INVALID_DEVICE)
@@ -179,7 +179,7 @@ extern "C" fn cuDeviceGetAttribute(
     })
 }
 
-/// A pool is known by the number of its device.
+/// Returns the default memory pool of a device. A pool has the number of its device.
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut CUmemoryPool, device: CUdevice) -> CUresult {
     call("cuDeviceGetDefaultMemPool", |driver| {

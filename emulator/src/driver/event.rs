@@ -1,7 +1,7 @@
-//! What has a stream come to?
+//! When is an event over?
 //!
-//! Each recording of an event has a number. A stream that waits for an event waits for the recording that was the last
-//! when it was told so; an event that was never recorded is over.
+//! Each recording of an event has a number. A stream that waits for an event waits for the last recording at the time of
+//! the call; an event that was never recorded is over.
 
 use super::report::misuse;
 use super::stream::{self, Op};
@@ -28,7 +28,7 @@ pub(super) fn reached(driver: &mut Driver, event: usize, ticket: u64) {
     }
 }
 
-/// The event of a handle; its device must not have failed.
+/// Returns the event of a handle; its device must not have failed.
 fn find<'a>(driver: &'a Driver, name: &str, event: CUevent) -> Outcome<&'a Event> {
     match driver.events.get(&event.addr()) {
         Some(found) => {
@@ -101,7 +101,7 @@ extern "C" fn cuEventQuery(event: CUevent) -> CUresult {
         let (ticket, device) = (found.ticket, found.device);
         let is_pending = |driver: &Driver| ticket.is_some_and(|t| driver.pending.contains(&t));
         if is_pending(driver) {
-            // Whoever asks again and again sees streams go on.
+            // Streams advance with each query, so that a loop of queries ends.
             stream::some_step(driver, None);
         }
         driver.devices[device].healthy()?;

@@ -34,13 +34,13 @@ impl Faults {
         }
     }
 
-    /// Whether this allocation fails.
+    /// Returns whether this allocation fails.
     pub(super) fn allocation_fails(&mut self) -> bool {
         self.allocations += 1;
         planted(Fault::OutOfMemory(self.allocations))
     }
 
-    /// Whether this launch fails.
+    /// Returns whether this launch fails.
     pub(super) fn launch_fails(&mut self) -> bool {
         self.launches += 1;
         planted(Fault::LaunchFailed(self.launches))

@@ -1,7 +1,7 @@
 //! How is a kernel run?
 //!
-//! A launch copies its parameters when it is asked for, and is executed when its stream comes to it: by the code of
-//! `device/runtime.cc` that is linked to each module, with stacks and shared memory that all of them use in turn.
+//! The call of a launch copies the parameters. The launch runs when its stream comes to it, by the code of
+//! `device/runtime.cc` that is linked to each module. All launches use the same stacks and shared memory in turn.
 
 use super::report::{self, misuse};
 use super::stream::{self, Op};
@@ -147,13 +147,13 @@ impl MachineMemory {
         self.guarded = self.guarded.max(threads);
     }
 
-    /// Whether an address is in the stacks.
+    /// Returns whether an address is in the stacks.
     pub(super) fn is_stack(&self, address: usize) -> bool {
         let begin = self.machine.stacks.addr();
         (begin..begin + MOST_THREADS * (STACK + PAGE)).contains(&address)
     }
 
-    /// Whether an address is in shared memory or at its guards.
+    /// Returns whether an address is in shared memory or at its guards.
     pub(super) fn is_shared(&self, address: usize) -> bool {
         let begin = self.machine.shared.addr() - PAGE;
         let end = self.machine.statics.addr() + STATIC_BYTES + PAGE;
@@ -167,7 +167,7 @@ fn guard(at: *mut u8) {
     unsafe { libc::mprotect(at.cast(), PAGE, libc::PROT_NONE) };
 }
 
-/// The value of a half precision number.
+/// Returns the value of a half precision number.
 fn half(bits: u16) -> f32 {
     let (exponent, mantissa) = (bits >> 10 & 31, f32::from(bits & 1023));
     let size = match exponent {

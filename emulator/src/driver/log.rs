@@ -1,7 +1,7 @@
 //! What was executed?
 //!
-//! At the end of the process, `EMULATOR_LOG` is given one line for each kernel and architecture, for each form of PTX,
-//! and for each function of the driver:
+//! At the end of the process, the file `EMULATOR_LOG` gets one line for each kernel and architecture, for each form of
+//! PTX, and for each function of the driver:
 //!
 //! ```text
 //! kernel NAME@SOURCE sm_90 LAUNCHES THREADS
@@ -9,7 +9,7 @@
 //! call cuLaunchKernel TIMES
 //! ```
 //!
-//! `SOURCE` is a hash of the source that the kernel is of: sources may have kernels of the same name.
+//! `SOURCE` is a hash of the kernel's source: several sources may have kernels of the same name.
 
 use crate::settings::settings;
 use std::collections::BTreeMap;

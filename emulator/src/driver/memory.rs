@@ -1,7 +1,7 @@
-//! How does a program get device memory, and how do bytes come there and back?
+//! How does a program allocate device memory and copy to and from it?
 //!
-//! Copies are as CUDA documents them. From memory that is not pinned, bytes are taken when the call is made; to such
-//! memory, the call returns when they are there. With pinned memory a copy reads and writes when its stream comes to it.
+//! Copies behave as CUDA documents them. A copy from memory that is not pinned reads the bytes during the call; a copy
+//! to such memory returns when they have arrived. With pinned memory a copy reads and writes when its stream comes to it.
 
 use super::report::misuse;
 use super::space::Owner;
@@ -168,7 +168,7 @@ extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
     })
 }
 
-/// The device of a pool.
+/// Returns the device of a pool.
 fn pool_device(driver: &Driver, pool: CUmemoryPool) -> Outcome<usize> {
     let device = pool.addr().wrapping_sub(1);
     if device < driver.devices.len() { Ok(device) } else { Err(CUresult::CUDA_ERROR_INVALID_VALUE) }
@@ -249,7 +249,8 @@ extern "C" fn cuMemFreeHost(at: *mut c_void) -> CUresult {
     })
 }
 
-/// The bytes of a copy from the host: those that are there now, or the place of those that are pinned.
+/// Returns the bytes of a copy from the host: those that are there now, or the place of those that
+/// are pinned.
 fn source(driver: &Driver, from: *const c_void, bytes: usize) -> Outcome<Source> {
     if from.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);

@@ -1,11 +1,11 @@
-//! What does the driver do here?
+//! How is the driver emulated?
 //!
-//! Each function of `libcuda` that cudarc calls is here, in the file of what it is about. All of them take one lock, so
-//! that one call, copy or launch runs at a time. Handles are numbers that are never used again: what was destroyed is
-//! known as such.
+//! This folder implements each function of `libcuda` that cudarc calls, with a file for each subject. All functions take
+//! one lock, so that one call, copy or launch runs at a time. Handles are numbers that are never reused, so destroyed
+//! objects are recognized.
 //!
-//! What CUDA answers with an error code that a program can act on, is answered so; what no correct program does (an
-//! address that was freed, an event that was destroyed, a copy beyond an allocation) ends the process with a message.
+//! Errors that a program can handle return the error code of CUDA. Errors that no correct program makes (using a freed
+//! address or a destroyed event, a copy beyond an allocation) end the process with a message.
 
 mod context;
 mod devices;
@@ -111,13 +111,13 @@ impl Driver {
         }
     }
 
-    /// A number for something new; they look like addresses.
+    /// Returns a number for something new; they look like addresses.
     fn handle(&mut self) -> usize {
         self.last_handle += 16;
         self.last_handle
     }
 
-    /// Whether a number was given to something, which may have been destroyed since.
+    /// Returns whether a number was given to something, which may have been destroyed since.
     fn was_handle(&self, handle: usize) -> bool {
         handle > 0xe000 && handle <= self.last_handle && handle.is_multiple_of(16)
     }

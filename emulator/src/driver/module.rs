@@ -90,7 +90,7 @@ impl Module {
         kernels.iter().find(|kernel| unsafe { CStr::from_ptr(kernel.name) } == name)
     }
 
-    /// The file of its library.
+    /// Returns the file of its library.
     pub(super) fn descriptor(&self) -> i32 {
         self.file.as_raw_fd()
     }

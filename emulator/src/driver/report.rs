@@ -1,8 +1,8 @@
-//! What is said when something is wrong?
+//! How are errors reported?
 //!
-//! A message says what, in which kernel, block and thread, and at which line of its source, and the process is aborted.
-//! It comes from the checks of the driver ([`misuse`]), from those of the running kernel ([`fail`]), or from the signal
-//! of an access to memory that nobody may touch.
+//! A message names the error, the kernel, block and thread, and the line of the source; then the process aborts.
+//! Errors come from the checks of the driver ([`misuse`]), from those of the running kernel ([`fail`]), or from the
+//! signal of an access to a guard page.
 
 use super::launch::{MachineMemory, Place};
 use super::space::Space;
@@ -47,7 +47,7 @@ pub(super) fn misuse(why: &str) -> ! {
     std::process::abort()
 }
 
-/// Prints a message, whoever has the lock of standard error.
+/// Prints a message, even if another thread has locked standard error.
 fn say(message: &str) {
     let text = format!("{message}\n");
     // SAFETY: the text is there.
@@ -79,7 +79,7 @@ fn watch(space: &Space, device: usize, what: What<'_>, run: impl FnOnce()) {
     RUNNING.store(null_mut(), Ordering::Release);
 }
 
-/// What runs in this thread.
+/// Returns what runs in this thread.
 fn running() -> Option<&'static Running<'static>> {
     // SAFETY: whoever runs keeps it until it is over, and what is asked here is asked from within.
     let running = unsafe { RUNNING.load(Ordering::Acquire).as_ref() }?;
@@ -87,7 +87,7 @@ fn running() -> Option<&'static Running<'static>> {
     (running.thread == unsafe { libc::pthread_self() }).then_some(running)
 }
 
-/// The kernel that runs, where it is, and the line of its source.
+/// Returns the kernel that runs, where it is, and the line of its source.
 fn place(kernel: &RunningKernel<'_>, line: Option<u32>) -> String {
     let mut place = Place::default();
     (kernel.place)(&raw mut place);
@@ -173,7 +173,8 @@ pub(super) fn install() {
     let _ = BEFORE.set(before.map(|old| unsafe { old.assume_init() }));
 }
 
-/// The line of a kernel's source that an address of its code is of, by the compiler's tools; 0 where they do not say.
+/// Returns the line of a kernel's source that an address of its code is of, by the compiler's
+/// tools; 0 where they do not say.
 pub(super) extern "C" fn line_of(address: *const c_void) -> u32 {
     let Some(Running { what: What::Kernel(kernel), .. }) = running() else { return 0 };
     line(kernel, address.addr()).unwrap_or(0)
@@ -205,7 +206,7 @@ fn line(kernel: &RunningKernel<'_>, address: usize) -> Option<u32> {
     lines.next().filter(|&line| line > 0)
 }
 
-/// The address of the instruction that a signal came from.
+/// Returns the address of the instruction that a signal came from.
 #[cfg(target_arch = "x86_64")]
 fn instruction(context: *mut c_void) -> usize {
     // SAFETY: the handler is given this structure.
@@ -214,7 +215,7 @@ fn instruction(context: *mut c_void) -> usize {
     }
 }
 
-/// The address of the instruction that a signal came from.
+/// Returns the address of the instruction that a signal came from.
 #[cfg(target_arch = "aarch64")]
 fn instruction(context: *mut c_void) -> usize {
     // SAFETY: the handler is given this structure.

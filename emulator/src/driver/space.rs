@@ -1,11 +1,11 @@
-//! Where do allocations lie, so that every access beyond one shows?
+//! Where are allocations placed, so that every access beyond one is detected?
 //!
-//! A large range of addresses is reserved, and allocations are placed in it one after the other: each in pages of its
-//! own, its end (but for the last of 16 bytes) at a page that nobody may touch. What is freed becomes such pages too,
-//! and its addresses are not given out again until the whole range is used up.
+//! A large range of addresses is reserved, and allocations are placed in it one after the other. Each has its own
+//! pages, and it ends (up to alignment to 16 bytes) at a guard page, which cannot be accessed. Freed memory becomes
+//! guard pages too, and its addresses are not reused until the whole range is used up.
 //!
-//! New memory is poisoned. Larger allocations are mapped from one file of poison, copied where they are written, so that
-//! this costs nothing for what is never touched; larger parts that are set to zero are mapped anew, for the same reason.
+//! New memory is poisoned. Larger allocations are private mappings of one file of poison, so that memory that is never
+//! accessed costs nothing; larger parts that are set to zero are mapped anew, for the same reason.
 
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
@@ -18,7 +18,7 @@ pub(super) enum Owner {
     Host,
 }
 
-/// Memory that was asked for.
+/// An allocation.
 #[derive(Clone, Debug)]
 pub(super) struct Allocation {
     pub(super) owner: Owner,
@@ -83,7 +83,7 @@ fn map(at: usize, bytes: usize, protection: i32, flags: i32, file: i32) -> bool 
 }
 
 impl Space {
-    /// The bytes at an address; the range must be mapped and readable.
+    /// Returns the bytes at an address; the range must be mapped and readable.
     fn bytes(&mut self, at: usize, count: usize) -> &mut [u8] {
         // SAFETY: the caller's; the driver's lock is held, and kernels do not run.
         unsafe { std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(at), count) }
@@ -106,7 +106,7 @@ impl Space {
         false
     }
 
-    /// A place for so many bytes of pages, and an untouchable page behind them.
+    /// Returns a place for a number of bytes of pages, with a guard page behind them.
     fn place(&mut self, mapped: usize) -> Option<usize> {
         if self.size == 0 && !self.reserve() {
             return None;
@@ -128,7 +128,7 @@ impl Space {
         None
     }
 
-    /// The file that is all poison.
+    /// Returns the file that is all poison.
     fn poison_file(&mut self) -> Option<i32> {
         if self.poison.is_none() {
             // SAFETY: the name is a text with a zero.
@@ -185,7 +185,7 @@ impl Space {
         Some(at)
     }
 
-    /// Frees memory. An error says that somebody wrote beside it.
+    /// Frees memory. Returns an error if its surroundings were overwritten.
     pub(super) fn free(&mut self, at: usize) -> Result<Allocation, String> {
         let Some(allocation) = self.live.remove(&at) else {
             return Err(format!("{at:#x} is no allocation"));
@@ -271,23 +271,23 @@ impl Space {
         }
     }
 
-    /// The allocation that begins at an address.
+    /// Returns the allocation that begins at an address.
     pub(super) fn get_mut(&mut self, at: usize) -> Option<&mut Allocation> {
         self.live.get_mut(&at)
     }
 
-    /// The allocation that an address lies in, and where it begins.
+    /// Returns the allocation that an address lies in, and where it begins.
     pub(super) fn find(&self, address: usize) -> Option<(usize, &Allocation)> {
         let (&at, allocation) = self.live.range(..=address).next_back()?;
         (address < at + allocation.bytes.max(1)).then_some((at, allocation))
     }
 
-    /// Whether host memory is pinned.
+    /// Returns whether host memory is pinned.
     pub(super) fn is_pinned(&self, address: usize) -> bool {
         self.find(address).is_some_and(|(_, allocation)| allocation.owner == Owner::Host)
     }
 
-    /// What an address is, for messages.
+    /// Returns what an address is, for messages.
     pub(super) fn describe(&self, address: usize) -> String {
         let of = |at: usize, allocation: &Allocation| {
             let whose = match allocation.owner {
@@ -333,7 +333,7 @@ impl Space {
         }
     }
 
-    /// Whether an address is in the reserved range.
+    /// Returns whether an address is in the reserved range.
     pub(super) fn contains(&self, address: usize) -> bool {
         (self.base..self.base + self.size).contains(&address)
     }

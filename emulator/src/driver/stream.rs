@@ -1,8 +1,8 @@
-//! When does a stream do what it was given?
+//! When does a stream execute its operations?
 //!
-//! At once, or, with `EMULATOR_ORDER`, as late as CUDA may: a stream keeps what it is given, and goes on by a step now
-//! and then, in an order by chance, or when somebody waits for it. So whoever relies on an order that no event makes
-//! will see another one.
+//! It executes them at once or, with `EMULATOR_ORDER`, as late as CUDA allows: a stream keeps its operations in a queue
+//! and executes one from time to time, in a random order of streams, or when the program waits for it. So a program that
+//! relies on an order without an event fails.
 
 use super::report::misuse;
 use super::{Driver, Outcome, call, call_here, context, launch, put, report};
@@ -61,7 +61,8 @@ pub(super) enum Op {
     Wait(u64),
 }
 
-/// The stream of a handle, which must be of the device whose context is current; null is the default one.
+/// Returns the stream of a handle, which must be of the device whose context is current; null is
+/// the default one.
 pub(super) fn find(
     driver: &mut Driver,
     name: &str,
@@ -116,7 +117,7 @@ pub(super) fn some(driver: &mut Driver) {
     }
 }
 
-/// A step of some stream that can make one, of one device or of any; whether there was one.
+/// Returns a step of some stream that can make one, of one device or of any; whether there was one.
 pub(super) fn some_step(driver: &mut Driver, device: Option<usize>) -> bool {
     let wanted = |stream: &Stream| {
         device.is_none_or(|device| stream.device == device) && !stream.queue.is_empty()
@@ -160,7 +161,7 @@ pub(super) fn drain_device(driver: &mut Driver, device: usize) {
     }
 }
 
-/// The next step of a stream, unless it waits; whether it was made.
+/// Returns the next step of a stream, unless it waits; whether it was made.
 fn step(driver: &mut Driver, number: usize) -> bool {
     let Some(stream) = driver.streams.get_mut(&number) else { return false };
     let device = stream.device;
@@ -292,7 +293,7 @@ extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> CUresult {
     })
 }
 
-/// The stream of a handle, whatever context is current; its device must not have failed.
+/// Returns the stream of a handle, whatever context is current; its device must not have failed.
 fn any(driver: &mut Driver, name: &str, stream: CUstream) -> Outcome<(usize, usize)> {
     if stream.addr() <= 2 {
         let device = context::current().ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;

@@ -44,13 +44,13 @@ pub fn ptx(source: &str, architecture: &str) -> Ptx {
     Ptx::from_src(String::from_utf8(text).unwrap())
 }
 
-/// The architecture of the first device, for its very self where there is such code.
+/// Returns the architecture of the first device, for its very self where there is such code.
 pub fn architecture(context: &CudaContext) -> String {
     let (major, minor) = context.compute_capability().unwrap();
     format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
 }
 
-/// A module, compiled for the first device.
+/// Returns a module, compiled for the first device.
 pub fn module(context: &Arc<CudaContext>, source: &str) -> Arc<CudaModule> {
     let code = machine_code(source, &architecture(context)).unwrap_or_else(|log| panic!("{log}"));
     context.load_module(Ptx::from_binary(code)).unwrap()
@@ -61,7 +61,7 @@ pub fn kernel(context: &Arc<CudaContext>, source: &str) -> CudaFunction {
     module(context, source).load_function("kernel").unwrap()
 }
 
-/// A launch of one dimension.
+/// Returns a launch of one dimension.
 pub fn grid(blocks: u32, threads: u32, shared: u32) -> LaunchConfig {
     LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared }
 }

@@ -71,7 +71,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     }
 }
 
-/// The nearest half, found by looking at both neighbours of what is cut off.
+/// Returns the nearest half, found by looking at both neighbours of what is cut off.
 fn nearest_half(x: f32) -> u16 {
     let size = f64::from(x.abs());
     let sign = if x.is_sign_negative() { 0x8000 } else { 0 };
