@@ -64,7 +64,7 @@ def build() -> Path:
 
 
 def find(path: str) -> Path:
-    """The given binary, made absolute."""
+    """Returns the absolute path of the given binary."""
     binary = Path(path).expanduser().resolve()
     if not (binary.is_file() and os.access(binary, os.X_OK)):
         raise Unavailable(f"{path} is not a program")

@@ -1,4 +1,4 @@
-"""Containment joins: the techniques that are made for them beside the others."""
+"""Compares the techniques for containment joins with the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TECHNIQUES = ("auto", "lcjoin", "mmjoin", "prefix-bitmap", "ppjoin", "all-pairs"
 
 
 def techniques(threshold: str, naive: bool) -> list[str]:
-    """Those that can do it: lcjoin is for whole containment."""
+    """Returns the techniques that support a threshold: lcjoin only supports containment 1."""
     left_out = ({"lcjoin"} if threshold != "1" else set()) | (set() if naive else {"naive"})
     return [name for name in TECHNIQUES if name not in left_out]
 

@@ -1,4 +1,4 @@
-"""The techniques of a GPU beside the CPU's: seconds to all pairs, and stage by stage."""
+"""Compares the techniques of a GPU with those of the CPU: seconds to all pairs, and of each stage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Workload:
     inflate: tuple[str, int] | None = None
 
     def path(self, context: Context) -> Path | str:
-        """The file, made if need be; or what went wrong."""
+        """Returns the file, which is generated if needed, or an error message."""
         if self.zipf:
             sets, universe, size = self.zipf
             path = GENERATED / f"zipf-{sets}-{universe}-{size}-seed1.txt"
@@ -81,7 +81,7 @@ WORKLOADS = (
 
 
 def titles(context: Context) -> Path | str:
-    """The first titles of the text file; or what went wrong."""
+    """Returns the first titles of the text file, or an error message."""
     whole = data.text_file(context.folder, "reddit_titles_400k")
     if whole is None:
         return "not in the data folder"

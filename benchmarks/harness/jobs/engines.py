@@ -120,10 +120,10 @@ class Cell:
 
 
 def cells(context: Context) -> list[Cell]:
-    """The joins of all files, or of those that were asked for."""
+    """Returns the joins of all files, or of the selected ones."""
 
     def files(folder: str, ending: str) -> dict[str, Path]:
-        """Unpacked, by what they are called."""
+        """Unpacks files and returns them by name."""
         found = {}
         for packed in sorted(context.folder.glob(f"{folder}/*{ending}.xz")):
             name = packed.name.removesuffix(f"{ending}.xz")
@@ -191,7 +191,7 @@ def distinct(whole: Path) -> Path:
 
 
 def lines(context: Context, words: list[str], variables: Mapping[str, str]) -> Iterator[bytes]:
-    """What simjoin prints, line by line; an OSError where it fails."""
+    """Yields the lines that simjoin prints; raises OSError if it fails."""
     with subprocess.Popen(
         [str(context.binary), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, env={**os.environ, **variables},

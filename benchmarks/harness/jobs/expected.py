@@ -1,4 +1,4 @@
-"""Every row of expected.tsv, by every technique asked for."""
+"""Checks every row of expected.tsv by every selected technique."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def status(tally: dict[str, int]) -> int:
 
 
 def default_tier_words(variable: str | None) -> str:
-    """What the default tier is: simjoin's choice, unless the environment of the driver asks."""
+    """Returns the default tier: that of the driver's environment, or else simjoin's choice."""
     if variable is None:
         return "the tier that simjoin picked"
     return f"{simjoin.TIER_VARIABLE}={variable}, from the environment"

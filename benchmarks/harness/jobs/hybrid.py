@@ -1,4 +1,4 @@
-"""CPU and GPU at once: what auto makes of it, beside every fixed way."""
+"""Compares auto with every fixed way to use CPU and GPU at once."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 class Timer:
-    """Times joins, each with what some cache folder says of earlier ones."""
+    """Measures joins, each with the records of earlier ones in a cache folder."""
 
     def __init__(self, context: Context, budget: float) -> None:
         self.context = context

@@ -1,4 +1,4 @@
-"""The intersection of two large sets: techniques, tiers and threads beside CRoaring."""
+"""Compares the intersection of two large sets by techniques, tiers and threads with CRoaring."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Case:
         return GENERATED / f"{self.law}-{self.universe}-{self.sizes[number]}-{number + 1}.u32"
 
     def arguments(self, number: int, path: Path) -> list[str | Path]:
-        """What makes it."""
+        """Returns the arguments of its generator."""
         return ["generate", self.law, "--sets", "1", "--universe", self.universe,
                 "--size", self.sizes[number], "--seed", str(number + 1), "-q", "-o", path]
 
@@ -65,7 +65,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Found:
-    """What a way took: counting, only reading both sets, and the size."""
+    """The times of one way: counting, and only reading both sets; and the size."""
 
     count: float
     read: float
@@ -82,7 +82,7 @@ def ways(tiers: list[str], cores: int) -> list[Way]:
 
 
 def repeats(case: Case, way: Way, runs: int) -> int:
-    """What is quick is disturbed more easily, and repeated more often."""
+    """Returns the number of repetitions. Short runs are disturbed more easily, so they are repeated more often."""
     each = runs if way.technique in ("merge", "gallop", "bitmap") else 10 * runs
     return max(3, each // 10) if case == LARGE else each
 
@@ -98,7 +98,7 @@ def parse(text: str) -> Found | None:
 
 
 def measure(context: Context, case: Case, way: Way) -> Found | str:
-    """One process that counts several times, or what went wrong."""
+    """Runs one process that counts several times; returns its result or an error message."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
         stats = Path(folder) / "stats.json"

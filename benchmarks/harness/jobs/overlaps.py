@@ -1,4 +1,4 @@
-"""Every pair's overlap without a threshold: techniques beside each other."""
+"""Compares the techniques for every pair's overlap without a threshold."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Python package beside the command line: what does a join from a Polars column cost?"""
+"""Compares the Python package with the command line: how much does a join of a Polars column cost?"""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def from_command_line(
 
 
 def overhead(own: Run | None, program: Run | None) -> float | None:
-    """What the package takes beyond the program, as a part of what that takes."""
+    """Returns the additional time of the package, relative to the time of the program."""
     found = statistics.ratio(own.seconds if own else None, program.seconds if program else None)
     return None if found is None else found - 1
 

@@ -1,4 +1,4 @@
-"""The papers' experiments on collections in the likeness of theirs: our figures beside the papers'."""
+"""Repeats the papers' experiments on similar collections and compares our figures with the papers'."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def whole() -> list[str]:
 
 @dataclass
 class Run:
-    """A run of the job: what it is given, and what it has found so far."""
+    """A run of the job: its options, and its results so far."""
 
     context: Context
     part: float
@@ -113,11 +113,11 @@ class Run:
     late: list[str] = field(default_factory=list)
 
     def wants(self, dataset: str) -> bool:
-        """Whether a dataset was asked for."""
+        """Returns whether a dataset is selected."""
         return self.context.datasets is None or dataset in self.context.datasets
 
     def thresholds(self, offered: Sequence[str]) -> list[str]:
-        """Those of the offered thresholds that were asked for, the highest first."""
+        """Returns the selected ones of some thresholds, the highest first."""
         asked = self.context.thresholds
         return sorted((one for one in offered if asked is None or one in asked), reverse=True)
 
@@ -129,7 +129,7 @@ class Run:
         return False
 
     def make(self, collections: Sequence[Collection]) -> None:
-        """Makes collections, several at once; says which could not be made."""
+        """Generates collections in parallel; returns those that could not be generated."""
         with ThreadPoolExecutor(max(1, cores() // 2)) as pool:
             for made, wrong in zip(collections, pool.map(lambda one: one.make(self.context.binary), collections)):
                 if wrong:
@@ -222,7 +222,7 @@ def tables(gpu: str, share: float, limit: float) -> tuple[Tables, table.Table, t
 
 @dataclass(frozen=True)
 class Wanted:
-    """A dataset of a table: our name of it, its file and what makes it, the paper's name, its thresholds."""
+    """A dataset of a table: our name, its file and its generator, the paper's name, its thresholds."""
 
     name: str
     path: Path
@@ -241,7 +241,7 @@ def cells(stage: str) -> dict[str, list[str]]:
 
 
 def wanted_cells(state: Run, stage: str) -> list[Wanted]:
-    """What a stage is to join."""
+    """The joins of a stage."""
     wanted: list[Wanted] = []
     if stage != "real":
         for dataset, thresholds in cells(stage).items():
@@ -294,7 +294,7 @@ def add_times(
 
 
 class Ours:
-    """Our seconds of a cell by engine, and what was found."""
+    """Our seconds of a cell by engine, and the counts."""
 
     def __init__(self) -> None:
         self.by_engine: dict[str, float] = {}
@@ -368,7 +368,7 @@ def spent(one: Outcome, phases: Sequence[str]) -> float | None:
 def best_process(
     state: Run, name: str, words: list[str | Path], phases: Sequence[str], ours: Ours
 ) -> Outcome | None:
-    """The best of several processes by the seconds of some phases; says what went wrong."""
+    """Returns the best of several processes by the seconds of some phases, and an error message, if any."""
     runs = statistics.repeat(
         lambda: simjoin.run(state.context.binary, words, state.context.limit), lambda one: one.wall, state.context.runs
     )
@@ -386,14 +386,14 @@ def needs_gpu(way: str) -> bool:
 
 
 def technique_options(technique: str) -> list[str]:
-    """What asks for a technique."""
+    """Returns the command-line arguments for a technique."""
     return ["--technique", technique, "--engine", "gpu" if needs_gpu(technique) else "cpu"]
 
 
 def add_claims(
     state: Run, claims: list[Claim], dataset: str, threshold: str, records: int, ours: Ours, like_the_papers: bool,
 ) -> None:
-    """Rows of what a paper says, for one cell; those that need a GPU only where one is."""
+    """Returns the rows of a paper's figures for one cell; those that need a GPU only if there is one."""
     for claim in claims:
         slow, fast = (
             min((ours.by_engine[way] for way in ways.split("/") if way in ours.by_engine), default=None)

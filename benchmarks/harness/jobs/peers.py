@@ -1,4 +1,4 @@
-"""simjoin's techniques beside the tools people use today."""
+"""Compares simjoin's techniques with the tools that people use today."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def ratio_cell(outcome: PeerOutcome, limit: float, own: Outcome) -> str:
 
 
 def peer_verdict(peer: Peer, outcome: PeerOutcome, exact: int | None) -> str:
-    """What to say of a peer's count: nothing where it is the exact one."""
+    """Returns the note about a peer's count; empty if the count is exact."""
     if not outcome.ok or outcome.pairs is None or exact is None:
         return ""
     counts = [outcome.pairs] + ([outcome.mirrored] if outcome.mirrored is not None else [])
@@ -245,7 +245,7 @@ def notes(
     context: Context, arguments: argparse.Namespace, present: tuple[Peer, ...],
     missing: dict[str, str | None],
 ) -> list[str]:
-    """What the columns include."""
+    """Returns the explanation of the columns."""
     lines = [
         "All times in seconds; the best of "
         f"{table.plural(context.runs, 'run')}, one run where the first takes over 10 s.",

@@ -1,4 +1,4 @@
-"""Join seconds beside the literature's reference C++ code, cell by cell."""
+"""Compares join seconds with those of the literature's reference C++ code, cell by cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""simjoin on Spark beside Spark's own MinHashLSH."""
+"""Compares simjoin on Spark with Spark's own MinHashLSH."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def ask(python: Path, **told: Any) -> Run:
 
 
 def parse(output: str, complaint: str) -> Run:
-    """What a worker has said last."""
+    """Returns the last line that a worker has printed."""
     try:
         said = json.loads(output.strip().splitlines()[-1])
     except (IndexError, ValueError):

@@ -1,4 +1,4 @@
-"""Many short sets of rare tokens: time beside the published techniques, and memory."""
+"""Measures the time and the memory of joins of many short sets of rare tokens."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Tables(table.Table):
 
 
 def collection_path(sets: int) -> Path:
-    """Where the collection lies; its name says how it was made."""
+    """Returns the path of the collection; its name contains the settings of the generator."""
     return GENERATED / f"zipf-{sets}-{UNIVERSE}-{SIZE}-seed{SEED}.txt"
 
 
@@ -78,7 +78,7 @@ def generate_arguments(sets: int, path: Path) -> list[str | Path]:
 
 
 def make_collection(binary: Path, sets: int, path: Path) -> str | None:
-    """Makes the collection unless it is there; returns what went wrong, if anything."""
+    """Generates the collection unless it exists; returns an error message, if any."""
     return simjoin.generate(binary, lambda to: generate_arguments(sets, to), path)
 
 
@@ -185,7 +185,7 @@ def bench_arguments(
 def time_techniques(
     context: Context, path: Path, thresholds: list[str], cells: Mapping[Any, Measured]
 ) -> list[str]:
-    """Times the joins into the cells; returns what went wrong."""
+    """Measures the joins and stores the times in the cells; returns error messages."""
     limit = context.limit
 
     def take(timing: Timing) -> None:

@@ -31,7 +31,7 @@ NEAR = 1.1
 
 
 def shares(speed: float) -> list[str]:
-    """What a device of that speed beside one core would be due, less, more, nothing and all."""
+    """Returns the device shares to try: the one that its speed deserves, less, more, nothing and all."""
     due = 1 / (1 + speed)
     points = [1 - due * factor for factor in (0.25, 0.5, 0.7, 0.85, 1, 1.2, 1.5, 2, 3)] + [0, 1]
     return [f"{point:g}" for point in sorted(set(points)) if 0 <= point <= 1]
@@ -43,7 +43,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context, options: argparse.Namespace) -> Report:
-    """Compares every split beside every device."""
+    """Compares every split with every device."""
     result = table.Table(
         "The split beside simulated devices, in virtual time",
         ["dataset", "T", "speed", "actual", "share", "by", "best ms", "auto's share", "auto by", "auto ms",
@@ -123,7 +123,7 @@ class Found:
 def times(
     context: Context, dataset: str, threshold: str, speed: float, actual: float
 ) -> tuple[Found | None, str | None]:
-    """The best split and auto beside one device; and what went wrong."""
+    """Returns the results of the best split and of auto with one device, and error messages."""
     path = data.set_file(context.folder, dataset)
     if path is None:
         return None, "not in the data folder"

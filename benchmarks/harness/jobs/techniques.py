@@ -1,4 +1,4 @@
-"""Every technique on every set file: does ``auto`` choose well, and what is gained?"""
+"""Measures every technique on every set file: does ``auto`` choose well, and how much does it gain?"""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 @dataclass
 class Measured:
-    """What was timed on one cell, by technique and number of threads."""
+    """The times of one cell, by technique and number of threads."""
 
     cell: Cell
     timings: dict[tuple[str, int], Timing] = field(default_factory=dict)
@@ -248,7 +248,7 @@ def choice_lines(measured: list[Measured]) -> list[str]:
 
 
 def gain_lines(measured: list[Measured]) -> list[str]:
-    """What auto on 2 threads gains over the published techniques on 1."""
+    """Returns the speed-up of auto on 2 threads over the published techniques on 1."""
     gains = [(value, one) for one in measured if (value := one.gain) is not None]
     lines = []
     if gains:

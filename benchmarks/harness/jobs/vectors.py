@@ -1,4 +1,4 @@
-"""simjoin vectors beside SciPy, scikit-learn and FAISS."""
+"""Compares simjoin vectors with SciPy, scikit-learn and FAISS."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def idx_pixels(raw: bytes) -> bytes:
 
 
 def mnist(path: Path) -> str | None:
-    """Makes the 70,000 images unless they are there; returns what went wrong, if anything."""
+    """Makes the file of 70,000 images unless it exists; returns an error message, if any."""
     if path.is_file():
         return None
     if shutil.which("npm") is None:
@@ -134,7 +134,7 @@ def find(context: Context, dataset: str) -> tuple[Path | None, str]:
 
 
 def install() -> str | None:
-    """Makes the peers' environment; returns what went wrong, if anything."""
+    """Makes the peers' environment; returns an error message, if any."""
     python = VENV / "bin" / "python"
     wanted = (REQUIREMENTS / "vectors.txt").read_text()
     stamp = VENV / "installed.txt"

@@ -1,4 +1,4 @@
-"""simjoin on Spark: one worker of one core beside two."""
+"""Compares simjoin on one Spark worker of one core and on two."""
 
 from __future__ import annotations
 
