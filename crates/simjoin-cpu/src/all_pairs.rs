@@ -39,9 +39,9 @@ impl Technique<Sets> for AllPairs {
         "all-pairs"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         // A set that the probe meets under several tokens counts once.
-        Some(set_join::cost(survey, units, 0.2))
+        Some(set_join::cost(survey, costs, 0.2))
     }
 
     fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
@@ -59,8 +59,8 @@ impl Technique<Sets> for AllPairs {
 }
 
 impl CandidateFilter for AllPairs {
-    fn filter_cost(&self, survey: &Survey<'_>, units: &CostTable) -> Cost {
-        set_join::cost(survey, units, 0.0)
+    fn filter_cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Cost {
+        set_join::cost(survey, costs, 0.0)
     }
 
     fn source<'a>(
@@ -82,9 +82,9 @@ impl Filter for AllPairs {
         let prefix = &space.index.join.probe.set(probe)[..space.demands.probe_prefix()];
         let mut count = 0;
         for &token in index.shared(prefix).1 {
-            let (units, _) =
-                index.units(&mut space.cursors, token, partners.start - base, partners.end - base);
-            for &unit in units {
+            let (costs, _) =
+                index.costs(&mut space.cursors, token, partners.start - base, partners.end - base);
+            for &unit in costs {
                 let found = &mut space.found[unit as usize];
                 space.candidates[count] = unit;
                 count += usize::from(*found == 0);

@@ -85,18 +85,18 @@ impl Technique<Sets> for Bitmap {
         format!("{} bits", 64 * self.words)
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         let place = self.place();
         let pairs = survey.pairs as f64;
         let survival = |place: usize| survey.survival[place.min(WIDTHS.len() - 1)];
         let seconds = if is_exact(&survey.join, self.words) {
-            pairs * survival(place) * units.second
+            pairs * survival(place) * costs.second
         } else {
             let second =
-                if self.words < WIDE { pairs * survival(place) * units.second } else { 0.0 };
+                if self.words < WIDE { pairs * survival(place) * costs.second } else { 0.0 };
             let verified = pairs * survival(place.max(3));
             // The sets are rarely in the cache.
-            let each = |size: f64| 2.0 * units.verify + 2.0 * size * units.verify_token;
+            let each = |size: f64| 2.0 * costs.verify + 2.0 * size * costs.verify_token;
             second
                 + verified * each(survey.mean_size)
                 + crowded(survey, self.words.max(WIDE))
@@ -105,11 +105,11 @@ impl Technique<Sets> for Bitmap {
         };
         Some(Cost {
             // Signatures are made in several steps; threads must be woken for each.
-            serial: if survey.sets > 2_000 { 4.0 * units.start } else { units.start },
-            shared: survey.tokens as f64 * 2.0 * units.sign_token
-                + survey.sets as f64 * units.pass * (2 + self.words) as f64
-                + survey.runs(|| calls(survey)) as f64 * units.call
-                + pairs * units.scan[place]
+            serial: if survey.sets > 2_000 { 4.0 * costs.start } else { costs.start },
+            shared: survey.tokens as f64 * 2.0 * costs.sign_token
+                + survey.sets as f64 * costs.pass * (2 + self.words) as f64
+                + survey.runs(|| calls(survey)) as f64 * costs.call
+                + pairs * costs.scan[place]
                 + seconds,
         })
     }
@@ -263,8 +263,8 @@ impl Technique<Sets> for Dense {
         "dense"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
-        Bitmap { words: Self::words(&survey.join)? }.cost(survey, units)
+    fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
+        Bitmap { words: Self::words(&survey.join)? }.cost(survey, costs)
     }
 
     fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {

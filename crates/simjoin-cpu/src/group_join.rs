@@ -47,9 +47,9 @@ impl Technique<Sets> for GroupJoin {
         "group-join"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         // The cost of ppjoin, plus the upkeep of groups; few sets share a prefix.
-        let cost = set_join::cost(survey, units, 0.35 * survey.list_position);
+        let cost = set_join::cost(survey, costs, 0.35 * survey.list_position);
         Some(Cost { serial: 1.3 * cost.serial, shared: 1.1 * cost.shared })
     }
 
@@ -68,8 +68,8 @@ impl Technique<Sets> for GroupJoin {
 }
 
 impl CandidateFilter for GroupJoin {
-    fn filter_cost(&self, survey: &Survey<'_>, units: &CostTable) -> Cost {
-        set_join::cost(survey, units, 0.0)
+    fn filter_cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Cost {
+        set_join::cost(survey, costs, 0.0)
     }
 
     fn source<'a>(
@@ -97,8 +97,8 @@ impl<'a> PreparedGroups<'a> {
                 starts.push(id);
             }
         }
-        let units = (0..).zip(&starts).map(|(group, &id)| (group, prefix(id)));
-        let index = PrefixIndex::new(build, true, units, |_| true);
+        let costs = (0..).zip(&starts).map(|(group, &id)| (group, prefix(id)));
+        let index = PrefixIndex::new(build, true, costs, |_| true);
         let class_ends = build
             .classes()
             .iter()
@@ -204,7 +204,7 @@ impl GroupJoinWorker<'_> {
         let (unique, tokens) = index.shared(&r[..self.demands.probe_prefix()]);
         let mut count = 0;
         for (i, &token) in (unique..).zip(tokens) {
-            let (groups, range) = index.units(&mut self.cursors, token, self.first, self.end);
+            let (groups, range) = index.costs(&mut self.cursors, token, self.first, self.end);
             let positions = index.positions(range);
             let rest = (r.len() - i) as u32;
             let mut at = 0;

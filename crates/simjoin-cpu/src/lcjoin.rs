@@ -57,7 +57,7 @@ impl Technique<Sets> for LcJoin {
         measure == Measure::Containment && p == q
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         if !self.can(&survey.join.predicate) {
             return None;
         }
@@ -65,13 +65,13 @@ impl Technique<Sets> for LcJoin {
         let probes = probe.tokens_in(&survey.tile.probes) as f64;
         let builds = build.tokens_in(&survey.tile.builds) as f64;
         Some(Cost {
-            serial: units.start
-                + 2.0 * f64::from(build.universe()) * units.pass
-                + 0.4 * probes * units.index,
-            shared: survey.tile.builds.len() as f64 * 10.0 * units.lookup
-                + builds * units.lookup
+            serial: costs.start
+                + 2.0 * f64::from(build.universe()) * costs.pass
+                + 0.4 * probes * costs.index,
+            shared: survey.tile.builds.len() as f64 * 10.0 * costs.lookup
+                + builds * costs.lookup
                 // A set is searched in several lists, each by a jump.
-                + survey.list_pairs * 6.0 * units.walk,
+                + survey.list_pairs * 6.0 * costs.walk,
         })
     }
 

@@ -216,7 +216,7 @@ impl Technique<Sets> for MmJoin {
         "mmjoin"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         let (measure, ..) = survey.join.predicate.parts();
         // For other measures, filters are so effective that counting all overlaps is never faster.
         if measure != Measure::Containment {
@@ -227,9 +227,9 @@ impl Technique<Sets> for MmJoin {
         let tokens = (offsets[end as usize] - offsets[start as usize]) as f64;
         let split = Split::choose(&survey.join, &survey.tile, u64::MAX);
         Some(Cost {
-            serial: units.start
-                + 2.0 * f64::from(survey.join.build.universe()) * units.pass
-                + 0.4 * tokens * units.index,
+            serial: costs.start
+                + 2.0 * f64::from(survey.join.build.universe()) * costs.pass
+                + 0.4 * tokens * costs.index,
             shared: split.seconds,
         })
     }

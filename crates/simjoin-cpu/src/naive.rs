@@ -25,10 +25,10 @@ impl Technique<Sets> for Naive {
         "naive"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         let tokens = 2.0 * survey.mean_size.max(1.0);
         let pairs = survey.tile.probes.len() as f64 * survey.tile.builds.len() as f64 / 2.0;
-        Some(Cost { serial: units.start, shared: pairs * tokens * units.merge_token })
+        Some(Cost { serial: costs.start, shared: pairs * tokens * costs.merge_token })
     }
 
     fn memory_bytes(&self, _: &SetTask<'_>, _: &Tile, _: usize) -> u64 {

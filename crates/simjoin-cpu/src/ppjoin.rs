@@ -41,9 +41,9 @@ impl Technique<Sets> for PpJoin {
         "ppjoin"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         // Of the sets that pass the position test, about a third are new and stay.
-        Some(set_join::cost(survey, units, 0.35 * survey.list_position))
+        Some(set_join::cost(survey, costs, 0.35 * survey.list_position))
     }
 
     fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
@@ -61,8 +61,8 @@ impl Technique<Sets> for PpJoin {
 }
 
 impl CandidateFilter for PpJoin {
-    fn filter_cost(&self, survey: &Survey<'_>, units: &CostTable) -> Cost {
-        set_join::cost(survey, units, 0.0)
+    fn filter_cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Cost {
+        set_join::cost(survey, costs, 0.0)
     }
 
     fn source<'a>(
@@ -85,19 +85,19 @@ impl Filter for PpJoin {
         let (unique, tokens) = index.shared(&r[..space.demands.probe_prefix()]);
         let mut count = 0;
         for (i, &token) in (unique..).zip(tokens) {
-            let (units, range) =
-                index.units(&mut space.cursors, token, partners.start - base, partners.end - base);
+            let (costs, range) =
+                index.costs(&mut space.cursors, token, partners.start - base, partners.end - base);
             let positions = index.positions(range);
             let rest = (r.len() - i) as u32;
             let mut at = 0;
-            while at < units.len() {
+            while at < costs.len() {
                 // Handle one run of sets of one size.
-                let class = build.class_of(base + units[at]);
+                let class = build.class_of(base + costs[at]);
                 let required = space.demands.required(class);
                 let class = build.classes()[class as usize];
                 let run_end = class.end - base;
-                while at < units.len() && units[at] < run_end {
-                    let unit = units[at];
+                while at < costs.len() && costs[at] < run_end {
+                    let unit = costs[at];
                     let found = &mut space.found[unit as usize];
                     let passes = *found + rest.min(class.size - positions[at]) >= required;
                     space.candidates[count] = unit;

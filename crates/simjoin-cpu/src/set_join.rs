@@ -63,25 +63,25 @@ const WALKED: f64 = 1.3;
 
 /// Returns the cost of a technique with an index over single sets; a share of the list entries that probes
 /// visit become candidates.
-pub(crate) fn cost(survey: &Survey<'_>, units: &CostTable, candidates: f64) -> Cost {
+pub(crate) fn cost(survey: &Survey<'_>, costs: &CostTable, candidates: f64) -> Cost {
     // Long sets are merged from the ends of their prefixes.
-    let mut merge = (10.0 + survey.mean_size.min(100.0)) * units.merge_token;
+    let mut merge = (10.0 + survey.mean_size.min(100.0)) * costs.merge_token;
     let (mut candidates, mut walked) = (candidates, WALKED);
     if survey.join.predicate.parts().0 == Measure::Containment {
         // The index prefix of a small set is short: most sets are met only once and stay candidates. They
         // have all sizes, and are rarely in the cache.
         candidates = (4.0 * candidates).min(0.85);
-        merge += 2.0 * units.verify;
+        merge += 2.0 * costs.verify;
         walked = 1.0;
     }
     Cost {
         // The index and the cursors have a place for every token.
-        serial: units.start
-            + 2.0 * f64::from(survey.join.build.universe()) * units.pass
-            + survey.build_entries as f64 * survey.live * units.index,
-        shared: survey.probe_entries as f64 * survey.live * units.lookup
-            + survey.sets as f64 * units.pass
-            + walked * survey.list_pairs * (units.walk + candidates * merge),
+        serial: costs.start
+            + 2.0 * f64::from(survey.join.build.universe()) * costs.pass
+            + survey.build_entries as f64 * survey.live * costs.index,
+        shared: survey.probe_entries as f64 * survey.live * costs.lookup
+            + survey.sets as f64 * costs.pass
+            + walked * survey.list_pairs * (costs.walk + candidates * merge),
     }
 }
 

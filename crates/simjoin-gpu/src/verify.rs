@@ -147,11 +147,11 @@ impl Technique<Sets> for GpuVerify {
         format!("{} {:?}", self.filter.name(), self.way)
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         if self.way != Way::for_size(survey.mean_size) {
             return None;
         }
-        let filter = self.filter.filter_cost(survey, units);
+        let filter = self.filter.filter_cost(survey, costs);
         let send = 1e-3 + self.devices.len() as f64 * survey.tokens as f64 * 0.15e-9;
         Some(Cost { serial: filter.serial + send, shared: filter.shared })
     }

@@ -99,7 +99,7 @@ impl Technique<Sets> for PrefixBitmap {
         format!("{} bits", 64 * self.words)
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         let place = self.words.ilog2() as usize;
         // Tokens that meet no other are only counted. In a self-join, sets that are no probes meet fewer
         // probes if there are fewer.
@@ -114,19 +114,19 @@ impl Technique<Sets> for PrefixBitmap {
         let wider = 1.0 + 0.15 * place as f64;
         let survival = survey.list_survival[place];
         // Some survivors are merged, usually only for a few tokens. Their sets are rarely in the cache.
-        let closely = 1.6 * survey.list_open * units.verify
-            + MERGED * survey.list_merged * units.verify_token;
+        let closely = 1.6 * survey.list_open * costs.verify
+            + MERGED * survey.list_merged * costs.verify_token;
         let narrow = survey.list_survival[0].max(f64::MIN_POSITIVE);
-        let pair = units.list[place] + survival * units.survivor + closely * survival / narrow;
+        let pair = costs.list[place] + survival * costs.survivor + closely * survival / narrow;
         Some(Cost {
-            serial: if survey.sets > 2_000 { 2.0 * units.start } else { units.start }
-                + COUNTER * tokens * units.pass,
-            shared: survey.sets as f64 * units.pass
-                + live * units.entry * wider
-                + (entries - live) * units.entry * COUNTED
+            serial: if survey.sets > 2_000 { 2.0 * costs.start } else { costs.start }
+                + COUNTER * tokens * costs.pass,
+            shared: survey.sets as f64 * costs.pass
+                + live * costs.entry * wider
+                + (entries - live) * costs.entry * COUNTED
                 + survey.list_pairs * pair
                 // In a self-join a set is in the lists once, with the longer prefix.
-                + survey.list_idle * units.list[place],
+                + survey.list_idle * costs.list[place],
         })
     }
 

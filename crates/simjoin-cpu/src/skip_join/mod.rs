@@ -108,11 +108,11 @@ impl Technique<Sets> for SkipJoin {
         "skip-join"
     }
 
-    fn cost(&self, survey: &Survey<'_>, units: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         // As ppjoin, but only the sets met in time are walked, through blocks.
-        let cost = set_join::cost(survey, units, 0.35 * survey.list_position);
-        let skipped = survey.list_pairs * (1.0 - survey.list_position) * units.walk;
-        let blocks = survey.probe_entries as f64 * survey.live * units.lookup;
+        let cost = set_join::cost(survey, costs, 0.35 * survey.list_position);
+        let skipped = survey.list_pairs * (1.0 - survey.list_position) * costs.walk;
+        let blocks = survey.probe_entries as f64 * survey.live * costs.lookup;
         // What a set contains is mostly what a similar one contains: a third is derived (retail and two
         // others at containment 0.8 and 1, 2-core AMD EPYC, 2026-11-15).
         let (measure, ..) = survey.join.predicate.parts();

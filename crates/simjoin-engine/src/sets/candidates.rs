@@ -11,7 +11,7 @@ use std::ops::ControlFlow;
 /// A technique that can leave verification to others.
 pub trait CandidateFilter: Technique<Sets> {
     /// Returns what filtering the surveyed tile would cost, without verification.
-    fn filter_cost(&self, survey: &Survey<'_>, units: &CostTable) -> Cost;
+    fn filter_cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Cost;
 
     /// Prepares a tile for filtering, cut into pieces of about `piece_tokens` probe tokens.
     fn source<'a>(
