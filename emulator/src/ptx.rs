@@ -239,7 +239,7 @@ pub fn forms() -> impl Iterator<Item = &'static str> {
 }
 
 impl Statement<'_> {
-    /// Returns what an operand is in C++.
+    /// Returns the C++ expression of an operand.
     fn value(&self, operand: &Operand) -> Option<String> {
         match operand {
             Operand::Register(number) => Some(format!("({})", self.registers.get(*number)?)),

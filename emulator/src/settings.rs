@@ -123,7 +123,7 @@ impl Settings {
     }
 }
 
-/// Returns what stands between commas.
+/// Splits a text at commas.
 fn list(text: Option<String>) -> impl Iterator<Item = String> {
     let text = text.unwrap_or_default();
     let parts: Vec<String> =

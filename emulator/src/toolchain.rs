@@ -75,7 +75,7 @@ fn options() -> Vec<&'static str> {
     options
 }
 
-/// Returns whether this processor has what `-march=x86-64-v3` takes.
+/// Returns whether this processor supports `-march=x86-64-v3`.
 #[cfg(target_arch = "x86_64")]
 fn is_modern() -> bool {
     std::is_x86_feature_detected!("avx2")
@@ -103,7 +103,7 @@ fn joined(files: &[(&str, &str)]) -> String {
     all
 }
 
-/// Returns what a translated source begins with.
+/// Returns the beginning of every translated source.
 pub fn prelude() -> String {
     joined(&[("machine.h", MACHINE), ("cuda.h", CUDA), ("ptx.h", PTX)])
 }
@@ -195,7 +195,7 @@ fn runtime() -> Result<PathBuf, String> {
     made.clone()
 }
 
-/// Returns what the compiler makes of a text, from the cache or made now.
+/// Returns the compiler's result for a text, from the cache if it is there.
 fn kept(code: &str, flags: &[&str], kind: &str) -> Result<PathBuf, String> {
     let options = options();
     let mut hash = Sha256::new();

@@ -1,7 +1,7 @@
-//! Does the emulated device do what CUDA's documentation says, and does it say so when a kernel does not?
+//! Does the emulated device behave as CUDA's documentation says, and does it report kernels that break the rules?
 //!
-//! What is emulated is chosen by variables that a process reads once, so each case runs in a process of its own: this
-//! program again, which loads the library by the names of NVIDIA's, as any program would.
+//! Environment variables, which a process reads once, choose the emulated machine. So each case runs in a separate process
+//! of this program, which loads the library by the names of NVIDIA's libraries, like any other program.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::{Path, PathBuf};
@@ -22,10 +22,10 @@ mod races;
 #[path = "device/reports.rs"]
 mod reports;
 
-/// The variable that names the case to be run in this process.
+/// The environment variable that names the case of this process.
 const CASE: &str = "EMULATOR_TEST_CASE";
 
-/// How the process of a case is to end.
+/// The expected end of a case's process.
 #[derive(Clone, Copy)]
 enum End {
     /// Its checks hold.
@@ -43,12 +43,12 @@ struct Case {
     run: fn(),
 }
 
-/// Returns a case whose checks hold, on the usual device.
+/// Returns a case that should pass on the default device.
 const fn holds(name: &'static str, run: fn()) -> Case {
     Case { name, variables: &[], end: End::Well, run }
 }
 
-/// Returns a case that ends with a message.
+/// Returns a case that should end with a message.
 const fn aborts(name: &'static str, says: &'static [&'static str], run: fn()) -> Case {
     Case { name, variables: &[], end: End::Abort(says), run }
 }
@@ -87,7 +87,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, all.into_iter().map(trial).collect()).exit_code()
 }
 
-/// Puts the library where the loader finds it under the names that are looked for.
+/// Links the library under NVIDIA's names in a folder that the loader searches.
 fn place(folder: &Path) {
     let own = std::env::current_exe().expect("this program's path");
     let library = own.parent().expect("its folder").join("libcuda_emulator.so");

@@ -117,7 +117,7 @@ impl Driver {
         self.last_handle
     }
 
-    /// Returns whether a number was given to something, which may have been destroyed since.
+    /// Returns whether a number was ever a handle. The object may have been destroyed since.
     fn was_handle(&self, handle: usize) -> bool {
         handle > 0xe000 && handle <= self.last_handle && handle.is_multiple_of(16)
     }

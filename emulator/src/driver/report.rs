@@ -79,9 +79,9 @@ fn watch(space: &Space, device: usize, what: What<'_>, run: impl FnOnce()) {
     RUNNING.store(null_mut(), Ordering::Release);
 }
 
-/// Returns what runs in this thread.
+/// Returns the kernel that runs in this thread, if any.
 fn running() -> Option<&'static Running<'static>> {
-    // SAFETY: whoever runs keeps it until it is over, and what is asked here is asked from within.
+    // SAFETY: the launch keeps it until its end, and this is called from within the launch.
     let running = unsafe { RUNNING.load(Ordering::Acquire).as_ref() }?;
     // SAFETY: it asks for the calling thread.
     (running.thread == unsafe { libc::pthread_self() }).then_some(running)

@@ -287,7 +287,7 @@ impl Space {
         self.find(address).is_some_and(|(_, allocation)| allocation.owner == Owner::Host)
     }
 
-    /// Returns what an address is, for messages.
+    /// Describes an address, for messages.
     pub(super) fn describe(&self, address: usize) -> String {
         let of = |at: usize, allocation: &Allocation| {
             let whose = match allocation.owner {

@@ -1,4 +1,4 @@
-//! Do intrinsics, warp operations, barriers and atomics compute what they should?
+//! Are the results of intrinsics, warp operations, barriers and atomics correct?
 
 use crate::common::{grid, random, randoms, run};
 use crate::{Case, holds};
@@ -111,7 +111,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     }
 }
 
-/// NVRTC may fuse a product and a sum, so a kernel that must not must say so. (Where the processor cannot, neither is.)
+/// Checks that products and sums are fused, unless the kernel forbids it or the processor cannot fuse them.
 fn fused() {
     let source = r#"
 extern "C" __global__ void kernel(const u32* in, u32* out) {

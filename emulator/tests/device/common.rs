@@ -6,11 +6,11 @@ use simjoin_core::Random;
 use std::ffi::CString;
 use std::sync::Arc;
 
-/// What every kernel may begin with.
+/// The common beginning of kernels.
 const TYPES: &str = "typedef unsigned int u32; typedef unsigned long long u64; \
                      typedef unsigned short u16; typedef unsigned char u8;\n";
 
-/// Compiles to machine code, or answers the compiler's log.
+/// Compiles to machine code, or returns the compiler's log.
 pub fn machine_code(source: &str, architecture: &str) -> Result<Vec<u8>, String> {
     let source = CString::new(format!("{TYPES}{source}")).unwrap();
     let program = result::create_program(&source, Some(c"test.cu")).unwrap();
@@ -44,7 +44,7 @@ pub fn ptx(source: &str, architecture: &str) -> Ptx {
     Ptx::from_src(String::from_utf8(text).unwrap())
 }
 
-/// Returns the architecture of the first device, for its very self where there is such code.
+/// Returns the architecture of the first device, with the suffix `a` if there is such code.
 pub fn architecture(context: &CudaContext) -> String {
     let (major, minor) = context.compute_capability().unwrap();
     format!("sm_{major}{minor}{}", if major >= 9 { "a" } else { "" })
@@ -99,5 +99,5 @@ pub fn randoms(seed: u64, count: usize) -> Vec<u32> {
     (0..count).map(|_| next()).collect()
 }
 
-/// What memory holds that nobody has written.
+/// The contents of memory that has not been written.
 pub const POISON: u32 = 0xffc3_ffc3;

@@ -1,4 +1,4 @@
-//! Are devices, drivers and compilers what was asked for, and do faults come when they should?
+//! Do devices, drivers, compilers and faults follow the settings?
 
 use crate::common::{grid, kernel, machine_code, ptx, run};
 use crate::{Case, holds};
@@ -253,7 +253,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     run(source, grid(1, 32, 0), &[], 32);
 }
 
-/// Looks at what [`logged`] has left.
+/// Checks the log that [`logged`] has written.
 pub fn check_log(text: &str) -> Result<(), Failed> {
     let line = |begin: &str| {
         let found = text.lines().find(|line| line.starts_with(begin));

@@ -1,4 +1,4 @@
-//! Is memory guarded and poisoned, and do streams show what no event orders?
+//! Is memory guarded and poisoned, and do streams reveal missing events?
 
 use crate::common::{POISON, grid, kernel, run};
 use crate::{Case, aborts, holds};
@@ -201,7 +201,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     assert_eq!(run(source, grid(3, 32, 128), &[], 192), [POISON; 192]);
 }
 
-/// One stream writes numbers, another copies them, again and again; whether all arrive each time.
+/// Lets one stream write numbers and another one copy them, repeatedly; returns whether all arrive each time.
 fn rounds(wait: bool, rounds: u32) -> bool {
     let source = r#"
 extern "C" __global__ void fill(u32* to, u32 value) { to[threadIdx.x] = value; }

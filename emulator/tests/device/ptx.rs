@@ -71,7 +71,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     }
 }
 
-/// Returns the nearest half, found by looking at both neighbours of what is cut off.
+/// Returns the nearest half-precision number, by comparing both neighbours.
 fn nearest_half(x: f32) -> u16 {
     let size = f64::from(x.abs());
     let sign = if x.is_sign_negative() { 0x8000 } else { 0 };
@@ -225,8 +225,8 @@ fn halves(bytes: &[u8]) -> impl Iterator<Item = f32> {
     bytes.chunks(2).map(|two| half(u16::from_le_bytes([two[0], two[1]])))
 }
 
-/// A product of a large number and small ones: each small one is below the last of 24 bits, and lost, where exact sums
-/// would keep all of them together. The whole stays within the bound that is known of tensor cores.
+/// Checks the sum of a large product and many small ones. Each small one is below the last of 24 bits and lost, while an
+/// exact sum would keep all of them together. The error stays within the known bound of tensor cores.
 fn cut_off() {
     let source = r#"
 extern "C" __global__ void kernel(const u32* in, u32* out) {
@@ -246,7 +246,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     assert_eq!(sum, 1024.0, "15 times 2^-14 would be {}", 15.0 * 2f32.powi(-14));
 }
 
-/// What the kernels of a warpgroup have in common: two matrices of bytes in shared memory, swizzled.
+/// The common beginning of the kernels of a warpgroup: two swizzled matrices of bytes in shared memory.
 const GROUPS: &str = r#"
 __device__ u32 place(u32 row, u32 piece) { return row * 128 + (piece ^ row % 8) * 16; }
 __device__ u64 descriptor(u32 address) {

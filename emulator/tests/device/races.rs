@@ -1,4 +1,4 @@
-//! Does the check for races find what nothing orders, and nothing else?
+//! Does the race detector find all unordered accesses, and only those?
 
 use crate::common::{grid, randoms, run};
 use crate::{Case, aborts, holds};

@@ -1,4 +1,4 @@
-//! Is what no correct kernel does reported, with the place where it is done?
+//! Are errors of kernels reported with their place?
 
 use crate::common::{grid, kernel, ptx, run};
 use crate::{Case, aborts, ptx as forms};
