@@ -43,8 +43,8 @@ pub struct Router {
 }
 
 impl Router {
-    /// Makes a router for one side (0 for the left or only input, 1 for the right one) of which the
-    /// first row has this number, and for the tasks of CPUs or of GPUs.
+    /// Makes a router for one partition of a side (0 for the left or only input, 1 for the right one) and
+    /// for the tasks of CPUs or of GPUs. `first` is the number of the partition's first row.
     pub fn new(
         order: Arc<TokenOrder>,
         layout: Arc<Layout>,
