@@ -361,7 +361,7 @@ def _smooth(
     """Replaces the work of small tasks by the mean of similar tasks.
 
     If a task has only a few records of the sample, it may look large by chance. Tasks of groups by
-    hash, and tiles on and off the diagonal, differ by chance alone, so each is taken for their mean.
+    hash, and tiles on and off the diagonal, differ only by chance, so each gets their mean.
     """
     kinds: dict[tuple[bool, int | None], list[int]] = {}
     for number, (group, left, right) in enumerate(tasks):

@@ -68,11 +68,11 @@ def simulate(
     >>> 5 < one.seconds / ten.seconds <= 10
     True
 
-    :param statistics: what the collection looks like, from :func:`simjoin.spark.plan` or
+    :param statistics: the statistics of the collection, from :func:`simjoin.spark.plan` or
         :meth:`Statistics.of`
-    :param records: how many records it is to have, if not as many as it has: others look like these
-    :param pairs: pairs that are expected in the answer, where they are many
-    :param units: what steps cost, if not as measured
+    :param records: the number of records of a larger or smaller collection of the same kind
+    :param pairs: the expected number of pairs in the answer, if it is large
+    :param units: the costs of steps; by default the measured ones
     """
     measure, text = threshold_of(threshold)
     question = Question(measure, text, statistics.records[1] == 0)
