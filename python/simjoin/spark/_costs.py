@@ -14,10 +14,11 @@ from dataclasses import dataclass
 class Units:
     """Seconds of a core for each step.
 
-    Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC, AVX2). ``join`` is the remaining time of joins
-    of parts of ``acl_2grams`` and of post titles. ``different`` was fitted to ``debian_files``, ``posting`` to tasks
-    of ``acl_2grams`` at Jaccard 0.6 and 0.8, and ``count`` to six times that collection. The costs of Spark for tasks
-    and bytes are rougher. ``python -m simjoin.spark validate`` shows how well they fit.
+    Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC, AVX2). ``join`` is the remaining time
+    of joins of parts of ``acl_2grams`` and of post titles. ``different`` was fitted to ``debian_files``,
+    ``posting`` to tasks of ``acl_2grams`` at Jaccard 0.6 and 0.8, and ``count`` to six times that collection.
+    The costs of Spark for tasks and bytes are rougher. ``python -m simjoin.spark validate`` shows how well
+    they fit.
     """
 
     #: Starting a join: planning, broadcasting and scheduling its stages.
