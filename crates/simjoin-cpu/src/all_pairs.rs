@@ -82,9 +82,9 @@ impl Filter for AllPairs {
         let prefix = &space.index.join.probe.set(probe)[..space.demands.probe_prefix()];
         let mut count = 0;
         for &token in index.shared(prefix).1 {
-            let (costs, _) =
-                index.costs(&mut space.cursors, token, partners.start - base, partners.end - base);
-            for &unit in costs {
+            let (units, _) =
+                index.units(&mut space.cursors, token, partners.start - base, partners.end - base);
+            for &unit in units {
                 let found = &mut space.found[unit as usize];
                 space.candidates[count] = unit;
                 count += usize::from(*found == 0);

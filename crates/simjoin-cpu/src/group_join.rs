@@ -97,8 +97,8 @@ impl<'a> PreparedGroups<'a> {
                 starts.push(id);
             }
         }
-        let costs = (0..).zip(&starts).map(|(group, &id)| (group, prefix(id)));
-        let index = PrefixIndex::new(build, true, costs, |_| true);
+        let units = (0..).zip(&starts).map(|(group, &id)| (group, prefix(id)));
+        let index = PrefixIndex::new(build, true, units, |_| true);
         let class_ends = build
             .classes()
             .iter()
@@ -204,7 +204,7 @@ impl GroupJoinWorker<'_> {
         let (unique, tokens) = index.shared(&r[..self.demands.probe_prefix()]);
         let mut count = 0;
         for (i, &token) in (unique..).zip(tokens) {
-            let (groups, range) = index.costs(&mut self.cursors, token, self.first, self.end);
+            let (groups, range) = index.units(&mut self.cursors, token, self.first, self.end);
             let positions = index.positions(range);
             let rest = (r.len() - i) as u32;
             let mut at = 0;

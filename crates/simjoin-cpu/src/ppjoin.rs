@@ -85,19 +85,19 @@ impl Filter for PpJoin {
         let (unique, tokens) = index.shared(&r[..space.demands.probe_prefix()]);
         let mut count = 0;
         for (i, &token) in (unique..).zip(tokens) {
-            let (costs, range) =
-                index.costs(&mut space.cursors, token, partners.start - base, partners.end - base);
+            let (units, range) =
+                index.units(&mut space.cursors, token, partners.start - base, partners.end - base);
             let positions = index.positions(range);
             let rest = (r.len() - i) as u32;
             let mut at = 0;
             while at < costs.len() {
                 // Handle one run of sets of one size.
-                let class = build.class_of(base + costs[at]);
+                let class = build.class_of(base + units[at]);
                 let required = space.demands.required(class);
                 let class = build.classes()[class as usize];
                 let run_end = class.end - base;
                 while at < costs.len() && costs[at] < run_end {
-                    let unit = costs[at];
+                    let unit = units[at];
                     let found = &mut space.found[unit as usize];
                     let passes = *found + rest.min(class.size - positions[at]) >= required;
                     space.candidates[count] = unit;
