@@ -90,13 +90,13 @@ impl Filter for PpJoin {
             let positions = index.positions(range);
             let rest = (r.len() - i) as u32;
             let mut at = 0;
-            while at < costs.len() {
+            while at < units.len() {
                 // Handle one run of sets of one size.
                 let class = build.class_of(base + units[at]);
                 let required = space.demands.required(class);
                 let class = build.classes()[class as usize];
                 let run_end = class.end - base;
-                while at < costs.len() && costs[at] < run_end {
+                while at < units.len() && units[at] < run_end {
                     let unit = units[at];
                     let found = &mut space.found[unit as usize];
                     let passes = *found + rest.min(class.size - positions[at]) >= required;

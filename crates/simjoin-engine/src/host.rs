@@ -3,14 +3,15 @@
 //! The engine itself contains no technique and no device: the library on top of it provides a [`Host`].
 
 use crate::costs::Ratios;
-use crate::intersect::{CpuIntersection, DeviceIntersection, TakeElements};
 use crate::overlaps::{OverlapSurvey, Overlaps};
 use crate::sets::{CandidateFilter, SetTask, Sets};
 use crate::technique::{Technique, Techniques};
 use crate::vectors::{Fit, VectorSurvey, VectorTask, Vectors};
 use simjoin_core::Result;
 use simjoin_kernels::intersect::Method;
+use simjoin_kernels::tier::Tier;
 use std::fmt;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// The processors of a machine.
@@ -112,4 +113,31 @@ pub struct VectorTechniques {
     pub survey: VectorSurvey,
     /// How they look at vectors.
     pub fit: Arc<Fit>,
+}
+
+/// A function that takes elements, in ascending batches.
+pub type TakeElements<'t> = &'t mut (dyn FnMut(&[u32]) -> ControlFlow<()> + Send);
+
+/// The intersection of two sets, found by CPU cores.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CpuIntersection {
+    /// The number of common elements; if the caller ended early, of those handed on.
+    pub size: u64,
+    /// The methods that were used.
+    pub used: Vec<Method>,
+    /// The vector instructions that were used.
+    pub tier: Tier,
+}
+
+/// The intersection of two sets, found by a device.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeviceIntersection {
+    /// The number of common elements.
+    pub size: u64,
+    /// The elements, if they were asked for.
+    pub elements: Option<Vec<u32>>,
+    /// The technique that ran.
+    pub technique: &'static str,
+    /// Seconds of sending the sets and fetching elements, and seconds of kernels.
+    pub seconds: (f64, f64),
 }

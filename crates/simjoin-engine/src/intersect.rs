@@ -1,6 +1,6 @@
 //! What do two large sets have in common?
 
-use crate::host::Host;
+use crate::host::{DeviceIntersection, Host, TakeElements};
 use crate::processor::Processor;
 use crate::registry::{AUTO, Subject, chosen};
 use crate::report::Engine;
@@ -28,33 +28,6 @@ pub struct Intersect {
 enum Way {
     Cpu(Option<Method>),
     Gpu(Option<&'static str>),
-}
-
-/// Takes elements, in ascending batches.
-pub type TakeElements<'t> = &'t mut (dyn FnMut(&[u32]) -> ControlFlow<()> + Send);
-
-/// What two sets have in common, as CPU cores found it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CpuIntersection {
-    /// The number of common elements; of those that were handed on, where that was ended early.
-    pub size: u64,
-    /// The methods that were used.
-    pub used: Vec<Method>,
-    /// The vector instructions that were used.
-    pub tier: Tier,
-}
-
-/// What two sets have in common, as a device found it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DeviceIntersection {
-    /// The number of common elements.
-    pub size: u64,
-    /// The elements, if they were asked for.
-    pub elements: Option<Vec<u32>>,
-    /// The technique that ran.
-    pub technique: &'static str,
-    /// Seconds of sending the sets and fetching elements, and seconds of kernels.
-    pub seconds: (f64, f64),
 }
 
 /// Elements of a GPU that are handed on at once.
@@ -245,11 +218,12 @@ fn on_device(
 mod tests {
     use super::*;
     use crate::costs::Ratios;
-    use crate::host::{Device, VectorTechniques};
+    use crate::host::{CpuIntersection, Device, VectorTechniques};
     use crate::overlaps::{OverlapSurvey, Overlaps};
     use crate::sets::{CandidateFilter, SetTask, Sets};
     use crate::technique::{Technique, Techniques};
     use crate::vectors::{VectorTask, Vectors};
+    use simjoin_kernels::tier::Tier;
 
     /// A machine whose device fails, or is not there.
     struct Broken {

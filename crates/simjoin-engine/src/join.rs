@@ -9,6 +9,7 @@
 //! ```
 
 use crate::answer::{Answer, Components, Counter, Glimpse, Ordered, OutputBuffers, Watched};
+use crate::control::Control;
 use crate::host::Host;
 use crate::kind::{Direction, Kind, Task};
 use crate::machine::Machine;
@@ -16,7 +17,7 @@ use crate::plan::{Assignments, Limits, Mode, Planned, Setup, Split};
 use crate::processor::{PerProcessor, Processor};
 use crate::registry::{AUTO, Selection, Subject};
 use crate::report::{Engine, Report, StepPlan};
-use crate::run::{Control, Executor, Ran, pool};
+use crate::run::{Executor, Ran, pool};
 use crate::technique::Techniques;
 use rayon::ThreadPool;
 use simjoin_core::{Error, Result, RowPair};

@@ -163,6 +163,12 @@ pub struct Work {
     pub tokens: u64,
 }
 
+/// Returns the share of the work in a part with these pairs and tokens of a whole; `None` if there is nothing.
+pub(crate) fn work_share(part: [u64; 2], whole: [u64; 2]) -> Option<f64> {
+    let share = |of: usize| part[of] as f64 / whole[of] as f64;
+    (whole[0] > 0 && whole[1] > 0).then(|| f64::midpoint(share(0), share(1)))
+}
+
 /// Probe rows, build rows, and what a pair of them must satisfy.
 #[derive(Debug)]
 pub struct Task<'a, K: Kind> {

@@ -9,6 +9,7 @@
 mod answer;
 mod cache;
 mod clock;
+mod control;
 mod costs;
 mod explain;
 mod host;
@@ -29,12 +30,14 @@ mod vectors;
 
 pub use answer::{Glimpse, GlimpseBin, GlimpsePair};
 pub use cache::{cache_file, keep};
+pub use control::Control;
 pub use costs::{CostTable, Ratios};
 pub use explain::{Explanation, duration, grouped};
-pub use host::{Device, DeviceVectors, Host, VectorTechniques};
-pub use intersect::{
-    CpuIntersection, DeviceIntersection, Intersect, IntersectReport, TakeElements,
+pub use host::{
+    CpuIntersection, Device, DeviceIntersection, DeviceVectors, Host, TakeElements,
+    VectorTechniques,
 };
+pub use intersect::{Intersect, IntersectReport};
 pub use join::{Join, Joinable, Plan, Purpose};
 pub use kind::{Direction, Kind, Order, Task, Work};
 pub use machine::{Machine, SIMULATED_GPU};
@@ -43,7 +46,7 @@ pub use plan::{Choice, Resources, Split, choose};
 pub use processor::{PerProcessor, Processor};
 pub use registry::{AUTO, Subject, chosen, listed, names, variants};
 pub use report::{Engine, Event, Report, StepPlan, StepReport};
-pub use run::{Control, did_its_work, pool, threads};
+pub use run::{did_its_work, pool, threads};
 pub use sets::{
     CandidateFilter, CandidateFinder, CandidateSink, CandidateSource, Effort, Reach, Samples,
     SetTask, Sets, Survey, Tile, WIDTHS, build_prefixes, cut, passes, reaches,

@@ -1,6 +1,6 @@
 //! Where does a join run, what is it going to do, and what did it do?
 
-use crate::plan::work_share;
+use crate::kind::work_share;
 use crate::processor::Processor;
 use crate::technique::DeviceTimes;
 use simjoin_core::{Error, Result};

@@ -340,7 +340,7 @@ fn outliers_leave_few_candidates_of_ordinary_rows() {
             let one = |far| {
                 with_outliers(d, 2000, wide, move |at, row| {
                     if at == 1234 {
-                        row[0] = far
+                        row[0] = far;
                     }
                 })
             };
@@ -348,7 +348,7 @@ fn outliers_leave_few_candidates_of_ordinary_rows() {
             let sentinels = |far| {
                 with_outliers(d, 2000, wide, move |at, row| {
                     if at % 5 == 0 {
-                        row[at % 7 % d] = far
+                        row[at % 7 % d] = far;
                     }
                 })
             };

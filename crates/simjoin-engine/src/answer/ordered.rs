@@ -15,8 +15,8 @@
 //! complete; its worker never waits. Nobody waits for a piece that has not been begun.
 
 use super::{Answer, AnswerSink};
+use crate::control::Control;
 use crate::kind::{Direction, Kind, Task};
-use crate::run::Control;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use simjoin_core::{RowPair, Sink};
 use std::collections::BTreeMap;

@@ -9,18 +9,12 @@
 //! it reaches.
 
 use crate::CostTable;
-use crate::kind::{Direction, Order};
+use crate::kind::{Direction, Order, work_share};
 use crate::run::{Axis, Part};
 use crate::sets::{Reach, SetTask, Sets, Survey, Tile, reaches};
 use simjoin_core::SetId;
 use std::ops::Range;
 use std::sync::OnceLock;
-
-/// Returns the share of the work in a part with these pairs and tokens of a whole; `None` if there is nothing.
-pub(crate) fn work_share(part: [u64; 2], whole: [u64; 2]) -> Option<f64> {
-    let share = |of: usize| part[of] as f64 / whole[of] as f64;
-    (whole[0] > 0 && whole[1] > 0).then(|| f64::midpoint(share(0), share(1)))
-}
 
 /// The probes of a size class.
 #[derive(Clone, Debug)]

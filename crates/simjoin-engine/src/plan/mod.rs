@@ -18,7 +18,7 @@ mod vectors;
 mod whole;
 
 pub(crate) use assign::{Assignment, Assignments, Chosen, Decided, Division, Planned, Queued};
-pub(crate) use axis::{ProbeAxis, work_share};
+pub(crate) use axis::ProbeAxis;
 pub use choose::{Choice, Resources, choose};
 pub(crate) use corrections::Corrections;
 pub use setup::Split;

@@ -7,13 +7,13 @@
 //!
 //! At the end, the CPU does the work of a device that failed.
 
-use super::control::{Control, Failure};
 use super::queue::{Chunk, Part, Queue};
 use super::staging::{Stage, StagedSink};
 use super::threads::{Attendants, Resting, threads};
 use super::timeline::{Timeline, worker_row};
 use crate::answer::{Answer, AnswerSink};
 use crate::clock::Clock;
+use crate::control::{Control, Failure};
 use crate::kind::{Direction, Kind};
 use crate::plan::{Assignment, Assignments, Decided, Mode, Planned, Setup, Tuning};
 use crate::processor::{PerProcessor, Processor};
