@@ -23,7 +23,6 @@ use parking_lot::Mutex;
 use rayon::BroadcastContext;
 use simjoin_core::{Error, Result, Sink};
 use std::collections::VecDeque;
-use std::ops::ControlFlow;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -474,21 +473,18 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
             Err(error) => return round.failure.set(error),
         };
         let Assignment { task, direction, .. } = round.assignment;
-        let mut sink = StagedSink::new(self.answer.sink(task, *direction), round.stage);
+        let stopped = || self.stopped() || round.failure.is_there();
+        let mut sink = StagedSink::new(self.answer.sink(task, *direction), round.stage, stopped);
         let full = || round.stage.is_some_and(Stage::is_full);
-        while !self.stopped() && !round.failure.is_there() && !full() {
+        while !stopped() && !full() {
             let piece = round.next.fetch_add(1, Ordering::Relaxed);
             if piece >= round.pieces {
                 break;
             }
             sink.sink.begin(round.first + piece);
             let begin = Instant::now();
-            let mut stoppable = Stoppable {
-                sink: &mut sink,
-                stopped: || self.stopped() || round.failure.is_there() || full(),
-            };
             // A piece that was begun is ended, whatever happens: others may wait for it.
-            let ran = worker.run(piece, &mut stoppable);
+            let ran = worker.run(piece, &mut sink);
             let ended = sink.sink.end();
             if round.shown {
                 self.timeline.add(|| row(threads, number), round.technique, begin, Instant::now());
@@ -629,35 +625,6 @@ impl<K: Kind> Round<'_, '_, K> {
             (self.assignment.work.probes.len() as f64 * done) as u64
         };
         mark(finished + 1) - mark(finished)
-    }
-}
-
-/// A sink that also listens to the user, and to the other workers.
-struct Stoppable<'s, S, F> {
-    sink: &'s mut S,
-    stopped: F,
-}
-
-impl<P, S: Sink<P>, F: Fn() -> bool> Sink<P> for Stoppable<'_, S, F> {
-    fn wants_value(&self) -> bool {
-        self.sink.wants_value()
-    }
-
-    fn stopped(&self) -> bool {
-        (self.stopped)() || self.sink.stopped()
-    }
-
-    fn only_counts(&self) -> bool {
-        self.sink.only_counts()
-    }
-
-    fn count(&mut self, rows: u64) {
-        self.sink.count(rows);
-    }
-
-    fn push(&mut self, pairs: &[P]) -> ControlFlow<()> {
-        // A piece may find so many pairs that writing them takes minutes.
-        if self.stopped() { ControlFlow::Break(()) } else { self.sink.push(pairs) }
     }
 }
 

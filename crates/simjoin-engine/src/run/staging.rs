@@ -70,16 +70,17 @@ impl<P: Copy> Stage<P> {
     }
 }
 
-/// A worker's sink, with or without a stage before it.
-pub(crate) struct StagedSink<'s, P, S> {
+/// A worker's sink, with or without a stage before it, which takes nothing more once the join is stopped.
+pub(crate) struct StagedSink<'s, P, S, F> {
     pub(crate) sink: S,
     stage: Option<&'s Stage<P>>,
     held: Vec<P>,
+    stopped: F,
 }
 
-impl<'s, P, S> StagedSink<'s, P, S> {
-    pub(crate) fn new(sink: S, stage: Option<&'s Stage<P>>) -> Self {
-        StagedSink { sink, stage, held: Vec::new() }
+impl<'s, P, S, F> StagedSink<'s, P, S, F> {
+    pub(crate) fn new(sink: S, stage: Option<&'s Stage<P>>, stopped: F) -> Self {
+        StagedSink { sink, stage, held: Vec::new(), stopped }
     }
 
     /// Leaves what this worker has found in the stage.
@@ -90,13 +91,13 @@ impl<'s, P, S> StagedSink<'s, P, S> {
     }
 }
 
-impl<P: Copy, S: AnswerSink<P>> Sink<P> for StagedSink<'_, P, S> {
+impl<P: Copy, S: AnswerSink<P>, F: Fn() -> bool> Sink<P> for StagedSink<'_, P, S, F> {
     fn wants_value(&self) -> bool {
         self.sink.wants_value()
     }
 
     fn stopped(&self) -> bool {
-        self.sink.stopped()
+        (self.stopped)() || self.stage.is_some_and(Stage::is_full) || self.sink.stopped()
     }
 
     fn only_counts(&self) -> bool {
@@ -111,6 +112,10 @@ impl<P: Copy, S: AnswerSink<P>> Sink<P> for StagedSink<'_, P, S> {
     }
 
     fn push(&mut self, pairs: &[P]) -> ControlFlow<()> {
+        // A piece may find so many pairs that writing them takes minutes.
+        if self.stopped() {
+            return ControlFlow::Break(());
+        }
         let Some(stage) = self.stage else { return self.sink.push(pairs) };
         if let Some(rows) = self.sink.absorb(pairs) {
             stage.rows.fetch_add(rows, Ordering::Relaxed);
@@ -161,7 +166,7 @@ mod tests {
     fn held_pairs_of_all_workers_are_committed() {
         let stage = Stage::of(10, false);
         for first in [0, 5] {
-            let mut sink = StagedSink::new(Kept::default(), Some(&stage));
+            let mut sink = StagedSink::new(Kept::default(), Some(&stage), || false);
             assert!(sink.push(&[first, first + 1]).is_continue() && sink.sink.pairs.is_empty());
             sink.finish();
         }
@@ -171,11 +176,11 @@ mod tests {
     #[test]
     fn full_stage_ends_the_range_unless_pairs_may_go_straight_on() {
         let stage = Stage::of(3, false);
-        let mut sink = StagedSink::new(Kept::default(), Some(&stage));
+        let mut sink = StagedSink::new(Kept::default(), Some(&stage), || false);
         assert!(sink.push(&[1, 2, 3]).is_continue() && !stage.is_full());
         assert!(sink.push(&[4]).is_break() && stage.is_full() && !stage.is_open());
         let stage = Stage::of(3, true);
-        let mut sink = StagedSink::new(Kept::default(), Some(&stage));
+        let mut sink = StagedSink::new(Kept::default(), Some(&stage), || false);
         assert!(sink.push(&[1, 2]).is_continue() && sink.push(&[3, 4]).is_continue());
         assert!(stage.is_open() && !stage.is_full());
         assert_eq!((sink.sink.pairs.clone(), sink.held.clone()), (vec![3, 4], vec![1, 2]));
@@ -184,7 +189,8 @@ mod tests {
     #[test]
     fn absorbed_pairs_leave_only_their_number() {
         let stage = Stage::of(1, false);
-        let mut sink = StagedSink::new(Kept { absorbs: true, ..Kept::default() }, Some(&stage));
+        let mut sink =
+            StagedSink::new(Kept { absorbs: true, ..Kept::default() }, Some(&stage), || false);
         assert!(sink.push(&[1, 2, 3]).is_continue());
         sink.count(4);
         sink.finish();
