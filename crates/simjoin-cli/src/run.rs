@@ -74,6 +74,7 @@ pub fn run<K: Rows>(settings: &Settings<K>) -> Result<()> {
     let mut seconds = Seconds::default();
     let interrupt = Interrupt::install()?;
 
+    let pool = pool(settings.threads)?;
     let bytes = AtomicU64::new(0);
     let total = total_bytes(&settings.left, settings.right.as_deref());
     let mut raw = watch(
@@ -81,13 +82,12 @@ pub fn run<K: Rows>(settings: &Settings<K>) -> Result<()> {
         "reading  ",
         BYTES,
         || (bytes.load(Ordering::Relaxed), total),
-        || K::read(settings, &bytes),
+        || pool.install(|| K::read(settings, &bytes)),
     )?;
     seconds.read = begin.elapsed();
 
     let phase = Instant::now();
     let kept = settings.report.is_some().then(|| K::keep(&mut raw)).flatten();
-    let pool = pool(settings.threads)?;
     let prepare = || pool.install(|| K::prepare(raw));
     let input = watch(settings.quiet, "preparing", PARTS, || (0, 0), prepare)?;
     seconds.prepare = phase.elapsed();

@@ -135,16 +135,16 @@ impl<C: Send> Input<C> {
     pub fn collect<R: Send>(
         threads: usize,
         shared: &Shared,
-        read: impl FnOnce() -> Result<R>,
+        read: impl FnOnce() -> Result<R> + Send,
         prepare: impl FnOnce(R) -> Result<Sides<C>> + Send,
     ) -> Result<Self> {
         let begin = Instant::now();
         shared.enter(Phase::Reading)?;
-        let raw = read()?;
+        let pool = simjoin::engine::pool(threads)?;
+        let raw = pool.install(read)?;
         let reading = begin.elapsed();
         shared.enter(Phase::Preparing)?;
         let phase = Instant::now();
-        let pool = simjoin::engine::pool(threads)?;
         let sides = pool.install(|| prepare(raw))?;
         let seconds =
             vec![("read", reading.as_secs_f64()), ("prepare", phase.elapsed().as_secs_f64())];
