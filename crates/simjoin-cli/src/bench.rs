@@ -20,7 +20,7 @@ use simjoin::engine::{
     AUTO, Control, Error, Join, Predicate, Processor, Purpose, Report, Result, RowPair,
     SetCollection, Sets, StepReport, pool, prepare,
 };
-use simjoin_io::read_sets;
+use simjoin_io::{STANDARD_OUTPUT, read_sets};
 use std::hint::black_box;
 use std::io::{StdoutLock, Write};
 use std::ops::ControlFlow;
@@ -328,7 +328,7 @@ impl<'a> Rows<'a> {
         if self.settings.json {
             let (seconds, pairs) = trial.estimates(loaded)?;
             let row = json!({
-                "file": self.settings.file,
+                "file": self.settings.file.display().to_string(),
                 "measure": predicate.measure().name(),
                 "threshold": predicate.threshold().to_string(),
                 "engine": trial.contestant.engine.name(),
@@ -410,7 +410,7 @@ fn step(step: &StepReport) -> Value {
 }
 
 fn output(error: std::io::Error) -> Error {
-    Error::io("standard output", error)
+    Error::io(STANDARD_OUTPUT, error)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::speak::note;
 use simjoin::engine::{Error, LeftOut, Machine, Processor, Result, Subject, names};
+use simjoin_io::STANDARD_OUTPUT;
 use std::io::Write;
 
 /// Lists the devices on standard output. If there are none, standard error says why; that is no failure.
@@ -44,5 +45,5 @@ pub fn run() -> Result<()> {
         }
     }
     let out = std::io::stdout().write_all(text.as_bytes());
-    out.map_err(|error| Error::io("standard output", error))
+    out.map_err(|error| Error::io(STANDARD_OUTPUT, error))
 }

@@ -5,12 +5,14 @@
 use crate::flags::{GenerateCommand, GenerateOutput, SyntheticFlags};
 use crate::progress::{BYTES, PARTS, watch};
 use crate::run::Interrupt;
+use crate::settings::is_standard;
 use simjoin::engine::{Error, Result};
 use simjoin_generate::{
     Dirty, FrequencyOrder, PROFILES, PointFormat, Points, Profile, Shape, SizeLaw, Synthetic,
     Tokens, inflate,
 };
-use simjoin_io::{Format, LinesWriter, NumberFormat, npy_header};
+use simjoin_io::{Format, LinesWriter, NumberFormat, display_name, npy_header};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What to make.
@@ -18,8 +20,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 enum Plan {
     List,
     Synthetic(Synthetic),
-    Inflate { file: String, times: u64 },
-    Dirty { file: String, dirty: Dirty },
+    Inflate { file: PathBuf, times: u64 },
+    Dirty { file: PathBuf, dirty: Dirty },
     Points { points: Points, format: PointFormat },
 }
 
@@ -28,7 +30,7 @@ enum Plan {
 pub struct Settings {
     plan: Plan,
     /// `None` is standard output.
-    output: Option<String>,
+    output: Option<PathBuf>,
     format: NumberFormat,
     quiet: bool,
 }
@@ -66,10 +68,19 @@ impl Settings {
                 seed,
                 output,
             } => {
+                let given = [("--clusters", clusters.is_some()), ("--spread", spread.is_some())];
+                if let Some((option, _)) =
+                    given.iter().find(|(_, given)| shape == "uniform" && *given)
+                {
+                    return Err(Error::Config(format!(
+                        "{option} is for clusters and correlated; uniform vectors have none"
+                    )));
+                }
+                let spread = spread.unwrap_or(0.05);
                 let points = Points {
                     vectors,
                     dimension,
-                    clusters,
+                    clusters: clusters.unwrap_or(5),
                     shape: match shape.as_str() {
                         "uniform" => Shape::Uniform,
                         "clusters" => Shape::Clusters(spread),
@@ -78,13 +89,13 @@ impl Settings {
                     seed: seed.seed,
                 };
                 points.check()?;
-                let path = output.output.as_deref().filter(|&path| path != "-");
+                let path = output.output.as_deref().filter(|path| !is_standard(path));
                 (Plan::Points { points, format: PointFormat::of_path(path)? }, output)
             }
         };
         let GenerateOutput { output, quiet } = output;
         // `-` is standard output.
-        let output = output.filter(|path| path != "-");
+        let output = output.filter(|path| !is_standard(path));
         // Vectors have formats of their own.
         let format = match (&plan, output.as_deref()) {
             (Plan::Points { .. }, _) | (_, None) => NumberFormat::Text,
@@ -95,7 +106,7 @@ impl Settings {
         {
             return Err(Error::Config(format!(
                 "{} holds the numbers of a single set; --sets 1 makes one",
-                output.unwrap_or_default()
+                output.as_deref().map(display_name).unwrap_or_default()
             )));
         }
         Ok(Settings { plan, output, format, quiet })
@@ -116,12 +127,12 @@ fn synthetic(flags: SyntheticFlags, tokens: Tokens) -> Result<(Plan, GenerateOut
 }
 
 /// Refuses a file whose ending names a format other than lines.
-fn lines(command: &str, file: String) -> Result<String> {
+fn lines(command: &str, file: PathBuf) -> Result<PathBuf> {
     match Format::of_path(&file) {
         Format::Lines => Ok(file),
         format => Err(Error::Config(format!(
-            "{file} is a {format} file by its name, but generate {command} reads lines, one record \
-             each"
+            "{} is a {format} file by its name, but generate {command} reads lines, one record each",
+            display_name(&file)
         ))),
     }
 }
@@ -154,7 +165,7 @@ pub fn run(settings: &Settings) -> Result<()> {
                 }
                 synthetic.draw(&done, |set| {
                     if settings.format == NumberFormat::Npy {
-                        output.write(&npy_header(set.len()))?;
+                        output.write(&npy_header("<u4", &[set.len() as u64]))?;
                     }
                     set.chunks(1 << 16).try_for_each(|part| {
                         let bytes: Vec<u8> = part.iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -198,14 +209,14 @@ pub fn run(settings: &Settings) -> Result<()> {
 }
 
 /// Returns the size of a file; 0 if it is not known.
-fn size(file: &str) -> u64 {
+fn size(file: &Path) -> u64 {
     std::fs::metadata(file).map_or(0, |file| file.len())
 }
 
 /// An output that is opened with its first block. Until then Ctrl-C ends the process; after that it ends the output
 /// before its next block, so that no half-written file is left.
 struct Output<'a> {
-    path: Option<&'a str>,
+    path: Option<&'a Path>,
     writer: Option<LinesWriter>,
     interrupt: &'a Interrupt,
 }

@@ -8,33 +8,35 @@
 use crate::flags::IntersectFlags;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::run::{Interrupt, tell_faults, total_bytes};
-use crate::settings::{cores, different_files};
+use crate::settings::{cores, different_files, is_standard};
 use crate::speak::{answer, note};
 use crate::stats::Seconds;
 use rayon::prelude::*;
 use serde_json::json;
 use simjoin::engine::{Engine, Error, Intersect, IntersectReport, Result, ascending, pool};
 use simjoin_io::{
-    LinesWriter, NumberFormat, Numbers, Vocabulary, WholeFile, npy_header, read_numbers, read_words,
+    LinesWriter, NumberFormat, Numbers, Vocabulary, WholeFile, display_name, npy_header,
+    read_numbers, read_words,
 };
 use std::hint::black_box;
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// A run of `simjoin intersect`, resolved.
 #[derive(Debug)]
 pub struct Settings {
-    files: [String; 2],
+    files: [PathBuf; 2],
     intersect: Intersect,
     threads: usize,
     /// Where elements go: `Some(None)` is standard output.
-    output: Option<Option<String>>,
+    output: Option<Option<PathBuf>>,
     containment: bool,
     /// How often to count again.
     repeat: usize,
-    stats: Option<String>,
+    stats: Option<PathBuf>,
     explain: bool,
     quiet: bool,
 }
@@ -45,17 +47,20 @@ impl Settings {
         let intersect =
             simjoin::engine::intersect().engine(flags.engine).technique(&flags.technique);
         intersect.check()?;
-        if flags.left == "-" && flags.right == "-" {
+        if is_standard(&flags.left) && is_standard(&flags.right) {
             return Err(Error::Config("only one of the two sets can be standard input (-)".into()));
         }
-        different_files(&[("--output", &flags.output), ("--stats", &flags.stats)])?;
+        different_files(
+            [Some(&flags.left), Some(&flags.right)],
+            [("--output", &flags.output), ("--stats", &flags.stats)],
+        )?;
         Ok(Settings {
             repeat: flags.repeat.unwrap_or(0),
             files: [flags.left, flags.right],
             intersect,
             threads,
             // `-` is standard output.
-            output: flags.output.map(|path| Some(path).filter(|path| path != "-")),
+            output: flags.output.map(|path| Some(path).filter(|path| !is_standard(path))),
             containment: flags.containment,
             stats: flags.stats,
             explain: flags.explain,
@@ -176,14 +181,13 @@ fn read(settings: &Settings, bytes: &AtomicU64) -> Result<Sets> {
             return Err(Error::Internal("a set was not read".into()));
         };
         // Then both sets are words, so both files are read again.
-        let once = |path: &&String| {
-            path.as_str() == "-"
-                || std::fs::metadata(path.as_str()).is_ok_and(|file| !file.is_file())
+        let once = |path: &PathBuf| {
+            is_standard(path) || std::fs::metadata(path).is_ok_and(|file| !file.is_file())
         };
-        let numbers = |path: &&String| NumberFormat::of_path(path) != NumberFormat::Text;
-        if settings.files.iter().any(|path| once(&path) || numbers(&path)) {
-            let name = if path == "-" { "standard input" } else { path };
-            let why = if settings.files.iter().any(|path| numbers(&path)) {
+        let numbers = |path: &PathBuf| NumberFormat::of_path(path) != NumberFormat::Text;
+        if settings.files.iter().any(|path| once(path) || numbers(path)) {
+            let name = display_name(path);
+            let why = if settings.files.iter().any(numbers) {
                 "the other file holds numbers"
             } else {
                 "words can be compared only if both sets are files, which are then read twice"
@@ -205,7 +209,7 @@ fn read(settings: &Settings, bytes: &AtomicU64) -> Result<Sets> {
 
 fn elements(
     settings: &Settings,
-    path: Option<&str>,
+    path: Option<&Path>,
     (a, b): (&[u32], &[u32]),
     words: Option<&Vocabulary>,
     interrupt: &Interrupt,
@@ -215,14 +219,14 @@ fn elements(
     if words.is_some() && format != NumberFormat::Text {
         return Err(Error::Config(format!(
             "{} is for numbers, but the sets hold words; end the output with .txt",
-            path.unwrap_or_default()
+            path.map(display_name).unwrap_or_default()
         )));
     }
     let mut writer = LinesWriter::create(path)?;
     if format == NumberFormat::Npy {
         // The header tells how many there are.
         let size = settings.intersect.size(a, b)?.size;
-        writer.write(&npy_header(size as usize))?;
+        writer.write(&npy_header("<u4", &[size]))?;
     }
     let mut failure = None;
     let mut buffer = Vec::new();

@@ -32,8 +32,9 @@ use clap::{CommandFactory, Parser};
 use flags::{Command, Flags};
 use settings::BenchSettings;
 use simjoin::engine::{Error, Parameter};
+use simjoin_io::{STANDARD_OUTPUT, escape_controls};
 use speak::note;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -62,12 +63,13 @@ fn main() -> ExitCode {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Flags::command(), "simjoin", &mut script);
-            let written = std::io::stdout().write_all(&script);
-            written.map_err(|error| Error::io("standard output", error))
+            let written = io::stdout().write_all(&script);
+            written.map_err(|error| Error::io(STANDARD_OUTPUT, error))
         }
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if nobody_reads_on(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let status = match error {
                 Error::Config(_) | Error::Parameter { .. } => 2,
@@ -85,10 +87,19 @@ fn flag(parameter: Parameter) -> String {
     format!("--{}", parameter.name().replace('_', "-"))
 }
 
+/// Returns whether the reader of standard output went away, as `head` does when it has seen enough.
+fn nobody_reads_on(error: &Error) -> bool {
+    matches!(error, Error::Io { path, source }
+        if path == STANDARD_OUTPUT && source.kind() == io::ErrorKind::BrokenPipe)
+}
+
 /// Prints help and version as they are, and a usage error as one line.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        return if error.print().is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+        return match error.print() {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+            _ => ExitCode::SUCCESS,
+        };
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         note(format_args!("{}", error.render().to_string().trim_end()));
@@ -126,10 +137,11 @@ fn command_named() -> Option<String> {
 }
 
 fn fail(message: &str, status: u8) -> ExitCode {
-    let colours = std::io::stderr().is_terminal();
+    let colours = io::stderr().is_terminal();
     let (bold, plain) = if colours { ("\x1b[1;31m", "\x1b[0m") } else { ("", "") };
-    // A message is one line.
+    // A message is one line, and control characters in it must not reach the terminal.
     let message = message.replace(['\n', '\r'], " ");
+    let message = escape_controls(&message);
     note(format_args!("{bold}simjoin:{plain} {message}"));
     ExitCode::from(status)
 }

@@ -48,7 +48,7 @@ impl Rows for Overlaps {
     type Kept = Infallible;
 
     fn read(settings: &Settings<Self>, bytes: &AtomicU64) -> Result<ReadSets> {
-        read_sets(&settings.left, settings.right.as_deref(), &settings.read, bytes)
+        read_sets(settings.left.as_path(), settings.right.as_deref(), &settings.read, bytes)
     }
 
     fn keep(_: &mut ReadSets) -> Option<Infallible> {

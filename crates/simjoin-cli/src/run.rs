@@ -17,6 +17,7 @@ use simjoin::engine::{
 };
 use simjoin_io::{GroupWriter, Ids, PairWriter, WholeFile};
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -178,7 +179,7 @@ struct Files {
 
 impl Files {
     fn create<K: Rows>(settings: &Settings<K>) -> Result<Self> {
-        let create = |path: &Option<String>| path.as_deref().map(WholeFile::create).transpose();
+        let create = |path: &Option<PathBuf>| path.as_deref().map(WholeFile::create).transpose();
         let (stats, trace) = (create(&settings.stats)?, create(&settings.trace)?);
         Ok(Files { stats, trace, page: create(&settings.report)? })
     }
@@ -304,8 +305,8 @@ impl Interrupt {
 }
 
 /// Returns the size of the files to be read; 0 if one is standard input.
-pub fn total_bytes(left: &str, right: Option<&str>) -> u64 {
-    let size = |path: &str| std::fs::metadata(path).map_or(0, |file| file.len());
+pub fn total_bytes(left: &Path, right: Option<&Path>) -> u64 {
+    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
     let sizes: Vec<u64> = [Some(left), right].into_iter().flatten().map(size).collect();
     if sizes.contains(&0) { 0 } else { sizes.iter().sum() }
 }

@@ -47,7 +47,7 @@ impl Rows for Sets {
     type Kept = Kept;
 
     fn read(settings: &Settings<Self>, bytes: &AtomicU64) -> Result<Self::Raw> {
-        let (left, right) = (settings.left.as_str(), settings.right.as_deref());
+        let (left, right) = (settings.left.as_path(), settings.right.as_deref());
         if settings.report.is_some() {
             let (sets, texts) = read_sets_with_texts(left, right, &settings.read, bytes)?;
             return Ok((sets, Some(texts)));

@@ -8,8 +8,8 @@ use crate::run::Rows;
 use simjoin::engine::{
     AUTO, Engine, Error, Join, Measure, Predicate, Processor, Result, Sets, Subject, names,
 };
-use simjoin_io::{OutputFormat, ReadOptions, Tokenizer};
-use std::path::PathBuf;
+use simjoin_io::{OutputFormat, ReadOptions, Tokenizer, check_outputs};
+use std::path::{Path, PathBuf};
 
 /// The kind of answer.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ impl Answer {
 pub struct Settings<K: Rows> {
     /// The command: `sets`, `text`, `vectors` or `overlaps`.
     pub command: &'static str,
-    pub left: String,
-    pub right: Option<String>,
+    pub left: PathBuf,
+    pub right: Option<PathBuf>,
     /// Whether the right file is joined with itself as well.
     pub with_itself: bool,
     pub read: K::Read,
@@ -43,10 +43,10 @@ pub struct Settings<K: Rows> {
     pub threads: usize,
     pub answer: Answer,
     /// `None` is standard output.
-    pub output: Option<String>,
-    pub stats: Option<String>,
-    pub trace: Option<String>,
-    pub report: Option<String>,
+    pub output: Option<PathBuf>,
+    pub stats: Option<PathBuf>,
+    pub trace: Option<PathBuf>,
+    pub report: Option<PathBuf>,
     pub explain: bool,
     pub quiet: bool,
 }
@@ -54,7 +54,7 @@ pub struct Settings<K: Rows> {
 /// The flags that all joins have.
 pub struct Wanted {
     pub command: &'static str,
-    pub files: (String, Option<String>),
+    pub files: (PathBuf, Option<PathBuf>),
     pub with_itself: bool,
     pub answer: AnswerFlags,
     pub how: HowFlags,
@@ -94,13 +94,16 @@ impl<K: Rows> Settings<K> {
         }
         join.check()?;
         let output = pairs_file(answer.output.clone())?;
-        different_files(&[
-            ("--output", &output),
-            ("--stats", &answer.stats),
-            ("--trace", &answer.trace),
-            ("--report", &answer.report),
-        ])?;
-        if files.0 == "-" && files.1.as_deref() == Some("-") {
+        different_files(
+            [Some(&files.0), files.1.as_ref()],
+            [
+                ("--output", &output),
+                ("--stats", &answer.stats),
+                ("--trace", &answer.trace),
+                ("--report", &answer.report),
+            ],
+        )?;
+        if is_standard(&files.0) && files.1.as_deref().is_some_and(is_standard) {
             return Err(Error::Config(
                 "only one of the two inputs can be standard input (-)".into(),
             ));
@@ -135,7 +138,7 @@ fn only_hybrid(hybrid: bool) -> Result<()> {
 /// The settings of a benchmark.
 #[derive(Debug)]
 pub struct BenchSettings {
-    pub file: String,
+    pub file: PathBuf,
     /// The number of threads is set later: each number of threads reads on its own.
     pub read: ReadOptions,
     /// The highest threshold first, each once.
@@ -235,7 +238,7 @@ impl BenchSettings {
     }
 
     pub fn of_bench(flags: BenchFlags) -> Result<Self> {
-        if flags.file == "-" {
+        if is_standard(&flags.file) {
             return Err(Error::Config(
                 "bench reads its file once per number of threads; standard input can be read only \
                  once, so name a file"
@@ -292,33 +295,26 @@ fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
     kept
 }
 
+/// Returns whether a path is standard input or output by name.
+pub fn is_standard(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
 /// Checks the ending of the file for pairs or groups; `None` is standard output, which `-` names as well.
-pub fn pairs_file(output: Option<String>) -> Result<Option<String>> {
-    let output = output.filter(|path| path != "-");
-    if let Some(path) = output.as_ref().filter(|path| !is_special(path)) {
+pub fn pairs_file(output: Option<PathBuf>) -> Result<Option<PathBuf>> {
+    let output = output.filter(|path| !is_standard(path));
+    if let Some(path) = &output {
         OutputFormat::of_path(path)?;
     }
     Ok(output)
 }
 
-/// Refuses two options that would write to the same file.
-pub fn different_files(files: &[(&str, &Option<String>)]) -> Result<()> {
-    let mut seen: Vec<(&str, PathBuf)> = Vec::new();
-    for &(option, path) in files {
-        let Some(path) = path.as_ref().filter(|path| !is_special(path)) else { continue };
-        // A path that cannot be resolved is refused when the file is opened.
-        let whole = std::path::absolute(path).unwrap_or_else(|_| path.into());
-        if let Some((other, _)) = seen.iter().find(|(_, one)| *one == whole) {
-            return Err(Error::Config(format!(
-                "{other} and {option} both write to {path}; expected two files"
-            )));
-        }
-        seen.push((option, whole));
-    }
-    Ok(())
-}
-
-/// Returns whether the path is a device or a pipe, which may have any name.
-fn is_special(path: &str) -> bool {
-    std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir())
+/// Refuses outputs that would replace an input or one another.
+pub fn different_files<const I: usize, const O: usize>(
+    inputs: [Option<&PathBuf>; I],
+    outputs: [(&str, &Option<PathBuf>); O],
+) -> Result<()> {
+    let inputs: Vec<&Path> = inputs.into_iter().flatten().map(PathBuf::as_path).collect();
+    let outputs = outputs.into_iter().filter_map(|(option, path)| Some((option, path.as_deref()?)));
+    check_outputs(&inputs, &outputs.collect::<Vec<_>>())
 }

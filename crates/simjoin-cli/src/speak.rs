@@ -4,6 +4,7 @@
 //! write them is ignored.
 
 use simjoin::engine::{Error, Result};
+use simjoin_io::STANDARD_OUTPUT;
 use std::fmt::{Arguments, Display};
 use std::io::Write;
 
@@ -12,7 +13,7 @@ pub fn answer(text: &impl Display) -> Result<()> {
     let mut out = std::io::stdout();
     writeln!(out, "{text}")
         .and_then(|()| out.flush())
-        .map_err(|error| Error::io("standard output", error))
+        .map_err(|error| Error::io(STANDARD_OUTPUT, error))
 }
 
 /// Writes one line, or several, to standard error.

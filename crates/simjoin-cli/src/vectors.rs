@@ -13,6 +13,7 @@ use simjoin::engine::{
     Vectors, grouped,
 };
 use simjoin_io::{Ids, PairWriter, ReadVectors, VectorFormat, VectorOptions, read_vectors};
+use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
 pub fn of(flags: VectorsFlags) -> Result<Settings<Vectors>> {
@@ -42,7 +43,7 @@ impl Rows for Vectors {
     type Kept = ();
 
     fn read(settings: &Settings<Self>, bytes: &AtomicU64) -> Result<Self::Raw> {
-        let read = |path: &String| read_vectors(path, &settings.read, bytes);
+        let read = |path: &PathBuf| read_vectors(path, &settings.read, bytes);
         Ok((read(&settings.left)?, settings.right.as_ref().map(read).transpose()?))
     }
 

@@ -212,9 +212,11 @@ fn a_full_disk() {
 }
 
 #[test]
-fn a_broken_pipe_on_standard_output() {
+fn a_reader_of_standard_output_that_goes_away_ends_the_run_quietly() {
     let folder = Folder::new();
     folder.file("a.txt", many_pairs());
+    let named = "sets a.txt --jaccard 0.5 -o /dev/stdout";
+    assert!(folder.leave_after_a_line(named).starts_with("left"));
     assert!(folder.leave_after_a_line("sets a.txt --jaccard 0.5").starts_with("left"));
 }
 
@@ -315,6 +317,115 @@ fn two_outputs_in_one_file() {
     assert_eq!(folder.names(), ["a.txt", "p.csv"]);
     // What is no file takes any number of them.
     folder.run("sets a.txt --jaccard 0.5 -o /dev/null --stats /dev/null").ok();
+}
+
+#[test]
+fn output_that_names_an_input_is_refused() {
+    let folder = Folder::new();
+    folder
+        .file("a.tsv", GOOD)
+        .file("b.tsv", GOOD)
+        .file("p.csv", "1,2\n3,4\n")
+        .file("n.txt", "1 2\n");
+    std::os::unix::fs::symlink("a.tsv", folder.join("link.tsv")).unwrap();
+    std::fs::hard_link(folder.join("a.tsv"), folder.join("hard.tsv")).unwrap();
+    let before = folder.names();
+    for (arguments, parts) in [
+        ("sets a.tsv --format lines --jaccard 0.5 -o a.tsv", ["--output a.tsv", "the input a.tsv"]),
+        ("sets a.tsv --format lines --jaccard 0.5 -o ./a.tsv", ["--output ./a.tsv", "a.tsv"]),
+        ("sets a.tsv --format lines --jaccard 0.5 --stats a.tsv", ["--stats a.tsv", "a.tsv"]),
+        ("text a.tsv --format lines --dice 0.5 --report link.tsv", ["--report link.tsv", "a.tsv"]),
+        ("sets link.tsv --format lines --dice 0.5 --trace a.tsv", ["--trace a.tsv", "link.tsv"]),
+        ("sets b.tsv a.tsv --format lines --dice 0.5 -o hard.tsv", ["--output hard.tsv", "a.tsv"]),
+        ("sets none.tsv b.tsv --format lines --dice 0.5 -o b.tsv", ["--output b.tsv", "b.tsv"]),
+        ("vectors p.csv --within 1 -o p.csv", ["--output p.csv", "the input p.csv"]),
+        ("overlaps a.tsv --format lines -o link.tsv", ["--output link.tsv", "a.tsv"]),
+        ("intersect n.txt a.tsv -o n.txt", ["--output n.txt", "the input n.txt"]),
+    ] {
+        folder.run(arguments).fails(2, &[parts[0], parts[1], "same file", "expected two files"]);
+        assert_eq!(folder.names(), before, "{arguments}");
+        assert_eq!(std::fs::read_to_string(folder.join("a.tsv")).unwrap(), GOOD, "{arguments}");
+        assert_eq!(std::fs::read_to_string(folder.join("n.txt")).unwrap(), "1 2\n", "{arguments}");
+    }
+    // Standard input and output are files as well, where they are redirected.
+    let open = |name: &str| {
+        std::fs::OpenOptions::new().append(true).read(true).open(folder.join(name)).unwrap()
+    };
+    for (arguments, part) in [
+        ("sets - --jaccard 0.5 -o a.tsv", "standard input"),
+        ("sets b.tsv --format lines --jaccard 0.5 --stats n.txt", "standard output"),
+    ] {
+        let mut command = folder.command();
+        command.args(arguments.split(' ')).stdin(open("a.tsv")).stdout(open("n.txt"));
+        Run::new(command.output().unwrap()).fails(2, &[part, "same file"]);
+    }
+    assert_eq!(folder.names(), before);
+}
+
+#[test]
+fn output_to_the_path_of_standard_output_is_appended() {
+    let folder = Folder::new();
+    folder.file("a.txt", GOOD).file("out", "before\n");
+    let open = || std::fs::OpenOptions::new().append(true).open(folder.join("out")).unwrap();
+    for path in ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"] {
+        folder.file("out", "before\n");
+        let mut command = folder.command();
+        command.args(["sets", "a.txt", "--jaccard", "0.7", "-o", path]).stdout(open());
+        Run::new(command.output().unwrap()).ok();
+        let out = std::fs::read_to_string(folder.join("out")).unwrap();
+        assert_eq!(out, "before\nleft\tright\toverlap\tsimilarity\n0\t1\t3\t0.75\n1\t2\t3\t0.75\n");
+    }
+    assert_eq!(folder.names(), ["a.txt", "out"]);
+}
+
+#[test]
+fn paths_need_not_be_utf_8_and_control_characters_are_escaped() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new();
+    let name = |bytes: &'static [u8]| std::ffi::OsStr::from_bytes(bytes);
+    std::fs::write(folder.path().join(name(b"\xe9.txt")), GOOD).unwrap();
+    let mut command = folder.command();
+    command
+        .arg("sets")
+        .arg(name(b"\xe9.txt"))
+        .args(["--jaccard", "0.5", "-o"])
+        .arg(name(b"\xff.tsv"));
+    Run::new(command.output().unwrap()).ok();
+    assert!(folder.path().join(name(b"\xff.tsv")).exists());
+    for arguments in [
+        &["sets", "\x1b[2Jnone.txt", "--jaccard", "0.5"][..],
+        &["sets", "\x1b[2J.csv.xz", "--jaccard", "0.5", "-o", "\x1b[2J"],
+        &["vectors", "\x1b[2J", "--within", "1"],
+        &["generate", "inflate", "\x1b[2Jnone.txt", "--times", "2"],
+    ] {
+        let mut command = folder.command();
+        let run = Run::new(command.args(arguments).output().unwrap());
+        assert!(run.err.contains("\\u{1b}[2J") && !run.err.contains('\x1b'), "{run:?}");
+    }
+}
+
+#[test]
+fn next_output_removes_temporary_files_of_killed_runs() {
+    let folder = Folder::new();
+    let rows: String = (0..100_000).map(|row| format!("a b c d e f g h i j {row}\n")).collect();
+    folder.file("a.txt", rows).file("b.txt", GOOD);
+    let mut child = folder
+        .command()
+        .args(["sets", "a.txt", "--jaccard", "0.5", "-o", "pairs.jsonl"])
+        .spawn()
+        .unwrap();
+    while folder.names().len() < 3 {
+        assert!(child.try_wait().unwrap().is_none(), "the join ended too soon");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    // The file of a run that goes on is left alone.
+    folder.run("sets b.txt --jaccard 0.5 -o b.tsv").ok();
+    assert_eq!(folder.names().len(), 4);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(folder.names().len(), 4);
+    folder.run("sets b.txt --jaccard 0.5 -o b.tsv").ok();
+    assert_eq!(folder.names(), ["a.txt", "b.tsv", "b.txt"]);
 }
 
 #[test]

@@ -221,7 +221,7 @@ fn bad_input_is_one_line_and_status_1_and_leaves_nothing() {
 }
 
 #[test]
-fn a_broken_pipe_on_standard_output() {
+fn a_reader_of_standard_output_that_goes_away_ends_the_run_quietly() {
     let command = "generate zipf --sets 100G --universe 1K --size 10";
     assert!(Folder::new().leave_after_a_line(command).ends_with('\n'));
 }
@@ -241,5 +241,19 @@ fn an_interrupt_leaves_nothing_behind() {
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(killed.success());
     Run::new(child.wait_with_output().unwrap()).fails(130, &["interrupted"]);
+    assert!(folder.names().is_empty());
+}
+
+#[test]
+fn options_of_clusters_are_refused_for_uniform_vectors() {
+    let folder = Folder::new();
+    let uniform = "generate vectors uniform --vectors 3 --dimension 2";
+    for option in ["--spread 0.1", "--clusters 3"] {
+        let part = option.split(' ').next().unwrap();
+        folder.run(&format!("{uniform} {option}")).fails(2, &[part, "clusters and correlated"]);
+    }
+    folder
+        .run("generate uniform --sets 3 --universe 9 --size 2 -o a.txt.xz")
+        .fails(2, &["xz", ".gz"]);
     assert!(folder.names().is_empty());
 }

@@ -19,6 +19,7 @@ use crate::random::Random;
 use simjoin_core::{Error, Result};
 use simjoin_io::read_lines;
 use std::ops::RangeInclusive;
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 /// Dirty copies of a text's records.
@@ -54,7 +55,7 @@ impl Dirty {
     /// whole lines. The bytes read are counted in `bytes_read`.
     pub fn write(
         &self,
-        path: &str,
+        path: &Path,
         bytes_read: &AtomicU64,
         mut receiver: impl FnMut(&[u8]) -> Result<()>,
     ) -> Result<()> {
@@ -116,7 +117,7 @@ mod tests {
         std::fs::write(file.path(), text).unwrap();
         let mut out = Vec::new();
         dirty
-            .write(file.path().to_str().unwrap(), &AtomicU64::new(0), |lines| {
+            .write(file.path(), &AtomicU64::new(0), |lines| {
                 out.extend_from_slice(lines);
                 Ok(())
             })

@@ -25,7 +25,8 @@
 
 use crate::output::Lines;
 use simjoin_core::{Error, Result};
-use simjoin_io::{Vocabulary, read_lines};
+use simjoin_io::{Vocabulary, display_name, read_lines};
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 /// A collection's tokens in the order of rising frequency.
@@ -41,11 +42,11 @@ impl FrequencyOrder {
     /// Reads a file of sets, one per line. The bytes read are counted in `bytes_read`.
     ///
     /// The file will be read once more, so standard input and pipes are refused.
-    pub fn read(path: &str, bytes_read: &AtomicU64) -> Result<Self> {
-        let once = path == "-"
+    pub fn read(path: &Path, bytes_read: &AtomicU64) -> Result<Self> {
+        let once = path.as_os_str() == "-"
             || std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir());
         if once {
-            let name = if path == "-" { "standard input" } else { path };
+            let name = display_name(path);
             return Err(Error::Config(format!(
                 "{name} can be read only once, but inflate reads its input twice; save it to a \
                  file first"
@@ -86,7 +87,7 @@ impl FrequencyOrder {
 /// Makes a file of sets `times` as large and passes it to `receiver` in blocks of whole lines. The order
 /// must be that of the same file.
 pub fn inflate(
-    path: &str,
+    path: &Path,
     order: &FrequencyOrder,
     times: u64,
     bytes_read: &AtomicU64,
@@ -98,7 +99,7 @@ pub fn inflate(
     }
     if tokens > 0 && times > tokens {
         return Err(Error::input(
-            path,
+            display_name(path),
             "",
             format!(
                 "has {tokens} different tokens and can be made at most {tokens} times as large; \
@@ -115,7 +116,7 @@ pub fn inflate(
         for token in line.split_whitespace() {
             let Some(token) = order.vocabulary.find(token) else {
                 let message = "a token is new; the file has changed since it was first read";
-                return Err(Error::input(path, format!("line {number}"), message));
+                return Err(Error::input(display_name(path), format!("line {number}"), message));
             };
             let place = order.places[token as usize];
             if seen[place as usize] != number {
@@ -145,7 +146,7 @@ mod tests {
     fn inflated(text: &str, times: u64) -> Result<String> {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), text).unwrap();
-        let path = file.path().to_str().unwrap();
+        let path = file.path();
         let bytes = AtomicU64::new(0);
         let order = FrequencyOrder::read(path, &bytes)?;
         let mut out = Vec::new();
@@ -186,14 +187,14 @@ mod tests {
         let error = inflated("a b\n", 3).err().unwrap().to_string();
         assert!(error.contains("2 different tokens") && error.contains("at most 2"), "{error}");
         assert!(matches!(inflated("a b\n", 0), Err(Error::Config(_))));
-        let error = FrequencyOrder::read("-", &AtomicU64::new(0)).err().unwrap();
+        let error = FrequencyOrder::read(Path::new("-"), &AtomicU64::new(0)).err().unwrap();
         assert!(matches!(&error, Error::Config(text) if text.contains("twice")), "{error}");
     }
 
     #[test]
     fn file_that_changes_between_passes_is_an_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let path = file.path().to_str().unwrap();
+        let path = file.path();
         std::fs::write(file.path(), "a\n").unwrap();
         let order = FrequencyOrder::read(path, &AtomicU64::new(0)).unwrap();
         std::fs::write(file.path(), "a\nb\n").unwrap();

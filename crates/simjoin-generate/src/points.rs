@@ -13,7 +13,9 @@
 
 use crate::random::Random;
 use simjoin_core::{Error, Result};
+use simjoin_io::{VectorFormat, display_name, npy_header};
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The distribution of points.
@@ -41,17 +43,15 @@ pub enum PointFormat {
 impl PointFormat {
     /// Returns the format that a path's ending stands for, under `.gz` and `.zst`; standard output
     /// is CSV.
-    pub fn of_path(path: Option<&str>) -> Result<Self> {
+    pub fn of_path(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(PointFormat::Csv) };
-        let lower = path.to_ascii_lowercase();
-        let stem =
-            lower.strip_suffix(".gz").or_else(|| lower.strip_suffix(".zst")).unwrap_or(&lower);
-        match stem.rsplit_once('.').map(|(_, ending)| ending) {
-            Some("npy") => Ok(PointFormat::Npy),
-            Some("fvecs") => Ok(PointFormat::Fvecs),
-            Some("csv") => Ok(PointFormat::Csv),
+        match VectorFormat::of_path(path) {
+            Ok(VectorFormat::Npy) => Ok(PointFormat::Npy),
+            Ok(VectorFormat::Fvecs) => Ok(PointFormat::Fvecs),
+            Ok(VectorFormat::Csv) => Ok(PointFormat::Csv),
             _ => Err(Error::Config(format!(
-                "the output {path} has no known ending; use .npy, .fvecs or .csv (each also with .gz or .zst)"
+                "the output {} has no known ending; use .npy, .fvecs or .csv (each also with .gz or .zst)",
+                display_name(path)
             ))),
         }
     }
@@ -145,7 +145,7 @@ impl Points {
         };
         let mut block = Vec::with_capacity(1 << 18);
         if format == PointFormat::Npy {
-            block.extend_from_slice(&npy_header(self.vectors, self.dimension));
+            block.extend_from_slice(&npy_header("<f4", &[self.vectors, self.dimension]));
         }
         let (mut row, mut round, mut text) = (vec![0f64; d], vec![0f64; d], String::new());
         for _ in 0..self.vectors {
@@ -208,20 +208,6 @@ fn gaussian(random: &mut Random) -> f64 {
         sum += (bits >> 32) + (bits & 0xffff_ffff);
     }
     sum as f64 * 2f64.powi(-32) - 6.0
-}
-
-fn npy_header(rows: u64, columns: u64) -> Vec<u8> {
-    let mut text =
-        format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {columns}), }}");
-    // The data begins at a multiple of 64 bytes.
-    while (10 + text.len() + 1) % 64 != 0 {
-        text.push(' ');
-    }
-    text.push('\n');
-    let mut header = b"\x93NUMPY\x01\x00".to_vec();
-    header.extend_from_slice(&(text.len() as u16).to_le_bytes());
-    header.extend_from_slice(text.as_bytes());
-    header
 }
 
 #[cfg(test)]
@@ -314,7 +300,12 @@ mod tests {
             let error = points.check().unwrap_err().to_string();
             assert!(error.contains(message), "{error}");
         }
-        assert_eq!(PointFormat::of_path(Some("a.NPY.gz")).unwrap(), PointFormat::Npy);
-        assert!(PointFormat::of_path(Some("a.txt")).unwrap_err().to_string().contains(".fvecs"));
+        assert_eq!(PointFormat::of_path(Some(Path::new("a.NPY.gz"))).unwrap(), PointFormat::Npy);
+        assert!(
+            PointFormat::of_path(Some(Path::new("a.txt")))
+                .unwrap_err()
+                .to_string()
+                .contains(".fvecs")
+        );
     }
 }

@@ -1,10 +1,12 @@
 //! In which format is an input?
 //!
-//! The ending of the path decides, after `.gz` or `.zst` has been taken off; everything that is not
+//! The ending of the path decides, after that of a compression has been taken off; everything that is not
 //! known, and standard input, is lines.
 
+use crate::path::ending;
 use simjoin_core::Error;
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 
 /// The format of an input.
@@ -27,16 +29,13 @@ pub enum Format {
 
 impl Format {
     /// The format that a path's ending stands for.
-    pub fn of_path(path: &str) -> Format {
-        let name = path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(path);
-        let name = name.to_ascii_lowercase();
-        let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-        match name.rsplit_once('.').map(|(_, ending)| ending) {
-            Some("csv") => Format::Csv,
-            Some("tsv") => Format::Tsv,
-            Some("jsonl" | "ndjson") => Format::Jsonl,
-            Some("parquet") => Format::Parquet,
-            Some("arrow" | "feather" | "ipc") => Format::Arrow,
+    pub fn of_path<P: AsRef<Path> + ?Sized>(path: &P) -> Format {
+        match ending(path.as_ref()).0.as_str() {
+            "csv" => Format::Csv,
+            "tsv" => Format::Tsv,
+            "jsonl" | "ndjson" => Format::Jsonl,
+            "parquet" => Format::Parquet,
+            "arrow" | "feather" | "ipc" => Format::Arrow,
             _ => Format::Lines,
         }
     }
@@ -84,6 +83,7 @@ mod tests {
             ("dir.csv/a", Format::Lines),
             ("A.TSV.GZ", Format::Tsv),
             ("a.ndjson.zst", Format::Jsonl),
+            ("a.csv.xz", Format::Csv),
             ("x/y.jsonl", Format::Jsonl),
             ("a.parquet", Format::Parquet),
             ("a.feather", Format::Arrow),

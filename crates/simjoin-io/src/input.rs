@@ -8,6 +8,8 @@ use crate::tokenize::Tokenizer;
 use crate::vectors::VectorOptions;
 use simjoin_core::{Error, Result, VectorCollection};
 use std::path::Path;
+#[cfg(feature = "files")]
+use std::path::PathBuf;
 use std::sync::Arc;
 #[cfg(feature = "files")]
 use std::sync::atomic::AtomicU64;
@@ -17,7 +19,7 @@ use std::sync::atomic::AtomicU64;
 enum Source<M> {
     Memory(M),
     #[cfg(feature = "files")]
-    File(String),
+    File(PathBuf),
 }
 
 impl<M> Source<M> {
@@ -25,14 +27,13 @@ impl<M> Source<M> {
         match self {
             Source::Memory(_) => None,
             #[cfg(feature = "files")]
-            Source::File(path) => Some(path.as_ref()),
+            Source::File(path) => Some(path),
         }
     }
 
     #[cfg(feature = "files")]
     fn file(path: &Path) -> Self {
-        // A path that is not UTF-8 is shown with replacements, and not found.
-        Source::File(path.to_string_lossy().into_owned())
+        Source::File(path.to_owned())
     }
 }
 

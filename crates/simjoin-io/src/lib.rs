@@ -7,6 +7,7 @@
 //!   file appears under its name only when it is complete.
 //! * [`collect_sets`] and [`collect_vectors`] take tables that are in memory already, [`PairBatches`] makes
 //!   such tables of answers.
+//! * [`check_outputs`] refuses outputs that would replace an input or one another.
 //! * [`read_numbers`] reads one large set of numbers: text, raw 32-bit integers or a NumPy array.
 //! * [`SetReader`] reads several inputs into one numbering of tokens: files, or [`Rows`] of strings and integers.
 //!   [`SetInput`] and [`VectorInput`] are either, with options.
@@ -35,8 +36,11 @@ mod input;
 #[cfg(feature = "files")]
 mod memory;
 #[cfg(feature = "files")]
+mod npy;
+#[cfg(feature = "files")]
 mod numbers;
 mod options;
+mod path;
 mod pipeline;
 #[cfg(feature = "files")]
 mod read;
@@ -59,8 +63,11 @@ pub use input::{SetInput, VectorInput};
 #[cfg(feature = "files")]
 pub use memory::{Batches, ElementSets, PairBatches};
 #[cfg(feature = "files")]
-pub use numbers::{NumberFormat, Numbers, npy_header, read_numbers, read_words};
+pub use npy::npy_header;
+#[cfg(feature = "files")]
+pub use numbers::{NumberFormat, Numbers, read_numbers, read_words};
 pub use options::{ReadOptions, ReadSets, Table};
+pub use path::{STANDARD_OUTPUT, check_outputs, display_name, escape_controls};
 #[cfg(feature = "files")]
 pub use read::{collect_sets, read_sets, read_sets_with_texts};
 #[cfg(feature = "files")]

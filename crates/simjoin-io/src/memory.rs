@@ -7,6 +7,7 @@
 
 use crate::dictionary::Vocabulary;
 use crate::ids::Ids;
+use crate::options::Cut;
 use crate::read::on_one_line;
 use crate::readers::columnar;
 use crate::writers::{Layout, Measures};
@@ -120,7 +121,7 @@ impl ElementSets {
         let mut all = ElementSets { integers: true, ..ElementSets::default() };
         for (side, table) in [left, right].into_iter().enumerate() {
             let mut take = |table| {
-                let mut reader = columnar::memory(table, columnar::Kind::Elements, 8192)?;
+                let mut reader = columnar::memory(table, columnar::Kind::Elements, Cut::NUMBERS)?;
                 while reader.next_elements(&mut |element| all.push(side, element))? {}
                 Ok(())
             };

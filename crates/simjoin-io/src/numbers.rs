@@ -1,4 +1,4 @@
-//! How does one large set of numbers get into memory, and out of it?
+//! How does one large set of numbers get into memory?
 //!
 //! A set may be text (numbers separated by white space), the elements themselves as raw 32-bit
 //! little-endian integers (`.u32`), or a one-dimensional NumPy array of integers (`.npy`); each plain,
@@ -12,10 +12,14 @@
 //! 4 bytes an element, and a block of the file.
 
 use crate::dictionary::Vocabulary;
+use crate::npy::Header;
+use crate::path::ending;
+use crate::read::on_one_line;
 use crate::readers::lines::read_lines;
-use crate::source::{self, Explain, Source, display_name};
+use crate::source::{self, Explain, Source};
 use simjoin_core::{Error, Result};
-use std::io::{self, Read};
+use std::io::Read;
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 /// How a set of numbers is written down.
@@ -31,12 +35,10 @@ pub enum NumberFormat {
 
 impl NumberFormat {
     /// The format that a path's ending stands for, after `.gz` or `.zst`.
-    pub fn of_path(path: &str) -> Self {
-        let name = path.to_ascii_lowercase();
-        let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-        match name.rsplit_once('.').map(|(_, ending)| ending) {
-            Some("u32") => NumberFormat::U32,
-            Some("npy") => NumberFormat::Npy,
+    pub fn of_path<P: AsRef<Path> + ?Sized>(path: &P) -> Self {
+        match ending(path.as_ref()).0.as_str() {
+            "u32" => NumberFormat::U32,
+            "npy" => NumberFormat::Npy,
             _ => NumberFormat::Text,
         }
     }
@@ -60,19 +62,18 @@ pub enum Numbers {
 const BLOCK: usize = 1 << 20;
 
 /// Reads the numbers of a file; `-` is standard input. `bytes_read` rises with the bytes taken from it.
-pub fn read_numbers(path: &str, bytes_read: &AtomicU64) -> Result<Numbers> {
-    let source = source::open(path, bytes_read)?;
-    let mut blocks = Blocks::new(source);
+pub fn read_numbers<P: AsRef<Path> + ?Sized>(path: &P, bytes_read: &AtomicU64) -> Result<Numbers> {
+    let mut blocks = Blocks::new(source::open(path.as_ref(), bytes_read)?);
     match NumberFormat::of_path(path) {
         NumberFormat::Text => text(&mut blocks),
-        NumberFormat::U32 => raw(path, &mut blocks).map(Numbers::All),
-        NumberFormat::Npy => npy(path, &mut blocks).map(Numbers::All),
+        NumberFormat::U32 => raw(&mut blocks).map(Numbers::All),
+        NumberFormat::Npy => npy(&mut blocks).map(Numbers::All).map_err(on_one_line),
     }
 }
 
 /// Reads the words of a file as their numbers in a vocabulary, to which new ones are added.
-pub fn read_words(
-    path: &str,
+pub fn read_words<P: AsRef<Path> + ?Sized>(
+    path: &P,
     vocabulary: &mut Vocabulary,
     bytes_read: &AtomicU64,
 ) -> Result<Vec<u32>> {
@@ -84,19 +85,6 @@ pub fn read_words(
         Ok(())
     })?;
     Ok(numbers)
-}
-
-/// The beginning of a NumPy file of so many 32-bit numbers, which follow it as they are.
-pub fn npy_header(count: usize) -> Vec<u8> {
-    let text = format!("{{'descr': '<u4', 'fortran_order': False, 'shape': ({count},), }}");
-    // All of it is a multiple of 64 bytes and ends with a line break.
-    let length = (10 + text.len() + 1).next_multiple_of(64) - 10;
-    let mut header = b"\x93NUMPY\x01\x00".to_vec();
-    header.extend_from_slice(&(length as u16).to_le_bytes());
-    header.extend_from_slice(text.as_bytes());
-    header.resize(10 + length - 1, b' ');
-    header.push(b'\n');
-    header
 }
 
 /// An input in blocks.
@@ -118,20 +106,6 @@ impl<'a> Blocks<'a> {
         let read = (&mut self.source).take(BLOCK as u64).read_to_end(&mut self.buffer);
         read.map_err(|error| self.explain.error(error))?;
         Ok(self.buffer.len() > before)
-    }
-
-    /// Reads exactly so many bytes to the front of the buffer.
-    fn exactly(&mut self, count: usize) -> Result<&[u8]> {
-        self.buffer.resize(count, 0);
-        match self.source.read_exact(&mut self.buffer) {
-            Ok(()) => Ok(&self.buffer),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Err(Error::input(
-                self.explain.name(),
-                "",
-                "the file ends within its NumPy header: truncated file",
-            )),
-            Err(error) => Err(self.explain.error(error)),
-        }
     }
 }
 
@@ -196,7 +170,7 @@ fn parse(bytes: &[u8], numbers: &mut Vec<u32>, line: &mut u64) -> Option<usize> 
     None
 }
 
-fn raw(path: &str, blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
+fn raw(blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
     let mut numbers = Vec::new();
     while blocks.more()? {
         take_whole::<4>(&mut blocks.buffer, |bytes| {
@@ -207,7 +181,7 @@ fn raw(path: &str, blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
     if !blocks.buffer.is_empty() {
         let bytes = 4 * numbers.len() + blocks.buffer.len();
         return Err(Error::input(
-            display_name(path),
+            blocks.explain.name(),
             "",
             format!(
                 "{bytes} bytes are no whole number of 32-bit integers: truncated file, or no .u32"
@@ -231,49 +205,14 @@ fn take_whole<const N: usize>(
     Ok(())
 }
 
-fn npy(path: &str, blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
-    let name = display_name(path).to_owned();
+fn npy(blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
+    let name = blocks.explain.name().to_owned();
     let wrong = |message: String| Error::input(&name, "", message);
-    let start = blocks.exactly(8)?;
-    if !start.starts_with(b"\x93NUMPY") {
-        return Err(wrong("is no NumPy file by its first bytes; a .npy was expected".into()));
-    }
-    let length = match start[6] {
-        1 => {
-            let bytes = blocks.exactly(2)?;
-            usize::from(u16::from_le_bytes([bytes[0], bytes[1]]))
-        }
-        2 | 3 => {
-            let bytes = blocks.exactly(4)?;
-            u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]) as usize
-        }
-        version => {
-            return Err(wrong(format!("NumPy format {version} is not known; expected 1 to 3")));
-        }
+    let header = Header::read(&mut blocks.source, &blocks.explain)?;
+    let [count] = header.shape[..] else {
+        let shape = header.shape_text();
+        return Err(wrong(format!("an array of shape {shape}; one dimension was expected")));
     };
-    if length > 1 << 16 {
-        return Err(wrong(format!(
-            "a NumPy header of {length} bytes is too long for a single array"
-        )));
-    }
-    let header = String::from_utf8_lossy(blocks.exactly(length)?).into_owned();
-    // What is shown of the header must stay on one line.
-    let header: String = header.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let kind = quoted(&header, "descr").ok_or_else(|| {
-        wrong("the NumPy array is of records; expected one dimension of integers".into())
-    })?;
-    let shape = header.split_once("'shape':").and_then(|(_, rest)| rest.split_once('('));
-    let shape = shape.and_then(|(_, rest)| rest.split_once(')')).map_or("", |(shape, _)| shape);
-    let dimensions: Vec<&str> =
-        shape.split(',').map(str::trim).filter(|part| !part.is_empty()).collect();
-    let count: usize = match dimensions[..] {
-        [count] => count.parse().ok(),
-        _ => None,
-    }
-    .ok_or_else(|| {
-        wrong(format!("the NumPy array has the shape ({shape}); expected one dimension"))
-    })?;
-    blocks.buffer.clear();
     let mut numbers: Vec<u32> = Vec::new();
     let mut push = |value: i128| {
         let number = u32::try_from(value).map_err(|_| {
@@ -286,28 +225,21 @@ fn npy(path: &str, blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
         numbers.push(number);
         Ok(())
     };
-    let (order, what) = kind.split_at_checked(1).unwrap_or_default();
-    let little = match order {
-        "<" | "|" => true,
-        "=" => cfg!(target_endian = "little"),
-        ">" => false,
-        _ => return Err(wrong(format!("NumPy type '{kind}' is not supported; expected integers"))),
-    };
     loop {
         let more = blocks.more()?;
         macro_rules! take {
             ($type:ty) => {
                 take_whole::<{ size_of::<$type>() }>(&mut blocks.buffer, |bytes| {
-                    let value = if little {
-                        <$type>::from_le_bytes(bytes)
-                    } else {
+                    let value = if header.big_endian {
                         <$type>::from_be_bytes(bytes)
+                    } else {
+                        <$type>::from_le_bytes(bytes)
                     };
                     push(i128::from(value))
                 })?
             };
         }
-        match what {
+        match header.kind.as_str() {
             "u1" => take!(u8),
             "u2" => take!(u16),
             "u4" => take!(u32),
@@ -316,9 +248,9 @@ fn npy(path: &str, blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
             "i2" => take!(i16),
             "i4" => take!(i32),
             "i8" => take!(i64),
-            _ => {
+            kind => {
                 return Err(wrong(format!(
-                    "NumPy type '{kind}' is not supported; expected integers"
+                    "its numbers are of type `{kind}`; integers (u1 to u8, i1 to i8) were expected"
                 )));
             }
         }
@@ -329,22 +261,16 @@ fn npy(path: &str, blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
     if numbers.len() != count || !blocks.buffer.is_empty() {
         let found = numbers.len();
         return Err(wrong(format!(
-            "the NumPy header tells of {count} elements, but {found} follow: truncated or damaged file"
+            "the npy header tells of {count} elements, but {found} follow: truncated or damaged file"
         )));
     }
     Ok(numbers)
 }
 
-/// The value of a key of the header that is a string.
-fn quoted<'h>(header: &'h str, key: &str) -> Option<&'h str> {
-    let (_, rest) = header.split_once(&format!("'{key}':"))?;
-    let (_, rest) = rest.trim_start().split_at_checked(1).filter(|(quote, _)| *quote == "'")?;
-    rest.split_once('\'').map(|(value, _)| value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::npy::npy_header;
     use proptest::prelude::*;
 
     fn read(name: &str, bytes: &[u8]) -> std::result::Result<Numbers, String> {
@@ -392,8 +318,7 @@ mod tests {
         let numbers = [5u32, 0, u32::MAX, 70_000];
         let raw: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
         assert_eq!(all("a.u32", &raw), numbers);
-        let mut npy = npy_header(4);
-        assert_eq!(npy.len() % 64, 0);
+        let mut npy = npy_header("<u4", &[4]);
         npy.extend_from_slice(&raw);
         assert_eq!(all("a.npy", &npy), numbers);
         assert_eq!(all("a.u32.zst", &zstd::encode_all(&raw[..], 1).unwrap()), numbers);
@@ -403,10 +328,10 @@ mod tests {
             (">u8", numbers.map(|n| u64::from(n).to_be_bytes().to_vec()).concat()),
             (">u4", numbers.map(|n| n.to_be_bytes().to_vec()).concat()),
         ] {
-            let header = String::from_utf8_lossy(&npy_header(4)[10..]).replace("<u4", kind);
+            let header = npy_header(kind, &[4])[10..].to_vec();
             let mut npy = b"\x93NUMPY\x02\x00".to_vec();
             npy.extend_from_slice(&(header.len() as u32).to_le_bytes());
-            npy.extend_from_slice(header.as_bytes());
+            npy.extend_from_slice(&header);
             npy.extend_from_slice(&bytes);
             assert_eq!(all("a.npy", &npy), numbers, "{kind}");
         }
@@ -414,7 +339,8 @@ mod tests {
 
     #[test]
     fn damaged_files_are_named() {
-        let with = |header: &str, bytes: &[u8]| {
+        let with = |kind: &str, shape: &str, bytes: &[u8]| {
+            let header = format!("{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}");
             let mut npy = b"\x93NUMPY\x01\x00".to_vec();
             npy.extend_from_slice(&(header.len() as u16).to_le_bytes());
             npy.extend_from_slice(header.as_bytes());
@@ -423,19 +349,19 @@ mod tests {
         };
         for (name, bytes, part) in [
             ("a.u32", b"12345".to_vec(), "5 bytes are no whole number"),
-            ("a.npy", b"12345678".to_vec(), "no NumPy file"),
+            ("a.npy", b"".to_vec(), "the input is empty; an npy file was expected"),
+            ("a.npy", b"12345678".to_vec(), "not an npy file"),
             ("a.npy", b"\x93NUM".to_vec(), "truncated"),
-            ("a.npy", b"\x93NUMPY\x09\x00".to_vec(), "format 9"),
-            ("a.npy", with("{'descr': '<f4', 'shape': (1,)}", &[0; 4]), "'<f4'"),
-            ("a.npy", with("{'descr': [('a', '<u4')], 'shape': (1,)}", &[0; 4]), "records"),
-            ("a.npy", with("{'descr': '<u4', 'shape': (1, 1)}", &[0; 4]), "one dimension"),
-            ("a.npy", with("{'descr': '<u4', 'shape': (2,)}", &[0; 4]), "2 elements, but 1"),
-            ("a.npy", with("{'descr': '<i4', 'shape': (2,)}", &[255; 8]), "element 0: -1"),
-            ("a.npy", with("{'descr': '<u8', 'shape': (1,)}", &[1; 8]), "outside 0 to 4294967295"),
-            ("a.npy", with("", b""), "records"),
-            ("a.npy", with("{'descr': '<\n4', 'shape': (1,)}", &[0; 4]), "'< 4'"),
-            ("a.npy", with("{'descr': '', 'shape': (1,)}", &[0; 4]), "''"),
-            ("a.npy", with("{'descr': 'é', 'shape': (1,)}", &[0; 4]), "not supported"),
+            ("a.npy", b"\x93NUMPY\x09\x00".to_vec(), "npy version 9"),
+            ("a.npy", with("'<f4'", "(1,)", &[0; 4]), "type `f4`; integers"),
+            ("a.npy", with("[('a', '<u4')]", "(1,)", &[0; 4]), "records"),
+            ("a.npy", with("'<u4'", "(1, 1)", &[0; 4]), "shape (1, 1); one dimension"),
+            ("a.npy", with("'<u4'", "(2,)", &[0; 4]), "2 elements, but 1"),
+            ("a.npy", with("'<i4'", "(2,)", &[255; 8]), "element 0: -1"),
+            ("a.npy", with("'<u8'", "(1,)", &[1; 8]), "outside 0 to 4294967295"),
+            ("a.npy", with("'<\n4'", "(1,)", &[0; 4]), "`\\n4`"),
+            ("a.npy", with("''", "(1,)", &[0; 4]), "type ``"),
+            ("a.npy", with("'é'", "(1,)", &[0; 4]), "type `é`"),
         ] {
             let error = read(name, &bytes).unwrap_err();
             assert!(error.contains(part) && error.contains(name), "{error}");

@@ -62,11 +62,15 @@ pub struct ReadSets {
 pub(crate) struct Cut {
     /// Bytes of text in a block.
     pub(crate) bytes: usize,
-    /// Rows of columns in a block.
+    /// Rows of columns in a block, at most.
     pub(crate) rows: usize,
 }
 
 impl Cut {
+    /// Columns of numbers, which are not tokenized.
+    #[cfg(feature = "files")]
+    pub(crate) const NUMBERS: Cut = Cut { bytes: 1 << 20, rows: 8192 };
+
     /// Long q-grams repeat each byte q times in a block's dictionary, so their blocks are smaller.
     pub(crate) fn for_tokenizer(tokenizer: Tokenizer) -> Cut {
         let bytes = match tokenizer {

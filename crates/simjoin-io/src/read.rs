@@ -7,12 +7,14 @@ use crate::dictionary::TokenTexts;
 use crate::format::Format;
 use crate::memory::Batches;
 use crate::options::{Cut, ReadOptions, ReadSets, Table};
+use crate::path::{display_name, escape_controls, is_standard};
 use crate::pipeline::BlockReader;
 use crate::readers::{Columns, columnar, csv, jsonl, lines};
 use crate::rows::SetReader;
-use crate::source::{self, display_name};
+use crate::source;
 use crate::tokenize::Tokenizer;
 use simjoin_core::{Error, Result};
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 /// Reads and tokenizes one input, or two into one numbering of tokens.
@@ -22,36 +24,38 @@ use std::sync::atomic::AtomicU64;
 ///
 /// The result does not depend on the number of threads. The first fault in file order is the one
 /// that is reported.
-pub fn read_sets(
-    left: &str,
-    right: Option<&str>,
+pub fn read_sets<P: AsRef<Path> + ?Sized>(
+    left: &P,
+    right: Option<&P>,
     options: &ReadOptions,
     bytes_read: &AtomicU64,
 ) -> Result<ReadSets> {
     let cut = Cut::for_tokenizer(options.tokenizer);
+    let (left, right) = (left.as_ref(), right.map(AsRef::as_ref));
     read_sets_cut(left, right, options, cut, bytes_read).map(|(sets, _)| sets)
 }
 
 /// The same, and what the tokens are called.
-pub fn read_sets_with_texts(
-    left: &str,
-    right: Option<&str>,
+pub fn read_sets_with_texts<P: AsRef<Path> + ?Sized>(
+    left: &P,
+    right: Option<&P>,
     options: &ReadOptions,
     bytes_read: &AtomicU64,
 ) -> Result<(ReadSets, TokenTexts)> {
     let cut = Cut::for_tokenizer(options.tokenizer);
+    let (left, right) = (left.as_ref(), right.map(AsRef::as_ref));
     let (sets, reader) = read_sets_cut(left, right, options, cut, bytes_read)?;
     Ok((sets, reader.into_texts()))
 }
 
 fn read_sets_cut(
-    left: &str,
-    right: Option<&str>,
+    left: &Path,
+    right: Option<&Path>,
     options: &ReadOptions,
     cut: Cut,
     bytes_read: &AtomicU64,
 ) -> Result<(ReadSets, SetReader)> {
-    if left == "-" && right == Some("-") {
+    if is_standard(left) && right.is_some_and(is_standard) {
         return Err(Error::Config("only one of the two inputs can be standard input (-)".into()));
     }
     let mut reader = SetReader::default();
@@ -62,25 +66,25 @@ fn read_sets_cut(
 
 impl SetReader {
     /// Reads a file, as [`read_sets`] does.
-    pub fn file(
+    pub fn file<P: AsRef<Path> + ?Sized>(
         &mut self,
-        path: &str,
+        path: &P,
         options: &ReadOptions,
         bytes_read: &AtomicU64,
     ) -> Result<Table> {
-        self.file_cut(path, options, Cut::for_tokenizer(options.tokenizer), bytes_read)
+        self.file_cut(path.as_ref(), options, Cut::for_tokenizer(options.tokenizer), bytes_read)
     }
 
     fn file_cut(
         &mut self,
-        path: &str,
+        path: &Path,
         options: &ReadOptions,
         cut: Cut,
         bytes_read: &AtomicU64,
     ) -> Result<Table> {
         self.check(options)?;
         open(path, options, cut, bytes_read)
-            .and_then(|reader| self.read(reader, display_name(path), options, false))
+            .and_then(|reader| self.read(reader, &display_name(path), options, false))
             .map_err(on_one_line)
     }
 
@@ -88,8 +92,8 @@ impl SetReader {
         self.check(options)?;
         let options = ReadOptions { id: table.id.clone(), ..options.clone() };
         let name = table.name.clone();
-        let rows = Cut::for_tokenizer(options.tokenizer).rows;
-        columnar::memory(table, records(options.tokenizer), rows)
+        let cut = Cut::for_tokenizer(options.tokenizer);
+        columnar::memory(table, records(options.tokenizer), cut)
             .and_then(|reader| self.read(Box::new(reader), &name, &options, true))
             .map_err(on_one_line)
     }
@@ -121,22 +125,16 @@ fn records(tokenizer: Tokenizer) -> columnar::Kind {
 /// are shown by their escapes.
 pub(crate) fn on_one_line(error: Error) -> Error {
     match error {
-        Error::Input { path, place, parameter, message } if message.contains(char::is_control) => {
-            let mut shown = String::with_capacity(message.len() + 8);
-            for character in message.chars() {
-                match character.is_control() {
-                    true => shown.extend(character.escape_default()),
-                    false => shown.push(character),
-                }
-            }
-            Error::Input { path, place, parameter, message: shown }
+        Error::Input { path, place, parameter, message } => {
+            let message = escape_controls(&message).into_owned();
+            Error::Input { path, place, parameter, message }
         }
         other => other,
     }
 }
 
 fn open<'a>(
-    path: &str,
+    path: &Path,
     options: &ReadOptions,
     cut: Cut,
     bytes_read: &'a AtomicU64,
@@ -163,10 +161,8 @@ fn open<'a>(
             let source = source::open(path, bytes_read)?;
             Box::new(jsonl::Reader::new(source, columns, cut.bytes))
         }
-        Format::Parquet => {
-            Box::new(columnar::parquet(path, bytes_read, &columns, records, cut.rows)?)
-        }
-        Format::Arrow => Box::new(columnar::arrow(path, bytes_read, &columns, records, cut.rows)?),
+        Format::Parquet => Box::new(columnar::parquet(path, bytes_read, &columns, records, cut)?),
+        Format::Arrow => Box::new(columnar::arrow(path, bytes_read, &columns, records, cut)?),
     })
 }
 
@@ -182,7 +178,7 @@ mod tests {
 
     fn read(path: &str, options: &ReadOptions, bytes: usize, rows: usize) -> Result<ReadSets> {
         let cut = Cut { bytes, rows };
-        read_sets_cut(path, None, options, cut, &AtomicU64::new(0)).map(|(sets, _)| sets)
+        read_sets_cut(Path::new(path), None, options, cut, &AtomicU64::new(0)).map(|(sets, _)| sets)
     }
 
     /// A result in a form that can be compared.

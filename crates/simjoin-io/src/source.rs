@@ -5,21 +5,19 @@
 //! that need to jump about in it; what cannot be jumped about in is first copied to an unnamed
 //! temporary file. The bytes taken from the input itself are counted for progress.
 
+use crate::path::{display_name, is_standard};
 use simjoin_core::{Error, Result};
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// How an input is called in messages.
-pub(crate) fn display_name(path: &str) -> &str {
-    if path == "-" { "standard input" } else { path }
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Compression {
     None,
     Gzip,
     Zstd,
+    Xz,
 }
 
 impl Compression {
@@ -28,6 +26,7 @@ impl Compression {
             [0x1F, 0x8B, ..] => Compression::Gzip,
             // A zstd frame, or a skippable frame before one.
             [0x28, 0xB5, 0x2F, 0xFD] | [0x50..=0x5F, 0x2A, 0x4D, 0x18] => Compression::Zstd,
+            [0xFD, b'7', b'z', b'X'] => Compression::Xz,
             _ => Compression::None,
         }
     }
@@ -47,6 +46,12 @@ pub(crate) struct Explain {
 }
 
 impl Explain {
+    /// Describes an input that is not compressed.
+    #[cfg(test)]
+    pub(crate) fn plain(name: &str) -> Self {
+        Explain { name: name.to_owned(), compression: Compression::None }
+    }
+
     /// The input as messages call it.
     pub(crate) fn name(&self) -> &str {
         &self.name
@@ -61,7 +66,7 @@ impl Explain {
     pub(crate) fn error(&self, error: io::Error) -> Error {
         let kind = match self.compression {
             _ if error.raw_os_error().is_some() => return Error::io(&self.name, error),
-            Compression::None => return Error::io(&self.name, error),
+            Compression::None | Compression::Xz => return Error::io(&self.name, error),
             Compression::Gzip => "gzip",
             Compression::Zstd => "zstd",
         };
@@ -100,35 +105,43 @@ impl<R: Read> Read for Counting<'_, R> {
 }
 
 /// Opens a file, or refuses with a reason.
-fn open_file(path: &str) -> Result<File> {
-    let file = File::open(path).map_err(|error| Error::io(path, error))?;
-    let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
-    if metadata.is_dir() {
-        return Err(Error::input(path, "", "is a directory; a file was expected"));
+fn open_file(path: &Path) -> Result<File> {
+    let os = |error| Error::io(display_name(path), error);
+    let file = File::open(path).map_err(os)?;
+    if file.metadata().map_err(os)?.is_dir() {
+        return Err(Error::input(display_name(path), "", "is a directory; a file was expected"));
     }
     Ok(file)
 }
 
-/// Reads the first bytes, fewer only when the input has no more.
-fn read_head(reader: &mut dyn Read) -> io::Result<([u8; 4], usize)> {
-    let (mut head, mut filled) = ([0; 4], 0);
-    while filled < head.len() {
-        match reader.read(&mut head[filled..]) {
+/// Fills a buffer, and says how far: less only at the end of the input.
+pub(crate) fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut filled = 0;
+    while filled < buffer.len() {
+        match input.read(&mut buffer[filled..]) {
             Ok(0) => break,
             Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
+    Ok(filled)
+}
+
+/// Reads the first bytes, fewer only when the input has no more.
+fn read_head(reader: &mut impl Read) -> io::Result<([u8; 4], usize)> {
+    let mut head = [0; 4];
+    let filled = read_full(reader, &mut head)?;
     Ok((head, filled))
 }
 
 /// Opens an input for reading from start to end; `-` is standard input.
-pub(crate) fn open<'a>(path: &str, bytes: &'a AtomicU64) -> Result<Source<'a>> {
-    if path == "-" {
-        return decompress(io::stdin(), display_name(path), bytes);
+pub(crate) fn open<'a>(path: &Path, bytes: &'a AtomicU64) -> Result<Source<'a>> {
+    let name = display_name(path);
+    if is_standard(path) {
+        return decompress(io::stdin(), &name, bytes);
     }
-    decompress(open_file(path)?, path, bytes)
+    decompress(open_file(path)?, &name, bytes)
 }
 
 fn decompress<'a>(
@@ -143,6 +156,11 @@ fn decompress<'a>(
     let raw = Cursor::new(head).take(filled as u64).chain(raw);
     let reader: Box<dyn Read + Send + 'a> = match compression {
         Compression::None => Box::new(raw),
+        Compression::Xz => {
+            let message = "xz compression is not supported; expected plain data, gzip or zstd \
+                           (`xz -dc` decompresses to standard output)";
+            return Err(Error::input(name, "", message));
+        }
         Compression::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(
             BufReader::with_capacity(256 * 1024, raw),
         )),
@@ -167,11 +185,11 @@ pub(crate) struct Seekable {
 }
 
 /// Opens an input for reading anywhere in its decompressed bytes.
-pub(crate) fn open_seekable(path: &str, bytes: &AtomicU64) -> Result<Seekable> {
+pub(crate) fn open_seekable(path: &Path, bytes: &AtomicU64) -> Result<Seekable> {
     let name = display_name(path);
-    if path != "-" {
+    if !is_standard(path) {
         let mut file = open_file(path)?;
-        let os = |error| Error::io(path, error);
+        let os = |error| Error::io(&name, error);
         let metadata = file.metadata().map_err(os)?;
         if metadata.is_file() {
             let (head, filled) = read_head(&mut file).map_err(os)?;

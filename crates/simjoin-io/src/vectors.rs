@@ -7,12 +7,15 @@ use crate::block::BlockIds;
 use crate::dictionary::{Hasher, Place};
 use crate::ids::{Ids, IdsBuilder};
 use crate::memory::Batches;
+use crate::options::Cut;
+use crate::path::{display_name, ending};
 use crate::read::on_one_line;
 use crate::readers::vectors::{self, VectorRows};
 use crate::readers::{Columns, columnar};
-use crate::source::{self, display_name};
+use crate::source;
 use simjoin_core::{Error, Parameter, Result, VectorCollection};
 use std::fmt;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::atomic::AtomicU64;
 
@@ -48,18 +51,15 @@ impl VectorFormat {
     ];
 
     /// The format that a path's ending stands for, under `.gz` and `.zst`.
-    pub fn of_path(path: &str) -> Result<VectorFormat> {
-        let name = path.rsplit(['/', std::path::MAIN_SEPARATOR]).next().unwrap_or(path);
-        let name = name.to_ascii_lowercase();
-        let name = name.strip_suffix(".gz").or_else(|| name.strip_suffix(".zst")).unwrap_or(&name);
-        match name.rsplit_once('.').map(|(_, ending)| ending) {
-            Some("feather" | "ipc") => Ok(VectorFormat::Arrow),
-            ending => Self::NAMES.iter().find(|(_, name)| ending == Some(*name)).map(|one| one.0).ok_or_else(
+    pub fn of_path<P: AsRef<Path> + ?Sized>(path: &P) -> Result<VectorFormat> {
+        match ending(path.as_ref()).0.as_str() {
+            "feather" | "ipc" => Ok(VectorFormat::Arrow),
+            ending => Self::NAMES.iter().find(|(_, name)| ending == *name).map(|one| one.0).ok_or_else(
                 || {
                     let message = format!(
                         "must say how the vectors of {} are written: npy, fvecs, bvecs, csv, tsv, parquet or \
                          arrow",
-                        display_name(path)
+                        display_name(path.as_ref())
                     );
                     Error::parameter(Parameter::Format, message)
                 },
@@ -108,17 +108,17 @@ pub struct ReadVectors {
 
 /// Reads a file of vectors. A path of `-` is standard input; gzip and zstd are read as they are.
 /// `bytes_read` rises with the bytes taken from the input, for showing progress.
-pub fn read_vectors(
-    path: &str,
+pub fn read_vectors<P: AsRef<Path> + ?Sized>(
+    path: &P,
     options: &VectorOptions,
     bytes_read: &AtomicU64,
 ) -> Result<ReadVectors> {
-    read(path, options, bytes_read).map_err(on_one_line)
+    read(path.as_ref(), options, bytes_read).map_err(on_one_line)
 }
 
-fn read(path: &str, options: &VectorOptions, bytes_read: &AtomicU64) -> Result<ReadVectors> {
+fn read(path: &Path, options: &VectorOptions, bytes_read: &AtomicU64) -> Result<ReadVectors> {
     let format = options.format.map_or_else(|| VectorFormat::of_path(path), Ok)?;
-    let name = display_name(path);
+    let name = &display_name(path);
     let columns = Columns { column: options.column.clone(), id: options.id.clone() };
     if matches!(format, VectorFormat::Npy | VectorFormat::Fvecs | VectorFormat::Bvecs) {
         columns.refuse(|| format!("{name} is read as {format}"))?;
@@ -144,8 +144,10 @@ fn read(path: &str, options: &VectorOptions, bytes_read: &AtomicU64) -> Result<R
         VectorFormat::Parquet | VectorFormat::Arrow => {
             let kind = columnar::Kind::Vectors;
             let mut reader = match format {
-                VectorFormat::Parquet => columnar::parquet(path, bytes_read, &columns, kind, 8192)?,
-                _ => columnar::arrow(path, bytes_read, &columns, kind, 8192)?,
+                VectorFormat::Parquet => {
+                    columnar::parquet(path, bytes_read, &columns, kind, Cut::NUMBERS)?
+                }
+                _ => columnar::arrow(path, bytes_read, &columns, kind, Cut::NUMBERS)?,
             };
             while reader.next_vectors(&mut rows, &mut ids)? {}
             Place::Row
@@ -159,7 +161,7 @@ fn read(path: &str, options: &VectorOptions, bytes_read: &AtomicU64) -> Result<R
 pub fn collect_vectors(table: Batches<'_>) -> Result<ReadVectors> {
     let (name, with_ids) = (table.name.clone(), table.id.is_some());
     let take = || {
-        let mut reader = columnar::memory(table, columnar::Kind::Vectors, 8192)?;
+        let mut reader = columnar::memory(table, columnar::Kind::Vectors, Cut::NUMBERS)?;
         let mut rows = VectorRows::default();
         let mut ids = BlockIds { integers: true, ..BlockIds::default() };
         while reader.next_vectors(&mut rows, &mut ids)? {}

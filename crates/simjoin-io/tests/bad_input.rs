@@ -147,6 +147,44 @@ fn csv_faults() {
 }
 
 #[test]
+fn xz_is_refused_by_name() {
+    let xz = b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4F";
+    for name in ["a.csv.xz", "a.txt.xz", "a.parquet.xz", "a.jsonl"] {
+        let options = if name == "a.txt.xz" { plain() } else { with("t", None) };
+        let message = error(name, xz, &options);
+        assert!(
+            message.starts_with(&format!("{name}: xz compression is not supported; expected")),
+            "{message}"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn control_characters_in_file_names_are_escaped() {
+    for name in ["\u{1b}[31m.txt", "\u{1b}[31m.csv", "\u{1b}[31m.parquet"] {
+        let message = error(name, "\u{fe}\n", &with("t", None));
+        assert!(message.contains("\\u{1b}[31m") && !message.contains('\u{1b}'), "{message}");
+    }
+    let folder = Folder::new();
+    let message = read_error(&folder.path("none\r\n.txt"), &plain());
+    assert!(message.starts_with("none\\r\\n.txt: No such file"), "{message}");
+}
+
+/// Linear in the number of keys: quadratic time would be minutes.
+#[test]
+fn a_missing_key_among_very_many() {
+    let object: String = (0..400_000).map(|key| format!(",\"k{key}\":0")).collect();
+    let message = error("a.jsonl", format!("{{{}}}\n", &object[1..]), &with("t", None));
+    assert!(
+        message
+            .starts_with("a.jsonl: line 1: the key `t` is missing; the object has the keys `k0`"),
+        "{message}"
+    );
+    assert!(message.ends_with("`k39`, and 399960 more"), "{message}");
+}
+
+#[test]
 fn messages_stay_on_one_line_and_short() {
     assert_eq!(
         error("a.tsv", "\"x\ny\"\tz\n1\t2\n", &plain()),

@@ -312,3 +312,18 @@ fn large_batches_are_cut_up() {
     writer.finish().unwrap();
     assert_eq!(read(&path, &sets()).unwrap(), expected);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn paths_need_not_be_utf_8() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = Folder::new();
+    let name = std::ffi::OsStr::from_bytes(b"caf\xe9.csv");
+    let path = std::path::Path::new(&folder.path("")).join(name);
+    std::fs::write(&path, "t\na b\n").unwrap();
+    let sets = read_sets(&path, None, &ReadOptions::default(), &AtomicU64::new(0)).unwrap();
+    assert_eq!(rows(&sets.left.sets), [[0, 1]]);
+    let output = path.with_file_name(std::ffi::OsStr::from_bytes(b"\xff.tsv.gz"));
+    simjoin_io::PairWriter::create(Some(&output), None, None).unwrap().finish().unwrap();
+    assert!(output.exists());
+}

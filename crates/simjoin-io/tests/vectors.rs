@@ -8,7 +8,7 @@ use arrow_array::{
 };
 use common::{Folder, gzip, zstd};
 use simjoin_core::{Elements, VectorCollection};
-use simjoin_io::{ReadVectors, VectorFormat, VectorOptions, read_vectors};
+use simjoin_io::{ReadVectors, VectorFormat, VectorOptions, npy_header, read_vectors};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -37,14 +37,14 @@ fn columns(column: Option<&str>, id: Option<&str>) -> VectorOptions {
     VectorOptions { format: None, column: column.map(Into::into), id: id.map(Into::into) }
 }
 
-fn npy(descr: &str, fortran: bool, shape: &str, data: &[u8]) -> Vec<u8> {
-    let fortran = if fortran { "True" } else { "False" };
-    let mut header =
-        format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}");
-    header.push_str(&" ".repeat(64 - (10 + header.len() + 1) % 64));
-    header.push('\n');
-    let length = (header.len() as u16).to_le_bytes();
-    [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), data].concat()
+fn npy(kind: &str, fortran: bool, shape: &[u64], data: &[u8]) -> Vec<u8> {
+    let mut file = npy_header(kind, shape);
+    if fortran {
+        let at = file.windows(5).position(|bytes| bytes == b"False").unwrap();
+        file[at..at + 5].copy_from_slice(b"True ");
+    }
+    file.extend_from_slice(data);
+    file
 }
 
 const ROWS: [[f32; 3]; 2] = [[1.0, -2.5, 3.0], [0.0, 1e-3, 7.0]];
@@ -69,17 +69,19 @@ fn npy_in_every_order_and_precision() {
     let wide: Vec<u8> = ROWS.iter().flatten().flat_map(|&x| f64::from(x).to_le_bytes()).collect();
     let columns: Vec<u8> =
         (0..3).flat_map(|c| (0..2).flat_map(move |r| ROWS[r][c].to_be_bytes())).collect();
-    let small = npy("<f4", false, "(2, 3)", &f32s(f32::to_le_bytes));
+    let small = npy("<f4", false, &[2, 3], &f32s(f32::to_le_bytes));
     assert_rows(&read(&folder.write("a.npy", &small)), false);
     assert_rows(&read(&folder.write("a.npy.gz", gzip(&small))), false);
     assert_rows(&read(&folder.write("a.npy.zst", zstd(&small))), false);
     assert_rows(
-        &read(&folder.write("b.npy", npy(">f4", false, "(2, 3)", &f32s(f32::to_be_bytes)))),
+        &read(&folder.write("b.npy", npy(">f4", false, &[2, 3], &f32s(f32::to_be_bytes)))),
         false,
     );
-    assert_rows(&read(&folder.write("c.npy", npy("<f8", false, "(2, 3)", &wide))), true);
-    assert_rows(&read(&folder.write("d.npy", npy(">f4", true, "(2, 3)", &columns))), false);
-    let none = read(&folder.write("e.npy", npy("<f4", false, "(0, 5)", b"")));
+    assert_rows(&read(&folder.write("c.npy", npy("<f8", false, &[2, 3], &wide))), true);
+    let transposed = npy(">f4", true, &[2, 3], &columns);
+    assert_rows(&read(&folder.write("d.npy.gz", gzip(&transposed))), false);
+    assert_rows(&read(&folder.write("d.npy", npy(">f4", true, &[2, 3], &columns))), false);
+    let none = read(&folder.write("e.npy", npy("<f4", false, &[0, 5], b"")));
     assert_eq!((none.len(), none.dimension()), (0, 5));
 }
 
@@ -88,38 +90,43 @@ fn npy_that_is_none() {
     let folder = Folder::new();
     let data = f32s(f32::to_le_bytes);
     for (bytes, message) in [
-        (vec![], "a.npy: not an npy file"),
+        (vec![], "a.npy: the input is empty; an npy file was expected"),
         (b"PK\x03\x04 something else".to_vec(), "not an npy file"),
-        (npy("<f4", false, "(3, 3)", &data), "3 × 3 numbers of 4 bytes and the header are"),
-        (npy("<f4", false, "(2, 2)", &data), "but the file has"),
-        (npy("<i8", false, "(2, 3)", &data), "its numbers are of type <i8"),
-        (npy("<f4", false, "(6,)", &data), "one of two, vectors × elements, was expected"),
-        (npy("<f4", false, "(2, 0)", b""), "no dimension"),
-        (npy("<f4", false, "(99999999999, 99999999999)", b""), "larger than any memory"),
-        (npy("<f4", false, "(2, 3)", &data)[..30].to_vec(), "ends within its header"),
+        (npy("<f4", false, &[3, 3], &data), "3 × 3 numbers of 4 bytes and the header are"),
+        (npy("<f4", false, &[2, 2], &data), "but the file has"),
+        (npy("<i8", false, &[2, 3], &data), "its numbers are of type `i8`; f4 or f8"),
+        (
+            npy("<f4", false, &[6], &data),
+            "shape (6); two dimensions, vectors × elements, were expected",
+        ),
+        (npy("<f4", false, &[2, 0], b""), "no dimension"),
+        (npy("<f4", false, &[99999999999, 99999999999], b""), "larger than any memory"),
+        (npy("<f4", false, &[2, 3], &data)[..30].to_vec(), "ends within its npy header"),
         (b"\x93NUMPY\x09\x00aaaa".to_vec(), "npy version 9"),
     ] {
         let error = plain(&folder.write("a.npy", &bytes));
         assert!(error.contains(message), "{error}");
     }
-    // The length of what is compressed is not known beforehand.
-    let lies = gzip(&npy("<f4", false, "(99999999, 30)", &data));
-    assert_eq!(
-        plain(&folder.write("b.npy.gz", lies)),
-        "b.npy.gz: fewer than 2999999970 numbers: truncated file"
-    );
-    let more = gzip(&[npy("<f4", false, "(2, 3)", &data), vec![0]].concat());
+    // The length of a compressed file is not known beforehand; no memory is taken for what its header claims.
+    for fortran in [false, true] {
+        let lies = gzip(&npy("<f8", fortran, &[1 << 30, 1 << 15], &data));
+        assert_eq!(
+            plain(&folder.write("b.npy.gz", lies)),
+            "b.npy.gz: fewer than 35184372088832 numbers: truncated file"
+        );
+    }
+    let more = gzip(&[npy("<f4", false, &[2, 3], &data), vec![0]].concat());
     assert!(
         plain(&folder.write("c.npy.gz", more)).contains("more in the file than its header says")
     );
     let mut nan = data.clone();
     nan[16..20].copy_from_slice(&f32::NAN.to_le_bytes());
-    let error = plain(&folder.write("d.npy", npy("<f4", false, "(2, 3)", &nan)));
+    let error = plain(&folder.write("d.npy", npy("<f4", false, &[2, 3], &nan)));
     assert_eq!(
         error,
         "d.npy: row 1 (counting from 0): element 1 is NaN; finite numbers were expected"
     );
-    let error = error_of_column(&folder.write("e.npy", npy("<f4", false, "(2, 3)", &data)));
+    let error = error_of_column(&folder.write("e.npy", npy("<f4", false, &[2, 3], &data)));
     assert!(error.contains("column needs a format with columns"), "{error}");
 }
 
@@ -185,6 +192,11 @@ fn csv_with_and_without_a_header() {
     let path = folder.write("e.csv", "name,x,y\nn1,1,2\nn2,3,4\n");
     let found = read_with(&path, &columns(None, Some("name"))).unwrap();
     assert_eq!(found.vectors.elements(), &Elements::F64(vec![1.0, 2.0, 3.0, 4.0]));
+    // Where columns are named, the first record is a header, of numbers or not.
+    let path = folder.write("e2.csv", ",0,1\n7,1,2\n8,3,4\n");
+    let found = read_with(&path, &columns(None, Some(""))).unwrap();
+    assert_eq!(found.vectors.elements(), &Elements::F64(vec![1.0, 2.0, 3.0, 4.0]));
+    assert_eq!(found.ids.unwrap().get(1), "8");
     for (name, text, options, message) in [
         ("f.csv", "", columns(None, None), "f.csv: no vectors: the input is empty"),
         (
@@ -220,6 +232,22 @@ fn csv_with_and_without_a_header() {
             "the id `a` was already used at line 2",
         ),
         ("n.csv", "x,y\n", columns(None, None), "n.csv: no vectors"),
+        // A vector with a field that is empty or mistyped is no header.
+        (
+            "o.csv",
+            "1,,3\n4,5,6\n",
+            columns(None, None),
+            "o.csv: line 1: `` in field 2 is not a number; a vector was expected, or a header",
+        ),
+        ("p.csv", "1,2.x\n4,5\n", columns(None, None), "line 1: `2.x` in field 2 is not a number"),
+        // What pandas writes for a table without names, with its index and without.
+        (
+            "q.csv",
+            ",0,1\n0,1.5,2.5\n",
+            columns(None, None),
+            "line 1: `` in field 1 is not a number",
+        ),
+        ("r.csv", "0,1\n1.5,2.5\n", columns(None, None), "line 1: the numbers from 0 to 1 may be"),
     ] {
         let found = error(&folder.write(name, text), &options);
         assert!(found.contains(message), "{found}");

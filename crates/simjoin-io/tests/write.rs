@@ -419,6 +419,48 @@ mod unix {
         assert!(text(&folder.path("real.tsv")).starts_with("left"));
     }
 
+    #[test]
+    fn a_link_to_nothing_is_followed() {
+        let folder = Folder::new();
+        std::os::unix::fs::symlink("new.tsv", folder.path("link.tsv")).unwrap();
+        write_pairs(&folder.path("link.tsv"), None);
+        assert!(std::fs::symlink_metadata(folder.path("link.tsv")).unwrap().is_symlink());
+        assert!(text(&folder.path("new.tsv")).starts_with("left"));
+        std::os::unix::fs::symlink("round.tsv", folder.path("round.tsv")).unwrap();
+        let error = create_error(&folder.path("round.tsv")).to_string();
+        assert!(error.ends_with("round.tsv: too many levels of symbolic links"), "{error}");
+    }
+
+    #[test]
+    fn temporary_files_of_processes_that_are_no_more_are_removed() {
+        let folder = Folder::new();
+        let abandoned = folder.write(".simjoin-abcdef.partial", "half");
+        let other = folder.write(".simjoin-abcdef.tsv", "something else");
+        // A process that lives holds the lock of its file.
+        let alive = folder.write(".simjoin-ghijkl.partial", "half");
+        let lock = std::fs::File::open(&alive).unwrap();
+        lock.lock().unwrap();
+        let one = PairWriter::create(Some(&folder.path("a.tsv")), None, None).unwrap();
+        write_pairs(&folder.path("b.tsv"), None);
+        one.finish().unwrap();
+        assert!(!std::fs::exists(abandoned).unwrap());
+        assert!(std::fs::exists(other).unwrap() && std::fs::exists(alive).unwrap());
+        assert_eq!(folder.names().len(), 4);
+    }
+
+    #[test]
+    fn a_temporary_file_is_no_more_readable_than_its_target() {
+        let folder = Folder::new();
+        let path = folder.write("a.tsv", "old");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let writer = PairWriter::create(Some(&path), None, None).unwrap();
+        for name in folder.names() {
+            let metadata = std::fs::metadata(folder.path(name.to_str().unwrap())).unwrap();
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+        }
+        writer.finish().unwrap();
+    }
+
     #[cfg(target_os = "linux")]
     #[test]
     fn special_files_are_written_directly() {

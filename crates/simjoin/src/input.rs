@@ -47,7 +47,7 @@ pub(crate) mod sealed {
 
         #[cfg(feature = "io")]
         fn writer<'a>(
-            path: &str,
+            path: &super::Path,
             ids: [Option<&'a super::Ids>; 2],
             with_itself: bool,
         ) -> Result<super::PairWriter<'a>>;
@@ -221,7 +221,7 @@ macro_rules! token_inputs {
 
             #[cfg(feature = "io")]
             fn writer<'a>(
-                path: &str,
+                path: &Path,
                 [left, right]: [Option<&'a Ids>; 2],
                 with_itself: bool,
             ) -> Result<PairWriter<'a>> {
@@ -379,7 +379,7 @@ impl sealed::Input for Vectors {
 
     #[cfg(feature = "io")]
     fn writer<'a>(
-        path: &str,
+        path: &Path,
         [left, right]: [Option<&'a Ids>; 2],
         _with_itself: bool,
     ) -> Result<PairWriter<'a>> {

@@ -296,18 +296,12 @@ impl<I: Input> Join<I> {
     pub fn write(&self, path: impl AsRef<Path>) -> Result<Report> {
         let path = path.as_ref();
         let inputs = [Some(&self.left), self.right.as_ref()].into_iter().flatten();
-        for input in inputs.filter_map(|input| input.path()) {
-            if let (Ok(input), Ok(output)) = (input.canonicalize(), path.canonicalize())
-                && input == output
-            {
-                let message = format!("the output {} is an input", path.display());
-                return Err(Error::Config(message));
-            }
-        }
+        let inputs: Vec<&Path> = inputs.filter_map(|input| input.path()).collect();
+        simjoin_io::check_outputs(&inputs, &[("the output", path)])?;
         let (join, ready) = self.prepared()?;
         let [left, right] = [0, 1].map(|side| ready.ids[side].as_ref());
         let right = if self.right.is_some() { right } else { left };
-        let mut writer = I::writer(&path.to_string_lossy(), [left, right], self.with_itself)?;
+        let mut writer = I::writer(path, [left, right], self.with_itself)?;
         let mut failure = None;
         let take = |rows: &[RowPair]| match writer.write(rows) {
             Ok(()) => ControlFlow::Continue(()),

@@ -319,8 +319,14 @@ mod files {
         let folder = Folder::new("replaced");
         let path = folder.write("a.tsv", "1 2\n2 1\n");
         let sets = Sets::from_file(&path).format(Format::Lines);
-        let text = message(self_join(&sets).jaccard(1).write(&path));
-        assert!(text.ends_with("is an input"), "{text}");
+        let link = folder.0.join("link.tsv");
+        if cfg!(unix) {
+            std::fs::hard_link(&path, &link).unwrap();
+        }
+        for output in [&path, &link].into_iter().filter(|path| path.exists()) {
+            let text = message(self_join(&sets).jaccard(1).write(output));
+            assert!(text.contains("the output ") && text.contains("are the same file"), "{text}");
+        }
         assert_eq!(read(&path), "1 2\n2 1\n");
     }
 

@@ -4,6 +4,7 @@ use super::values::{at_least_one, count, number, profiles, range};
 use clap::{Args, Subcommand, ValueHint};
 use simjoin_generate::Profile;
 use std::ops::RangeInclusive;
+use std::path::PathBuf;
 
 #[derive(Debug, Subcommand)]
 pub enum GenerateCommand {
@@ -111,23 +112,14 @@ pub enum GenerateCommand {
         #[arg(long, value_name = "D", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
         dimension: u64,
 
-        /// How many clusters
-        #[arg(
-            long,
-            value_name = "K",
-            default_value = "5",
-            help_heading = "What",
-            allow_hyphen_values = true, value_parser = at_least_one)]
-        clusters: u64,
+        /// How many clusters; not for uniform [default: 5]
+        #[arg(long, value_name = "K", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
+        clusters: Option<u64>,
 
-        /// The deviation of a cluster in each coordinate, or in its strongest direction
-        #[arg(
-            long,
-            value_name = "S",
-            default_value = "0.05",
-            help_heading = "What",
-            allow_hyphen_values = true, value_parser = number)]
-        spread: f64,
+        /// The deviation of a cluster in each coordinate, or in its strongest direction; not for uniform
+        /// [default: 0.05]
+        #[arg(long, value_name = "S", help_heading = "What", allow_hyphen_values = true, value_parser = number)]
+        spread: Option<f64>,
 
         #[command(flatten)]
         seed: Seed,
@@ -150,7 +142,7 @@ pub enum GenerateCommand {
     Inflate {
         /// The file of sets
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-        file: String,
+        file: PathBuf,
 
         /// How many times as many sets the output has
         #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
@@ -172,7 +164,7 @@ pub enum GenerateCommand {
     Dirty {
         /// The file of records; '-' is standard input
         #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-        file: String,
+        file: PathBuf,
 
         /// How many copies each record gets
         #[arg(long, value_name = "N", help_heading = "What", allow_hyphen_values = true, value_parser = at_least_one)]
@@ -232,7 +224,7 @@ pub struct Seed {
 pub struct GenerateOutput {
     /// Write to FILE, compressed if it ends with .gz or .zst [default: standard output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub output: Option<String>,
+    pub output: Option<PathBuf>,
 
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]

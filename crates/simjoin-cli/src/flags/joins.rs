@@ -7,6 +7,7 @@ use super::values::{
 use clap::{Args, ValueHint};
 use simjoin::engine::{Engine, Error, Measure, Predicate, Result, Subject, VectorPredicate};
 use simjoin_io::{Format, Tokenizer, VectorFormat};
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -29,11 +30,11 @@ pub struct TextFlags {
 pub struct VectorsFlags {
     /// The file to join; '-' is standard input
     #[arg(value_name = "LEFT", value_hint = ValueHint::FilePath)]
-    pub left: String,
+    pub left: PathBuf,
 
     /// The file to join it with; without it, LEFT is joined with itself
     #[arg(value_name = "RIGHT", value_hint = ValueHint::FilePath)]
-    pub right: Option<String>,
+    pub right: Option<PathBuf>,
 
     #[command(flatten)]
     pub predicate: VectorPredicateFlags,
@@ -78,7 +79,7 @@ pub struct AnswerFlags {
     /// Write to FILE: .tsv .csv .jsonl (also with .gz or .zst) .parquet .arrow [default: TSV on standard
     /// output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub output: Option<String>,
+    pub output: Option<PathBuf>,
 
     /// Print only the number of pairs
     #[arg(long, conflicts_with_all = ["groups", "output"], help_heading = "Output")]
@@ -94,15 +95,15 @@ pub struct AnswerFlags {
 
     /// Write what was read, found and how long it took as JSON to FILE
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub stats: Option<String>,
+    pub stats: Option<PathBuf>,
 
     /// Write a page (HTML) that shows the run: plan, filters, timeline, similarities, a sample of pairs
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub report: Option<String>,
+    pub report: Option<PathBuf>,
 
     /// Write what each thread and each GPU did when, for chrome://tracing or Perfetto (JSON)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub trace: Option<String>,
+    pub trace: Option<PathBuf>,
 
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
@@ -165,11 +166,11 @@ pub struct VectorPredicateFlags {
 pub struct JoinFlags {
     /// The file to join; '-' is standard input
     #[arg(value_name = "LEFT", value_hint = ValueHint::FilePath)]
-    pub left: String,
+    pub left: PathBuf,
 
     /// The file to join it with; without it, LEFT is joined with itself
     #[arg(value_name = "RIGHT", value_hint = ValueHint::FilePath)]
-    pub right: Option<String>,
+    pub right: Option<PathBuf>,
 
     #[command(flatten)]
     pub predicate: PredicateFlags<Predicate>,
@@ -263,11 +264,11 @@ pub struct InputFlags {
 pub struct OverlapsFlags {
     /// The file of sets; '-' is standard input
     #[arg(value_name = "LEFT", value_hint = ValueHint::FilePath)]
-    pub left: String,
+    pub left: PathBuf,
 
     /// The file to compare it with; without it, LEFT is compared with itself
     #[arg(value_name = "RIGHT", value_hint = ValueHint::FilePath)]
-    pub right: Option<String>,
+    pub right: Option<PathBuf>,
 
     /// Only pairs that have something in common
     #[arg(long, help_heading = "Which pairs")]
@@ -280,7 +281,7 @@ pub struct OverlapsFlags {
     /// Write to FILE: .tsv .csv .jsonl (also with .gz or .zst) .parquet .arrow [default: TSV on standard
     /// output]
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub output: Option<String>,
+    pub output: Option<PathBuf>,
 
     /// Print only the number of pairs
     #[arg(long, conflicts_with = "output", help_heading = "Output")]
@@ -292,11 +293,11 @@ pub struct OverlapsFlags {
 
     /// Write what was read, found and how long it took as JSON to FILE
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub stats: Option<String>,
+    pub stats: Option<PathBuf>,
 
     /// Write what each thread and each GPU did when, for chrome://tracing or Perfetto (JSON)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub trace: Option<String>,
+    pub trace: Option<PathBuf>,
 
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
@@ -346,16 +347,16 @@ pub struct OverlapsFlags {
 pub struct IntersectFlags {
     /// The file of one set; '-' is standard input
     #[arg(value_name = "A", value_hint = ValueHint::FilePath)]
-    pub left: String,
+    pub left: PathBuf,
 
     /// The file of the other one
     #[arg(value_name = "B", value_hint = ValueHint::FilePath)]
-    pub right: String,
+    pub right: PathBuf,
 
     /// Write the common elements to FILE, ascending, one per line; .u32 and .npy hold numbers as they
     /// are; '-' is standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub output: Option<String>,
+    pub output: Option<PathBuf>,
 
     /// Print the common elements over the smaller size: 1 where one set contains the other
     #[arg(long, help_heading = "Output")]
@@ -367,7 +368,7 @@ pub struct IntersectFlags {
 
     /// Write what was read, found and how long it took as JSON to FILE
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
-    pub stats: Option<String>,
+    pub stats: Option<PathBuf>,
 
     /// Show no progress
     #[arg(short, long, help_heading = "Output")]
@@ -413,7 +414,7 @@ pub struct IntersectFlags {
 pub struct BenchFlags {
     /// The file to join with itself
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub file: String,
+    pub file: PathBuf,
 
     #[command(flatten)]
     pub predicate: PredicateFlags<Predicates>,

@@ -100,7 +100,8 @@ pub enum Command {
     #[command(
         long_about = "Finds all pairs of vectors within a Euclidean distance, or of at least a cosine.\n\n\
             Files are .npy (two dimensions, f32 or f64), .fvecs, .bvecs, .csv or .tsv (a number in each \
-            field, or --column with all numbers of a vector), .parquet or .arrow (--column with lists). One \
+            field, or --column with all numbers of a vector; a first line without any number is a header), \
+            .parquet or .arrow (--column with lists). One \
             file is joined with itself; two files are joined left with right. '-' is standard input; gzip and zstd \
             are read as they are.\n\n\
             Which pairs are found is decided by one sum in double precision, in one order, whatever the \

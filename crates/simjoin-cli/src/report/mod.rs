@@ -23,6 +23,7 @@ use shapes::Bar;
 pub use shapes::{Frequencies, Groups, lengths as vector_lengths, sizes as set_sizes};
 use simjoin::engine::{Engine, Explanation, Glimpse, Processor, Report, StepReport, grouped};
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use timeline::Timeline;
 
@@ -212,11 +213,11 @@ impl Histogram {
 }
 
 /// One input, or two, with their names and paths.
-pub struct Inputs<'a, C>(Vec<(&'static str, &'a str, &'a C)>);
+pub struct Inputs<'a, C>(Vec<(&'static str, &'a Path, &'a C)>);
 
 impl<'a, C> Inputs<'a, C> {
     pub fn of<K: Rows>(settings: &'a Settings<K>, left: &'a C, right: Option<&'a C>) -> Self {
-        let (one, other) = (settings.left.as_str(), settings.right.as_deref());
+        let (one, other) = (settings.left.as_path(), settings.right.as_deref());
         Inputs(match (right, other) {
             (Some(right), Some(other)) => vec![("left", one, left), ("right", other, right)],
             _ => vec![("input", one, left)],
@@ -228,9 +229,9 @@ impl<'a, C> Inputs<'a, C> {
         records: fn(&C) -> usize,
         facts: fn(&C) -> Vec<(&'static str, String)>,
     ) -> Vec<InputShown> {
-        let shown = |&(name, path, rows): &(&'static str, &str, &C)| InputShown {
+        let shown = |&(name, path, rows): &(&'static str, &Path, &C)| InputShown {
             name,
-            path: path.into(),
+            path: path.display().to_string(),
             records: records(rows),
             facts: facts(rows),
         };

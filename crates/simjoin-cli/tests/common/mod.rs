@@ -34,7 +34,7 @@ impl Folder {
     }
 
     /// Runs the program in the folder, reads one line of what it prints and goes away; the program
-    /// must notice and say so. Returns the line.
+    /// must end quietly. Returns the line.
     pub fn leave_after_a_line(&self, arguments: &str) -> String {
         let mut child = self
             .command()
@@ -47,8 +47,7 @@ impl Folder {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let mut err = String::new();
         child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-        assert_eq!(child.wait().unwrap().code(), Some(1));
-        assert_eq!(err, "simjoin: standard output: Broken pipe (os error 32)\n");
+        assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
         line
     }
 

@@ -17,6 +17,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use simjoin_core::Result;
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -287,8 +288,9 @@ fn keys(line: &str) -> serde_json::Result<Vec<String>> {
             mut map: M,
         ) -> std::result::Result<Vec<String>, M::Error> {
             let mut keys: Vec<String> = Vec::new();
+            let mut seen = HashSet::new();
             while let Some((key, IgnoredAny)) = map.next_entry::<String, _>()? {
-                if !keys.contains(&key) {
+                if seen.insert(key.clone()) {
                     keys.push(key);
                 }
             }

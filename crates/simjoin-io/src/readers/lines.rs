@@ -11,6 +11,7 @@ use crate::source::{self, Explain, Source};
 use memchr::{memchr_iter, memrchr};
 use simjoin_core::{Error, Result};
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -154,12 +155,12 @@ impl LineBlock {
 /// Visits each line of an input, without its end, and its number from 1; stops at the first error.
 /// `-` is standard input; gzip and zstd are read as they are. The bytes taken from the input are
 /// counted in `bytes_read`.
-pub fn read_lines(
-    path: &str,
+pub fn read_lines<P: AsRef<Path> + ?Sized>(
+    path: &P,
     bytes_read: &AtomicU64,
     mut visit: impl FnMut(&str, u64) -> Result<()>,
 ) -> Result<()> {
-    let mut cutter = LineCutter::new(source::open(path, bytes_read)?, 1 << 20);
+    let mut cutter = LineCutter::new(source::open(path.as_ref(), bytes_read)?, 1 << 20);
     while let Some(block) = cutter.next()? {
         block.for_each(&mut visit)?;
     }

@@ -3,16 +3,19 @@
 //! `.npy` holds them as they lie in memory, row after row or, in Fortran's order, column after column;
 //! both are read straight into the collection, block by block. `.fvecs` and `.bvecs` say the dimension before every
 //! vector. CSV has a number in each field, or all numbers of a vector in one field (a column), separated
-//! by white space, commas or semicolons, in brackets or not. A first record that holds anything but
-//! numbers is a header.
+//! by white space, commas or semicolons, in brackets or not. Whether its first record is a header is decided by
+//! [`has_header`].
 
 use super::csv::Records;
 use super::{Columns, name_list};
 use crate::block::BlockIds;
 use crate::dictionary::Place;
-use crate::source::{self, Explain, Source, display_name};
+use crate::npy::Header;
+use crate::path::{display_name, is_standard};
+use crate::source::{self, Explain, Source, read_full};
 use simjoin_core::{Elements, Error, Result, VectorCollection, refusal};
-use std::io::{self, BufReader, Read};
+use std::io::BufReader;
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 /// Vectors of one dimension, one after the other. f32 as long as all are.
@@ -102,20 +105,6 @@ pub(crate) fn vecs(source: Source<'_>, bytes: bool, rows: &mut VectorRows) -> Re
     Ok(())
 }
 
-/// Fills a buffer, less only at the end of the input.
-fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
-    let mut filled = 0;
-    while filled < buffer.len() {
-        match input.read(&mut buffer[filled..]) {
-            Ok(0) => break,
-            Ok(read) => filled += read,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
 /// Reads vectors from delimited text.
 pub(crate) fn csv(
     source: Source<'_>,
@@ -137,15 +126,13 @@ pub(crate) fn csv(
     };
     let width = records.width();
     let fields = (0..width).map(|at| text(&records, at, first)).collect::<Result<Vec<_>>>()?;
-    let is_header = !fields.iter().all(|field| field.trim().parse::<f64>().is_ok());
-    if let Some(parameter) = columns.given().next().filter(|_| !is_header) {
+    let named = columns.given().next();
+    let is_header = has_header(&fields, named.is_some())
+        .map_err(|message| Error::input(explain.name(), Place::Line.text(first), message))?;
+    if let Some(parameter) = named.filter(|_| !is_header) {
+        let place = Place::Line.text(first);
         let message = "needs a header row, and the first record holds only numbers";
-        return Err(Error::input_needs(
-            explain.name(),
-            Place::Line.text(first),
-            parameter,
-            message,
-        ));
+        return Err(Error::input_needs(explain.name(), place, parameter, message));
     }
     let find = |wanted: &Option<String>| -> Result<Option<usize>> {
         let Some(wanted) = wanted else { return Ok(None) };
@@ -206,210 +193,169 @@ pub(crate) fn csv(
     Ok(())
 }
 
-/// What the header of an `.npy` file says.
-#[derive(Debug, PartialEq)]
-struct Header {
-    wide: bool,
-    big_endian: bool,
-    fortran: bool,
-    rows: usize,
-    columns: usize,
+/// Decides whether the first record of delimited text is a header; `named` says whether columns were asked for by name.
+///
+/// * Where columns are asked for by name, a record is a header unless it holds only numbers. Numbers that count the
+///   columns are one as well, because pandas writes them: `0,1,2`.
+/// * Otherwise a record without any number is a header, and one of numbers alone is a vector.
+/// * A record that holds both is an error: it may be a vector with a field that is empty or mistyped.
+/// * Two or more numbers that count the columns are an error as well: they may be either.
+///
+/// So no vector is ever taken for a header, and no header that pandas writes for a vector.
+fn has_header(fields: &[String], named: bool) -> std::result::Result<bool, String> {
+    let is_number = |field: &&String| field.trim().parse::<f64>().is_ok();
+    let numbers = fields.iter().filter(is_number).count();
+    let counts_columns = fields.len() > 1
+        && fields.iter().enumerate().all(|(at, field)| field.trim() == at.to_string());
+    if named {
+        return Ok(counts_columns || numbers < fields.len());
+    }
+    if counts_columns {
+        return Err(format!(
+            "the numbers from 0 to {} may be a header, as pandas writes it, or a vector; remove the line if it is a \
+             header, write 0.0 in place of 0 if it is a vector",
+            fields.len() - 1
+        ));
+    }
+    match fields.iter().position(|field| !is_number(&field)) {
+        None => Ok(false),
+        Some(_) if numbers == 0 && fields.iter().any(|field| !field.trim().is_empty()) => Ok(true),
+        Some(at) => Err(format!(
+            "`{}` in field {} is not a number; a vector was expected, or a header, in which no field is a number",
+            fields[at],
+            at + 1
+        )),
+    }
 }
 
 /// Reads an array of NumPy's.
-pub(crate) fn npy(path: &str, bytes_read: &AtomicU64) -> Result<VectorCollection> {
+pub(crate) fn npy(path: &Path, bytes_read: &AtomicU64) -> Result<VectorCollection> {
     let name = display_name(path);
-    // Of a file that is not compressed the length is known, and so whether memory is worth asking for.
-    let length =
-        std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file).map(|file| file.len());
+    // The length of a plain file is known, so that its header is known to be right before memory is taken.
+    let file = if is_standard(path) { None } else { std::fs::metadata(path).ok() };
+    let length = file.filter(std::fs::Metadata::is_file).map(|file| file.len());
     let mut source = source::open(path, bytes_read)?;
     let explain = source.explain();
-    let (header, before) = npy_header(&mut source, &explain)?;
-    let count = header.rows.checked_mul(header.columns).filter(|&count| count < 1 << 48);
-    let Some(count) = count else {
-        return Err(Error::input(name, "", "its shape is larger than any memory"));
+    let header = Header::read(&mut source, &explain)?;
+    let wrong = |message: String| Error::input(&name, "", message);
+    let [rows, columns] = header.shape[..] else {
+        let shape = header.shape_text();
+        return Err(wrong(format!(
+            "an array of shape {shape}; two dimensions, vectors × elements, were expected"
+        )));
     };
-    let size = if header.wide { 8 } else { 4 };
+    let size = match header.kind.as_str() {
+        "f4" => 4,
+        "f8" => 8,
+        kind => {
+            return Err(wrong(format!(
+                "its numbers are of type `{kind}`; f4 or f8 (floating-point numbers) was expected"
+            )));
+        }
+    };
+    let count = rows.checked_mul(columns).filter(|&count| count < 1 << 48);
+    let count = count.ok_or_else(|| wrong("its shape is larger than any memory".into()))?;
     let plain = length.filter(|_| !explain.is_compressed());
     if let Some(length) = plain {
-        let expected = before + (count * size) as u64;
+        let expected = header.bytes + (count * size) as u64;
         if length != expected {
-            let message = format!(
-                "{} × {} numbers of {size} bytes and the header are {expected} bytes, but the file has \
-                 {length}",
-                header.rows, header.columns
-            );
-            return Err(Error::input(name, "", message));
+            return Err(wrong(format!(
+                "{rows} × {columns} numbers of {size} bytes and the header are {expected} bytes, but the file has \
+                 {length}"
+            )));
         }
     }
-    let elements = if header.wide {
-        Elements::F64(numbers(&mut source, &explain, &header, count, f64::swap)?)
-    } else {
-        Elements::F32(numbers(&mut source, &explain, &header, count, f32::swap)?)
+    let array = Array {
+        rows: if header.fortran { columns } else { rows },
+        columns: if header.fortran { rows } else { columns },
+        transposed: header.fortran,
+        foreign: header.big_endian != cfg!(target_endian = "big"),
+        trusted: plain.is_some(),
+    };
+    let elements = match size {
+        8 => Elements::F64(array.read(&mut source, &explain)?),
+        _ => Elements::F32(array.read(&mut source, &explain)?),
     };
     let mut more = [0; 1];
     if read_full(&mut source, &mut more).map_err(|error| explain.error(error))? > 0 {
-        return Err(Error::input(name, "", "there is more in the file than its header says"));
+        return Err(wrong("there is more in the file than its header says".into()));
     }
-    if header.columns == 0 {
-        return Err(Error::input(name, "", "the vectors have no dimension; expected at least 1"));
+    if columns == 0 {
+        return Err(wrong("the vectors have no dimension; expected at least 1".into()));
     }
-    VectorCollection::new(name, header.columns, elements)
+    VectorCollection::new(&name, columns, elements)
 }
 
-trait Swap {
-    fn swap(self) -> Self;
+/// How the numbers of an array lie in a file, one row after another.
+struct Array {
+    rows: usize,
+    columns: usize,
+    /// Whether the vectors are the columns of these rows.
+    transposed: bool,
+    /// Whether the bytes of a number are in the other order.
+    foreign: bool,
+    /// Whether the file is known to hold as many numbers as it says.
+    trusted: bool,
 }
 
-impl Swap for f32 {
-    fn swap(self) -> Self {
-        f32::from_bits(self.to_bits().swap_bytes())
-    }
-}
-
-impl Swap for f64 {
-    fn swap(self) -> Self {
-        f64::from_bits(self.to_bits().swap_bytes())
-    }
-}
-
-/// Reads so many numbers into the order of rows.
-fn numbers<T: bytemuck::Pod>(
-    source: &mut Source<'_>,
-    explain: &Explain,
-    header: &Header,
-    count: usize,
-    swap: fn(T) -> T,
-) -> Result<Vec<T>> {
-    const BLOCK: usize = 1 << 20;
-    let name = explain.name();
-    let mut all: Vec<T> = Vec::new();
-    let no_memory = |_| {
-        let needed = (count * size_of::<T>()) as u64;
-        Error::Memory { what: name.to_owned(), needed, limit: u64::MAX, device: false }
-    };
-    // A file that is not compressed is as long as its header says. Others might lie.
-    let trusted = !explain.is_compressed() && name != "standard input";
-    let mut block = vec![T::zeroed(); if header.fortran { BLOCK.min(count) } else { 0 }];
-    if header.fortran || trusted {
-        refusal::handled(|| all.try_reserve_exact(count)).map_err(no_memory)?;
-    }
-    if header.fortran {
-        all.resize(count, T::zeroed());
-    }
-    let foreign = header.big_endian != cfg!(target_endian = "big");
-    let mut at = 0;
-    while at < count {
-        let now = BLOCK.min(count - at);
-        let target = if header.fortran {
-            &mut block[..now]
-        } else {
-            all.resize(at + now, T::zeroed());
-            &mut all[at..]
+impl Array {
+    /// Reads all numbers, vector after vector.
+    ///
+    /// # Memory
+    ///
+    /// The numbers themselves and a block. Where only the header says how many there are, memory grows as they come,
+    /// and those that have to be transposed are held twice for a moment.
+    fn read<T: bytemuck::Pod>(&self, source: &mut Source<'_>, explain: &Explain) -> Result<Vec<T>> {
+        const BLOCK: usize = 1 << 20;
+        let count = self.rows * self.columns;
+        let reserve = |all: &mut Vec<T>, more: usize| {
+            refusal::handled(|| all.try_reserve(more)).map_err(|_| Error::Memory {
+                what: explain.name().to_owned(),
+                needed: (count * size_of::<T>()) as u64,
+                limit: u64::MAX,
+                device: false,
+            })
         };
-        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut *target);
-        let wanted = bytes.len();
-        if read_full(source, bytes).map_err(|error| explain.error(error))? < wanted {
-            let message = format!("fewer than {count} numbers: truncated file");
-            return Err(Error::input(name, "", message));
+        let scattered = self.transposed && self.trusted;
+        let mut all: Vec<T> = Vec::new();
+        if self.trusted {
+            reserve(&mut all, count)?;
         }
-        if foreign {
-            target.iter_mut().for_each(|x| *x = swap(*x));
+        if scattered {
+            all.resize(count, T::zeroed());
         }
-        if header.fortran {
-            for (offset, &x) in block[..now].iter().enumerate() {
-                let (row, column) = ((at + offset) % header.rows, (at + offset) / header.rows);
-                all[row * header.columns + column] = x;
+        let mut block = vec![T::zeroed(); BLOCK.min(count)];
+        let mut at = 0;
+        while at < count {
+            let block = &mut block[..BLOCK.min(count - at)];
+            let bytes: &mut [u8] = bytemuck::cast_slice_mut(block);
+            let wanted = bytes.len();
+            if read_full(source, bytes).map_err(|error| explain.error(error))? < wanted {
+                let message = format!("fewer than {count} numbers: truncated file");
+                return Err(Error::input(explain.name(), "", message));
             }
+            if self.foreign {
+                bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
+            }
+            if scattered {
+                for (place, &x) in (at..).zip(&*block) {
+                    all[place % self.columns * self.rows + place / self.columns] = x;
+                }
+            } else {
+                reserve(&mut all, block.len())?;
+                all.extend_from_slice(block);
+            }
+            at += block.len();
         }
-        at += now;
-    }
-    Ok(all)
-}
-
-/// The header, and how many bytes it takes.
-fn npy_header(source: &mut Source<'_>, explain: &Explain) -> Result<(Header, u64)> {
-    let name = explain.name().to_owned();
-    let wrong = |message: &str| Error::input(name.as_str(), "", message);
-    let mut read = |size: usize| -> Result<Vec<u8>> {
-        let mut bytes = vec![0; size];
-        let filled = read_full(source, &mut bytes).map_err(|error| explain.error(error))?;
-        bytes.truncate(filled);
-        Ok(bytes)
-    };
-    let start = read(8)?;
-    if start.len() < 8 || !start.starts_with(b"\x93NUMPY") {
-        return Err(wrong("not an npy file: it does not begin with \\x93NUMPY"));
-    }
-    let wide = match start[6] {
-        1 => false,
-        2 | 3 => true,
-        version => return Err(wrong(&format!("npy version {version}; 1, 2 or 3 was expected"))),
-    };
-    let size = read(if wide { 4 } else { 2 })?;
-    let length = size.iter().rev().fold(0usize, |all, &byte| all << 8 | usize::from(byte));
-    if size.len() < if wide { 4 } else { 2 } || length > 1 << 20 {
-        return Err(wrong("its header is damaged"));
-    }
-    let bytes = read(length)?;
-    if bytes.len() < length {
-        return Err(wrong("the file ends within its header: truncated file"));
-    }
-    let text = String::from_utf8_lossy(&bytes);
-    let header = parse_header(&text).map_err(|message| wrong(&message))?;
-    Ok((header, (8 + size.len() + length) as u64))
-}
-
-/// Reads the dictionary of a header, such as `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
-fn parse_header(text: &str) -> std::result::Result<Header, String> {
-    let value = |key: &str| -> std::result::Result<&str, String> {
-        let missing = || format!("its header does not say `{key}`");
-        [format!("'{key}'"), format!("\"{key}\"")]
-            .iter()
-            .find_map(|quoted| text.split_once(quoted.as_str()))
-            .and_then(|(_, after)| after.trim_start().strip_prefix(':'))
-            .map(str::trim_start)
-            .ok_or_else(missing)
-    };
-    let kind = value("descr")?;
-    let kind = kind
-        .strip_prefix(['\'', '"'])
-        .and_then(|rest| rest.split(['\'', '"']).next())
-        .ok_or("its numbers are records; f32 or f64 was expected")?;
-    let (big_endian, wide) = match kind {
-        "<f4" => (false, false),
-        "<f8" => (false, true),
-        ">f4" => (true, false),
-        ">f8" => (true, true),
-        other => {
-            return Err(format!(
-                "its numbers are of type {other}; f32 or f64 (<f4, <f8, >f4 or >f8) was expected"
-            ));
+        if !self.transposed || scattered || all.is_empty() {
+            return Ok(all);
         }
-    };
-    let fortran = match value("fortran_order")? {
-        order if order.starts_with("True") => true,
-        order if order.starts_with("False") => false,
-        _ => return Err("its header does not say `fortran_order`".into()),
-    };
-    let shape = value("shape")?
-        .strip_prefix('(')
-        .and_then(|rest| rest.split_once(')'))
-        .ok_or("its header does not say `shape`")?
-        .0;
-    let sizes: Vec<usize> = shape
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .map(|part| part.trim_end_matches('L').parse())
-        .collect::<std::result::Result<_, _>>()
-        .map_err(|_| format!("its shape ({shape}) is not one of whole numbers"))?;
-    match sizes[..] {
-        [rows, columns] => Ok(Header { wide, big_endian, fortran, rows, columns }),
-        _ => Err(format!(
-            "an array of {} dimensions, shape ({shape}); one of two, vectors × elements, was expected",
-            sizes.len()
-        )),
+        let mut vectors = Vec::new();
+        reserve(&mut vectors, count)?;
+        for column in 0..self.columns {
+            vectors.extend(all.iter().skip(column).step_by(self.columns).copied());
+        }
+        Ok(vectors)
     }
 }
 
@@ -418,31 +364,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_are_read_or_refused() {
-        let header =
-            parse_header("{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }").unwrap();
-        let expected =
-            Header { wide: false, big_endian: false, fortran: false, rows: 3, columns: 4 };
-        assert_eq!(header, expected);
-        let header = parse_header("{\"shape\":(5,2),'descr':'>f8','fortran_order':True}").unwrap();
-        let expected = Header { wide: true, big_endian: true, fortran: true, rows: 5, columns: 2 };
-        assert_eq!(header, expected);
-        for (text, message) in [
-            ("", "does not say `descr`"),
-            (
-                "{'descr': '<i4', 'fortran_order': False, 'shape': (3, 4)}",
-                "of type <i4; f32 or f64",
-            ),
-            ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,)}", "are records"),
-            ("{'descr': '<f4', 'shape': (3, 4)}", "`fortran_order`"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (3,)}", "1 dimensions, shape (3,)"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': ()}", "0 dimensions"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3, 4)}", "3 dimensions"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': (2, -3)}", "whole numbers"),
-            ("{'descr': '<f4', 'fortran_order': False, 'shape': 3}", "`shape`"),
+    fn a_first_record_is_a_header_a_vector_or_refused() {
+        let decide = |text: &str, named| {
+            has_header(&text.split(',').map(Into::into).collect::<Vec<_>>(), named)
+        };
+        for (text, expected) in [
+            ("x,y", Ok(true)),
+            (",x,y", Ok(true)),
+            ("1,2", Ok(false)),
+            ("0", Ok(false)),
+            ("0,2", Ok(false)),
+            ("0.0,1", Ok(false)),
+            ("nan,inf", Ok(false)),
+            ("2020,2021", Ok(false)),
+            ("1,,2", Err("`` in field 2 is not a number")),
+            ("1.5x,2,3", Err("`1.5x` in field 1 is not a number")),
+            (",", Err("`` in field 1 is not a number")),
+            (",0,1", Err("`` in field 1 is not a number")),
+            ("0,1", Err("from 0 to 1 may be a header")),
+            ("0, 1,2", Err("from 0 to 2 may be a header")),
         ] {
-            let error = parse_header(text).unwrap_err();
-            assert!(error.contains(message), "{text}: {error}");
+            match (decide(text, false), expected) {
+                (Err(found), Err(part)) => assert!(found.contains(part), "{text}: {found}"),
+                (found, expected) => assert_eq!(found, expected.map_err(Into::into), "{text}"),
+            }
         }
+        for text in ["x,y", "id,0,1", ",0,1", "0,1,2"] {
+            assert_eq!(decide(text, true), Ok(true), "{text}");
+        }
+        assert_eq!(decide("1,2", true), Ok(false));
     }
 }

@@ -25,10 +25,12 @@ mod target;
 mod text;
 
 use crate::ids::Ids;
+use crate::path::{Packing, ending, shown};
 use columnar::ColumnWriter;
 use simjoin_core::{Error, Result, RowPair, Side};
 use std::io::Write;
-use target::{Packing, Target};
+use std::path::Path;
+use target::Target;
 use text::TextWriter;
 
 /// The format of an output.
@@ -47,28 +49,25 @@ pub enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// The format that a path's ending stands for.
-    pub fn of_path(path: &str) -> Result<OutputFormat> {
-        Ok(format_of(path)?.0)
+    /// Returns the format that a path's ending stands for. Devices, pipes and open streams may have any name: they
+    /// get TSV where it says nothing else.
+    pub fn of_path<P: AsRef<Path> + ?Sized>(path: &P) -> Result<OutputFormat> {
+        Ok(format_of(path.as_ref())?.0)
     }
 }
 
-/// What is left of a lower-case path without its compression, and which that is.
-fn packing_of(lower: &str) -> (&str, Packing) {
-    if let Some(stem) = lower.strip_suffix(".gz") {
-        (stem, Packing::Gzip)
-    } else if let Some(stem) = lower.strip_suffix(".zst") {
-        (stem, Packing::Zstd)
-    } else {
-        (lower, Packing::None)
+fn format_of(path: &Path) -> Result<(OutputFormat, Packing)> {
+    match named_format(path) {
+        Err(_) if !target::is_ordinary(path) => Ok((OutputFormat::Tsv, Packing::None)),
+        format => format,
     }
 }
 
-fn format_of(path: &str) -> Result<(OutputFormat, Packing)> {
-    let lower = path.to_ascii_lowercase();
-    let (stem, packing) = packing_of(&lower);
-    let ending = stem.rsplit_once('.').map_or("", |(_, ending)| ending);
-    let format = match (ending, packing) {
+fn named_format(path: &Path) -> Result<(OutputFormat, Packing)> {
+    let (ending, packing) = ending(path);
+    let path = shown(path);
+    let format = match (ending.as_str(), packing) {
+        (_, Packing::Xz) => return Err(no_xz(&path)),
         ("tsv", _) => OutputFormat::Tsv,
         ("csv", _) => OutputFormat::Csv,
         ("jsonl", _) => OutputFormat::Jsonl,
@@ -89,6 +88,12 @@ fn format_of(path: &str) -> Result<(OutputFormat, Packing)> {
     Ok((format, packing))
 }
 
+fn no_xz(path: &str) -> Error {
+    Error::Config(format!(
+        "the output {path} cannot be compressed with xz; end it with .gz or .zst, or without a compression"
+    ))
+}
+
 /// A file that will appear whole. Without [`finish`](Self::finish) none appears.
 pub struct WholeFile {
     name: String,
@@ -97,10 +102,9 @@ pub struct WholeFile {
 
 impl WholeFile {
     /// Makes sure that the file can be written.
-    pub fn create(path: &str) -> Result<Self> {
-        let special = Target::existing_special(path)?;
-        let target = special.map_or_else(|| Target::file(path), Ok)?;
-        Ok(WholeFile { name: path.to_owned(), target })
+    pub fn create<P: AsRef<Path> + ?Sized>(path: &P) -> Result<Self> {
+        let (name, target) = Target::open(Some(path.as_ref()))?;
+        Ok(WholeFile { name, target })
     }
 
     /// Writes the content; the file now exists under its name.
@@ -119,16 +123,15 @@ pub struct LinesWriter {
 impl LinesWriter {
     /// Starts an output; no path means standard output. A path that ends with `.gz` or `.zst` is
     /// compressed. Files come to be as those of [`PairWriter::create`] do.
-    pub fn create(path: Option<&str>) -> Result<Self> {
-        let Some(path) = path else {
-            let name = "standard output".to_owned();
-            return Ok(LinesWriter { name, target: Target::standard_output() });
-        };
-        let special = Target::existing_special(path)?;
-        let target = special.map_or_else(|| Target::file(path), Ok)?;
-        let packing = packing_of(&path.to_ascii_lowercase()).1;
-        let target = target.packed(packing).map_err(|error| Error::io(path, error))?;
-        Ok(LinesWriter { name: path.to_owned(), target })
+    pub fn create<P: AsRef<Path> + ?Sized>(path: Option<&P>) -> Result<Self> {
+        let path = path.map(AsRef::as_ref);
+        let packing = path.map_or(Packing::None, |path| ending(path).1);
+        if let (Some(path), Packing::Xz) = (path, packing) {
+            return Err(no_xz(&shown(path)));
+        }
+        let (name, target) = Target::open(path)?;
+        let target = target.packed(packing).map_err(|error| Error::io(&name, error))?;
+        Ok(LinesWriter { name, target })
     }
 
     /// Adds text as it is. There is no buffer: the caller hands over large pieces.
@@ -239,41 +242,53 @@ impl<'a> PairWriter<'a> {
     /// A file is written under a temporary name in the target's folder and renamed at the end.
     /// Existing special files (devices, pipes) are written to directly, as TSV where their names say
     /// nothing else.
-    pub fn create(
-        path: Option<&str>,
+    pub fn create<P: AsRef<Path> + ?Sized>(
+        path: Option<&P>,
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<Self> {
-        Ok(PairWriter(RowWriter::create(path, Layout::pairs(Measures::Sets, left, right))?))
+        Ok(PairWriter(RowWriter::create(
+            path.map(AsRef::as_ref),
+            Layout::pairs(Measures::Sets, left, right),
+        )?))
     }
 
     /// Starts an output of pairs of vectors with their distances, which are what
     /// [`RowPair::similarity`] holds, as [`create`](Self::create) does.
-    pub fn create_distances(
-        path: Option<&str>,
+    pub fn create_distances<P: AsRef<Path> + ?Sized>(
+        path: Option<&P>,
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<Self> {
-        Ok(PairWriter(RowWriter::create(path, Layout::pairs(Measures::Distance, left, right))?))
+        Ok(PairWriter(RowWriter::create(
+            path.map(AsRef::as_ref),
+            Layout::pairs(Measures::Distance, left, right),
+        )?))
     }
 
     /// Starts an output of pairs between two inputs and pairs within the right one, as
     /// [`create`](Self::create) does. Either both inputs have ids or neither.
-    pub fn create_with_itself(
-        path: Option<&str>,
+    pub fn create_with_itself<P: AsRef<Path> + ?Sized>(
+        path: Option<&P>,
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<Self> {
-        Ok(PairWriter(RowWriter::create(path, Layout::with_itself(left, right)?)?))
+        Ok(PairWriter(RowWriter::create(
+            path.map(AsRef::as_ref),
+            Layout::with_itself(left, right)?,
+        )?))
     }
 
     /// Starts an output of overlaps without a similarity, as [`create`](Self::create) does.
-    pub fn create_overlaps(
-        path: Option<&str>,
+    pub fn create_overlaps<P: AsRef<Path> + ?Sized>(
+        path: Option<&P>,
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<Self> {
-        Ok(PairWriter(RowWriter::create(path, Layout::pairs(Measures::Overlap, left, right))?))
+        Ok(PairWriter(RowWriter::create(
+            path.map(AsRef::as_ref),
+            Layout::pairs(Measures::Overlap, left, right),
+        )?))
     }
 
     /// Adds rows.
@@ -296,9 +311,9 @@ pub struct GroupWriter<'a> {
 
 impl<'a> GroupWriter<'a> {
     /// Starts an output, as [`PairWriter::create`] does.
-    pub fn create(path: Option<&str>, ids: Option<&'a Ids>) -> Result<Self> {
+    pub fn create<P: AsRef<Path> + ?Sized>(path: Option<&P>, ids: Option<&'a Ids>) -> Result<Self> {
         Ok(GroupWriter {
-            rows: RowWriter::create(path, Layout::groups(ids))?,
+            rows: RowWriter::create(path.map(AsRef::as_ref), Layout::groups(ids))?,
             next: 0,
             buffer: Vec::new(),
         })
@@ -339,20 +354,10 @@ enum Kind<'a> {
 }
 
 impl<'a> RowWriter<'a> {
-    fn create(path: Option<&str>, layout: Layout<'a>) -> Result<Self> {
-        let name = path.unwrap_or("standard output").to_owned();
-        let (target, format) = match path {
-            None => (Target::standard_output(), OutputFormat::Tsv),
-            Some(path) => {
-                let special = Target::existing_special(path)?;
-                let (format, packing) = match format_of(path) {
-                    Err(_) if special.is_some() => (OutputFormat::Tsv, Packing::None),
-                    format => format?,
-                };
-                let target = special.map_or_else(|| Target::file(path), Ok)?;
-                (target.packed(packing).map_err(|error| Error::io(&name, error))?, format)
-            }
-        };
+    fn create(path: Option<&Path>, layout: Layout<'a>) -> Result<Self> {
+        let (format, packing) = path.map_or(Ok((OutputFormat::Tsv, Packing::None)), format_of)?;
+        let (name, target) = Target::open(path)?;
+        let target = target.packed(packing).map_err(|error| Error::io(&name, error))?;
         let format = match format {
             OutputFormat::Tsv | OutputFormat::Csv | OutputFormat::Jsonl => {
                 Kind::Text(Box::new(TextWriter::new(target, format, &layout)))

@@ -1,24 +1,20 @@
 //! Where do an output's bytes go?
 //!
-//! To standard output, straight into an existing special file (`/dev/null`, a pipe), or into a
-//! temporary file beside the target that is renamed over it at the very end. A target that is
-//! dropped before [`finish`](Target::finish) leaves nothing behind.
+//! To a stream that is open already, straight into an existing special file (`/dev/null`, a pipe), or into a
+//! temporary file in the target's folder that is renamed over it at the very end, when all its bytes have reached the
+//! disk. A target that is dropped before [`finish`](Target::finish) leaves nothing behind.
 //!
-//! A new file gets the permissions of any new file; one that replaces another keeps that one's.
+//! A new file gets the permissions of any new file; one that replaces another keeps that one's, from the first byte on.
+//!
+//! A process that is killed leaves its temporary file. Such a file is locked for as long as its process lives, so the
+//! next output in the folder finds those that are not and removes them.
 
+use crate::path::{Destination, Packing, STANDARD_OUTPUT, shown};
 use simjoin_core::{Error, Result};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use tempfile::TempPath;
-
-/// Compression of the whole output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Packing {
-    None,
-    Gzip,
-    Zstd,
-}
+use tempfile::{NamedTempFile, TempPath};
 
 /// The receiver of an output's bytes. Writes are passed on as they come: callers buffer.
 pub(super) struct Target {
@@ -41,6 +37,7 @@ struct Raw {
 
 enum Sink {
     StandardOutput(io::Stdout),
+    StandardError(io::Stderr),
     File(File),
 }
 
@@ -48,6 +45,7 @@ impl Write for Raw {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match &mut self.sink {
             Sink::StandardOutput(out) => out.write(bytes),
+            Sink::StandardError(err) => err.write(bytes),
             Sink::File(file) => file.write(bytes),
         }?;
         self.bytes += written as u64;
@@ -57,67 +55,72 @@ impl Write for Raw {
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.sink {
             Sink::StandardOutput(out) => out.flush(),
+            Sink::StandardError(err) => err.flush(),
             Sink::File(file) => file.flush(),
         }
     }
 }
 
+/// Returns whether a path names an ordinary file, which may not exist yet, rather than a device, a pipe or a stream.
+pub(super) fn is_ordinary(path: &Path) -> bool {
+    matches!(Destination::of(path), Ok(Destination::File(_)) | Err(_))
+}
+
+/// The names of temporary files begin and end like this.
+const PARTIAL: (&str, &str) = (".simjoin-", ".partial");
+
 impl Target {
-    pub(super) fn standard_output() -> Target {
-        Target::new(Sink::StandardOutput(io::stdout()), None)
+    /// Opens an output, and says what messages call it; no path means standard output.
+    pub(super) fn open(path: Option<&Path>) -> Result<(String, Target)> {
+        let Some(path) = path else {
+            let out = Sink::StandardOutput(io::stdout());
+            return Ok((STANDARD_OUTPUT.into(), Target::new(out, None)));
+        };
+        let name = shown(path);
+        let os = |error| Error::io(&name, error);
+        let target = match Destination::of(path).map_err(os)? {
+            Destination::StandardOutput => return Target::open(None),
+            Destination::StandardError => Target::new(Sink::StandardError(io::stderr()), None),
+            Destination::Special(place) => {
+                // A stream that leads to a file goes on at its end.
+                let file = OpenOptions::new().append(true).open(place).map_err(os)?;
+                Target::new(Sink::File(file), None)
+            }
+            Destination::File(place) => Target::file(&name, place)?,
+        };
+        Ok((name, target))
     }
 
     fn new(sink: Sink, rename: Option<(TempPath, PathBuf)>) -> Target {
         Target { stream: Stream::Raw(Raw { sink, bytes: 0 }), rename }
     }
 
-    /// The path's file, if it exists and is no ordinary file. A directory is an error.
-    pub(super) fn existing_special(path: &str) -> Result<Option<Target>> {
-        match fs::metadata(path) {
-            Ok(metadata) if metadata.is_dir() => {
-                let error = io::Error::new(
-                    io::ErrorKind::IsADirectory,
-                    "is a directory; a file name was expected",
-                );
-                Err(Error::io(path, error))
-            }
-            Ok(metadata) if !metadata.is_file() => {
-                let file = OpenOptions::new().write(true).open(path);
-                let file = file.map_err(|error| Error::io(path, error))?;
-                Ok(Some(Target::new(Sink::File(file), None)))
-            }
-            _ => Ok(None),
+    /// Starts a file that will stand at this place.
+    fn file(name: &str, place: PathBuf) -> Result<Target> {
+        let failed = |kind, message: String| Err(Error::io(name, io::Error::new(kind, message)));
+        if place.is_dir() {
+            let message = "is a directory; a file name was expected".into();
+            return failed(io::ErrorKind::IsADirectory, message);
         }
-    }
-
-    /// A file that will stand at this path.
-    pub(super) fn file(path: &str) -> Result<Target> {
-        // A link is followed, so that the link stays and the file it points to is replaced.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| PathBuf::from(path));
-        let folder = match target.parent() {
+        let folder = match place.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
         if !folder.is_dir() {
-            let message = format!("the folder {} does not exist", folder.display());
-            return Err(Error::io(path, io::Error::new(io::ErrorKind::NotFound, message)));
+            let message = format!("the folder {} does not exist", shown(folder));
+            return failed(io::ErrorKind::NotFound, message);
         }
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".simjoin-").suffix(".partial");
-        #[cfg(unix)]
-        let mode = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o666);
-        #[cfg(unix)]
-        builder.permissions(mode);
+        let existing = fs::metadata(&place).ok().map(|file| file.permissions());
         // tempfile's error names the temporary file, which says nothing to the user.
-        let file = builder.tempfile_in(folder).map_err(|error| {
+        let file = temporary(folder, existing.as_ref()).map_err(|error| {
             let plain = error.raw_os_error().map(io::Error::from_raw_os_error);
-            Error::io(path, plain.unwrap_or_else(|| error.kind().into()))
+            Error::io(name, plain.unwrap_or_else(|| error.kind().into()))
         })?;
         let (file, temporary) = file.into_parts();
-        if let Ok(existing) = fs::metadata(&target) {
-            file.set_permissions(existing.permissions()).map_err(|error| Error::io(path, error))?;
+        if let Some(existing) = existing {
+            file.set_permissions(existing).map_err(|error| Error::io(name, error))?;
         }
-        Ok(Target::new(Sink::File(file), Some((temporary, target))))
+        Ok(Target::new(Sink::File(file), Some((temporary, place))))
     }
 
     /// The same target with compression before it. Only for a target that nothing was written to.
@@ -134,7 +137,7 @@ impl Target {
         Ok(Target { stream, rename: self.rename })
     }
 
-    /// Closes the file and gives it its name. Answers with its size.
+    /// Completes the output, and gives a file its name once its bytes are on the disk. Returns its size.
     pub(super) fn finish(self) -> io::Result<u64> {
         let mut raw = match self.stream {
             Stream::Raw(raw) => raw,
@@ -142,26 +145,81 @@ impl Target {
             Stream::Zstd(encoder) => encoder.finish()?,
         };
         raw.flush()?;
-        if let Sink::File(file) = raw.sink {
-            close(file)?;
-        }
-        if let Some((temporary, target)) = self.rename {
-            temporary.persist(target).map_err(|error| error.error)?;
+        if let (Sink::File(file), Some((temporary, place))) = (&raw.sink, self.rename) {
+            file.sync_all()?;
+            temporary.persist(&place).map_err(|error| error.error)?;
+            sync_folder(&place);
         }
         Ok(raw.bytes)
     }
 }
 
-/// Closes a file and hears what the system says: some report a full disk only here.
-#[cfg(unix)]
-fn close(file: File) -> io::Result<()> {
-    nix::unistd::close(file).map_err(io::Error::from)
+/// Creates a temporary file that nobody may read who may not read what it replaces. It is locked, which tells that its
+/// process is alive.
+fn temporary(folder: &Path, existing: Option<&fs::Permissions>) -> io::Result<NamedTempFile> {
+    remove_abandoned(folder);
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(PARTIAL.0).suffix(PARTIAL.1);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = existing.map_or(0o666, |existing| existing.mode() & 0o600);
+        builder.permissions(fs::Permissions::from_mode(mode));
+    }
+    #[cfg(not(unix))]
+    let _ = existing;
+    loop {
+        let file = builder.tempfile_in(folder)?;
+        match file.as_file().try_lock() {
+            Ok(()) if is_named(file.as_file()) => return Ok(file),
+            // Another process found it without its lock, and removes it.
+            Ok(()) | Err(TryLockError::WouldBlock) => {}
+            // A file system without locks, where nothing is removed.
+            Err(TryLockError::Error(_)) => return Ok(file),
+        }
+    }
 }
 
-#[cfg(not(unix))]
-fn close(file: File) -> io::Result<()> {
-    drop(file);
-    Ok(())
+/// Returns whether a file still has a name.
+fn is_named(file: &File) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        file.metadata().is_ok_and(|file| file.nlink() > 0)
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = file;
+        true
+    }
+}
+
+/// Removes the temporary files of processes that are no more. A file that cannot be removed stays.
+fn remove_abandoned(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        let is_ours = name.starts_with(PARTIAL.0) && name.ends_with(PARTIAL.1);
+        if !is_ours || !entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            continue;
+        }
+        let Ok(file) = OpenOptions::new().write(true).open(entry.path()) else { continue };
+        // The lock is held until the file is gone, so that its owner, should it be starting, notices.
+        if file.try_lock().is_ok() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Writes the new name to the disk. The file is complete in any case, so a folder that cannot be synchronised, as on
+/// some network file systems, is no failure.
+fn sync_folder(place: &Path) {
+    #[cfg(unix)]
+    if let Some(folder) = place.parent() {
+        let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    }
+    #[cfg(not(unix))]
+    let _ = place;
 }
 
 impl Write for Target {

@@ -1,0 +1,352 @@
+//! What do the rows of a block hold?
+
+use super::Wanted;
+use crate::block::{BlockBuilder, BlockIds};
+use crate::memory::Element;
+use crate::pipeline::Block;
+use crate::readers::vectors::VectorRows;
+use arrow_array::cast::AsArray;
+use arrow_array::types::{
+    ArrowPrimitiveType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow_array::{Array, ArrayRef, LargeStringArray, RecordBatch, StringArray, StringViewArray};
+use arrow_buffer::NullBuffer;
+use arrow_schema::DataType;
+use simjoin_core::Result;
+use std::sync::Arc;
+
+/// The rows of a block.
+pub(super) struct ColumnBlock(pub(super) Vec<Piece>);
+
+/// Rows of one batch.
+pub(super) struct Piece {
+    pub(super) batch: RecordBatch,
+    pub(super) first_row: u64,
+    pub(super) wanted: Arc<Wanted>,
+}
+
+impl Block for ColumnBlock {
+    fn tokenize(&self, builder: &mut BlockBuilder) -> Result<()> {
+        self.0.iter().try_for_each(|piece| piece.tokenize(builder))
+    }
+}
+
+impl Piece {
+    pub(super) fn elements(&self, take: &mut dyn FnMut(Element<'_>) -> Result<()>) -> Result<()> {
+        let wanted = &self.wanted;
+        let (column, name) = (self.batch.column(wanted.column.0), &wanted.column.1);
+        let nulls = column.logical_nulls();
+        let values =
+            Values::of(column).ok_or_else(|| wanted.corrupt("a column changes its type"))?;
+        let mut digits = itoa::Buffer::new();
+        for row in 0..self.batch.num_rows() {
+            if is_null(nulls.as_ref(), row) {
+                let message = format!("null in column `{name}`; a string or integer was expected");
+                return Err(wanted.error(self.first_row + row as u64, message));
+            }
+            take(match &values {
+                Values::Signed { values, .. } => Element::Signed(values[row]),
+                Values::Unsigned { values, .. } => Element::Unsigned(values[row]),
+                text => Element::Text(text.get(row, &mut digits)),
+            })?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn vectors(&self, rows: &mut VectorRows, ids: &mut BlockIds) -> Result<()> {
+        let wanted = &self.wanted;
+        let (column, name) = (self.batch.column(wanted.column.0), &wanted.column.1);
+        let changes = || wanted.corrupt("a column changes its type within the file");
+        let nulls = column.logical_nulls();
+        let (ends, elements) = list_parts(column).ok_or_else(changes)?;
+        let element_nulls = elements.logical_nulls();
+        for row in 0..self.batch.num_rows() {
+            let place = self.first_row + row as u64;
+            let range = ends[row]..ends[row + 1];
+            if is_null(nulls.as_ref(), row) {
+                let message = format!("null in column `{name}`; a list of numbers was expected");
+                return Err(wanted.error(place, message));
+            }
+            if range.start > range.end || range.end > elements.len() {
+                return Err(wanted.corrupt("a list lies outside its elements"));
+            }
+            if range.clone().any(|element| is_null(element_nulls.as_ref(), element)) {
+                let message = format!("null in a list of column `{name}`; numbers were expected");
+                return Err(wanted.error(place, message));
+            }
+            let added = match elements.data_type() {
+                DataType::Float32 => {
+                    rows.add_f32(&elements.as_primitive::<Float32Type>().values()[range])
+                }
+                DataType::Float64 => {
+                    rows.add_f64(&elements.as_primitive::<Float64Type>().values()[range])
+                }
+                _ => return Err(changes()),
+            };
+            added.map_err(|message| wanted.error(place, message))?;
+        }
+        let Some((at, name)) = &wanted.id else { return Ok(()) };
+        let column = self.batch.column(*at);
+        let (values, nulls) = (Values::of(column).ok_or_else(changes)?, column.logical_nulls());
+        let mut digits = itoa::Buffer::new();
+        for row in 0..self.batch.num_rows() {
+            let place = self.first_row + row as u64;
+            if is_null(nulls.as_ref(), row) {
+                return Err(wanted.error(place, format!("null in id column `{name}`")));
+            }
+            let id = values.get(row, &mut digits);
+            ids.integers &= values.are_integers() && id.parse::<i64>().is_ok();
+            ids.text.push_str(id);
+            ids.ends.push(ids.text.len());
+            ids.places.push(place);
+        }
+        Ok(())
+    }
+}
+
+/// Returns about how many bytes of text the rows of a column hold, those of lists included.
+pub(super) fn text_bytes(column: &ArrayRef) -> usize {
+    let span =
+        |ends: Option<(usize, usize)>| ends.map_or(0, |(first, last)| last.saturating_sub(first));
+    match column.data_type() {
+        DataType::Utf8 => {
+            let ends = column.as_string::<i32>().value_offsets();
+            span(ends.first().zip(ends.last()).map(|(&a, &b)| (a as usize, b as usize)))
+        }
+        DataType::LargeUtf8 => {
+            let ends = column.as_string::<i64>().value_offsets();
+            span(ends.first().zip(ends.last()).map(|(&a, &b)| (a as usize, b as usize)))
+        }
+        DataType::Utf8View => column.as_string_view().lengths().map(|length| length as usize).sum(),
+        DataType::Dictionary(_, _) => {
+            // Which of the values come is not looked at.
+            let values = column.as_any_dictionary().values();
+            text_bytes(values) / values.len().max(1) * column.len()
+        }
+        _ => match list_parts(column) {
+            Some((ends, elements)) => match (ends.first(), ends.last()) {
+                (Some(&first), Some(&last)) if first <= last && last <= elements.len() => {
+                    text_bytes(&elements.slice(first, last - first))
+                }
+                _ => 0,
+            },
+            None => size_of::<u64>() * column.len(),
+        },
+    }
+}
+
+/// Where lists end, the start of the first before them, and the elements of all.
+fn list_parts(column: &ArrayRef) -> Option<(Vec<usize>, &ArrayRef)> {
+    Some(match column.data_type() {
+        DataType::List(_) => {
+            let list = column.as_list::<i32>();
+            (list.value_offsets().iter().map(|&end| end as usize).collect(), list.values())
+        }
+        DataType::LargeList(_) => {
+            let list = column.as_list::<i64>();
+            (list.value_offsets().iter().map(|&end| end as usize).collect(), list.values())
+        }
+        DataType::FixedSizeList(_, size) => {
+            let list = column.as_fixed_size_list();
+            let size = usize::try_from(*size).ok()?;
+            let first = list.value_offset_at(0);
+            ((0..=list.len()).map(|row| first + row * size).collect(), list.values())
+        }
+        _ => return None,
+    })
+}
+
+impl Piece {
+    fn tokenize(&self, builder: &mut BlockBuilder) -> Result<()> {
+        let wanted = &self.wanted;
+        let (column, name) = (self.batch.column(wanted.column.0), &wanted.column.1);
+        let nulls = column.logical_nulls();
+        let records = Records::of(column)
+            .ok_or_else(|| wanted.corrupt("a column changes its type within the file"))?;
+        let ids = match &wanted.id {
+            None => None,
+            Some((at, name)) => {
+                let column = self.batch.column(*at);
+                let values = Values::of(column)
+                    .ok_or_else(|| wanted.corrupt("a column changes its type within the file"))?;
+                Some((values, column.logical_nulls(), name))
+            }
+        };
+        let mut digits = itoa::Buffer::new();
+        for row in 0..self.batch.num_rows() {
+            let place = self.first_row + row as u64;
+            if is_null(nulls.as_ref(), row) {
+                let message = format!("null in column `{name}`; a value was expected");
+                return Err(wanted.error(place, message));
+            }
+            match &records {
+                Records::Text(values) => builder.record(values.get(row, &mut digits)),
+                Records::Lists { ends, values, nulls } => {
+                    for element in ends[row]..ends[row + 1] {
+                        if is_null(nulls.as_ref(), element - ends[0]) {
+                            let at = element - ends[row];
+                            let message = format!(
+                                "element {at} of the list in column `{name}` is null; \
+                                 a value was expected"
+                            );
+                            return Err(wanted.error(place, message));
+                        }
+                        match values {
+                            Values::Signed { start, values } => {
+                                let value = values[element - start];
+                                builder.integer(value as u64, value);
+                            }
+                            Values::Unsigned { start, values } => {
+                                let value = values[element - start];
+                                builder.integer(value, value);
+                            }
+                            text => builder.token(text.get(element, &mut digits).as_bytes()),
+                        }
+                    }
+                }
+            }
+            if let Some((values, nulls, name)) = &ids {
+                if is_null(nulls.as_ref(), row) {
+                    let message = format!("null in id column `{name}`; a value was expected");
+                    return Err(wanted.error(place, message));
+                }
+                builder.id(values.get(row, &mut digits), values.are_integers(), place);
+            }
+            builder.end_row();
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn is_null(nulls: Option<&NullBuffer>, at: usize) -> bool {
+    nulls.is_some_and(|nulls| nulls.is_null(at))
+}
+
+/// A record column of a block.
+enum Records<'a> {
+    Text(Values<'a>),
+    /// Row `r` holds the elements `ends[r]..ends[r + 1]`; nulls are those from `ends[0]` on.
+    Lists {
+        ends: Vec<usize>,
+        values: Values<'a>,
+        nulls: Option<NullBuffer>,
+    },
+}
+
+impl<'a> Records<'a> {
+    fn of(column: &'a ArrayRef) -> Option<Self> {
+        let Some((ends, elements)) = list_parts(column) else {
+            return Values::of(column).map(Records::Text);
+        };
+        // A slice of a batch shares all elements of the batch; only its own are looked at.
+        let (first, last) = (*ends.first()?, *ends.last()?);
+        let nulls = (first <= last && last <= elements.len())
+            .then(|| elements.slice(first, last - first).logical_nulls())?;
+        let values = Values::of_range(elements, first, last)?;
+        Some(Records::Lists { ends, values, nulls })
+    }
+}
+
+/// Strings or integers by position.
+enum Values<'a> {
+    Utf8(&'a StringArray),
+    LargeUtf8(&'a LargeStringArray),
+    Utf8View(&'a StringViewArray),
+    Dictionary {
+        start: usize,
+        keys: Vec<usize>,
+        values: Box<Values<'a>>,
+    },
+    Signed {
+        start: usize,
+        values: Vec<i64>,
+    },
+    Unsigned {
+        start: usize,
+        values: Vec<u64>,
+    },
+    /// Nulls alone, which nobody asks for.
+    Nulls,
+}
+
+impl<'a> Values<'a> {
+    fn of(column: &'a ArrayRef) -> Option<Self> {
+        Self::of_range(column, 0, column.len())
+    }
+
+    /// Values that will be asked for only within `first..last`.
+    fn of_range(column: &'a ArrayRef, first: usize, last: usize) -> Option<Self> {
+        fn signed<'a, T>(column: &ArrayRef, first: usize, last: usize) -> Option<Values<'a>>
+        where
+            T: ArrowPrimitiveType,
+            T::Native: Into<i64>,
+        {
+            let values = column.as_primitive::<T>().values().get(first..last)?;
+            Some(Values::Signed {
+                start: first,
+                values: values.iter().map(|&v| v.into()).collect(),
+            })
+        }
+        fn unsigned<'a, T>(column: &ArrayRef, first: usize, last: usize) -> Option<Values<'a>>
+        where
+            T: ArrowPrimitiveType,
+            T::Native: Into<u64>,
+        {
+            let values = column.as_primitive::<T>().values().get(first..last)?;
+            Some(Values::Unsigned {
+                start: first,
+                values: values.iter().map(|&v| v.into()).collect(),
+            })
+        }
+        match column.data_type() {
+            DataType::Null => Some(Values::Nulls),
+            DataType::Utf8 => Some(Values::Utf8(column.as_string())),
+            DataType::LargeUtf8 => Some(Values::LargeUtf8(column.as_string())),
+            DataType::Utf8View => Some(Values::Utf8View(column.as_string_view())),
+            DataType::Int8 => signed::<Int8Type>(column, first, last),
+            DataType::Int16 => signed::<Int16Type>(column, first, last),
+            DataType::Int32 => signed::<Int32Type>(column, first, last),
+            DataType::Int64 => signed::<Int64Type>(column, first, last),
+            DataType::UInt8 => unsigned::<UInt8Type>(column, first, last),
+            DataType::UInt16 => unsigned::<UInt16Type>(column, first, last),
+            DataType::UInt32 => unsigned::<UInt32Type>(column, first, last),
+            DataType::UInt64 => unsigned::<UInt64Type>(column, first, last),
+            DataType::Dictionary(_, _) => {
+                let dictionary = column.as_any_dictionary();
+                let values = dictionary.values();
+                // Where the value is null the row is, and its key is not looked at.
+                let keys = match values.is_empty() {
+                    true => Vec::new(),
+                    false => {
+                        let slice = column.slice(first, last - first);
+                        slice.as_any_dictionary().normalized_keys()
+                    }
+                };
+                let values = Box::new(Values::of(values)?);
+                Some(Values::Dictionary { start: first, keys, values })
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether the values are integers by their type.
+    fn are_integers(&self) -> bool {
+        matches!(self, Values::Signed { .. } | Values::Unsigned { .. })
+    }
+
+    /// The value as text. Asked for only where it is not null.
+    #[inline]
+    fn get<'b>(&'b self, at: usize, digits: &'b mut itoa::Buffer) -> &'b str {
+        match self {
+            Values::Utf8(array) => array.value(at),
+            Values::LargeUtf8(array) => array.value(at),
+            Values::Utf8View(array) => array.value(at),
+            Values::Dictionary { start, keys, values } => values.get(keys[at - start], digits),
+            Values::Signed { start, values } => digits.format(values[at - start]),
+            Values::Unsigned { start, values } => digits.format(values[at - start]),
+            Values::Nulls => "",
+        }
+    }
+}
