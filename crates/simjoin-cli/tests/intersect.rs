@@ -123,7 +123,7 @@ fn wrong_usage_and_bad_input_are_one_line() {
         ("a.txt nowhere.txt", 1, ["nowhere.txt", "No such file"]),
         ("d a.txt", 1, ["d: ", "directory"]),
         ("a.txt odd.u32", 1, ["odd.u32", "5 bytes"]),
-        ("bad.npy a.txt", 1, ["bad.npy", "NumPy"]),
+        ("bad.npy a.txt", 1, ["bad.npy", "not an npy file"]),
         ("a.txt a.txt -o no/where.txt", 1, ["no/where.txt", "does not exist"]),
         ("a.txt a.txt -o d", 1, ["d: ", "directory"]),
         ("a.txt a.txt --stats no/where.json", 1, ["no/where.json", "does not exist"]),

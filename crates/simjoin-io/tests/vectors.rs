@@ -115,6 +115,8 @@ fn npy_that_is_none() {
             "b.npy.gz: fewer than 35184372088832 numbers: truncated file"
         );
     }
+    let none = gzip(&npy("<f4", true, &[1 << 60, 0], b""));
+    assert!(plain(&folder.write("b.npy.gz", none)).contains("no dimension"));
     let more = gzip(&[npy("<f4", false, &[2, 3], &data), vec![0]].concat());
     assert!(
         plain(&folder.write("c.npy.gz", more)).contains("more in the file than its header says")
