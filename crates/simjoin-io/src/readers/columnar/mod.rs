@@ -315,7 +315,9 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let field = Field::new("t", column.data_type().clone(), false);
         let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column]).unwrap();
-        let options = ArrowWriterOptions::new().with_properties(properties);
+        // Without the schema of Arrow a reader takes the column for plain strings.
+        let options =
+            ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
         let copy = file.reopen().unwrap();
         let mut writer = ArrowWriter::try_new_with_options(copy, batch.schema(), options).unwrap();
         writer.write(&batch).unwrap();
