@@ -101,12 +101,12 @@ fn a_wrong_column_type() {
 }
 
 #[test]
-fn null_values() {
+fn null_rows_match_nothing_and_null_elements_are_refused() {
     let folder = Folder::new();
-    folder
-        .file("a.jsonl", "{\"t\":\"a\"}\n{\"t\":null}\n")
-        .file("b.jsonl", "{\"t\":[\"a\",null]}\n");
-    refuses(&folder, "text a.jsonl --column t", &["a.jsonl", "line 2", "null"]);
+    let rows = ["null", "\"a\"", "null", "\"a\""].map(|text| format!("{{\"t\":{text}}}\n"));
+    folder.file("a.jsonl", rows.concat()).file("b.jsonl", "{\"t\":[\"a\",null]}\n");
+    let out = folder.run("text a.jsonl --column t --jaccard 0.5").ok();
+    assert_eq!(out, "left\tright\toverlap\tsimilarity\n1\t3\t1\t1\n");
     refuses(&folder, "sets b.jsonl --column t", &["b.jsonl", "line 1", "null"]);
 }
 

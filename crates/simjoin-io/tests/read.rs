@@ -199,6 +199,52 @@ fn list_elements_are_tokens_as_they_are() {
 }
 
 #[test]
+fn null_rows_are_empty_sets_in_every_format() {
+    let folder = Folder::new();
+    let records = [Some("a b"), None, Some("b"), None, Some("a")];
+    let keys: ArrayRef = Arc::new(StringArray::from(vec!["p", "q", "r", "s", "t"]));
+    let (mut csv, mut jsonl) = (String::from("key,text\n"), String::new());
+    for (key, record) in ["p", "q", "r", "s", "t"].into_iter().zip(records) {
+        writeln!(csv, "{key},{}", record.unwrap_or_default()).unwrap();
+        writeln!(jsonl, "{}", serde_json::json!({ "key": key, "text": record })).unwrap();
+    }
+    let mut dictionary = StringDictionaryBuilder::<Int8Type>::new();
+    records.iter().for_each(|record| dictionary.append_option(*record));
+    let columns: [(&str, ArrayRef); 4] = [
+        ("utf8", Arc::new(StringArray::from(records.to_vec()))),
+        ("large", Arc::new(LargeStringArray::from(records.to_vec()))),
+        ("view", Arc::new(StringViewArray::from(records.to_vec()))),
+        ("dictionary", Arc::new(dictionary.finish())),
+    ];
+    let csv = folder.write("a.csv", csv);
+    let mut paths = vec![folder.write("a.jsonl", jsonl)];
+    for (name, column) in columns {
+        let columns = batch(vec![("key", keys.clone()), ("text", column)]);
+        paths.extend(write_columnar(&folder, name, &columns));
+    }
+    for tokenizer in [Tokenizer::Whitespace, Tokenizer::Words, Tokenizer::Qgrams(2)] {
+        let options = ReadOptions { tokenizer, ..with("text", Some("key")) };
+        let expected = read(&csv, &options).unwrap();
+        assert_eq!(expected.left.sets.rows(), 5);
+        for path in &paths {
+            assert_eq!(read(path, &options).unwrap(), expected, "{path}");
+        }
+    }
+    // What lies under a null is no part of its row.
+    let mut lists = FixedSizeListBuilder::new(Int32Builder::new(), 2);
+    for (values, valid) in [([1, 2], true), ([3, 4], false), ([2, 2], true)] {
+        lists.values().append_slice(&values);
+        lists.append(valid);
+    }
+    let lists: ArrayRef = Arc::new(lists.finish());
+    for path in write_columnar(&folder, "l", &batch(vec![("i", keys.slice(0, 3)), ("l", lists)])) {
+        let read = read(&path, &with("l", Some("i"))).unwrap();
+        assert_eq!(rows(&read.left.sets), [vec![0, 1], vec![], vec![1]], "{path}");
+        assert_eq!(ids(&read), ["p", "q", "r"], "{path}");
+    }
+}
+
+#[test]
 fn integer_ids_are_known_as_such() {
     let folder = Folder::new();
     let text: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c"]));

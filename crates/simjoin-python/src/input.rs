@@ -5,7 +5,6 @@
 //! rows: strings, or lists of strings and integers; those are copied into columns, batch by batch.
 
 use crate::errors::{OrRaise, raise};
-use crate::nulls::{column_to_join, emptied};
 use arrow_array::builder::{ArrayBuilder, LargeStringBuilder};
 use arrow_array::ffi::{FFI_ArrowArray, from_ffi};
 use arrow_array::ffi_stream::{ArrayStreamReader, FFI_ArrowArrayStream};
@@ -98,11 +97,7 @@ impl Side<'_> {
         if ids.is_none()
             && let Some(arrays) = arrays(&data, &name)?
         {
-            let (schema, mut batches) = table(arrays);
-            if let Some(at) = column_to_join(&schema, column.as_deref(), id.as_deref()) {
-                let emptied = move |batch| emptied(batch, at).map_err(|error| error.to_string());
-                batches = Box::new(batches.map(move |batch| batch.and_then(emptied)));
-            }
+            let (schema, batches) = table(arrays);
             return Ok(Batches { name, schema, column, id, batches });
         }
         let (schema, batches) = list(py, &data, ids.as_ref(), &name)?;

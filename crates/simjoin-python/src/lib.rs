@@ -1,7 +1,7 @@
 //! What does Python call?
 //!
 //! The native half of the package `simjoin`; the other half, in `python/simjoin`, holds what people see:
-//! functions with their keywords, documentation and exceptions. Here data come in (`input.rs`, `nulls.rs`), a
+//! functions with their keywords, documentation and exceptions. Here data come in (`input.rs`), a
 //! join runs on a thread of its own (`job.rs`; `join.rs` with `sets.rs` and `vectors.rs`; `overlaps.rs`) and answers go out
 //! (`output.rs`).
 
@@ -12,7 +12,6 @@ mod errors;
 mod input;
 mod job;
 mod join;
-mod nulls;
 mod output;
 mod overlaps;
 mod sets;

@@ -1,8 +1,8 @@
 //! What does a line of JSON hold?
 //!
 //! Each line is one object. The record column is a string, or for white-space tokens an array of
-//! strings and integers whose elements are tokens as they are (an integer by its decimal text). The
-//! id is a string or an integer. Blank lines are errors: they would shift row numbers.
+//! strings and integers whose elements are tokens as they are (an integer by its decimal text). Null
+//! is an empty record. The id is a string or an integer. Blank lines are errors: they would shift row numbers.
 //!
 //! When no column is named, the first object decides: it must have one key beside the id's.
 
@@ -105,7 +105,8 @@ impl JsonBlock {
             [b'[', ..] if builder.tokenizer() == Tokenizer::Whitespace => {
                 array(name, value, builder)?;
             }
-            [b'n', ..] => return Err(format!("`{name}` is null; a value was expected")),
+            // A row that is null has no tokens.
+            [b'n', ..] => {}
             _ => {
                 let expected = if builder.tokenizer() == Tokenizer::Whitespace {
                     "a string or an array of strings or integers"

@@ -49,7 +49,7 @@ pub(crate) enum Kind {
 impl Kind {
     fn fits(self, kind: &DataType) -> bool {
         match self {
-            // A column of nulls has rows that are refused, or none.
+            // All rows of such a column are null.
             Kind::Text => is_text(kind) || kind.is_null(),
             Kind::Tokens => is_text(kind) || is_list(kind) || kind.is_null(),
             Kind::Elements => is_text(kind) || kind.is_integer() || kind.is_null(),
