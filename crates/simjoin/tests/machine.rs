@@ -1,8 +1,8 @@
 //! Is the machine that a join is planned for a parameter of it, and the simulated device too?
 
 use simjoin::engine::{
-    Control, Elements, Engine, Join, Machine, Measure, Predicate, RawSets, SetCollection, Sets,
-    VectorCollection, VectorPredicate, prepare,
+    Control, Elements, Engine, Join, Machine, Measure, Predicate, Purpose, RawSets, SetCollection,
+    Sets, VectorCollection, VectorPredicate, WantedOverlaps, prepare,
 };
 
 fn sets() -> SetCollection {
@@ -82,6 +82,29 @@ fn vectors_are_shared_with_a_simulated_device_whatever_the_cost_table() {
         parts[0] > 0.0 && parts[0] < 1.0 && parts.iter().all(|part| *part == parts[0]),
         "{parts:?}"
     );
+}
+
+#[test]
+fn estimates_follow_the_cost_table() {
+    let sets = sets();
+    let elements = Elements::F32((0..3000u32).map(|at| at as f32).collect());
+    let points = VectorCollection::new("points", 3, elements).unwrap();
+    let estimates = |scale: f64| {
+        let machine = Machine::fixed().scaled(scale);
+        let within = VectorPredicate::within("10").unwrap();
+        let near = simjoin::engine::vector_join(within).threads(1).machine(machine);
+        let near = near.engine(Engine::Cpu).technique("nested-loop");
+        let near = near.plan(&points, None, Purpose::Count).unwrap().steps()[0].seconds.unwrap();
+        let all = simjoin::engine::overlaps(WantedOverlaps::Positive).threads(1).machine(machine);
+        let all = all.engine(Engine::Cpu).technique("index");
+        let all = all.plan(&sets, None, Purpose::Pairs).unwrap().steps()[0].seconds.unwrap();
+        let similar = join(machine).threads(1).engine(Engine::Cpu).technique("ppjoin");
+        let similar = similar.plan(&sets, None, Purpose::Count).unwrap();
+        [near, all, similar.steps()[0].seconds.unwrap()]
+    };
+    for (once, slow) in estimates(1.0).into_iter().zip(estimates(10.0)) {
+        assert!((slow / once - 10.0).abs() < 1e-6, "{once} {slow}");
+    }
 }
 
 #[test]

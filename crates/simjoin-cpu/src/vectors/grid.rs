@@ -60,16 +60,15 @@ impl Technique<Vectors> for Grid {
     }
 
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
-    fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &VectorSurvey, costs: &CostTable) -> Option<Cost> {
         let cells = survey.cells?;
         let rows = survey.rows.0 + survey.rows.1;
         let neighbours = 3f64.powi(survey.coordinates.min(LAID) as i32 - 1);
         let pair = 0.1e-9 + survey.coordinates as f64 * 0.02e-9;
         let sorting = 30e-9 * rows.max(2.0).log2() / 16.0;
-        Some(Cost::of_shared(
-            rows * (sorting + survey.coordinates as f64 * 4e-9 + neighbours * 10e-9)
-                + survey.pairs * (cells * pair + survey.near_by_image * 0.3e-9),
-        ))
+        let rows = rows * (sorting + survey.coordinates as f64 * 4e-9 + neighbours * 10e-9);
+        let pairs = survey.pairs * (cells * pair + survey.near_by_image * 0.3e-9);
+        Some(Cost::of_shared(costs.scale * (rows + pairs)))
     }
 
     fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {

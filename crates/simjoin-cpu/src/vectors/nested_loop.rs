@@ -53,12 +53,12 @@ impl Technique<Vectors> for NestedLoop {
     }
 
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
-    fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &VectorSurvey, costs: &CostTable) -> Option<Cost> {
         let pair = if survey.dimension <= FEW { 0.08e-9 } else { 0.1e-9 };
         let pair = pair + survey.dimension as f64 * 0.015e-9;
         let near = survey.near_by_image * if survey.dimension <= FEW { 0.3e-9 } else { 1.5e-9 };
         let rows = survey.rows.0 + survey.rows.1;
-        Some(Cost::of_shared(survey.pairs * (pair + near) + rows * 50e-9))
+        Some(Cost::of_shared(costs.scale * (survey.pairs * (pair + near) + rows * 50e-9)))
     }
 
     fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {

@@ -59,7 +59,7 @@ impl Technique<Vectors> for Quantile {
     }
 
     // Measured on a 2-core AMD EPYC (Zen 4), 2026-11-15.
-    fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
+    fn cost(&self, survey: &VectorSurvey, costs: &CostTable) -> Option<Cost> {
         let rows = survey.rows.0 + survey.rows.1;
         let imaging = if survey.rotated {
             (survey.dimension * survey.coordinates) as f64 * 0.08e-9
@@ -72,11 +72,9 @@ impl Technique<Vectors> for Quantile {
         let rest = if survey.head < survey.coordinates { survey.near_by_head * 8e-9 } else { 0.0 };
         let asked =
             if survey.head < survey.coordinates { survey.dimension as f64 * 0.1e-9 } else { 0.0 };
-        Some(Cost::of_shared(
-            rows * (imaging + sorting + 150e-9)
-                + survey.pairs
-                    * (survey.boxes * pair + rest + survey.near_by_image * (0.3e-9 + asked)),
-        ))
+        let near = survey.near_by_image * (0.3e-9 + asked);
+        let pairs = survey.pairs * (survey.boxes * pair + rest + near);
+        Some(Cost::of_shared(costs.scale * (rows * (imaging + sorting + 150e-9) + pairs)))
     }
 
     fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {
