@@ -18,7 +18,7 @@
 //! ```
 //!
 //! * Inputs are [`Text`], [`Sets`] of strings or integers, and [`Vectors`], from memory or from files.
-//! * [`self_join`] compares the rows of one input, [`join`] those of two, by a measure: see [`Inputs`].
+//! * [`self_join`] compares the rows of one input, [`join()`] those of two, by a measure: see [`Inputs`].
 //! * A [`Join`] is told where to run and what to spend, and asked for answers: it counts, collects, writes a file,
 //!   finds groups, or is an iterator that takes bounded memory. [`Join::explain`] shows the plan.
 //! * [`intersect()`] is for two single sets of up to hundreds of millions of numbers.
