@@ -1,6 +1,6 @@
 //! Which technique does which part of a join, and on which processor?
 //!
-//! A [`Plan`] is made once, from the techniques, limits and facts in [`Setup`]; [`Assignments`] say who does what.
+//! A [`Plan`](crate::Plan) is made once, from the techniques, limits and facts in [`Setup`]; [`Assignments`] say who does what.
 //! What differs between the kinds is [`Planned`]: `sets.rs` with `choose.rs` (the techniques of one processor), `axis.rs`
 //! and `divide.rs` (the share of each processor); `vectors.rs` and `overlaps.rs` with `whole.rs`. [`Corrections`] correct
 //! estimates by past joins.
