@@ -22,6 +22,7 @@ const CRATES: [Order; 1] = [Order {
         "clock",
         "control",
         "costs",
+        "tuning",
         "processor",
         "kind",
         "technique",
@@ -40,10 +41,11 @@ const CRATES: [Order; 1] = [Order {
         "intersect",
         // What implements `Joinable`.
         "sets/joined",
+        "vectors/sample",
         "vectors/joined",
         "overlaps/joined",
     ],
-    exceptions: &[("machine", "plan"), ("plan", "run"), ("vectors", "host")],
+    exceptions: &[],
 }];
 
 /// The most lines of a file.

@@ -243,7 +243,7 @@ fn stats_and_trace_tell_what_both_sides_did() {
 #[test]
 fn simulated_run_is_the_same_every_time() {
     let folder = folder();
-    for device in ["speed=2,rest=0.9", "speed=2,rest=0.9,actual=0.3", "speed=3,rest=0.5,fail=@2"] {
+    for device in ["speed=2", "speed=2,actual=0.3", "speed=3,fail=@2"] {
         for split in ["", "--split queue:20"] {
             let join = format!("sets a.txt --jaccard 0.5 --count --engine hybrid {split}");
             let files = "--threads 2 --stats stats.json --trace trace.json";
@@ -362,7 +362,7 @@ fn simulated_device_is_listed_and_timed() {
 }
 
 #[test]
-fn rest_is_done_once_by_the_side_that_is_done_first() {
+fn shared_join_is_done_once_whatever_becomes_of_the_device() {
     let folder = folder();
     folder.file("c.txt", sets(10_000));
     // Slow enough for `auto` to think about it.
@@ -370,15 +370,14 @@ fn rest_is_done_once_by_the_side_that_is_done_first() {
     for join in ["sets c.txt --jaccard 0.5", "sets c.txt b.txt --cosine 0.6 --with-itself"] {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
         for device in [
-            "speed=1,rest=0.1",
-            "speed=1,rest=0.5",
-            "speed=0.5,rest=0.9",
-            "speed=2,rest=0.9",
-            "speed=1,memory=2M,rest=0.5",
-            "speed=1,fail=0.2,rest=0.5",
-            "speed=1,fail=@1,rest=0.5",
-            "speed=1,fail=@1,rest=0.9",
-            "speed=1,fail=1,rest=0.5",
+            "speed=0.5",
+            "speed=1",
+            "speed=2",
+            "speed=1,memory=2M",
+            "speed=1,fail=0.2",
+            "speed=1,fail=@1",
+            "speed=0.5,fail=@2",
+            "speed=1,fail=1",
         ] {
             for engine in ["hybrid", "auto", "auto --memory 40M"] {
                 let more = format!("{join} --threads 1 --engine {engine} --stats stats.json");
@@ -400,7 +399,7 @@ fn rest_is_done_once_by_the_side_that_is_done_first() {
 }
 
 #[test]
-fn rest_goes_to_the_side_that_is_faster_than_expected() {
+fn processor_that_is_faster_than_expected_does_more() {
     let folder = Folder::new();
     folder.file("c.txt", sets(10_000));
     let share = |device: &str| {
@@ -410,9 +409,9 @@ fn rest_goes_to_the_side_that_is_faster_than_expected() {
         let stats = json(&folder, "s.json");
         (stats["device_share"].as_f64().unwrap(), stats["planned_device_share"].as_f64().unwrap())
     };
-    let (slow, planned) = share("speed=1,rest=0.9,actual=0.25");
+    let (slow, planned) = share("speed=1,actual=0.25");
     assert!(slow < 0.75 * planned, "{slow} {planned}");
-    let (fast, planned) = share("speed=1,rest=0.9,actual=4");
+    let (fast, planned) = share("speed=1,actual=4");
     assert!(fast > 1.25 * planned, "{fast} {planned}");
 }
 

@@ -26,11 +26,6 @@ impl Control {
         self.total.store(total, Ordering::Relaxed);
     }
 
-    /// Adds parts to the work.
-    pub(crate) fn extend(&self, parts: u64) {
-        self.total.fetch_add(parts, Ordering::Relaxed);
-    }
-
     /// Marks parts as done.
     pub fn advance(&self, parts: u64) {
         self.done.fetch_add(parts, Ordering::Relaxed);

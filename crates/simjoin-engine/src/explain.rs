@@ -52,13 +52,14 @@ impl<K: Joined> Plan<'_, K> {
     }
 }
 
-/// Returns the expected seconds of steps: CPU and devices work at once, so the slower side counts.
+/// Returns the expected seconds of steps. Each side of a shared join would do all of it in its seconds.
 fn expected(steps: &[StepPlan]) -> Option<f64> {
     let of = |processor| -> Option<f64> {
-        let takes_part = |step: &&StepPlan| step.queued || step.processor == processor;
-        steps.iter().filter(takes_part).map(|step| step.seconds).sum()
+        steps.iter().filter(|step| step.processor == processor).map(|step| step.seconds).sum()
     };
-    Some(f64::max(of(Processor::Cpu)?, of(Processor::Device)?))
+    let (cpu, device) = (of(Processor::Cpu)?, of(Processor::Device)?);
+    let both = || cpu * device / (cpu + device).max(f64::MIN_POSITIVE);
+    Some(if steps.iter().any(|step| step.shared) { both() } else { cpu + device })
 }
 
 impl fmt::Display for Explanation {
@@ -72,8 +73,12 @@ impl fmt::Display for Explanation {
             writeln!(f, "plan: {why}; nothing is to be done")?;
         }
         for (at, (step, part)) in self.steps.iter().zip(&self.parts).enumerate() {
-            let queued = if step.queued { ", for the processor that is done first" } else { "" };
-            writeln!(f, "plan, part {} of {}: {part}{queued}", at + 1, self.steps.len())?;
+            let shared = match (step.shared, step.processor) {
+                (false, _) => "",
+                (true, Processor::Cpu) => ", shared: CPU",
+                (true, Processor::Device) => ", shared: GPU",
+            };
+            writeln!(f, "plan, part {} of {}: {part}{shared}", at + 1, self.steps.len())?;
             let mut considered: Vec<_> = step.considered.iter().collect();
             considered.sort_by(|a, b| {
                 let key = |seconds: Option<f64>| seconds.unwrap_or(f64::INFINITY);

@@ -381,9 +381,7 @@ impl<'a, K: Joined> Plan<'a, K> {
 
     /// Returns where the join is going to run.
     pub fn engine(&self) -> Engine {
-        let on = |processor| {
-            !self.assignments.fixed[processor].is_empty() || self.assignments.has_queue()
-        };
+        let on = |processor| !self.assignments.of[processor].is_empty();
         self.engine_of(on(Processor::Cpu), on(Processor::Device))
     }
 
@@ -433,7 +431,7 @@ impl<'a, K: Joined> Plan<'a, K> {
         self.compares()?;
         // An eighth of the memory is for rows on their way out.
         let buffers = OutputBuffers::within(self.setup.limits.memory / 8, self.setup.threads);
-        let ordered = Ordered::new(buffers, take).in_any_order(self.assignments.shared);
+        let ordered = Ordered::new(buffers, take).in_any_order(self.assignments.shared.is_some());
         let ran = self.run(&ordered, control)?;
         if ran.complete {
             self.directions.iter().for_each(|direction| ordered.unsearched(direction, control));
@@ -480,7 +478,7 @@ impl<'a, K: Joined> Plan<'a, K> {
             let Setup { machine, host, threads, .. } = &self.setup;
             // Corrections go by the name of a technique, and those of overlaps have names that others have too.
             if K::SUBJECT != Subject::Overlaps {
-                machine.learn(*host, *threads, self.assignments.shared, &ran.steps);
+                machine.learn(*host, *threads, self.assignments.shared.is_some(), &ran.steps);
             }
         }
         Ok(ran)

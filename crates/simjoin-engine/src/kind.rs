@@ -37,6 +37,19 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     /// Returns the range that is a whole task.
     fn whole(task: &Task<'_, Self>) -> Self::Range;
 
+    /// The probes of a range are cut only at multiples of this.
+    const STEP: u32 = 1;
+
+    /// Returns the probes of a task in rising order, in sections whose probes have about the same work each: the
+    /// probes of each section, the pairs that they may meet, and their tokens.
+    fn sections(task: &Task<'_, Self>) -> Vec<(Range<u32>, [u64; 2])>;
+
+    /// Returns the range in which these probes meet all builds that they reach; `None` if they reach none.
+    fn range_of(task: &Task<'_, Self>, probes: Range<u32>) -> Option<Self::Range>;
+
+    /// Returns the probes of a range.
+    fn probes(range: &Self::Range) -> Range<u32>;
+
     /// Measures a range.
     fn work(task: &Task<'_, Self>, range: &Self::Range) -> Work;
 

@@ -26,6 +26,7 @@ mod run;
 mod sets;
 mod size;
 mod technique;
+mod tuning;
 mod vectors;
 
 pub use answer::{Glimpse, GlimpseBin, GlimpsePair};
@@ -45,11 +46,11 @@ pub use overlaps::{OverlapSurvey, OverlapTask, Overlaps, WantedOverlaps, best_pa
 pub use plan::{Choice, Resources, Split, choose};
 pub use processor::{PerProcessor, Processor};
 pub use registry::{AUTO, Subject, chosen, listed, names, variants};
-pub use report::{Engine, Event, Report, StepPlan, StepReport};
-pub use run::{did_its_work, pool, threads};
+pub use report::{Engine, Event, Report, StepPlan, StepReport, did_its_work};
+pub use run::{pool, threads};
 pub use sets::{
-    CandidateFilter, CandidateFinder, CandidateSink, CandidateSource, Effort, Reach, Samples,
-    SetTask, Sets, Survey, Tile, WIDTHS, build_prefixes, cut, passes, reaches,
+    CandidateFilter, CandidateFinder, CandidateSink, CandidateSource, Effort, Reach, SetTask, Sets,
+    Survey, Tile, WIDTHS, build_prefixes, cut, passes, reaches,
 };
 pub use simjoin_core::Random;
 pub use size::bytes as parse_bytes;

@@ -39,6 +39,11 @@ impl<T> PerProcessor<T> {
     pub fn of(mut make: impl FnMut(Processor) -> T) -> Self {
         PerProcessor { cpu: make(Processor::Cpu), device: make(Processor::Device) }
     }
+
+    /// Makes one for each processor, unless one cannot be made.
+    pub fn try_of<E>(mut make: impl FnMut(Processor) -> Result<T, E>) -> Result<Self, E> {
+        Ok(PerProcessor { cpu: make(Processor::Cpu)?, device: make(Processor::Device)? })
+    }
 }
 
 impl<T> Index<Processor> for PerProcessor<T> {

@@ -148,6 +148,11 @@ pub(crate) fn device_share(steps: impl Iterator<Item = (Processor, u64, u64)>) -
     work_share(part, whole)
 }
 
+/// Returns the warning about a device that failed and whose work the CPU did.
+pub fn did_its_work(why: &Error) -> String {
+    format!("{why}; the CPU did its work")
+}
+
 /// Something that happened during a join.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Event {
@@ -197,8 +202,8 @@ pub struct StepReport {
 pub struct StepPlan {
     /// What is to run it.
     pub processor: Processor,
-    /// Whether it is queued, so that the other processor may take some or all of it.
-    pub queued: bool,
+    /// Whether both processors share the join. This is then how this one would do all of it.
+    pub shared: bool,
     /// The smallest and the largest size of a probe; of vectors, their dimension.
     pub probes: (u32, u32),
     /// The smallest and the largest size that it may meet.
@@ -209,7 +214,7 @@ pub struct StepPlan {
     pub tokens: u64,
     /// The technique chosen, and its variant.
     pub technique: (&'static str, String),
-    /// The estimated seconds; for queued work, those of both processors working together.
+    /// The estimated seconds.
     pub seconds: Option<f64>,
     /// Every technique considered: name, variant, estimated seconds if it can do it in the memory.
     pub considered: Vec<(&'static str, String, Option<f64>)>,

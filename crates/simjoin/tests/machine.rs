@@ -30,7 +30,7 @@ fn join_is_divided_beside_a_simulated_device_whatever_the_cost_table() {
     let cpu = join(Machine::fixed()).engine(Engine::Cpu).count(&sets, None, &control).unwrap();
     assert!(cpu.pairs > 1000 && cpu.virtual_seconds.is_none());
     for scale in [0.1, 1.0, 10.0] {
-        let both = join(simulated(scale, "speed=2,rest=0.5")).engine(Engine::Hybrid);
+        let both = join(simulated(scale, "speed=2")).engine(Engine::Hybrid);
         let report = both.count(&sets, None, &control).unwrap();
         assert_eq!(report.pairs, cpu.pairs);
         assert!(report.device_share().is_some_and(|share| share > 0.0 && share < 1.0), "{scale}");

@@ -5,9 +5,9 @@
 //! how work is divided between CPU and devices, never which pairs are found. Nothing is cached if there is no
 //! device, or if `SIMJOIN_LEARN=no` asks for the same plans every time.
 
+use super::Corrections;
 use crate::cache::{cache_file, keep};
 use crate::host::Host;
-use crate::plan::Corrections;
 use crate::report::StepReport;
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;

@@ -12,9 +12,11 @@
 //!   (`clock.rs`), so plans and the division of work are the same everywhere.
 
 mod calibration;
+mod corrections;
 mod learned;
 mod simulated;
 
+pub(crate) use corrections::Corrections;
 pub(crate) use simulated::Simulated;
 pub use simulated::VARIABLE as SIMULATED_GPU;
 
@@ -22,7 +24,6 @@ use crate::clock::Clock;
 use crate::costs::CostTable;
 use crate::host::{DeviceVectors, Host};
 use crate::overlaps::{OverlapSurvey, Overlaps};
-use crate::plan::Corrections;
 use crate::report::StepReport;
 use crate::sets::Sets;
 use crate::technique::{Technique, Techniques};

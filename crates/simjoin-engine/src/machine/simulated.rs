@@ -14,8 +14,6 @@
 //! * `memory`: bytes, as for a limit on device memory.
 //! * `fail`: the fraction of the pieces that fail, chosen by a hash of the tile and the piece. `fail=@3`: only the
 //!   third piece that the device runs fails.
-//! * `rest`: CPU and device share the join, however short it is, and this fraction of it is queued for whichever
-//!   finishes first.
 
 use crate::costs::CostTable;
 use crate::kind::{Kind, Task, Work};
@@ -43,7 +41,6 @@ pub(crate) struct Simulated {
     latency: f64,
     pub(crate) memory: u64,
     fail: Fail,
-    pub(crate) queued: Option<f64>,
 }
 
 /// Which pieces fail.
@@ -69,7 +66,6 @@ impl Simulated {
             latency: 0.0,
             memory: 1 << 30,
             fail: Fail::Part(0.0),
-            queued: None,
         };
         for part in text.split(',') {
             let (name, value) = part.split_once('=').ok_or_else(|| wrong(part))?;
@@ -88,7 +84,6 @@ impl Simulated {
                         None => Fail::Part(within(0.0, 1.0)?),
                     }
                 }
-                "rest" => device.queued = Some(within(0.01, 0.99)?),
                 "memory" => {
                     let bytes = crate::size::bytes(value).ok_or_else(|| wrong(part))?;
                     device.memory = bytes;
@@ -363,15 +358,13 @@ mod tests {
 
     #[test]
     fn device_is_parsed_from_its_text() {
-        let device =
-            Simulated::parse("speed=5,actual=2,memory=64M,latency=2,fail=0.2,rest=0.5").unwrap();
+        let device = Simulated::parse("speed=5,actual=2,memory=64M,latency=2,fail=0.2").unwrap();
         let expected = Simulated {
             speed: 5.0,
             actual: 2.0,
             latency: 0.002,
             memory: 64 << 20,
             fail: Fail::Part(0.2),
-            queued: Some(0.5),
         };
         assert_eq!(device, expected);
         assert!(device.to_string().contains("5 times") && device.to_string().contains("2 ms"));

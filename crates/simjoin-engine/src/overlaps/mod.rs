@@ -100,6 +100,20 @@ impl Kind for Overlaps {
         0..task.probe.len() as SetId
     }
 
+    fn sections(task: &OverlapTask<'_>) -> Vec<(Range<SetId>, [u64; 2])> {
+        let whole = Self::whole(task);
+        let Work { pairs, tokens, .. } = Self::work(task, &whole);
+        if pairs == 0 { Vec::new() } else { vec![(whole, [pairs, tokens])] }
+    }
+
+    fn range_of(_: &OverlapTask<'_>, probes: Range<SetId>) -> Option<Range<SetId>> {
+        Some(probes)
+    }
+
+    fn probes(probes: &Range<SetId>) -> Range<SetId> {
+        probes.clone()
+    }
+
     fn work(task: &OverlapTask<'_>, probes: &Range<SetId>) -> Work {
         let sizes = |sets: &SetCollection, range: &Range<SetId>| match range.is_empty() {
             true => (0, 0),

@@ -1,14 +1,16 @@
 //! Who does what?
 
-use super::{Mode, Setup, Split, Tuning};
+use super::{Axis, Mode, Part, Setup, Split};
 use crate::host::Host;
 use crate::kind::{Direction, Kind, Task, Work};
 use crate::processor::{PerProcessor, Processor};
-use crate::report::{StepPlan, StepReport};
-use crate::run::{Axis, ChunkSize, Part, Queue, did_its_work};
+use crate::report::{StepPlan, StepReport, did_its_work};
 use crate::technique::{DeviceTimes, Technique, Techniques};
+use crate::tuning::Tuning;
 use simjoin_core::{Error, Result};
-use std::sync::Arc;
+
+/// The fraction of a join that is looked at to see what the start of a chunk costs.
+const TINY: f64 = 1e-3;
 
 /// A part of a join, and the processor and technique that will do it.
 #[derive(Clone)]
@@ -84,7 +86,7 @@ impl<'a, K: Kind> Assignment<'a, K> {
             pairs: self.work.pairs,
             tokens: self.work.tokens,
             technique: (offered[self.technique].name(), offered[self.technique].variant()),
-            queued: false,
+            shared: false,
             seconds: self.seconds(),
             considered: considered
                 .map(|(technique, seconds)| (technique.name(), technique.variant(), *seconds))
@@ -103,70 +105,30 @@ pub(crate) struct Decided {
 
 /// Who does what of a join.
 pub(crate) struct Assignments<'a, K: Kind> {
-    pub(crate) fixed: PerProcessor<Vec<Assignment<'a, K>>>,
-    /// Whether both processors work at once.
-    pub(crate) shared: bool,
-    /// The devices' share of the work, as planned.
+    /// How each processor does the whole join, if it takes part. Both are there only if they share it.
+    pub(crate) of: PerProcessor<Vec<Assignment<'a, K>>>,
+    /// If both processors share the join: its work, and how they divide it.
+    pub(crate) shared: Option<(Axis<'a, K>, ChunkSize)>,
+    /// The devices' share of the work as planned, where both processors were considered.
     pub(crate) share: Option<f64>,
-    queued: Option<(Arc<dyn Axis<'a, K> + 'a>, Queued)>,
     /// Why a processor that was asked for does nothing.
     pub(crate) warning: Option<String>,
 }
 
-impl<'a, K: Kind> Assignments<'a, K> {
-    fn of_one(assignments: Vec<Assignment<'a, K>>) -> Self {
-        let (cpu, device) =
-            assignments.into_iter().partition(|one| one.processor == Processor::Cpu);
-        let fixed = PerProcessor { cpu, device };
-        Assignments { fixed, shared: false, share: None, queued: None, warning: None }
-    }
-
-    /// Gives nobody anything.
-    pub(crate) fn none() -> Self {
-        Self::of_one(Vec::new())
-    }
-
-    /// Returns whether some of the work goes to the processor that is done first.
-    pub(crate) fn has_queue(&self) -> bool {
-        self.queued.is_some()
-    }
-
-    /// Makes the queue, still full.
-    pub(crate) fn queue(&self) -> Option<Queue<'a, K>> {
-        let (axis, queued) = self.queued.clone()?;
-        Some(Queue::new(axis, queued.between, queued.size, queued.chosen))
-    }
-}
-
-/// The probes between two points of an axis, and the technique chosen for them.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Chosen {
-    pub(crate) from: f64,
-    pub(crate) to: f64,
-    /// Its place among those of the processor.
-    pub(crate) technique: usize,
-    /// The seconds estimated for it.
-    pub(crate) seconds: f64,
-}
-
-/// The division of a join: who does which part, and with which techniques.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Division {
-    /// The devices' share of the work.
-    pub(crate) share: f64,
-    /// The techniques of each processor for its part, which may be the whole join; empty if not chosen yet.
-    pub(crate) chosen: PerProcessor<Vec<Chosen>>,
-    /// The probes between the two parts, for the processor that finishes first.
-    pub(crate) queued: Option<Queued>,
-}
-
-/// A part of the axis that is queued.
+/// The size of the chunks that processors take of a join that they share.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Queued {
-    pub(crate) between: [f64; 2],
-    pub(crate) size: ChunkSize,
-    /// The techniques of each processor for it; empty if not chosen yet.
-    pub(crate) chosen: PerProcessor<Vec<Chosen>>,
+pub(crate) enum ChunkSize {
+    /// This fraction of the axis.
+    Equal(f64),
+    /// All that a processor gets at once: this share for devices.
+    Share(f64),
+    /// Enough for both processors to finish together.
+    Balanced {
+        /// The seconds that each processor is expected to take for the whole join.
+        seconds: PerProcessor<f64>,
+        /// The start-up seconds of each chunk.
+        starts: PerProcessor<f64>,
+    },
 }
 
 /// A kind of rows whose joins can be planned.
@@ -174,61 +136,57 @@ pub(crate) trait Planned: Kind {
     /// The facts that a first look at the rows has shown.
     type Known: Send + Sync;
 
-    /// A join whose exact counts promise fewer seconds than this needs no device.
-    fn negligible(setup: &Setup<Self>) -> f64;
+    /// Returns whether a join is surely too short for devices, without planning it.
+    fn negligible(_setup: &Setup<Self>, _directions: &[(Task<'_, Self>, Direction)]) -> bool {
+        false
+    }
+
+    /// Returns whether a device surely does a join so soon that more planning would cost too much.
+    fn surely_short_on_device(
+        _setup: &Setup<Self>,
+        _directions: &[(Task<'_, Self>, Direction)],
+    ) -> bool {
+        false
+    }
 
     /// Returns the techniques of the CPU that can share a join, if the others can only do it as a whole.
-    fn sharing(host: &'static dyn Host) -> Techniques<Self>;
+    fn sharing(_host: &'static dyn Host) -> Techniques<Self> {
+        Vec::new()
+    }
 
-    /// Returns the techniques of devices; `shared`: those that may work next to the CPU.
+    /// Returns the techniques of devices; `shared`: those that may work at the same time as the CPU.
     fn device_techniques(setup: &Setup<Self>, shared: bool) -> Result<Techniques<Self>>;
 
-    /// Puts the probes of a join on an axis.
-    fn axis<'a>(
-        setup: &Setup<Self>,
-        directions: &[(Task<'a, Self>, Direction)],
-    ) -> Arc<dyn PlannedAxis<'a, Self> + 'a>;
-
-    /// Chooses a technique of a processor for each part, and cuts parts until they fit the memory.
+    /// Chooses a technique of a processor for each part, and cuts parts until they fit the memory. `technique`: the
+    /// only one to choose from.
     fn assign<'a>(
         setup: &Setup<Self>,
         parts: Vec<Part<'a, Self>>,
         processor: Processor,
-        shared: bool,
-    ) -> Result<Vec<Assignment<'a, Self>>>;
-
-    /// Assigns parts to a technique, and cuts them until they fit the memory.
-    fn assign_to<'a>(
-        setup: &Setup<Self>,
-        parts: Vec<Part<'a, Self>>,
-        processor: Processor,
-        technique: usize,
+        technique: Option<usize>,
         shared: bool,
     ) -> Result<Vec<Assignment<'a, Self>>>;
 
     /// Estimates all techniques for an assignment that is made already.
-    fn consider(setup: &Setup<Self>, assignment: &mut Assignment<'_, Self>);
+    fn consider(_setup: &Setup<Self>, _assignment: &mut Assignment<'_, Self>) {}
 
     /// Estimates the seconds of an assignment by a quick look.
     fn glance(setup: &Setup<Self>, assignment: &Assignment<'_, Self>) -> f64;
 }
 
-/// An axis from which a division can be planned.
-pub(crate) trait PlannedAxis<'a, K: Planned>: Axis<'a, K> {
-    /// Returns a lower bound of the seconds that the whole join takes one core.
-    fn least_seconds(&self, setup: &Setup<K>) -> f64;
+impl<'a, K: Kind> Assignments<'a, K> {
+    /// Gives all of the work to one processor, or to none.
+    fn of_one(assignments: Vec<Assignment<'a, K>>) -> Self {
+        let (cpu, device) =
+            assignments.into_iter().partition(|one| one.processor == Processor::Cpu);
+        let of = PerProcessor { cpu, device };
+        Assignments { of, shared: None, share: None, warning: None }
+    }
 
-    /// Divides the join so that both processors are expected to finish together, or gives it all to one of them.
-    fn divide(&self, setup: &Setup<K>) -> Division;
-
-    /// Divides the join at a point.
-    fn divide_at(&self, setup: &Setup<K>, point: f64) -> Division;
-
-    /// Chooses the techniques with which a device does the whole join; empty if not chosen yet.
-    fn choose_device(&self, setup: &Setup<K>) -> Vec<Chosen>;
-
-    /// Returns the same axis, for a queue.
-    fn for_queue(self: Arc<Self>) -> Arc<dyn Axis<'a, K> + 'a>;
+    /// Gives nobody anything.
+    pub(crate) fn none() -> Self {
+        Self::of_one(Vec::new())
+    }
 }
 
 impl<'a, K: Planned> Assignments<'a, K> {
@@ -238,37 +196,36 @@ impl<'a, K: Planned> Assignments<'a, K> {
         directions: &[(Task<'a, K>, Direction)],
         predicate: &K::Predicate,
     ) -> Result<Self> {
-        let axis = K::axis(setup, directions);
+        let on_cpu = |setup: &Setup<K>| Self::alone(setup, directions, Processor::Cpu);
         match setup.mode {
-            Mode::Only(processor) => Self::alone(setup, directions, &axis, processor),
-            Mode::Shared(Split::Auto) => Self::divided(setup, directions, &axis),
-            Mode::Shared(Split::Share(share)) => {
-                let division = axis.divide_at(setup, 1.0 - share);
-                Self::share(setup, axis, division)
-            }
-            Mode::Shared(Split::Queue(chunks)) => {
-                let size = ChunkSize::Equal(1.0 / f64::from(chunks.max(1)));
-                let queued = Queued { between: [0.0, 1.0], size, chosen: PerProcessor::default() };
-                let fixed = PerProcessor::default();
-                let queued = Some((axis.for_queue(), queued));
-                Ok(Assignments { fixed, shared: true, share: None, queued, warning: None })
+            Mode::Only(processor) => Self::alone(setup, directions, processor),
+            Mode::Shared(split) => {
+                let alone = |processor| whole(setup, directions, processor, true);
+                match alone(Processor::Device) {
+                    // A user who asked for both is told why one processor does it all.
+                    Err(why @ Error::Memory { .. }) => {
+                        Ok(Assignments { warning: Some(did_its_work(&why)), ..on_cpu(setup)? })
+                    }
+                    device => {
+                        let of = PerProcessor { cpu: alone(Processor::Cpu)?, device: device? };
+                        Ok(Self::sharing(setup, directions, of, split))
+                    }
+                }
             }
             Mode::Auto => {
-                let on_cpu =
-                    |setup: &Setup<K>| Self::alone(setup, directions, &axis, Processor::Cpu);
-                if axis.least_seconds(setup) < K::negligible(setup) {
+                if K::negligible(setup, directions) {
                     return on_cpu(setup);
                 }
                 if !setup.host.awake() && setup.machine.simulated().is_none() {
                     let alone = on_cpu(setup)?;
-                    let seconds: f64 = alone.fixed.cpu.iter().filter_map(Assignment::seconds).sum();
-                    if seconds < Tuning::WORTH_A_LOOK || !setup.wake_up(predicate) {
+                    if seconds_of(&alone.of.cpu) < Tuning::WORTH_A_LOOK || !setup.wake_up(predicate)
+                    {
                         return Ok(alone);
                     }
                 } else if !setup.wake_up(predicate) {
                     return on_cpu(setup);
                 }
-                Self::divided(setup, directions, &axis)
+                Self::fastest(setup, directions)
             }
         }
     }
@@ -277,134 +234,148 @@ impl<'a, K: Planned> Assignments<'a, K> {
     fn alone(
         setup: &Setup<K>,
         directions: &[(Task<'a, K>, Direction)],
-        axis: &Arc<dyn PlannedAxis<'a, K> + 'a>,
         processor: Processor,
     ) -> Result<Self> {
-        if processor == Processor::Device && setup.techniques.device.len() > 1 {
-            let chosen = axis.choose_device(setup);
-            let assigned = assign_chosen(setup, &**axis, &chosen, processor, false);
-            // Where it does not fit, another technique may need less.
-            if !chosen.is_empty() && !matches!(assigned, Err(Error::Memory { .. })) {
-                return assigned.map(Self::of_one);
-            }
-        }
-        let whole = |&(task, direction): &(Task<'a, K>, Direction)| Part {
-            task,
-            direction,
-            range: K::whole(&task),
-        };
-        let parts = directions.iter().map(whole).collect();
-        K::assign(setup, parts, processor, false).map(Self::of_one)
+        whole(setup, directions, processor, false).map(Self::of_one)
     }
 
-    /// Divides the work so that both processors are expected to finish together, or gives it all to one of them.
-    fn divided(
+    /// Gives everything to the processor that is expected to be faster, or lets both share it where that pays.
+    fn fastest(setup: &Setup<K>, directions: &[(Task<'a, K>, Direction)]) -> Result<Self> {
+        // Waking a device takes longer than measuring the machine.
+        setup.machine.measured_costs(setup.host);
+        if K::surely_short_on_device(setup, directions) {
+            return Self::alone(setup, directions, Processor::Device);
+        }
+        let cpu = whole(setup, directions, Processor::Cpu, false)?;
+        let device = match whole(setup, directions, Processor::Device, false) {
+            // Something does not fit the device.
+            Err(Error::Memory { .. }) => return Ok(Self::of_one(cpu)),
+            device => device?,
+        };
+        let alone = PerProcessor { cpu, device };
+        let seconds = expected(setup, &alone);
+        let able = |processor| setup.techniques[processor].iter().any(|one| one.shares());
+        if seconds.cpu.min(seconds.device) > Tuning::SHORTEST
+            && Processor::ALL.into_iter().all(able)
+        {
+            // Where the memory is shared too, or the best techniques cannot share, the processors go about it otherwise.
+            let shares = |one: &Assignment<'_, K>| setup.technique(one).shares();
+            let same = setup.limits.memory == u64::MAX
+                && Processor::ALL.into_iter().all(|one| alone[one].iter().all(shares));
+            let of = match same {
+                true => Ok(alone.clone()),
+                false => PerProcessor::try_of(|one| whole(setup, directions, one, true)),
+            };
+            if let Ok(of) = of {
+                let both = expected(setup, &of);
+                let both =
+                    Tuning::FRICTION / (1.0 / both.cpu + 1.0 / both.device) + Tuning::TOGETHER;
+                if both < Tuning::WORTHWHILE * seconds.cpu.min(seconds.device) {
+                    return Ok(Self::sharing(setup, directions, of, Split::Auto));
+                }
+            }
+        }
+        let PerProcessor { cpu, device } = alone;
+        let on_cpu = seconds.cpu <= seconds.device;
+        let share = Some(if on_cpu { 0.0 } else { 1.0 });
+        Ok(Assignments { share, ..Self::of_one(if on_cpu { cpu } else { device }) })
+    }
+
+    /// Lets both processors share a join.
+    fn sharing(
         setup: &Setup<K>,
         directions: &[(Task<'a, K>, Direction)],
-        axis: &Arc<dyn PlannedAxis<'a, K> + 'a>,
-    ) -> Result<Self> {
-        let division = axis.divide(setup);
-        let share = division.share;
-        let alone = |processor: Processor| match &division.chosen[processor][..] {
-            [] => Self::alone(setup, directions, axis, processor),
-            chosen => assign_chosen(setup, &**axis, chosen, processor, false).map(Self::of_one),
-        };
-        let assigned = match share {
-            0.0 => alone(Processor::Cpu),
-            1.0 => alone(Processor::Device),
-            _ => Self::share(setup, axis.clone(), division.clone()),
-        };
-        let mut assigned = match assigned {
-            // Something does not fit the device.
-            Err(Error::Memory { .. }) if share > 0.0 => {
-                Self::alone(setup, directions, axis, Processor::Cpu)?
-            }
-            assigned => assigned?,
-        };
-        let shared = assigned.has_queue() || !assigned.fixed.device.is_empty();
-        assigned.share = Some(if shared { share } else { 0.0 });
-        // A user who asked for both is told why one processor does it all.
-        if !shared
-            && setup.mode != Mode::Auto
-            && let Err(why @ Error::Memory { .. }) =
-                Self::alone(setup, directions, axis, Processor::Device)
-        {
-            assigned.warning = Some(did_its_work(&why));
-        }
-        Ok(assigned)
-    }
-
-    /// Gives each processor its part, and queues the probes between the two parts.
-    fn share(
-        setup: &Setup<K>,
-        axis: Arc<dyn PlannedAxis<'a, K> + 'a>,
-        division: Division,
-    ) -> Result<Self> {
-        let point = 1.0 - division.share;
-        let [before, after] = division.queued.as_ref().map_or([point; 2], |queued| queued.between);
-        let fixed = |processor: Processor| {
-            let (from, to) = match processor {
-                Processor::Cpu => (0.0, before),
-                Processor::Device => (after, 1.0),
-            };
-            match &division.chosen[processor][..] {
-                [] => K::assign(setup, axis.between(from, to), processor, true),
-                chosen => assign_chosen(setup, &*axis, chosen, processor, true),
+        of: PerProcessor<Vec<Assignment<'a, K>>>,
+        split: Split,
+    ) -> Self {
+        let axis = Axis::new(directions);
+        let (size, share) = match split {
+            Split::Share(share) => (ChunkSize::Share(share), Some(share)),
+            Split::Queue(chunks) => (ChunkSize::Equal(1.0 / f64::from(chunks.max(1))), None),
+            Split::Auto => {
+                let seconds = expected(setup, &of);
+                let starts = PerProcessor::of(|processor| {
+                    start(setup, &axis, &of[processor], processor, seconds[processor])
+                });
+                let share = 1.0 / (1.0 + seconds.device / seconds.cpu.max(f64::MIN_POSITIVE));
+                let share = if share.is_finite() { share } else { 0.5 };
+                (ChunkSize::Balanced { seconds, starts }, Some(share))
             }
         };
-        let fixed = PerProcessor { cpu: fixed(Processor::Cpu)?, device: fixed(Processor::Device)? };
-        let queued = division.queued.map(|queued| (axis.for_queue(), queued));
-        Ok(Assignments { fixed, shared: true, share: Some(division.share), queued, warning: None })
+        Assignments { of, shared: Some((axis, size)), share, warning: None }
     }
 
     /// Returns the steps of the plan, with the estimates of all techniques.
     pub(crate) fn steps(&self, setup: &Setup<K>) -> Vec<StepPlan> {
-        let all = self.fixed.cpu.iter().chain(&self.fixed.device);
         let plan = |one: &Assignment<'a, K>| {
             let mut one = one.clone();
             K::consider(setup, &mut one);
-            one.planned(&setup.techniques[one.processor])
+            let shared = self.shared.is_some();
+            StepPlan { shared, ..one.planned(&setup.techniques[one.processor]) }
         };
-        let mut steps: Vec<StepPlan> = all.map(plan).collect();
-        let Some((axis, queued)) = &self.queued else { return steps };
-        // Queued work is shown as the CPU would do it, with the device's estimates added.
-        for part in axis.between(queued.between[0], queued.between[1]) {
-            let of = |processor| K::assign(setup, vec![part.clone()], processor, true);
-            let (Ok(cpu), Ok(device)) = (of(Processor::Cpu), of(Processor::Device)) else {
-                continue;
-            };
-            let on_device: Vec<StepPlan> = device.iter().map(plan).collect();
-            let seconds: Option<f64> = on_device.iter().map(|step| step.seconds).sum();
-            for mut step in cpu.iter().map(plan) {
-                let share =
-                    step.pairs as f64 / K::work(&part.task, &part.range).pairs.max(1) as f64;
-                let both =
-                    |(one, other): (f64, f64)| one * other / (one + other).max(f64::MIN_POSITIVE);
-                step.seconds = step.seconds.zip(seconds.map(|all| all * share)).map(both);
-                step.queued = true;
-                step.considered.extend(on_device.iter().flat_map(|one| one.considered.clone()));
-                steps.push(step);
-            }
-        }
-        steps
+        self.of.cpu.iter().chain(&self.of.device).map(plan).collect()
     }
 }
 
-/// Assigns parts of an axis to the techniques chosen for them.
-fn assign_chosen<'a, K: Planned>(
+/// Assigns a whole join to a processor.
+fn whole<'a, K: Planned>(
     setup: &Setup<K>,
-    axis: &(dyn PlannedAxis<'a, K> + 'a),
-    chosen: &[Chosen],
+    directions: &[(Task<'a, K>, Direction)],
     processor: Processor,
     shared: bool,
 ) -> Result<Vec<Assignment<'a, K>>> {
-    let mut all = Vec::new();
-    for &Chosen { from, to, technique, seconds } in chosen {
-        let mut assigned =
-            K::assign_to(setup, axis.between(from, to), processor, technique, shared)?;
-        let each = seconds / assigned.len().max(1) as f64;
-        assigned.iter_mut().for_each(|one| one.considered[technique] = Some(each));
-        all.extend(assigned);
-    }
-    Ok(all)
+    let part = |&(task, direction): &(_, _)| Part { task, direction, range: K::whole(&task) };
+    K::assign(setup, directions.iter().map(part).collect(), processor, None, shared)
+}
+
+/// Returns the estimated seconds of assignments; those without an estimate do not count.
+fn seconds_of<K: Kind>(assignments: &[Assignment<'_, K>]) -> f64 {
+    assignments.iter().filter_map(Assignment::seconds).sum()
+}
+
+/// Returns the seconds that each processor is expected to take for its assignments, corrected by past joins.
+fn expected<K: Planned>(
+    setup: &Setup<K>,
+    of: &PerProcessor<Vec<Assignment<'_, K>>>,
+) -> PerProcessor<f64> {
+    let corrections = setup.corrections();
+    let corrected = |one: &Assignment<'_, K>| {
+        let seconds = one.seconds().unwrap_or_else(|| setup.install(|| K::glance(setup, one)));
+        seconds * corrections.of(setup.technique(one).name(), seconds)
+    };
+    PerProcessor::of(|processor| of[processor].iter().map(corrected).sum())
+}
+
+/// Returns the seconds that a chunk of a join takes a processor however small it is, if all of the join takes it
+/// `seconds`: by a look at a tiny chunk at its end of the axis.
+fn start<'a, K: Planned>(
+    setup: &Setup<K>,
+    axis: &Axis<'a, K>,
+    whole: &[Assignment<'a, K>],
+    processor: Processor,
+    seconds: f64,
+) -> f64 {
+    let (from, to) = match processor {
+        Processor::Cpu => (0.0, TINY),
+        Processor::Device => (1.0 - TINY, 1.0),
+    };
+    let tiny = axis.between(from, to).into_iter().filter_map(|part| {
+        let technique = technique_for(whole, &part);
+        K::assign(setup, vec![part], processor, technique, true).ok()
+    });
+    let tiny: f64 = tiny.flatten().map(|one| setup.install(|| K::glance(setup, &one))).sum();
+    // It is never taken for nothing, or chunks would become too small.
+    tiny.max(Tuning::LEAST_PART * seconds).min(seconds)
+}
+
+/// Returns the technique with which a processor does a part of a join, if this is how it does the whole: that of the
+/// assignment in which the middle probe of the part lies.
+pub(crate) fn technique_for<'a, K: Kind>(
+    whole: &[Assignment<'a, K>],
+    part: &Part<'a, K>,
+) -> Option<usize> {
+    let probes = K::probes(&part.range);
+    let middle = probes.start + (probes.end - probes.start) / 2;
+    let mut own = whole.iter().filter(|one| one.direction == part.direction);
+    own.find(|one| one.work.probes.contains(&middle)).map(|one| one.technique)
 }

@@ -1,177 +1,98 @@
 //! Where does each probe lie on the axis of a join's work?
 //!
-//! The probes of all directions of a join follow one another on an axis from 0 to 1, those of a direction in rising
-//! order of size. The position of a point is the share of the work before it: the mean of the shares of pairs that
-//! pass the length filter and of tokens. (By pairs alone, half of the tokens of a collection with a few large sets
-//! could lie within a thousandth of the axis.) Positions are known before any set is read.
+//! The probes of all directions of a join follow one another on an axis from 0 to 1, each direction in rising order.
+//! The position of a point is the share of the work before it: the mean of the shares of pairs that may meet and of
+//! tokens. (By pairs alone, half of the tokens of a collection with a few large sets could lie within a thousandth of
+//! the axis.) Positions are known before any row is read.
 //!
-//! No pair is lost: every probe lies in exactly one interval between neighbouring points, and meets there all sets that
-//! it reaches.
+//! No pair is lost: every probe lies in exactly one interval between neighbouring points, and meets there all builds
+//! that it reaches.
 
-use crate::CostTable;
-use crate::kind::{Direction, Order, work_share};
-use crate::run::{Axis, Part};
-use crate::sets::{Reach, SetTask, Sets, Survey, Tile, reaches};
-use simjoin_core::SetId;
-use std::ops::Range;
-use std::sync::OnceLock;
+use crate::kind::{Direction, Kind, Task, work_share};
 
-/// The probes of a size class.
-#[derive(Clone, Debug)]
-struct OfClass {
-    /// Its place among all classes.
-    class: usize,
-    /// The build sets that they reach.
-    reach: Reach,
-    /// Its share of the work.
+/// A part of a join.
+#[derive(Clone)]
+pub(crate) struct Part<'a, K: Kind> {
+    pub(crate) task: Task<'a, K>,
+    pub(crate) direction: Direction,
+    pub(crate) range: K::Range,
+}
+
+/// Neighbouring probes of one direction with about the same work each.
+#[derive(Clone, Copy, Debug)]
+struct Section {
+    /// Its direction, by its place.
+    direction: usize,
+    first: u32,
+    end: u32,
+    /// The share of the work before it, and in it.
+    before: f64,
     work: f64,
 }
 
 /// The probes of all directions of a join on an axis.
-#[derive(Clone, Debug)]
-pub(crate) struct ProbeAxis<'a> {
-    /// The directions that have pairs, by size class.
-    directions: Vec<(SetTask<'a>, Direction, Vec<OfClass>)>,
-    /// The share of the work before each direction, and all of it.
-    before: Vec<f64>,
-    /// Surveys of all of it without samples, once they are needed.
-    surveys: OnceLock<Vec<(Direction, Survey<'a>)>>,
+#[derive(Clone)]
+pub(crate) struct Axis<'a, K: Kind> {
+    directions: Vec<(Task<'a, K>, Direction)>,
+    sections: Vec<Section>,
 }
 
-impl<'a> ProbeAxis<'a> {
+impl<'a, K: Kind> Axis<'a, K> {
     /// Puts the probes of these directions on an axis.
-    pub(crate) fn new(directions: &[(SetTask<'a>, Direction)]) -> Self {
-        let mut with_pairs: Vec<(SetTask<'a>, Direction, Vec<OfClass>)> = Vec::new();
-        for &(join, direction) in directions {
-            let reaches = reaches(&join, &Tile::whole(&join)).into_iter().enumerate();
-            let reaches = reaches.filter(|(_, reach)| reach.pairs > 0);
-            let reaches: Vec<_> =
-                reaches.map(|(class, reach)| OfClass { class, reach, work: 0.0 }).collect();
-            if !reaches.is_empty() {
-                with_pairs.push((join, direction, reaches));
-            }
-        }
-        let of_class = |join: &SetTask<'_>, reach: &Reach| {
-            [reach.pairs, join.probe.tokens_in(&reach.probes) as u64]
-        };
-        let mut whole = [0; 2];
-        for (join, _, reaches) in &with_pairs {
-            for one in reaches {
-                let [pairs, tokens] = of_class(join, &one.reach);
-                whole = [whole[0] + pairs, whole[1] + tokens];
-            }
-        }
-        let (mut before, mut end) = (vec![0.0], 0.0);
-        for (join, _, reaches) in &mut with_pairs {
-            for one in reaches {
-                one.work = work_share(of_class(join, &one.reach), whole).unwrap_or(0.0);
-                end += one.work;
-            }
-            before.push(end);
-        }
-        ProbeAxis { directions: with_pairs, before, surveys: OnceLock::new() }
+    pub(crate) fn new(directions: &[(Task<'a, K>, Direction)]) -> Self {
+        let all = directions.iter().enumerate();
+        let all: Vec<_> = all
+            .flat_map(|(at, (task, _))| {
+                K::sections(task).into_iter().map(move |(probes, work)| (at, probes, work))
+            })
+            .collect();
+        let whole =
+            all.iter().fold([0; 2], |sum, (_, _, work)| [sum[0] + work[0], sum[1] + work[1]]);
+        let mut before = 0.0;
+        let sections = all.into_iter().map(|(direction, probes, work)| {
+            let work = work_share(work, whole).unwrap_or(0.0);
+            let section = Section { direction, first: probes.start, end: probes.end, before, work };
+            before += work;
+            section
+        });
+        Axis { sections: sections.collect(), directions: directions.to_vec() }
     }
 
-    /// Returns surveys of all of it without samples.
-    pub(super) fn whole(&self) -> &[(Direction, Survey<'a>)] {
-        self.surveys.get_or_init(|| self.surveys(0.0, 1.0).collect())
-    }
-
-    /// Returns the points where the directions except the first begin.
-    pub(super) fn bounds(&self) -> impl Iterator<Item = f64> {
-        let all = self.before[self.before.len() - 1];
-        let inner = self.before.iter().take(self.before.len() - 1).skip(1);
-        inner.map(move |before| before / all)
-    }
-
-    /// Returns the seconds that all of it takes one core at least, as far as exact counts tell.
-    pub(super) fn least_core_seconds(&self, costs: &CostTable) -> f64 {
-        self.whole().iter().map(|(_, survey)| survey.least_seconds(costs)).sum()
-    }
-
-    /// Returns surveys of what lies between two points, without samples.
-    pub(super) fn surveys(
-        &self,
-        from: f64,
-        to: f64,
-    ) -> impl Iterator<Item = (Direction, Survey<'a>)> {
-        self.tiles(from, to).map(|(join, direction, tile, reaches)| {
-            let mut by_class = vec![Reach::default(); join.probe.classes().len()];
-            for OfClass { class, reach, .. } in reaches {
-                by_class[*class] = reach.within(join.order, &tile).unwrap_or_default();
-            }
-            (direction, Survey::with(&join, &tile, by_class))
-        })
-    }
-
-    /// Returns what lies between two points: a tile of each direction that has some of it, no larger than need be.
-    fn tiles(
-        &self,
-        from: f64,
-        to: f64,
-    ) -> impl Iterator<Item = (SetTask<'a>, Direction, Tile, &[OfClass])> {
-        let all = self.before[self.before.len() - 1];
-        self.directions.iter().enumerate().filter_map(move |(at, (join, direction, reaches))| {
-            let (start, end) = (self.before[at], self.before[at + 1]);
-            let local = |point: f64| match end - start {
-                // A direction too small to count lies where it begins.
-                0.0 => f64::from(point * all > start || point >= 1.0),
-                work => (point * all - start) / work,
+    /// Returns the probes between two points, as one part for each direction that has some. Neighbouring intervals
+    /// neither overlap nor leave gaps.
+    pub(crate) fn between(&self, from: f64, to: f64) -> Vec<Part<'a, K>> {
+        let (from, to) = (self.at(from), self.at(to));
+        let part = |(at, &(task, direction)): (usize, &(Task<'a, K>, Direction))| {
+            let mut own = self.sections.iter().filter(|section| section.direction == at);
+            let first = own.next()?;
+            let end = own.next_back().unwrap_or(first).end;
+            // Where another direction has the point, all of this one lies before or after it.
+            let clip = |(direction, probe): (usize, u32)| match direction.cmp(&at) {
+                std::cmp::Ordering::Less => first.first,
+                std::cmp::Ordering::Equal => probe.clamp(first.first, end),
+                std::cmp::Ordering::Greater => end,
             };
-            let probes = split_at(reaches, local(from))..split_at(reaches, local(to));
-            let tile = tile_of(join.order, reaches, &probes)?;
-            Some((*join, *direction, tile, &reaches[..]))
-        })
+            let probes = clip(from)..clip(to);
+            let range = if probes.is_empty() { None } else { K::range_of(&task, probes) };
+            range.map(|range| Part { task, direction, range })
+        };
+        self.directions.iter().enumerate().filter_map(part).collect()
     }
-}
 
-/// Returns the probe before which this share of the work lies.
-fn split_at(reaches: &[OfClass], share: f64) -> SetId {
-    let end = reaches.last().map_or(0, |last| last.reach.probes.end);
-    if share >= 1.0 {
-        return end;
-    }
-    if share <= 0.0 {
-        return 0;
-    }
-    let mut left = share * reaches.iter().map(|one| one.work).sum::<f64>();
-    for OfClass { reach, work, .. } in reaches {
-        if left < *work {
-            return reach.probes.start + (reach.probes.len() as f64 * left / work) as SetId;
+    /// Returns the place of a point: a direction and the probe of it before which the point lies.
+    fn at(&self, point: f64) -> (usize, u32) {
+        let next = self.sections.partition_point(|section| section.before <= point);
+        let Some(section) = self.sections.get(next.saturating_sub(1)) else { return (0, 0) };
+        if point <= 0.0 {
+            return (0, 0);
         }
-        left -= work;
-    }
-    end
-}
-
-/// Returns the probes that reach something, and what they reach.
-fn tile_of(order: Order, reaches: &[OfClass], within: &Range<SetId>) -> Option<Tile> {
-    let first = reaches.partition_point(|one| one.reach.probes.end <= within.start);
-    let mut tile: Option<Tile> = None;
-    for OfClass { reach, .. } in &reaches[first..] {
-        let probes = reach.probes.start.max(within.start)..reach.probes.end.min(within.end);
-        if probes.is_empty() {
-            break;
+        if point >= 1.0 {
+            return (usize::MAX, 0);
         }
-        // The last one meets all that any of them does.
-        let builds = reach.of(order, probes.end - 1);
-        match &mut tile {
-            _ if builds.is_empty() => {}
-            None => tile = Some(Tile { probes, builds }),
-            Some(tile) => {
-                tile.probes.end = probes.end;
-                tile.builds.start = tile.builds.start.min(builds.start);
-                tile.builds.end = tile.builds.end.max(builds.end);
-            }
-        }
-    }
-    tile
-}
-
-impl<'a> Axis<'a, Sets> for ProbeAxis<'a> {
-    fn between(&self, from: f64, to: f64) -> Vec<Part<'a, Sets>> {
-        let tiles = self.tiles(from, to);
-        tiles.map(|(task, direction, range, _)| Part { task, direction, range }).collect()
+        let inside = ((point - section.before) / section.work.max(f64::MIN_POSITIVE)).min(1.0);
+        let probes = section.end - section.first;
+        let steps = (f64::from(probes) * inside / f64::from(K::STEP)).round() as u32;
+        (section.direction, section.first + steps.saturating_mul(K::STEP).min(probes))
     }
 }
 
@@ -179,6 +100,7 @@ impl<'a> Axis<'a, Sets> for ProbeAxis<'a> {
 mod tests {
     use super::*;
     use crate::sets::tile::tests::collections;
+    use crate::sets::{SetTask, Survey, Tile};
     use simjoin_core::{Bounds, Measure, Predicate};
 
     #[test]
@@ -186,14 +108,7 @@ mod tests {
         let (left, right) = collections(&[3, 3, 3, 4, 4, 5, 9, 9], Some(&[3, 4, 4, 5, 9, 10, 10]));
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
         let directions = SetTask::directions(&left, right.as_ref(), true, bounds);
-        let axis = ProbeAxis::new(&directions);
-        for (from, to) in [(0.0, 1.0), (0.0, 0.3), (0.3, 0.8), (0.75, 1.0)] {
-            for (_, survey) in axis.surveys(from, to) {
-                let same = Survey::new(&survey.join, &survey.tile);
-                assert_eq!((&survey.reaches, survey.pairs), (&same.reaches, same.pairs));
-                assert_eq!(survey.prefixes, same.prefixes);
-            }
-        }
+        let axis = Axis::new(&directions);
         for count in [1u32, 2, 3, 10, 100] {
             let mut met = vec![0u64; directions.len()];
             for at in 0..count {

@@ -1,82 +1,74 @@
 //! How is a join of sets planned?
 
-use super::assign::{Assignment, Chosen, Division, Planned, PlannedAxis};
-use super::choose::{Choice, choose, consider};
-use super::divide::Sides;
-use super::{Mode, ProbeAxis, Setup, Tuning};
+use super::Setup;
+use super::assign::{Assignment, Planned};
+use super::axis::Part;
+use super::choose::{cheapest, choose, consider, guess};
 use crate::costs::CostTable;
-use crate::host::Host;
 use crate::kind::{Direction, Kind, Work};
-use crate::processor::{PerProcessor, Processor};
-use crate::run::{Axis, Part};
-use crate::sets::{Effort, SetTask, Sets, Survey};
-use crate::technique::{Technique, Techniques};
+use crate::processor::Processor;
+use crate::sets::{Effort, SetTask, Sets, Survey, Tile};
+use crate::technique::Techniques;
+use crate::tuning::Tuning;
 use simjoin_core::Result;
-use std::sync::Arc;
 
-/// Collections of more tokens than this are looked at by all threads.
-const MUCH: usize = 1 << 16;
+/// Collections of more tokens than this are surveyed by all threads.
+const LARGE: usize = 1 << 16;
 
-/// List pairs to sample for the virtual time of an assignment that was not estimated.
+/// List pairs to sample for the seconds of an assignment that was not estimated.
 const GLANCE: usize = 200;
 
 impl Planned for Sets {
     type Known = ();
 
-    fn negligible(_: &Setup<Self>) -> f64 {
-        Tuning::NEGLIGIBLE
+    fn negligible(setup: &Setup<Self>, directions: &[(SetTask<'_>, Direction)]) -> bool {
+        let costs = setup.costs();
+        let least = |(task, _): &(SetTask<'_>, _)| {
+            Survey::new(task, &Tile::whole(task)).least_seconds(&costs)
+        };
+        directions.iter().map(least).sum::<f64>() < Tuning::NEGLIGIBLE
     }
 
-    fn sharing(_: &'static dyn Host) -> Techniques<Self> {
-        Vec::new()
+    fn surely_short_on_device(
+        setup: &Setup<Self>,
+        directions: &[(SetTask<'_>, Direction)],
+    ) -> bool {
+        let costs = setup.costs();
+        let tasks = directions.iter().map(|(task, _)| task);
+        let surveys = tasks.map(|task| guess(&Survey::new(task, &Tile::whole(task))));
+        let surveys: Vec<Survey<'_>> = surveys.collect();
+        let seconds = |processor| {
+            let offered = setup.offered(processor);
+            let resources = setup.resources(&costs, processor, false);
+            let found = cheapest(&surveys, &offered, &resources, setup.threads);
+            found.map_or(f64::INFINITY, |(at, seconds)| {
+                seconds * setup.corrections().of(offered[at].name(), seconds)
+            })
+        };
+        let device = seconds(Processor::Device);
+        device < Tuning::NO_SAMPLES && 1.1 * device < seconds(Processor::Cpu)
     }
 
     fn device_techniques(setup: &Setup<Self>, _: bool) -> Result<Techniques<Self>> {
         setup.machine.device_techniques(setup.host)
     }
 
-    fn axis<'a>(
-        _: &Setup<Self>,
-        directions: &[(SetTask<'a>, Direction)],
-    ) -> Arc<dyn PlannedAxis<'a, Self> + 'a> {
-        Arc::new(ProbeAxis::new(directions))
-    }
-
     fn assign<'a>(
         setup: &Setup<Self>,
         parts: Vec<Part<'a, Self>>,
         processor: Processor,
+        technique: Option<usize>,
         shared: bool,
     ) -> Result<Vec<Assignment<'a, Self>>> {
         let (costs, measured) = setup.machine.costs();
-        let offered = setup.offered(processor);
-        let assigned = assign_with(setup, parts.clone(), processor, shared, &costs, &offered)?;
+        let assigned = assign_with(setup, parts.clone(), processor, technique, shared, &costs)?;
         // A choice that matters is made with the costs of this machine.
         let estimated: f64 = assigned.iter().filter_map(Assignment::seconds).sum();
-        if measured || shared || offered.len() <= 1 || estimated <= Tuning::WORTH_A_LOOK {
+        if measured || estimated <= Tuning::WORTH_A_LOOK {
             return Ok(assigned);
         }
         let costs = setup.machine.measured_costs(setup.host);
-        assign_with(setup, parts, processor, shared, &costs, &offered)
-    }
-
-    fn assign_to<'a>(
-        setup: &Setup<Self>,
-        parts: Vec<Part<'a, Self>>,
-        processor: Processor,
-        technique: usize,
-        shared: bool,
-    ) -> Result<Vec<Assignment<'a, Self>>> {
-        let offered = [setup.offered(processor)[technique]];
-        let costs = setup.costs();
-        let mut assigned = assign_with(setup, parts, processor, shared, &costs, &offered)?;
-        for one in &mut assigned {
-            let seconds = one.considered[0];
-            one.considered = vec![None; setup.techniques[processor].len()];
-            one.considered[technique] = seconds;
-            one.technique = technique;
-        }
-        Ok(assigned)
+        assign_with(setup, parts, processor, technique, shared, &costs)
     }
 
     fn consider(setup: &Setup<Self>, assignment: &mut Assignment<'_, Self>) {
@@ -100,75 +92,33 @@ impl Planned for Sets {
     }
 }
 
-/// Assigns parts to some techniques, with a cost table.
+/// Assigns parts with a cost table.
 fn assign_with<'a>(
     setup: &Setup<Sets>,
     parts: Vec<Part<'a, Sets>>,
     processor: Processor,
+    technique: Option<usize>,
     shared: bool,
     costs: &CostTable,
-    offered: &[&dyn Technique<Sets>],
 ) -> Result<Vec<Assignment<'a, Sets>>> {
+    let all = setup.offered(processor);
+    let offered = technique.map_or(&all[..], |at| &all[at..=at]);
     let resources = setup.resources(costs, processor, shared);
     let mut assigned = Vec::new();
     for Part { task, direction, range } in parts {
         let decide = || choose(&task, &range, offered, &resources);
         // Large inputs are surveyed by all threads.
-        let much = task.probe.total_tokens() > MUCH;
-        let choices = if much { setup.install(decide) } else { decide() };
+        let large = task.probe.total_tokens() > LARGE;
+        let choices = if large { setup.install(decide) } else { decide() };
         let choices = choices.map_err(|error| setup.with_answer(error, shared))?;
-        let assign = |choice: Choice| {
-            let Choice { tile, technique, considered, pairs } = choice;
-            let work = Work { pairs, ..Sets::work(&task, &tile) };
-            Assignment { task, direction, range: tile, work, processor, technique, considered }
-        };
-        assigned.extend(choices.into_iter().map(assign));
+        assigned.extend(choices.into_iter().map(|choice| {
+            let work = Work { pairs: choice.pairs, ..Sets::work(&task, &choice.tile) };
+            let mut considered = vec![None; all.len()];
+            let first = technique.unwrap_or(0);
+            considered[first..first + offered.len()].copy_from_slice(&choice.considered);
+            let (range, technique) = (choice.tile, first + choice.technique);
+            Assignment { task, direction, range, work, processor, technique, considered }
+        }));
     }
     Ok(assigned)
-}
-
-impl<'a> ProbeAxis<'a> {
-    /// Finds the best division between the processors, on all threads.
-    fn with_sides<T: Send>(
-        setup: &Setup<Sets>,
-        costs: &CostTable,
-        ask: impl FnOnce(&Sides<'_>) -> T + Send,
-    ) -> T {
-        let corrections = setup.corrections();
-        let shared = setup.mode != Mode::Only(Processor::Device);
-        let sides = Sides {
-            techniques: PerProcessor::of(|processor| setup.offered(processor)),
-            resources: setup.resources(costs, Processor::Cpu, shared),
-            corrections: &corrections,
-            queued: setup.machine.simulated().and_then(|device| device.queued),
-        };
-        setup.install(|| ask(&sides))
-    }
-}
-
-impl<'a> PlannedAxis<'a, Sets> for ProbeAxis<'a> {
-    fn least_seconds(&self, setup: &Setup<Sets>) -> f64 {
-        self.least_core_seconds(&setup.costs())
-    }
-
-    fn divide(&self, setup: &Setup<Sets>) -> Division {
-        // Waking a device takes longer than estimating the time of the CPU.
-        let (mut costs, measured) = setup.machine.costs();
-        if !measured {
-            costs = setup.machine.measured_costs(setup.host);
-        }
-        Self::with_sides(setup, &costs, |sides| sides.divide(self))
-    }
-
-    fn divide_at(&self, setup: &Setup<Sets>, point: f64) -> Division {
-        Self::with_sides(setup, &setup.costs(), |sides| sides.divide_at(self, point))
-    }
-
-    fn choose_device(&self, setup: &Setup<Sets>) -> Vec<Chosen> {
-        Self::with_sides(setup, &setup.costs(), |sides| sides.choose_device(self))
-    }
-
-    fn for_queue(self: Arc<Self>) -> Arc<dyn Axis<'a, Sets> + 'a> {
-        self
-    }
 }

@@ -1,15 +1,14 @@
 //! Which techniques, limits and facts is a plan made from?
 
+use super::Resources;
 use super::assign::{Assignment, Planned};
-use super::{Corrections, Resources, Tuning};
 use crate::costs::CostTable;
 use crate::host::Host;
-use crate::kind::Kind;
-use crate::machine::Machine;
+use crate::machine::{Corrections, Machine};
 use crate::processor::{PerProcessor, Processor};
 use crate::registry::{NAIVE, Selection};
-use crate::run::Stage;
 use crate::technique::{Technique, Techniques};
+use crate::tuning::Tuning;
 use rayon::ThreadPool;
 use simjoin_core::{Error, Result};
 
@@ -44,6 +43,15 @@ impl Mode {
     pub(crate) fn may_share(self) -> bool {
         !matches!(self, Mode::Only(_))
     }
+}
+
+/// The largest number of a device's pairs that are held until their range is complete, if the memory suffices.
+const HELD: u64 = 4 << 20;
+
+/// Returns the bytes that pairs held for a device take at most: a sixteenth of the memory.
+pub(crate) fn held_bytes<P>(memory: u64) -> u64 {
+    // Arrays that grow may be half empty.
+    (memory / 16).min(2 * HELD * size_of::<P>() as u64)
 }
 
 /// The limits on a join's resources.
@@ -221,7 +229,7 @@ impl<K: Planned> Setup<K> {
             }
         }
         if self.limits.memory != u64::MAX {
-            self.limits.answer += Stage::<<K as Kind>::Pair>::bytes(self.limits.memory);
+            self.limits.answer += held_bytes::<K::Pair>(self.limits.memory);
         }
         Ok(())
     }

@@ -4,9 +4,9 @@
 
 use super::Setup;
 use super::assign::{Assignment, Planned};
+use super::axis::Part;
 use crate::kind::{Kind, Task};
 use crate::processor::Processor;
-use crate::run::Part;
 use crate::technique::Technique;
 use simjoin_core::{Error, Result};
 use std::ops::Range;
@@ -50,29 +50,14 @@ impl<K: Whole> Setup<K> {
             None
         }
     }
-
-    /// Returns the cheapest technique of a processor that fits the memory, by its place, and its seconds.
-    pub(super) fn cheapest(
-        &self,
-        task: &Task<'_, K>,
-        processor: Processor,
-        shared: bool,
-    ) -> Option<(usize, f64)> {
-        let whole = K::whole(task);
-        let all = self.techniques[processor].iter().enumerate();
-        let able = all.filter(|(_, one)| !shared || one.shares());
-        let fitting = able.filter(|(_, one)| self.excess(&***one, task, &whole, shared).is_none());
-        let costs = fitting
-            .map(|(at, one)| (at, K::seconds(self, &**one, task, &whole).unwrap_or(f64::INFINITY)));
-        costs.min_by(|a, b| a.1.total_cmp(&b.1))
-    }
 }
 
-/// Chooses what a processor does parts with: the cheapest technique that fits the memory.
+/// Chooses what a processor does parts with: the cheapest technique that fits the memory, or the given one.
 pub(super) fn assign<'a, K: Whole>(
     setup: &Setup<K>,
     parts: Vec<Part<'a, K>>,
     processor: Processor,
+    technique: Option<usize>,
     shared: bool,
 ) -> Result<Vec<Assignment<'a, K>>> {
     let mut assigned = Vec::new();
@@ -96,7 +81,7 @@ pub(super) fn assign<'a, K: Whole>(
                 least = Some(least.map_or(excess, |before| before.min(excess)));
             }
         }
-        let Some((_, technique)) = best else {
+        let Some(technique) = technique.or(best.map(|(_, at)| at)) else {
             let Some((needed, device)) = least else {
                 return Err(Error::Config(format!(
                     "the technique does a join only as a whole; expected one that CPU and GPU can share: {}",
@@ -121,21 +106,10 @@ pub(super) fn assign<'a, K: Whole>(
     Ok(assigned)
 }
 
-/// Assigns parts to a technique.
-pub(super) fn assign_to<'a, K: Whole>(
-    setup: &Setup<K>,
-    parts: Vec<Part<'a, K>>,
-    processor: Processor,
-    technique: usize,
-    shared: bool,
-) -> Result<Vec<Assignment<'a, K>>> {
-    let mut assigned = assign(setup, parts, processor, shared)?;
-    assigned.iter_mut().for_each(|one| one.technique = technique);
-    Ok(assigned)
-}
-
 /// Estimates the seconds of an assignment that was not estimated.
 pub(super) fn glance<K: Whole>(setup: &Setup<K>, assignment: &Assignment<'_, K>) -> f64 {
-    let pairs = assignment.work.pairs as f64;
-    UNKNOWN_PAIR * setup.machine.scale() * pairs / setup.threads as f64
+    let Assignment { task, range, work, .. } = assignment;
+    K::seconds(setup, setup.technique(assignment), task, range).unwrap_or_else(|| {
+        UNKNOWN_PAIR * setup.machine.scale() * work.pairs as f64 / setup.threads as f64
+    })
 }

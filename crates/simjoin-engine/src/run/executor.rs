@@ -1,29 +1,28 @@
 //! How do threads work through a plan?
 //!
-//! A plan is a list of assignments for each processor, and sometimes a queue. For one assignment after the other, every
-//! thread makes a worker and a sink and takes the next piece until none is left. Where CPU and devices share a join,
-//! the CPU works on the threads of the join, and a few threads that mostly wait attend to the devices. While many
-//! sets are sent to a device, some of the CPU's threads rest: those that send them need the cores.
+//! A plan is a list of assignments. For one assignment after the other, every thread makes a worker and a sink and takes
+//! the next piece until none is left. CPU and devices that share a join take chunks of it from a queue: the CPU works on
+//! the threads of the join, and a few threads that mostly wait attend to the devices.
 //!
 //! At the end, the CPU does the work of a device that failed.
 
-use super::queue::{Chunk, Part, Queue};
+use super::queue::Queue;
 use super::staging::{Stage, StagedSink};
-use super::threads::{Attendants, Resting, threads};
+use super::threads::attendants;
 use super::timeline::{Timeline, worker_row};
 use crate::answer::{Answer, AnswerSink};
 use crate::clock::Clock;
 use crate::control::{Control, Failure};
 use crate::kind::{Direction, Kind};
-use crate::plan::{Assignment, Assignments, Decided, Mode, Planned, Setup, Tuning};
+use crate::plan::{Assignment, Assignments, Decided, Mode, Part, Planned, Setup, technique_for};
 use crate::processor::{PerProcessor, Processor};
-use crate::report::{Event, StepReport};
+use crate::report::{Event, StepReport, did_its_work};
 use crate::technique::{Budget, DeviceTimes, Prepared, Technique};
+use crate::tuning::Tuning;
 use parking_lot::Mutex;
-use rayon::BroadcastContext;
+use rayon::{BroadcastContext, ThreadPool};
 use simjoin_core::{Error, Result, Sink};
 use std::collections::VecDeque;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
 
@@ -52,11 +51,11 @@ enum Threads<'t> {
     /// Those of the join.
     Pool,
     /// Threads of their own, which mostly wait for a device.
-    Attendants(&'t Attendants),
+    Attendants(&'t ThreadPool),
 }
 
 /// The state of one processor at work.
-struct Side<'t, 'a, K: Kind> {
+struct ProcessorState<'t, 'a, K: Kind> {
     /// The processor whose clock advances.
     processor: Processor,
     /// The last preparation, which may serve the next assignment too.
@@ -64,10 +63,21 @@ struct Side<'t, 'a, K: Kind> {
     threads: Threads<'t>,
     /// Whether the other processor works at the same time.
     shared: bool,
-    /// Threads of the CPU that rest until a device has its rows.
-    resting: Option<Resting>,
     /// The number of pieces announced to sinks.
     pieces: usize,
+}
+
+impl<K: Kind> ProcessorState<'_, '_, K> {
+    /// The CPU, on the threads of the join.
+    fn alone() -> Self {
+        ProcessorState {
+            processor: Processor::Cpu,
+            kept: None,
+            threads: Threads::Pool,
+            shared: false,
+            pieces: 0,
+        }
+    }
 }
 
 /// The preparation of a technique for a direction of a join.
@@ -146,41 +156,32 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
 
     /// Runs everything.
     pub(crate) fn run(self, work: &Assignments<'_, K>) -> Result<Ran> {
-        // Progress is counted in probes; queued probes are added when they are taken.
-        let all = Processor::ALL.into_iter().flat_map(|processor| &work.fixed[processor]);
-        self.control.begin(all.map(|one| one.work.probes.len() as u64).sum());
-        let queue = work.queue();
-        let PerProcessor { cpu, device } = work.fixed.clone();
         let mut done = Done::default();
         done.warnings.extend(work.warning.clone());
-        let mut alone = Side {
-            processor: Processor::Cpu,
-            kept: None,
-            threads: Threads::Pool,
-            shared: false,
-            resting: None,
-            pieces: 0,
-        };
-        if work.shared {
-            done.add(self.run_both(cpu, device, queue.as_ref(), &mut alone)?);
+        let mut alone = ProcessorState::alone();
+        // Progress is counted in probes. Each side of a shared join has a plan for all of them.
+        let others = if work.shared.is_some() { &[][..] } else { &work.of.device };
+        let all = work.of.cpu.iter().chain(others);
+        self.control.begin(all.map(|one| one.work.probes.len() as u64).sum());
+        if let Some((axis, size)) = &work.shared {
+            let queue = Queue::new(axis.clone(), size.clone());
+            done.add(self.run_both(&work.of, &queue)?);
             self.clock.alone(Processor::Cpu as usize);
             // A device that failed may have left chunks in the queue.
-            if let Some(queue) = &queue {
-                alone.shared = true;
-                done.add(self.run_side(Vec::new(), Some(queue), &mut alone)?);
-                (alone.shared, alone.kept) = (false, None);
-            }
+            alone.shared = true;
+            done.add(self.run_side(&work.of.cpu, &queue, &mut alone)?);
+            alone = ProcessorState::alone();
         } else {
             self.clock.alone(Processor::Cpu as usize);
-            let all = cpu.into_iter().chain(device).collect();
+            let all: Vec<_> = work.of.cpu.iter().chain(&work.of.device).cloned().collect();
             done.add(self.run_assignments(all, &mut alone)?);
         }
         // The CPU has all the memory now.
         if !done.left.is_empty() && !self.stopped() {
             self.clock.alone(Processor::Cpu as usize);
             let left = std::mem::take(&mut done.left);
-            let left = self.setup.install(|| K::assign(self.setup, left, Processor::Cpu, false))?;
-            done.add(self.run_assignments(left, &mut alone)?);
+            let assign = || K::assign(self.setup, left, Processor::Cpu, None, false);
+            done.add(self.run_assignments(self.setup.install(assign)?, &mut alone)?);
         }
         Ok(Ran {
             complete: !self.stopped(),
@@ -193,81 +194,64 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         })
     }
 
-    /// Lets both processors work at the same time, until their own parts and the queue are done.
+    /// Lets both processors work at the same time, until the queue is empty.
     fn run_both<'a>(
         &self,
-        cpu: Vec<Assignment<'a, K>>,
-        device: Vec<Assignment<'a, K>>,
-        queue: Option<&Queue<'a, K>>,
-        own: &mut Side<'_, 'a, K>,
+        of: &PerProcessor<Vec<Assignment<'a, K>>>,
+        queue: &Queue<'a, K>,
     ) -> Result<Done<'a, K>> {
-        own.shared = true;
-        let resting = Resting::new(self.senders(device.first()), self.setup.pool.as_ref());
         // If one side fails, the other one stops.
         let end_both = |_: &Error| self.enough.store(true, Ordering::Relaxed);
-        let attendants = Attendants::get(Tuning::ATTENDANTS)?;
+        let attendants = attendants(Tuning::ATTENDANTS)?;
         let mut on_device = Ok(Done::default());
         let on_cpu = attendants.in_place_scope(|scope| {
             let (on_device, attendants) = (&mut on_device, &attendants);
             scope.spawn(move |_| {
-                let mut side = Side {
+                let mut side = ProcessorState {
                     processor: Processor::Device,
-                    kept: None,
                     threads: Threads::Attendants(attendants),
                     shared: true,
-                    // They wake up whatever becomes of the device.
-                    resting: Some(resting),
-                    pieces: 0,
+                    ..ProcessorState::alone()
                 };
-                let ran = self.run_side(device, queue, &mut side);
-                drop(side);
-                *on_device = ran.inspect_err(end_both);
+                *on_device = self.run_side(&of.device, queue, &mut side).inspect_err(end_both);
             });
-            self.run_side(cpu, queue, own).inspect_err(end_both)
+            let mut side = ProcessorState { shared: true, ..ProcessorState::alone() };
+            self.run_side(&of.cpu, queue, &mut side).inspect_err(end_both)
         });
-        (own.shared, own.kept) = (false, None);
         let device = on_device?;
         let mut done = on_cpu?;
         done.add(device);
         Ok(done)
     }
 
-    /// Does the parts of a processor, and then chunks of the queue, until none is left or a device fails.
+    /// Does chunks of the queue until none is left or a device fails. `whole`: how this processor would do all of it.
     fn run_side<'a>(
         &self,
-        first: Vec<Assignment<'a, K>>,
-        queue: Option<&Queue<'a, K>>,
-        side: &mut Side<'_, 'a, K>,
+        whole: &[Assignment<'a, K>],
+        queue: &Queue<'a, K>,
+        side: &mut ProcessorState<'_, 'a, K>,
     ) -> Result<Done<'a, K>> {
         let processor = side.processor;
         let _ending = self.clock.ending(processor as usize);
-        let Some(queue) = queue else { return self.run_assignments(first, side) };
         let mut done = Done::default();
         let mut now = self.clock.turn(processor as usize);
-        let mut next = (!first.is_empty()).then_some(first);
-        loop {
-            let assignments = match next.take() {
-                Some(first) => {
-                    let expected = first.iter().filter_map(Assignment::seconds).sum();
-                    queue.begin(processor, expected, now);
-                    first
+        let assign = |part: &Part<'a, K>| {
+            let technique = technique_for(whole, part);
+            K::assign(self.setup, vec![part.clone()], processor, technique, true)
+        };
+        let estimate = |parts: &[Part<'a, K>]| {
+            let assigned = parts.iter().filter_map(|part| assign(part).ok()).flatten();
+            assigned.map(|one| K::glance(self.setup, &one)).sum()
+        };
+        while let Some(parts) = queue.take(processor, now, estimate) {
+            for part in parts {
+                match assign(&part) {
+                    Ok(assignments) => done.add(self.run_assignments(assignments, side)?),
+                    // What does not fit while the other processor works is done after that has finished.
+                    Err(Error::Memory { .. }) => done.left.push(part),
+                    Err(error) => return Err(error),
                 }
-                None => {
-                    let Some(chunk) = queue.take(processor, now) else { break };
-                    queue.begin(processor, chunk.seconds, now);
-                    match self.assign(&chunk, processor) {
-                        Ok(assignments) => assignments,
-                        // A chunk that does not fit while the other processor works is done after that has finished.
-                        Err(Error::Memory { .. }) => {
-                            done.left.extend(chunk.parts);
-                            queue.end(processor);
-                            break;
-                        }
-                        Err(error) => return Err(error),
-                    }
-                }
-            };
-            done.add(self.run_assignments(assignments, side)?);
+            }
             now = self.clock.turn(processor as usize);
             queue.done(processor, now);
             // A device that has failed once takes nothing more.
@@ -279,26 +263,11 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         Ok(done)
     }
 
-    /// Assigns a chunk to a processor.
-    fn assign<'a>(
-        &self,
-        chunk: &Chunk<'a, K>,
-        processor: Processor,
-    ) -> Result<Vec<Assignment<'a, K>>> {
-        let parts = chunk.parts.clone();
-        let assigned = match chunk.technique {
-            Some(technique) => K::assign_to(self.setup, parts, processor, technique, true),
-            None => K::assign(self.setup, parts, processor, true),
-        }?;
-        self.control.extend(assigned.iter().map(|one| one.work.probes.len() as u64).sum());
-        Ok(assigned)
-    }
-
     /// Runs assignments one after the other. Those that a device has failed to do are left, for the CPU.
     fn run_assignments<'a>(
         &self,
         assignments: Vec<Assignment<'a, K>>,
-        side: &mut Side<'_, 'a, K>,
+        side: &mut ProcessorState<'_, 'a, K>,
     ) -> Result<Done<'a, K>> {
         let mut done = Done::default();
         // In virtual time, the duration of each assignment is known beforehand.
@@ -378,13 +347,11 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         technique: &dyn Technique<K>,
         span: Option<(f64, f64)>,
         stage: Option<&Stage<K::Pair>>,
-        side: &mut Side<'_, 'a, K>,
+        side: &mut ProcessorState<'_, 'a, K>,
     ) -> Result<Outcome> {
         let times = Mutex::new(DeviceTimes::default());
         let begin = Instant::now();
         let mut prepared = self.prepare(assignment, technique, side)?;
-        // A device has its rows.
-        side.resting = None;
         let rounds = prepared.rounds();
         for round in 0..rounds {
             self.install_for(side.threads, || prepared.begin(round))?;
@@ -447,7 +414,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         &self,
         assignment: &Assignment<'a, K>,
         technique: &dyn Technique<K>,
-        side: &mut Side<'_, 'a, K>,
+        side: &mut ProcessorState<'_, 'a, K>,
     ) -> Result<Box<dyn Prepared<K> + 'a>> {
         let Assignment { task, direction, range, processor, .. } = assignment;
         let of_same = (*processor, assignment.technique);
@@ -516,7 +483,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         &self,
         assignment: &Assignment<'_, K>,
         stage: Stage<K::Pair>,
-        side: &mut Side<'_, '_, K>,
+        side: &mut ProcessorState<'_, '_, K>,
     ) {
         let (held, rows) = stage.commit();
         let make = || self.answer.sink(&assignment.task, assignment.direction);
@@ -544,7 +511,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         side.pieces += batches.len().min(next.into_inner());
     }
 
-    fn budget(&self, side: &Side<'_, '_, K>) -> Budget {
+    fn budget(&self, side: &ProcessorState<'_, '_, K>) -> Budget {
         let Setup { limits, .. } = self.setup;
         let bytes = self.setup.memory(side.shared);
         Budget {
@@ -560,20 +527,6 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
             patient: matches!(side.threads, Threads::Attendants(_)),
             events: self.setup.timeline,
         }
-    }
-
-    /// Returns how many threads of the CPU rest while rows are sent to a device for its first assignment: where all
-    /// cores work, those that send them wait for one, and the device for them. To a simulated device nothing is sent.
-    fn senders(&self, first: Option<&Assignment<'_, K>>) -> usize {
-        static CORES: OnceLock<usize> = OnceLock::new();
-        let much = |one: &Assignment<'_, K>| one.work.tokens > Tuning::MANY_TOKENS;
-        if !first.is_some_and(much) || self.setup.machine.simulated().is_some() {
-            return 0;
-        }
-        // Asking takes as long as some joins.
-        let cores = *CORES.get_or_init(|| threads(None).unwrap_or(1));
-        let spare = cores.saturating_sub(self.setup.threads);
-        Tuning::SENDERS.saturating_sub(spare).min(self.setup.threads / 2)
     }
 
     /// Runs `work` on every thread at once.
@@ -645,9 +598,4 @@ fn row(threads: Threads<'_>, worker: usize) -> String {
         }
         Threads::Attendants(_) => worker_row(Processor::Device, worker),
     }
-}
-
-/// Returns the warning about a device that failed and whose work the CPU did.
-pub fn did_its_work(why: &Error) -> String {
-    format!("{why}; the CPU did its work")
 }

@@ -6,8 +6,5 @@ mod staging;
 mod threads;
 mod timeline;
 
-pub use executor::did_its_work;
 pub(crate) use executor::{Executor, Ran};
-pub(crate) use queue::{Axis, ChunkSize, Part, Queue};
-pub(crate) use staging::Stage;
 pub use threads::{pool, threads};

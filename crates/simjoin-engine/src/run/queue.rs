@@ -1,77 +1,38 @@
 //! Which processor does the next chunk?
 //!
-//! Where CPU and devices share a join, the probes lie on an [axis](Axis) from 0 to 1 by their share of the work. The
-//! CPU takes chunks from the front, devices from the back, where sets are large, until they meet. A chunk is either
-//!
-//! * one of several equal ones ([`ChunkSize::Equal`]): the queue of HySet; or
-//! * half of the share with which both processors would finish at the same time, or all of that share if half is not
-//!   worth another start-up ([`ChunkSize::Balanced`]). Expected seconds are corrected by the times of past chunks.
+//! CPU and devices that share a join take chunks of its [`Axis`], the CPU from the front, devices from the back, where
+//! sets are large, until they meet. [`ChunkSize`] says how large a chunk is: one of several equal ones, which is the
+//! queue of HySet; all that a processor gets; or half of the share with which both processors would finish at the same
+//! time, or all of that share if half is not worth another start-up. A chunk that is estimated to take far longer is made
+//! smaller, and the times of past chunks correct what is expected of the next ones.
 //!
 //! No pair is lost: each point of the axis is taken exactly once, by one processor or, if that has ended, by the other.
 
-use crate::kind::{Direction, Kind, Task};
-use crate::plan::{Chosen, Tuning};
+use crate::kind::Kind;
+use crate::plan::{Axis, ChunkSize, Part};
 use crate::processor::{PerProcessor, Processor};
+use crate::tuning::Tuning;
 use parking_lot::Mutex;
-use std::sync::Arc;
-
-/// A part of a join.
-#[derive(Clone)]
-pub(crate) struct Part<'a, K: Kind> {
-    pub(crate) task: Task<'a, K>,
-    pub(crate) direction: Direction,
-    pub(crate) range: K::Range,
-}
-
-/// The probes of a join on an axis from 0 to 1, by their share of the work.
-pub(crate) trait Axis<'a, K: Kind>: Send + Sync {
-    /// Returns the probes between two points, as one part for each direction that has some. Neighbouring intervals
-    /// neither overlap nor leave gaps.
-    fn between(&self, from: f64, to: f64) -> Vec<Part<'a, K>>;
-}
-
-/// The size of the chunks that a processor takes.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) enum ChunkSize {
-    /// This fraction of the axis.
-    Equal(f64),
-    /// Enough for both processors to finish together.
-    Balanced {
-        /// The seconds that each processor is expected to take for the whole queue.
-        seconds: PerProcessor<f64>,
-        /// The start-up seconds of each chunk.
-        starts: PerProcessor<f64>,
-    },
-}
-
-/// A chunk that a processor has taken.
-pub(crate) struct Chunk<'a, K: Kind> {
-    pub(crate) parts: Vec<Part<'a, K>>,
-    /// The seconds expected for it.
-    pub(crate) seconds: f64,
-    /// The technique that suits it best, as far as is known.
-    pub(crate) technique: Option<usize>,
-}
 
 /// A queue of work that no processor has taken yet.
 pub(crate) struct Queue<'a, K: Kind> {
-    axis: Arc<dyn Axis<'a, K> + 'a>,
-    /// The interval of the axis that was queued.
-    whole: [f64; 2],
+    axis: Axis<'a, K>,
     size: ChunkSize,
-    chosen: PerProcessor<Vec<Chosen>>,
     state: Mutex<State>,
 }
 
 struct State {
     left: [f64; 2],
-    shown: PerProcessor<Shown>,
+    of: PerProcessor<Progress>,
 }
 
-/// The measured speed of a processor.
+/// How far a processor has come, and how fast.
 #[derive(Clone, Copy, Default)]
-struct Shown {
-    /// Seconds expected and taken for its chunks; the sum is halved before each new chunk is added.
+struct Progress {
+    /// The length of its chunks on the axis, and the seconds estimated for them.
+    length: f64,
+    estimated: f64,
+    /// Seconds expected and taken for its finished chunks; each sum is halved before a new chunk is added.
     expected: f64,
     taken: f64,
     /// The seconds expected for its current chunk, and when it began.
@@ -80,7 +41,7 @@ struct Shown {
     ended: bool,
 }
 
-impl Shown {
+impl Progress {
     /// Returns the ratio of time taken to time expected, as known at time `now`.
     fn correction(&self, now: f64) -> f64 {
         let seen =
@@ -101,99 +62,119 @@ impl Shown {
         };
         self.current.map_or(0.0, left)
     }
+
+    /// Returns the seconds for what is left of the axis, if all of it takes `seconds`. Some of its chunks may have been
+    /// longer or shorter than others of their length; the rest makes up for that.
+    fn rest(&self, seconds: f64, left: f64) -> f64 {
+        let rest = (seconds - self.estimated) / (1.0 - self.length).max(f64::MIN_POSITIVE);
+        rest.max(LEAST_REST * seconds) * left
+    }
 }
 
+/// The rest of a join is never expected to take less than this fraction of the mean.
+const LEAST_REST: f64 = 0.25;
+
+/// A chunk that is estimated to take this many times the seconds that it should take is halved.
+const TOO_LONG: f64 = 1.5;
+
 impl<'a, K: Kind> Queue<'a, K> {
-    /// Queues the probes between two points.
-    pub(crate) fn new(
-        axis: Arc<dyn Axis<'a, K> + 'a>,
-        whole: [f64; 2],
-        size: ChunkSize,
-        chosen: PerProcessor<Vec<Chosen>>,
-    ) -> Self {
-        let state = Mutex::new(State { left: whole, shown: PerProcessor::default() });
-        Queue { axis, whole, size, chosen, state }
+    /// Queues all probes of an axis.
+    pub(crate) fn new(axis: Axis<'a, K>, size: ChunkSize) -> Self {
+        let state = Mutex::new(State { left: [0.0, 1.0], of: PerProcessor::default() });
+        Queue { axis, size, state }
     }
 
     /// Records that a processor takes no more chunks.
     pub(crate) fn end(&self, processor: Processor) {
-        self.state.lock().shown[processor].ended = true;
-    }
-
-    /// Records that a processor begins a chunk that is expected to take some seconds.
-    pub(crate) fn begin(&self, processor: Processor, expected: f64, now: f64) {
-        self.state.lock().shown[processor].current = Some((expected, now));
+        self.state.lock().of[processor].ended = true;
     }
 
     /// Records that a processor has finished its chunk.
     pub(crate) fn done(&self, processor: Processor, now: f64) {
-        let shown = &mut self.state.lock().shown[processor];
-        if let Some((expected, since)) = shown.current.take() {
-            shown.expected = shown.expected / 2.0 + expected;
-            shown.taken = shown.taken / 2.0 + (now - since);
+        let progress = &mut self.state.lock().of[processor];
+        if let Some((expected, since)) = progress.current.take() {
+            progress.expected = progress.expected / 2.0 + expected;
+            progress.taken = progress.taken / 2.0 + (now - since);
         }
     }
 
-    /// Takes a chunk. A processor that gets none is not expected to ask again.
-    pub(crate) fn take(&self, processor: Processor, now: f64) -> Option<Chunk<'a, K>> {
-        let (from, to, parts) = {
-            let mut state = self.state.lock();
-            let amount = self.amount(&state, processor, now);
-            if amount <= 0.0 {
-                state.shown[processor].ended = true;
-                return None;
-            }
-            let [from, to] = state.left;
-            let some = |amount: f64| match processor {
-                _ if amount >= to - from => (from, to),
-                Processor::Cpu => (from, from + amount),
-                Processor::Device => (to - amount, to),
-            };
-            let (mut first, mut last) = some(amount);
-            let mut parts = self.axis.between(first, last);
-            // An interval too small to contain a probe is doubled; otherwise it would be halved forever.
-            while parts.is_empty() && last - first < to - from {
-                (first, last) = some(2.0 * (last - first));
-                parts = self.axis.between(first, last);
-            }
-            match processor {
-                Processor::Cpu => state.left[0] = last,
-                Processor::Device => state.left[1] = first,
-            }
-            (first, last, parts)
+    /// Takes a chunk, which begins now. `estimate` returns the seconds that parts of the join take this processor. A
+    /// processor that gets none is not expected to ask again.
+    pub(crate) fn take(
+        &self,
+        processor: Processor,
+        now: f64,
+        estimate: impl Fn(&[Part<'a, K>]) -> f64,
+    ) -> Option<Vec<Part<'a, K>>> {
+        let mut state = self.state.lock();
+        let mut amount = self.amount(&state, processor, now);
+        if amount <= 0.0 {
+            state.of[processor].ended = true;
+            return None;
+        }
+        let [from, to] = state.left;
+        let some = |amount: f64| match processor {
+            _ if amount >= to - from => (from, to),
+            Processor::Cpu => (from, from + amount),
+            Processor::Device => (to - amount, to),
         };
-        let middle = f64::midpoint(from, to);
-        let suits = |chosen: &&Chosen| chosen.from <= middle && middle <= chosen.to;
-        let technique = self.chosen[processor].iter().find(suits).map(|chosen| chosen.technique);
-        let seconds = match &self.size {
-            ChunkSize::Equal(_) => 0.0,
-            ChunkSize::Balanced { seconds, starts } => {
-                starts[processor] + seconds[processor] * self.share(to - from)
-            }
+        let take = |amount: f64| {
+            let (first, last) = some(amount);
+            (first, last, self.axis.between(first, last))
         };
-        Some(Chunk { parts, seconds, technique })
-    }
-
-    /// Returns an interval's length as a share of the whole queue.
-    fn share(&self, part: f64) -> f64 {
-        part / (self.whole[1] - self.whole[0]).max(f64::MIN_POSITIVE)
+        let mut taken = take(amount);
+        // An interval too small to contain a probe is doubled; otherwise it would be halved forever.
+        while taken.2.is_empty() && taken.1 - taken.0 < to - from {
+            amount *= 2.0;
+            taken = take(amount);
+        }
+        let mut seconds = 0.0;
+        if let ChunkSize::Balanced { seconds: all, starts } = &self.size {
+            seconds = estimate(&taken.2);
+            let rest = state.of[processor].rest(all[processor], to - from) / (to - from);
+            let due = starts[processor] + rest * amount;
+            while seconds > TOO_LONG * due && seconds > 2.0 * starts[processor] {
+                let smaller = take(amount / 2.0);
+                if smaller.2.is_empty() || state.of[processor.other()].ended {
+                    break;
+                }
+                amount /= 2.0;
+                seconds = estimate(&smaller.2);
+                taken = smaller;
+            }
+        }
+        let (first, last, parts) = taken;
+        match processor {
+            Processor::Cpu => state.left[0] = last,
+            Processor::Device => state.left[1] = first,
+        }
+        let progress = &mut state.of[processor];
+        progress.length += last - first;
+        progress.estimated += seconds;
+        progress.current = Some((seconds, now));
+        Some(parts)
     }
 
     /// Returns the length of the interval that a processor should take next.
     fn amount(&self, state: &State, processor: Processor, now: f64) -> f64 {
         let left = state.left[1] - state.left[0];
-        let (own, other) = (state.shown[processor], state.shown[processor.other()]);
+        let (own, other) = (state.of[processor], state.of[processor.other()]);
         let (seconds, starts) = match &self.size {
             ChunkSize::Equal(part) => return part.min(left),
             _ if other.ended => return left,
+            ChunkSize::Share(share) => {
+                return match processor {
+                    Processor::Cpu => (1.0 - share - state.left[0]).clamp(0.0, left),
+                    Processor::Device => (state.left[1] - (1.0 - share)).clamp(0.0, left),
+                };
+            }
             ChunkSize::Balanced { seconds, starts } => (seconds, starts),
         };
-        let scaled = |of: PerProcessor<f64>| {
-            let (one, two) = (own.correction(now), other.correction(now));
-            (of[processor] * one, of[processor.other()] * two)
-        };
-        let ((own_all, other_all), (own_start, other_start)) = (scaled(*seconds), scaled(*starts));
-        let (own_left, other_left) = (own_all * self.share(left), other_all * self.share(left));
+        let (own_factor, other_factor) = (own.correction(now), other.correction(now));
+        let own_left = own_factor * own.rest(seconds[processor], left);
+        let other_left = other_factor * other.rest(seconds[processor.other()], left);
+        let own_start = own_factor * starts[processor];
+        let other_start = other_factor * starts[processor.other()];
         // own start + x · own left = wait + other start + (1 − x) · other left
         let together = other.wait(now) + other_start - own_start + other_left;
         let due = (together / (own_left + other_left).max(f64::MIN_POSITIVE)).min(1.0);
@@ -210,7 +191,7 @@ impl<'a, K: Kind> Queue<'a, K> {
 mod tests {
     use super::*;
     use crate::clock::Clock;
-    use crate::plan::ProbeAxis;
+    use crate::kind::Direction;
     use crate::sets::{SetTask, Sets, Tile};
     use simjoin_core::{Bounds, Measure, Predicate, RawSets, SetCollection, prepare};
 
@@ -236,6 +217,20 @@ mod tests {
         Bounds::new(Predicate::parse(Measure::Jaccard, "0.3").unwrap())
     }
 
+    /// Returns the seconds that parts take a processor, if all pairs take as long.
+    fn seconds_of(size: &ChunkSize, processor: Processor, parts: &[Part<'_, Sets>]) -> f64 {
+        let ChunkSize::Balanced { seconds, starts } = size else { return 0.0 };
+        let pairs = |part: &Part<'_, Sets>| pairs(&part.task, &part.range) as f64;
+        let all =
+            |part: &Part<'_, Sets>| pairs(&Part { range: Tile::whole(&part.task), ..part.clone() });
+        let share: f64 = parts.iter().map(|part| pairs(part) / all(part).max(1.0)).sum();
+        starts[processor] + seconds[processor] * share
+    }
+
+    fn pairs(task: &SetTask<'_>, tile: &Tile) -> u64 {
+        crate::sets::reaches(task, tile).iter().map(|reach| reach.pairs).sum()
+    }
+
     /// Lets both processors take all of a queue, and checks that every probe was taken once.
     fn take_all<'a>(
         directions: &[(SetTask<'a>, Direction)],
@@ -243,9 +238,7 @@ mod tests {
         clock: &Clock,
         speeds: [f64; 2],
     ) {
-        let axis = Arc::new(ProbeAxis::new(directions));
-        let queue: Queue<'a, Sets> =
-            Queue::new(axis, [0.0, 1.0], size.clone(), PerProcessor::default());
+        let queue: Queue<'a, Sets> = Queue::new(Axis::new(directions), size.clone());
         let taken = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for (processor, speed) in Processor::ALL.into_iter().zip(speeds) {
@@ -254,9 +247,9 @@ mod tests {
                     let worker = processor as usize;
                     let _ending = clock.ending(worker);
                     let mut now = clock.turn(worker);
-                    while let Some(Chunk { parts, seconds, .. }) = queue.take(processor, now) {
-                        queue.begin(processor, seconds, now);
-                        clock.busy(worker, seconds / speed);
+                    let seconds = |parts: &[Part<'a, Sets>]| seconds_of(size, processor, parts);
+                    while let Some(parts) = queue.take(processor, now, seconds) {
+                        clock.busy(worker, seconds(&parts) / speed);
                         taken.lock().extend(parts);
                         now = clock.turn(worker);
                         queue.done(processor, now);
@@ -266,13 +259,10 @@ mod tests {
         });
         // A processor that ended early may have left some, which the executor lets the CPU take.
         queue.end(Processor::Device);
-        while let Some(chunk) = queue.take(Processor::Cpu, 1e9) {
-            taken.lock().extend(chunk.parts);
+        while let Some(parts) = queue.take(Processor::Cpu, 1e9, |_| 0.0) {
+            taken.lock().extend(parts);
         }
         let taken = taken.into_inner();
-        let pairs = |task: &SetTask<'_>, tile: &Tile| -> u64 {
-            crate::sets::reaches(task, tile).iter().map(|reach| reach.pairs).sum()
-        };
         for (task, direction) in directions {
             let of = || taken.iter().filter(|part| part.direction == *direction);
             let met: u64 = of().map(|part| pairs(&part.task, &part.range)).sum();
@@ -291,6 +281,9 @@ mod tests {
             for size in [
                 ChunkSize::Equal(1.0 / 64.0),
                 ChunkSize::Equal(1.0),
+                ChunkSize::Share(0.0),
+                ChunkSize::Share(0.3),
+                ChunkSize::Share(1.0),
                 balanced(1.0, 1.0, [0.0, 1e-4]),
                 balanced(1e-3, 1e3, [0.0; 2]),
                 balanced(1e3, 1e-3, [0.0; 2]),
@@ -306,35 +299,11 @@ mod tests {
     }
 
     #[test]
-    fn chunk_is_done_by_the_technique_that_suits_where_it_lies() {
-        let (left, _) = sets(900, 1);
-        let directions = SetTask::directions(&left, None, false, bounds());
-        let chosen = |from, to, technique| Chosen { from, to, technique, seconds: 0.1 };
-        let queue = |chosen| -> Queue<'_, Sets> {
-            let axis = Arc::new(ProbeAxis::new(&directions));
-            Queue::new(axis, [0.2, 0.8], balanced(0.2, 0.2, [0.0; 2]), chosen)
-        };
-        let technique = |queue: &Queue<'_, Sets>, processor| {
-            queue.take(processor, 0.0).and_then(|chunk| chunk.technique)
-        };
-        assert_eq!(technique(&queue(PerProcessor::default()), Processor::Cpu), None);
-        // Each takes a quarter at first.
-        let cpu = vec![chosen(0.2, 0.4, 5), chosen(0.4, 0.8, 3)];
-        let queue = queue(PerProcessor { cpu, device: vec![chosen(0.2, 0.8, 1)] });
-        assert_eq!(technique(&queue, Processor::Device), Some(1));
-        assert_eq!(technique(&queue, Processor::Cpu), Some(5));
-        queue.end(Processor::Device);
-        assert_eq!(technique(&queue, Processor::Cpu), Some(3));
-    }
-
-    #[test]
     fn rest_is_divided_so_that_both_end_together() {
         let (left, _) = sets(900, 1);
         let directions = SetTask::directions(&left, None, false, bounds());
         let queue = |seconds: [f64; 2], starts| -> Queue<'_, Sets> {
-            let axis = Arc::new(ProbeAxis::new(&directions));
-            let size = balanced(seconds[0], seconds[1], starts);
-            Queue::new(axis, [0.0, 1.0], size, PerProcessor::default())
+            Queue::new(Axis::new(&directions), balanced(seconds[0], seconds[1], starts))
         };
         let amount = |queue: &Queue<'_, Sets>, processor, now: f64| {
             let found = queue.amount(&queue.state.lock(), processor, now);
@@ -349,24 +318,33 @@ mod tests {
         // A start costs more than the other one takes for everything.
         assert_eq!(first([0.2, 0.2], [0.0, 1.0]), 0.0);
         // The other one is busy for longer than this one takes for everything.
+        let begin = |queue: &Queue<'_, Sets>, processor, seconds| {
+            queue.state.lock().of[processor].current = Some((seconds, 0.0));
+        };
         let busy = queue([0.2, 0.2], [0.0; 2]);
-        busy.begin(Processor::Cpu, 0.3, 0.0);
+        begin(&busy, Processor::Cpu, 0.3);
         assert_eq!(amount(&busy, Processor::Device, 0.0), 0.5);
         let busy = queue([0.2, 0.2], [0.1, 0.1]);
-        busy.begin(Processor::Cpu, 0.3, 0.0);
+        begin(&busy, Processor::Cpu, 0.3);
         assert_eq!(amount(&busy, Processor::Device, 0.0), 1.0);
         // What took three times as long as expected is expected to do so again.
         let slow = queue([0.2, 0.2], [0.0; 2]);
-        slow.begin(Processor::Device, 0.01, 0.0);
+        begin(&slow, Processor::Device, 0.01);
         slow.done(Processor::Device, 0.03);
         assert_eq!(amount(&slow, Processor::Device, 0.03), 0.125);
         // One that is late takes at least as long as it is.
         let late = queue([0.2, 0.2], [0.0; 2]);
-        late.begin(Processor::Cpu, 0.01, 0.0);
+        begin(&late, Processor::Cpu, 0.01);
         assert!(amount(&late, Processor::Device, 0.04) > 0.4);
         // Nobody else is there.
         let alone = queue([0.2, 0.2], [0.0, 1.0]);
-        assert!(alone.take(Processor::Device, 0.0).is_none());
-        assert!(alone.take(Processor::Cpu, 0.0).is_some_and(|chunk| chunk.seconds == 0.2));
+        assert!(alone.take(Processor::Device, 0.0, |_| 1.0).is_none());
+        assert!(alone.take(Processor::Cpu, 0.0, |_| 0.2).is_some());
+        assert_eq!(alone.state.lock().left, [1.0, 1.0]);
+        // A chunk that takes longer than others of its length is made smaller, and the rest is expected to take less.
+        let uneven = queue([0.2, 0.2], [0.0; 2]);
+        uneven.take(Processor::Device, 0.0, |_| 0.2).unwrap();
+        let left = uneven.state.lock().left[1];
+        assert!(left > 0.99, "{left}");
     }
 }

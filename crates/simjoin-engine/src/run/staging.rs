@@ -7,13 +7,11 @@
 //! counted or only unite groups, a number is held and no pair.
 
 use crate::answer::AnswerSink;
+use crate::plan::held_bytes;
 use parking_lot::Mutex;
 use simjoin_core::Sink;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-
-/// The largest number of pairs held, if the memory suffices.
-const HELD: u64 = 4 << 20;
 
 /// The pairs of a range that is not complete.
 pub(crate) struct Stage<P> {
@@ -30,15 +28,9 @@ pub(crate) struct Stage<P> {
 }
 
 impl<P: Copy> Stage<P> {
-    /// Returns the bytes that a stage takes at most: a sixteenth of the memory.
-    pub(crate) fn bytes(memory: u64) -> u64 {
-        // Arrays that grow may be half empty.
-        (memory / 16).min(2 * HELD * size_of::<P>() as u64)
-    }
-
     /// Makes a stage for as many pairs as are useful within the memory. `opens`: more go straight on.
     pub(crate) fn within(memory: u64, opens: bool) -> Self {
-        Self::of((Self::bytes(memory) / (2 * size_of::<P>() as u64)) as usize, opens)
+        Self::of((held_bytes::<P>(memory) / (2 * size_of::<P>() as u64)) as usize, opens)
     }
 
     fn of(most: usize, opens: bool) -> Self {

@@ -1,10 +1,7 @@
 //! On how many threads?
 
-use parking_lot::{Condvar, Mutex};
 use rayon::{ThreadBuilder, ThreadPool, ThreadPoolBuildError, ThreadPoolBuilder};
 use simjoin_core::{Error, Parameter, Result};
-use std::ops::Deref;
-use std::sync::Arc;
 
 /// The most threads that can be asked for.
 const MOST: usize = 1024;
@@ -62,85 +59,18 @@ fn started(threads: usize) -> Option<std::result::Result<ThreadPool, ThreadPoolB
     })
 }
 
-/// Threads that nobody has now.
-static SPARE: Mutex<Vec<ThreadPool>> = Mutex::new(Vec::new());
-
-/// Threads that attend to devices while those of the CPU work. A join has its own; starting some takes
-/// longer than many a join, so they are kept for the next one.
-pub(crate) struct Attendants(Option<ThreadPool>);
-
-impl Attendants {
-    pub(crate) fn get(threads: usize) -> Result<Self> {
-        let mut spare = SPARE.lock();
-        let kept = spare.iter().position(|pool| pool.current_num_threads() == threads);
-        let kept = kept.map(|at| spare.swap_remove(at));
-        drop(spare);
-        Ok(Attendants(Some(match kept {
-            Some(kept) => kept,
-            // The calling thread waits for these, so it cannot be one of them.
-            None => match started(threads) {
-                Some(pool) => pool.map_err(|error| cannot_start(&error))?,
-                None => return Err(Error::Unavailable("cannot start threads for devices".into())),
-            },
-        })))
-    }
-}
-
-impl Deref for Attendants {
-    type Target = ThreadPool;
-
-    fn deref(&self) -> &ThreadPool {
-        self.0.as_ref().expect("there until dropped")
-    }
-}
-
-impl Drop for Attendants {
-    fn drop(&mut self) {
-        SPARE.lock().extend(self.0.take());
-    }
-}
-
-/// Some threads of a pool that rest until this is dropped.
-pub(crate) struct Resting(Arc<Wake>);
-
-#[derive(Default)]
-struct Wake {
-    over: Mutex<bool>,
-    told: Condvar,
-}
-
-impl Resting {
-    /// Lets so many threads of a pool rest as soon as they have nothing else to do: those of the pool that the
-    /// caller is in, if none is named. It must have more.
-    pub(crate) fn new(threads: usize, pool: Option<&ThreadPool>) -> Self {
-        let wake = Arc::new(Wake::default());
-        for _ in 0..threads {
-            let wake = wake.clone();
-            let rest = move || {
-                let mut over = wake.over.lock();
-                wake.told.wait_while(&mut over, |over| !*over);
-            };
-            match pool {
-                Some(pool) => pool.spawn(rest),
-                None => rayon::spawn(rest),
-            }
-        }
-        Resting(wake)
-    }
-}
-
-impl Drop for Resting {
-    /// Lets them go on, and those that have not begun to rest not begin.
-    fn drop(&mut self) {
-        *self.0.over.lock() = true;
-        self.0.told.notify_all();
+/// Starts threads that attend to devices while those of the CPU work.
+pub(crate) fn attendants(threads: usize) -> Result<ThreadPool> {
+    // The calling thread waits for these, so it cannot be one of them.
+    match started(threads) {
+        Some(pool) => pool.map_err(|error| cannot_start(&error)),
+        None => Err(Error::Unavailable("cannot start threads for devices".into())),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rayon::prelude::*;
 
     #[test]
     fn threads_are_from_one_to_a_thousand() {
@@ -152,20 +82,5 @@ mod tests {
             let error = threads(Some(wrong)).unwrap_err().to_string();
             assert!(error.ends_with("expected a number from 1 to 1024"), "{error}");
         }
-    }
-
-    #[test]
-    fn threads_rest_until_they_are_woken_and_others_work_meanwhile() {
-        let pool = pool(4).unwrap();
-        for _ in 0..2 {
-            let resting = Resting::new(3, Some(&pool));
-            // With three of four at rest, all of it is done by one.
-            let sum: u64 = pool.install(|| (0..1000u64).into_par_iter().sum());
-            assert_eq!(sum, 499_500);
-            drop(resting);
-            // Only a pool of which no thread rests does this.
-            assert_eq!(pool.broadcast(|_| 1).len(), 4);
-        }
-        drop(Resting::new(0, Some(&pool)));
     }
 }

@@ -1,7 +1,7 @@
 //! Which sets meet which, in which units of work, and what is known about them?
 //!
 //! A [`SetTask`] is cut into [`Tile`]s; [`Reach`] is the length filter by size class, and a
-//! [`Survey`] holds the statistics of a tile, which [`Samples`] complete. A [`CandidateFilter`] leaves
+//! [`Survey`] holds the statistics of a tile, which samples complete. A [`CandidateFilter`] leaves
 //! verification to others.
 
 mod candidates;
@@ -14,8 +14,8 @@ pub(crate) mod tile;
 
 pub use candidates::{CandidateFilter, CandidateFinder, CandidateSink, CandidateSource};
 pub use reach::{Reach, build_prefixes, reaches};
+pub use samples::Effort;
 pub(crate) use samples::MANY;
-pub use samples::{Effort, Samples};
 pub use survey::{Survey, WIDTHS};
 pub use task::{SetTask, Sets};
 pub(crate) use task::{count_rows, expand_repeats, repeats};

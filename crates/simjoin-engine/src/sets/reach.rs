@@ -33,23 +33,6 @@ impl Reach {
         };
         self.builds.start.min(end)..end
     }
-
-    /// What is left of it in a tile that has all that its probes reach. `None` if that is no pair.
-    pub(crate) fn within(&self, order: Order, tile: &Tile) -> Option<Reach> {
-        let probes = self.probes.start.max(tile.probes.start)..self.probes.end.min(tile.probes.end);
-        if probes.is_empty() {
-            return None;
-        }
-        let mut builds = self.builds.clone();
-        // Sets of one size that meet one another meet only those before them.
-        if order == Order::Before && builds.end > self.probes.start {
-            builds.end = probes.end;
-        }
-        builds.end = builds.end.min(tile.builds.end);
-        let mut reach = Reach { probes, builds, pairs: 0, prefix: self.prefix };
-        reach.pairs = pairs(&reach, order);
-        (reach.pairs > 0).then_some(reach)
-    }
 }
 
 /// The reach of each size class of the probe collection within a tile; empty for classes outside

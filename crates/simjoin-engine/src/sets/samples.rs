@@ -8,9 +8,7 @@
 //!   in a self-join those that meet only as probes;
 //! * some pairs that pass the length filter.
 //!
-//! They depend on the sets alone, so the same join is planned the same way every time. Each pair is kept
-//! with the results of the filters, so that the samples of a tile also describe every part of it, and the
-//! descriptions of two parts differ by their contents, not by chance.
+//! They depend on the sets alone, so the same join is planned the same way every time.
 //!
 //! Sampled sets are far apart in memory, so most of the time is spent waiting for it. Samples are drawn
 //! first and then examined, by all threads if there are many.
@@ -66,240 +64,178 @@ impl Effort {
     }
 }
 
-/// A pair that passes the length filter.
-#[derive(Debug)]
-struct Pair {
-    probe: SetId,
-    build: SetId,
-    /// Whether signatures of each width are close enough.
-    close: [bool; WIDTHS.len()],
-    /// Whether it is in the answer.
-    similar: bool,
+/// A probe, a build set, and the positions of a shared token in the two: probe, position, build, position.
+type Met = (SetId, u32, SetId, u32);
+
+/// Samples a tile, and completes its survey with the estimates.
+pub(super) fn sample(of: &mut Survey<'_>, effort: Effort) {
+    if of.pairs > 0 {
+        let by_pairs = sample_pairs(of, 4 * effort.pairs);
+        let by_list_pairs = sample_list_pairs(of, effort);
+        // Two estimates of the same number: the one whose samples represent fewer pairs each is better.
+        let finer = if by_list_pairs.each < by_pairs.each { by_list_pairs } else { by_pairs };
+        of.similar = (finer.each * f64::from(finer.count) / of.pairs as f64).min(1.0);
+    }
 }
 
-/// A pair of sets under a common prefix token.
-#[derive(Debug)]
+/// The samples that are in the answer.
+struct Similar {
+    count: u32,
+    /// The number of pairs that each sample represents.
+    each: f64,
+}
+
+/// Samples pairs that pass the length filter, and estimates how many survive a comparison of signatures.
+fn sample_pairs(of: &mut Survey<'_>, count: usize) -> Similar {
+    let SetTask { probe, build, predicate: bounds, order } = of.join;
+    let top = build.universe().saturating_sub(1);
+    let pick = Pick::new(of.reaches.iter().map(|reach| reach.pairs));
+    let mut random = Random::default();
+    let mut drawn = Vec::with_capacity(count);
+    for _ in 0..count {
+        let reach = &of.reaches[pick.one(&mut random)];
+        let r = reach.probes.start + random.below(reach.probes.len() as u64) as SetId;
+        let met = reach.of(order, r);
+        if !met.is_empty() {
+            drawn.push((r, met.start + random.below(met.len() as u64) as SetId));
+        }
+    }
+    let seen = look(&drawn, |&(r, s)| {
+        let (probe, build) = (probe.set(r), build.set(s));
+        let budget = bounds.budget(probe.len() as u32, build.len() as u32);
+        let close = close(probe, build, top, budget);
+        let similar = close[WIDTHS.len() - 1] && first_if_similar(&bounds, probe, build).is_some();
+        (close, similar)
+    });
+    let (mut close, mut similar) = ([0u32; WIDTHS.len()], 0);
+    for (one, is_similar) in &seen {
+        add(&mut close, *one);
+        similar += u32::from(*is_similar);
+    }
+    // A tenth of one more pair is added: an outcome that was not sampled may still occur.
+    let all = (seen.len() + 1) as f64;
+    of.survival = close.map(|count| (f64::from(count) + 0.1) / all);
+    Similar { count: similar, each: of.pairs as f64 / count as f64 }
+}
+
+/// What a pair of sets under a common prefix token shows.
 struct ListPair {
-    probe: SetId,
-    build: SetId,
-    /// The positions of the token in the two sets.
-    positions: [u32; 2],
     /// Whether the signatures of the tokens after it are close enough, for the first three widths.
     close: [bool; 3],
     /// Whether it passes the position filter.
     placed: bool,
-    /// Whether it must be verified: signatures of 64 bits are close but do not give the overlap, and the
-    /// tokens just before the shared one differ.
-    open: bool,
-    /// The number of tokens that verification merges: all that follow if the pair is in the answer, otherwise about
-    /// as many as may lack a partner; in addition, all but a few of the tokens before, which are searched for a
-    /// common one.
-    merged: u32,
+    /// The number of tokens that verification merges, if the pair must be verified: signatures of 64 bits are close
+    /// but do not give the overlap, and the tokens just before the shared one differ. All tokens that follow are merged
+    /// if the pair is in the answer, otherwise about as many as may lack a partner; in addition, all but a few of the
+    /// tokens before, which are searched for a common one.
+    merged: Option<u32>,
     /// Whether it is in the answer, and the token is the first that the two share.
     similar: bool,
 }
 
-/// A probe, a build set, and the positions of a shared token in the two: probe, position, build, position.
-type Met = (SetId, u32, SetId, u32);
-
-/// The samples of a tile.
-#[derive(Debug, Default)]
-pub struct Samples {
-    pairs: Vec<Pair>,
-    list_pairs: Vec<ListPair>,
-    /// Pairs of a self-join under a token that is in the prefixes of both as probes, but not in that of the
-    /// second as a build set.
-    idle: Vec<Met>,
-    /// The number of pairs, list pairs, and pairs that meet only as probes, that one sample of each kind represents.
-    each: [f64; 3],
-    /// The number of pairs that pass the length filter.
-    of_pairs: u64,
-    /// The fraction of the prefix tokens that occur in more than one row.
-    live: f64,
+/// Samples pairs of sets under a common prefix token.
+fn sample_list_pairs(of: &mut Survey<'_>, effort: Effort) -> Similar {
+    let SetTask { probe, build, predicate: bounds, order } = of.join;
+    let unique = build.unique_tokens();
+    let top = build.universe().saturating_sub(1);
+    let mut random = Random::default();
+    // The sampled build sets: how many have each token in their prefix, and some that do. In a self-join, `idle` are
+    // those in whose prefix it is only as probes.
+    let universe = (build.universe() - unique) as usize;
+    let (mut lists, mut idle) = (Lists::new(universe), Lists::new(universe));
+    let builds: Vec<SetId> = every(&of.tile.builds, effort.sets, &mut random).collect();
+    let as_probe = |class: u32| of.reaches[class as usize].prefix;
+    let as_build = |class: u32| of.prefixes[class as usize];
+    let longer = |class: u32| match order {
+        Order::Before => as_build(class).max(as_probe(class)),
+        _ => as_build(class),
+    };
+    for (set, position, token) in entries(build, &builds, longer) {
+        let listed = position < as_build(build.class_of(set));
+        let lists = if listed { &mut lists } else { &mut idle };
+        lists.add(token - unique, (set, position), &mut random);
+    }
+    // The prefix tokens of sampled probes, each with all the sampled sets that it meets.
+    let probes: Vec<SetId> = every(&of.tile.probes, effort.sets, &mut random).collect();
+    let meeting = entries(probe, &probes, as_probe);
+    let prefix_tokens: u64 =
+        probes.iter().map(|&set| u64::from(as_probe(probe.class_of(set)))).sum();
+    let live = meeting.len() as f64 / prefix_tokens.max(1) as f64;
+    let scale =
+        |range: &Range<SetId>, taken: &[SetId]| range.len() as f64 / taken.len().max(1) as f64;
+    let scale = scale(&of.tile.builds, &builds) * scale(&of.tile.probes, &probes);
+    // Some of the pairs in those lists that are in reach, and the number that each stands for.
+    let mut draw = |lists: &Lists| -> (Vec<Met>, f64) {
+        let count = |token: TokenId| u64::from(lists.get(token - unique).count);
+        let pick = Pick::new(meeting.iter().map(|&(_, _, token)| count(token)));
+        let total = pick.total();
+        if total == 0 {
+            return (Vec::new(), 0.0);
+        }
+        let mut drawn = Vec::with_capacity(effort.pairs);
+        for _ in 0..effort.pairs {
+            let (r, i, token) = meeting[pick.one(&mut random)];
+            let (s, j) = lists.one(token - unique, &mut random);
+            let reach = &of.reaches[probe.class_of(r) as usize];
+            // Otherwise out of reach; and a set does not meet itself.
+            if reach.of(order, r).contains(&s) {
+                drawn.push((r, i, s, j));
+            }
+        }
+        (drawn, total as f64 * scale / effort.pairs as f64)
+    };
+    let (drawn, each) = draw(&lists);
+    let (only_probes, each_idle) = draw(&idle);
+    let seen = look(&drawn, |&(r, i, s, j)| {
+        list_pair(&bounds, (probe.set(r), i as usize), (build.set(s), j as usize), top)
+    });
+    let (mut close, mut placed, mut open, mut similar) = ([0u32; 3], 0, 0, 0);
+    let mut merged = Sum::default();
+    for pair in &seen {
+        add(&mut close, pair.close);
+        placed += u32::from(pair.placed);
+        similar += u32::from(pair.similar);
+        if let Some(tokens) = pair.merged {
+            open += 1;
+            merged.add(tokens);
+        }
+    }
+    let met = (seen.len() as f64).max(1.0);
+    let part = |count: u32| f64::from(count) / met;
+    // A set outside the tile's probes is in no list as a probe.
+    let only_probes = only_probes.iter().filter(|(_, _, s, _)| of.tile.probes.contains(s));
+    of.list_idle = each_idle * only_probes.count() as f64;
+    of.live = live;
+    of.list_pairs = each * seen.len() as f64;
+    of.list_survival = close.map(part);
+    of.list_position = part(placed);
+    of.list_open = part(open);
+    of.list_merged = merged.sober() / met;
+    Similar { count: similar, each }
 }
 
-impl Samples {
-    /// Samples a tile.
-    pub fn new(of: &Survey<'_>, effort: Effort) -> Self {
-        let mut samples = Samples { of_pairs: of.pairs, ..Samples::default() };
-        if of.pairs > 0 {
-            samples.take_pairs(of, 4 * effort.pairs);
-            samples.take_list_pairs(of, effort);
-        }
-        samples
-    }
-
-    /// How many pairs of those that the length filter leaves were looked at.
-    pub(crate) fn pairs(&self) -> usize {
-        self.pairs.len()
-    }
-
-    fn take_pairs(&mut self, of: &Survey<'_>, count: usize) {
-        let SetTask { probe, build, predicate: bounds, order } = of.join;
-        let top = build.universe().saturating_sub(1);
-        let pick = Pick::new(of.reaches.iter().map(|reach| reach.pairs));
-        let mut random = Random::default();
-        self.each[0] = of.pairs as f64 / count as f64;
-        let mut drawn = Vec::with_capacity(count);
-        for _ in 0..count {
-            let reach = &of.reaches[pick.one(&mut random)];
-            let r = reach.probes.start + random.below(reach.probes.len() as u64) as SetId;
-            let met = reach.of(order, r);
-            if !met.is_empty() {
-                drawn.push((r, met.start + random.below(met.len() as u64) as SetId));
-            }
-        }
-        self.pairs = look(&drawn, |&(r, s)| {
-            let (probe, build) = (probe.set(r), build.set(s));
-            let budget = bounds.budget(probe.len() as u32, build.len() as u32);
-            let close = close(probe, build, top, budget);
-            let similar =
-                close[WIDTHS.len() - 1] && first_if_similar(&bounds, probe, build).is_some();
-            Pair { probe: r, build: s, close, similar }
-        });
-    }
-
-    fn take_list_pairs(&mut self, of: &Survey<'_>, effort: Effort) {
-        let SetTask { probe, build, predicate: bounds, order } = of.join;
-        let unique = build.unique_tokens();
-        let top = build.universe().saturating_sub(1);
-        let mut random = Random::default();
-        // The sampled build sets: how many have each token in their prefix, and some that do.
-        let universe = (build.universe() - unique) as usize;
-        let (mut lists, mut idle) = (Lists::new(universe), Lists::new(universe));
-        let builds: Vec<SetId> = every(&of.tile.builds, effort.sets, &mut random).collect();
-        let as_probe = |class: u32| of.reaches[class as usize].prefix;
-        let as_build = |class: u32| of.prefixes[class as usize];
-        let longer = |class: u32| match order {
-            Order::Before => as_build(class).max(as_probe(class)),
-            _ => as_build(class),
-        };
-        for (set, position, token) in entries(build, &builds, longer) {
-            let listed = position < as_build(build.class_of(set));
-            let lists = if listed { &mut lists } else { &mut idle };
-            lists.add(token - unique, (set, position), &mut random);
-        }
-        // The prefix tokens of sampled probes, each with all the sampled sets that it meets.
-        let probes: Vec<SetId> = every(&of.tile.probes, effort.sets, &mut random).collect();
-        let meeting = entries(probe, &probes, as_probe);
-        let prefix_tokens: u64 =
-            probes.iter().map(|&set| u64::from(as_probe(probe.class_of(set)))).sum();
-        self.live = meeting.len() as f64 / prefix_tokens.max(1) as f64;
-        let scale =
-            |range: &Range<SetId>, taken: &[SetId]| range.len() as f64 / taken.len().max(1) as f64;
-        let scale = scale(&of.tile.builds, &builds) * scale(&of.tile.probes, &probes);
-        // Some of the pairs in those lists that are in reach, and how many each stands for.
-        let mut draw = |lists: &Lists| -> (Vec<Met>, f64) {
-            let count = |token: TokenId| u64::from(lists.get(token - unique).count);
-            let pick = Pick::new(meeting.iter().map(|&(_, _, token)| count(token)));
-            let total = pick.total();
-            if total == 0 {
-                return (Vec::new(), 0.0);
-            }
-            let mut drawn = Vec::with_capacity(effort.pairs);
-            for _ in 0..effort.pairs {
-                let (r, i, token) = meeting[pick.one(&mut random)];
-                let (s, j) = lists.one(token - unique, &mut random);
-                let reach = &of.reaches[probe.class_of(r) as usize];
-                // Otherwise out of reach; and a set does not meet itself.
-                if reach.of(order, r).contains(&s) {
-                    drawn.push((r, i, s, j));
-                }
-            }
-            (drawn, total as f64 * scale / effort.pairs as f64)
-        };
-        let drawn;
-        (drawn, self.each[1]) = draw(&lists);
-        (self.idle, self.each[2]) = draw(&idle);
-        self.list_pairs = look(&drawn, |&(r, i, s, j)| {
-            let (probe, build) = (probe.set(r), build.set(s));
-            let positions = [i, j];
-            let (i, j) = (i as usize, j as usize);
-            let sizes = [probe.len() as u32, build.len() as u32];
-            let required = bounds.required_overlap(sizes[0], sizes[1]) as usize;
-            let placed = probe.len() - i >= required && build.len() - j >= required;
-            let budget = bounds.budget(sizes[0], sizes[1]) - (i + j) as i64;
-            let token = probe[i];
-            let first = i == 0 || j == 0 || probe[i - 1] != build[j - 1];
-            let close = close(&probe[i..], &build[j..], top, budget);
-            let open = close[0] && first && top - token >= 64;
-            let similar = close[WIDTHS.len() - 1]
-                && first
-                && first_if_similar(&bounds, probe, build) == Some((i, j));
-            let close = [close[0], close[1], close[2]];
-            let rest = (probe.len() - i + build.len() - j) as u32;
-            let merged = if similar { rest } else { rest.min(budget.max(0) as u32 + LEAST_MERGED) };
-            let before = steps_before(&probe[..i], &build[..j]).saturating_sub(FEW_BEFORE);
-            let merged = merged.saturating_add(before);
-            ListPair { probe: r, build: s, positions, close, placed, open, merged, similar }
-        });
-    }
-
-    /// Writes the estimates for a tile into its survey: for the sampled tile, or for a part of it.
-    pub(crate) fn show(&self, of: &mut Survey<'_>) {
-        let SetTask { probe, build, order, .. } = of.join;
-        let reach_of = |r: SetId| {
-            let inside = of.tile.probes.contains(&r);
-            inside.then(|| &of.reaches[probe.class_of(r) as usize])
-        };
-        let meets =
-            |r: SetId, s: SetId| reach_of(r).is_some_and(|reach| reach.of(order, r).contains(&s));
-        let (mut close, mut taken) = ([0u32; WIDTHS.len()], 0u32);
-        let mut similar = [0u32; 2];
-        for pair in self.pairs.iter().filter(|pair| meets(pair.probe, pair.build)) {
-            add(&mut close, pair.close);
-            taken += 1;
-            similar[0] += u32::from(pair.similar);
-        }
-        // A tenth of one more pair is added: an outcome that was not sampled may still occur.
-        let unseen = 0.1 / (self.pairs.len() + 1) as f64;
-        let survival = close.map(|count| f64::from(count) / f64::from(taken + 1) + unseen);
-        let (mut met, mut close, mut placed, mut open) = (0u32, [0u32; 3], 0, 0);
-        let mut merged = Sum::default();
-        for pair in &self.list_pairs {
-            let &ListPair { probe: r, build: s, positions: [i, j], .. } = pair;
-            let listed = |prefix: u32| i < prefix && j < of.prefixes[build.class_of(s) as usize];
-            if !meets(r, s) || !reach_of(r).is_some_and(|reach| listed(reach.prefix)) {
-                continue;
-            }
-            met += 1;
-            placed += u32::from(pair.placed);
-            add(&mut close, pair.close);
-            similar[1] += u32::from(pair.similar);
-            if pair.open {
-                open += 1;
-                merged.add(pair.merged);
-            }
-        }
-        let idle = self.idle.iter().filter(|&&(r, i, s, j)| {
-            let as_probe = |set: SetId| reach_of(set).map_or(0, |reach| reach.prefix);
-            meets(r, s) && i < as_probe(r) && j < as_probe(s)
-        });
-        of.list_idle = self.each[2] * idle.count() as f64;
-        let part = |count: u32| f64::from(count) / f64::from(met.max(1));
-        of.live = self.live;
-        of.survival = survival;
-        // Two estimates of the same number: the one whose samples represent fewer pairs each is better.
-        let finer = usize::from(self.each[1] < self.each[0]);
-        let similar = self.each[finer] * f64::from(similar[finer]) / of.pairs.max(1) as f64;
-        of.similar = similar.min(1.0);
-        let usual = self.list_pairs.len() as f64 * of.pairs as f64 / self.of_pairs.max(1) as f64;
-        of.list_pairs = self.each[1] * at_least(f64::from(met), usual);
-        of.list_survival = close.map(part);
-        of.list_position = part(placed);
-        of.list_open = part(open);
-        of.list_merged = merged.sober() / f64::from(met.max(1));
-    }
-}
-
-/// Returns a cautious estimate of the number of samples in a part of a tile, from the number `found` and the number
-/// that is `usual` for a part of its size. There may be none by chance although the part has work: in a join of 1.1
-/// million 2-gram sets at 0.9, 20 to 48 list pairs are sampled, and a tenth of the axis gets none to three of them;
-/// `all-pairs` was chosen there, and took 90 times the expected time (2026-11-18). So the usual number has the weight
-/// of two samples, but only raises the estimate, since a part may well be worse than the rest.
-fn at_least(found: f64, usual: f64) -> f64 {
-    const WEIGHT: f64 = 2.0;
-    found.max(usual * (found + WEIGHT) / (usual + WEIGHT))
+/// Examines a pair of sets under the token at these positions of them.
+fn list_pair(
+    bounds: &Bounds,
+    (probe, i): (&[TokenId], usize),
+    (build, j): (&[TokenId], usize),
+    top: TokenId,
+) -> ListPair {
+    let sizes = [probe.len() as u32, build.len() as u32];
+    let required = bounds.required_overlap(sizes[0], sizes[1]) as usize;
+    let placed = probe.len() - i >= required && build.len() - j >= required;
+    let budget = bounds.budget(sizes[0], sizes[1]) - (i + j) as i64;
+    let first = i == 0 || j == 0 || probe[i - 1] != build[j - 1];
+    let close = close(&probe[i..], &build[j..], top, budget);
+    let similar =
+        close[WIDTHS.len() - 1] && first && first_if_similar(bounds, probe, build) == Some((i, j));
+    let merged = (close[0] && first && top - probe[i] >= 64).then(|| {
+        let rest = (probe.len() - i + build.len() - j) as u32;
+        let merged = if similar { rest } else { rest.min(budget.max(0) as u32 + LEAST_MERGED) };
+        let before = steps_before(&probe[..i], &build[..j]).saturating_sub(FEW_BEFORE);
+        merged.saturating_add(before)
+    });
+    ListPair { close: [close[0], close[1], close[2]], placed, merged, similar }
 }
 
 /// A sum of numbers, of which a few may be far larger than the others.
@@ -573,20 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_without_samples_is_not_taken_for_empty() {
-        // All of it: what was found is known.
-        assert_eq!(at_least(150.0, 150.0), 150.0);
-        assert_eq!(at_least(0.0, 0.0), 0.0);
-        // None where nine are usual may be chance; where a tenth of one is usual it says nothing.
-        assert!((1.0..3.0).contains(&at_least(0.0, 9.0)));
-        assert!((0.05..0.1).contains(&at_least(0.0, 0.1)));
-        // More than usual is believed, and so are many.
-        assert_eq!(at_least(20.0, 0.1), 20.0);
-        assert!((100.0..103.0).contains(&at_least(100.0, 200.0)));
-    }
-
-    #[test]
-    fn samples_of_a_tile_tell_about_its_parts() {
+    fn list_pairs_of_a_tile_are_estimated() {
         let mut random = Random::default();
         let mut rows = |count: u32| {
             let mut raw = RawSets::default();
@@ -605,12 +528,11 @@ mod tests {
         parts.extend(SetTask::directions(&left, None, true, bounds));
         for (join, _) in parts {
             let whole = Tile::whole(&join);
-            let samples = Samples::new(&Survey::new(&join, &whole), Effort::pairs(20_000));
             let (probes, builds) = (join.probe.len() as SetId, join.build.len() as SetId);
             let front = Tile { probes: 0..probes / 2, builds: whole.builds.clone() };
             let back = Tile { probes: probes / 2..probes, builds: builds / 4..builds };
             for tile in [whole, front, back] {
-                let survey = Survey::new(&join, &tile).seen_in(&samples);
+                let survey = Survey::new(&join, &tile).sample(Effort::pairs(20_000));
                 let [listed, idle] = list_pairs(&join, &tile).map(|count| count as f64);
                 assert!(listed > 1000.0 && (idle > 1000.0) == (join.order == Order::Before));
                 let ratio = survey.list_pairs / listed;

@@ -2,9 +2,10 @@
 //!
 //! A [`Survey`] holds what costs are computed from. Numbers of sets, of pairs that the length filter
 //! leaves and of prefix tokens are exact. How often sets meet under a common prefix token, and how
-//! many pairs survive a comparison of signatures, is found from [`Samples`].
+//! many pairs survive a comparison of signatures, is found from samples (`samples.rs`).
 
-use crate::{CostTable, Effort, Order, Reach, Samples, SetTask, Tile, build_prefixes, reaches};
+use super::samples;
+use crate::{CostTable, Effort, Order, Reach, SetTask, Tile, build_prefixes, reaches};
 use simjoin_core::SetId;
 use std::ops::Range;
 use std::sync::OnceLock;
@@ -64,11 +65,7 @@ pub struct Survey<'a> {
 impl<'a> Survey<'a> {
     /// What a tile shows without a look at its sets.
     pub fn new(join: &SetTask<'a>, tile: &Tile) -> Self {
-        Self::with(join, tile, reaches(join, tile))
-    }
-
-    /// The same, of a tile whose [`reaches`] are known.
-    pub(crate) fn with(join: &SetTask<'a>, tile: &Tile, reaches: Vec<Reach>) -> Self {
+        let reaches = reaches(join, tile);
         let prefixes = build_prefixes(join, tile, &reaches);
         let mut survey = Survey {
             join: *join,
@@ -148,17 +145,9 @@ impl<'a> Survey<'a> {
         (entries * costs.entry).min(self.pairs as f64 * costs.scan[0])
     }
 
-    /// Samples the sets.
-    pub fn sample(self, effort: Effort) -> Self {
-        let samples = Samples::new(&self, effort);
-        self.seen_in(&samples)
-    }
-
-    /// Adds the estimates from samples of this tile, or of a tile that contains it.
-    pub fn seen_in(mut self, samples: &Samples) -> Self {
-        if self.pairs > 0 {
-            samples.show(&mut self);
-        }
+    /// Completes the survey with estimates from samples.
+    pub fn sample(mut self, effort: Effort) -> Self {
+        samples::sample(&mut self, effort);
         self
     }
 }

@@ -87,6 +87,21 @@ impl Kind for Sets {
         Tile::whole(task)
     }
 
+    fn sections(task: &SetTask<'_>) -> Vec<(Range<SetId>, [u64; 2])> {
+        let reaches = reaches(task, &Tile::whole(task)).into_iter();
+        let reaches = reaches.filter(|reach| reach.pairs > 0);
+        let tokens = |probes: &Range<SetId>| task.probe.tokens_in(probes) as u64;
+        reaches.map(|reach| (reach.probes.clone(), [reach.pairs, tokens(&reach.probes)])).collect()
+    }
+
+    fn range_of(task: &SetTask<'_>, probes: Range<SetId>) -> Option<Tile> {
+        cut(task, &Tile { probes, ..Tile::whole(task) }, usize::MAX).pop()
+    }
+
+    fn probes(tile: &Tile) -> Range<SetId> {
+        tile.probes.clone()
+    }
+
     fn work(task: &SetTask<'_>, tile: &Tile) -> Work {
         let sizes = |sets: &SetCollection, range: &Range<SetId>| match range.is_empty() {
             true => (0, 0),

@@ -89,6 +89,25 @@ impl Kind for Vectors {
         0..task.probe.len() as u32
     }
 
+    const STEP: u32 = STRIPE as u32;
+
+    fn sections(task: &VectorTask<'_>) -> Vec<(Range<u32>, [u64; 2])> {
+        let stripes = Self::cut(task, &Self::whole(task), usize::MAX).into_iter();
+        let work = |probes: &Range<u32>| {
+            let Work { pairs, tokens, .. } = Self::work(task, probes);
+            [pairs, tokens]
+        };
+        stripes.map(|probes| (probes.clone(), work(&probes))).collect()
+    }
+
+    fn range_of(_: &VectorTask<'_>, probes: Range<u32>) -> Option<Range<u32>> {
+        Some(probes)
+    }
+
+    fn probes(probes: &Range<u32>) -> Range<u32> {
+        probes.clone()
+    }
+
     fn work(task: &VectorTask<'_>, probes: &Range<u32>) -> Work {
         let dimension = task.dimension() as u32;
         Work {

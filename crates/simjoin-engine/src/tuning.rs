@@ -12,27 +12,19 @@ impl Tuning {
     /// A join that a device is sure to do in fewer seconds than this is not sampled.
     pub(crate) const NO_SAMPLES: f64 = 0.75e-3;
     /// A join is shared only if the better processor alone takes longer than this many seconds.
-    pub(crate) const SHORTEST: f64 = 1.5e-3;
+    pub(crate) const SHORTEST: f64 = 5e-3;
     /// Starting and stopping a second processor costs this many seconds.
     pub(crate) const TOGETHER: f64 = 0.2e-3;
     /// A join is shared only if that takes less than this fraction of the faster processor's time alone.
     pub(crate) const WORTHWHILE: f64 = 0.95;
-    /// A join is shared only if at least this many pairs were sampled: fewer say little about its parts.
-    pub(crate) const ENOUGH_SAMPLES: usize = 800;
     /// Each processor is slower by this factor while the other one works.
     pub(crate) const FRICTION: f64 = 1.1;
-    /// A processor gets no part smaller than this fraction of the join.
-    pub(crate) const LEAST_PART: f64 = 0.02;
-    /// This fraction of each processor's work is queued for the one that finishes first.
-    pub(crate) const QUEUED: f64 = 0.25;
-    /// Work is queued only if sharing takes longer than this many seconds, and if a start costs less than a tenth of it.
-    pub(crate) const QUEUED_FROM: f64 = 0.03;
+    /// A processor takes no chunk smaller than this fraction of what is queued.
+    pub(crate) const LEAST_PART: f64 = 0.05;
     /// A worker takes half of its fair share if that is worth at least this many start-up costs.
     pub(crate) const WORTH_STARTS: f64 = 1.5;
     /// The number of threads that serve devices while the CPU works too.
     pub(crate) const ATTENDANTS: usize = 3;
     /// The number of threads that send rows to a device.
     pub(crate) const SENDERS: usize = 8;
-    /// Some threads of the CPU rest while more tokens than this are sent to a device.
-    pub(crate) const MANY_TOKENS: u64 = 4 << 20;
 }

@@ -6,7 +6,7 @@
 //! division between CPU and device uses corrections; the choice among the techniques of one processor does not, so that
 //! it stays the same.
 
-use super::Tuning;
+use crate::tuning::Tuning;
 use std::collections::BTreeMap;
 
 /// Joins with a shorter estimate than this many seconds are ignored.
