@@ -1,4 +1,4 @@
-//! `gpu-bitmap`: which sets have signatures that are close, of all pairs, on the device?
+//! `gpu-bitmap`: which of all pairs of sets have close signatures?
 //!
 //! # Flow
 //!
@@ -9,29 +9,29 @@
 //!
 //! # Exactness
 //!
-//! As `bitmap` on the CPU: signatures of a pair in the answer differ in no more bits than the shares
-//! of its budget allow ([`Bounds::probe_share`]); the kernel computes the difference in whole numbers
-//! of sixteenths and never rounds a share down. Blocks without a pair in reach of the length filter
-//! are left out, and every survivor is decided in integers, as `Bounds::accepts` does.
+//! As in `bitmap` on the CPU, the signatures of a pair in the answer differ in no more bits than the shares
+//! of its budget allow ([`Bounds::probe_share`]). The kernel computes the difference in whole sixteenths of a
+//! bit and never rounds a share down. Blocks without a pair within reach of the length filter are left out.
+//! Every survivor is decided in integers, as `Bounds::accepts` does.
 //!
-//! A full buffer loses nothing: a warp that finds no room notes where it stopped, and goes on from there
-//! once the buffer is empty. One step of a warp never has more survivors than the buffer has room for.
+//! A full buffer loses nothing. A warp that finds no space notes where it stopped, and continues from there
+//! once the buffer is empty. One step of a warp never has more survivors than the buffer holds.
 //!
-//! Where the universe has no more tokens than a signature has bits, every token has a bit of its own;
-//! the common bits are then the overlap, and no survivor is merged.
+//! If the universe has no more tokens than a signature has bits, every token has its own bit. Then the common
+//! bits are the overlap, and no survivor is merged.
 //!
 //! # Memory
 //!
-//! On the device 4 bytes a token, `28 + BITS / 8` a set, and 24 for each survivor that a worker has room
-//! for; on the host the answers of a worker at a time.
+//! On the device 4 bytes per token, `28 + BITS / 8` per set, and 24 for each survivor that a worker's buffer
+//! holds. On the host the answers of one worker at a time.
 //!
 //! [`Bounds::probe_share`]: simjoin_core::Bounds::probe_share
 
 use crate::device::{Device, Lease, failed};
 use crate::send::Sender;
 use crate::sets::{
-    Answers, Channel, DeviceSets, Devices, Predicate, Sides, Stages, State, any_long, host_seconds,
-    order, sides, source, verifiers,
+    Answers, Channel, DeviceSets, Devices, PerSide, Predicate, Stages, State, has_long_merges,
+    host_seconds, order_number, source, tile_sides, verify_grid,
 };
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DeviceRepr, LaunchConfig, PushKernelArg, sys,
@@ -46,56 +46,57 @@ use std::sync::Arc;
 
 pub(crate) static SOURCE: &str = source!("shared.cuh", "bitmap.cu");
 
-/// Ranges that a block goes through at most, in sets.
-const REACH: u32 = 8192;
+/// The largest number of build sets that a block goes through.
+const MAX_BUILDS_OF_BLOCK: u32 = 8192;
 
-/// Blocks for each that a device runs at once, unless they would go through fewer ranges than these.
-const TURNS: u32 = 4;
-const FEW_RANGES: u32 = 2;
+/// The number of blocks for each one that a device runs at once, and the smallest number of ranges that a
+/// block goes through.
+const BLOCKS_PER_SLOT: u32 = 4;
+const MIN_RANGES: u32 = 2;
 
-/// More blocks than devices run at once so many times.
-const MANY_TURNS: u64 = 1 << 13;
+/// An upper bound of the additional items that result from cutting blocks into smaller ones.
+const MAX_EXTRA_ITEMS: u64 = 1 << 13;
 
-/// Ranges in flight.
+/// The number of ranges in flight.
 const STAGES: u32 = 2;
 
-/// Streams of work for each device: one computes while another one's answers are on their way.
+/// The number of workers per device: one computes while the answers of another one are copied.
 const WORKERS: usize = 3;
 
-/// Sets above this size pass the filter always: their shares would not fit.
+/// The largest size whose share fits. Larger sets always pass the filter.
 const MAX_WEIGHTED: u32 = 1 << 22;
 const ALWAYS: i32 = 1 << 28;
 
-/// Survivors that a worker has room for, if there is enough memory; and at least.
+/// The capacity of a worker for survivors if there is enough memory, and the smallest one.
 const SURVIVORS: u64 = 4 << 20;
-const LEAST_SURVIVORS: u64 = 1 << 16;
+const MIN_SURVIVORS: u64 = 1 << 16;
 
-/// Bytes on the device for each of them.
+/// The bytes on the device for each survivor.
 const SURVIVOR_BYTES: u64 = size_of::<u64>() as u64 + 4 + Answers::DEVICE_BYTES;
 
-/// Pieces of a join, unless they become too small or too large, in pairs.
+/// The number of pieces of a join, and the smallest and largest number of pairs in a piece.
 const PIECES: u64 = 8;
-const SMALL_PIECE: u64 = 1 << 29;
-const LARGE_PIECE: u64 = 1 << 35;
+const MIN_PIECE_PAIRS: u64 = 1 << 29;
+const MAX_PIECE_PAIRS: u64 = 1 << 35;
 
-/// Items of a piece at most.
+/// The largest number of items in a piece.
 const MAX_ITEMS: usize = 1 << 15;
 
-/// Signatures of all pairs on devices.
+/// The technique that compares the signatures of all pairs on devices.
 #[derive(Debug)]
 pub struct GpuBitmap {
-    /// Where it runs.
+    /// The devices that it runs on.
     pub devices: Vec<Arc<Device>>,
-    /// 256, 512, 1,024 or 2,048.
+    /// The bits of a signature: 256, 512, 1,024 or 2,048.
     pub bits: u32,
-    /// Whether to use tensor cores; they must multiply bits.
+    /// Whether to use tensor cores, which must multiply bits.
     pub tensor: bool,
-    /// Seconds that a launch may take, where it is not the device that says so.
+    /// The seconds that a launch may take, in place of the device's own limit.
     pub launch_seconds: Option<f64>,
 }
 
-/// How the filter is cut: threads and probes of a block, build sets of a range and of a step, and
-/// blocks that a multiprocessor has registers for.
+/// The shape of the filter: threads and probes of a block, build sets of a range and of a step, and the
+/// number of blocks for which a multiprocessor has registers.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     threads: u32,
@@ -105,23 +106,23 @@ struct Shape {
     blocks: u32,
 }
 
-/// The fastest of those tried on an H200.
+/// Returns the fastest shape of those tried on an H200.
 fn shape(bits: u32, tensor: bool) -> Shape {
     let shape =
         |threads, rows, columns, step, blocks| Shape { threads, rows, columns, step, blocks };
     match (tensor, bits) {
         (true, 256) => shape(128, 256, 512, 64, 2),
         (true, 512 | 1024) => shape(128, 256, 256, 64, 2),
-        // 99 KiB of shared memory are all that some devices with such tensor cores have.
+        // Some devices with such tensor cores have only 99 KiB of shared memory.
         (true, _) => shape(256, 256, 128, 32, 2),
-        // Each thread has a probe; others have 64 KiB.
+        // Each thread has one probe. Devices without such tensor cores have 64 KiB.
         (false, 256 | 512) => shape(256, 256, 256, 64, 1),
         (false, 1024) => shape(256, 256, 128, 64, 1),
         (false, _) => shape(256, 256, 64, 64, 1),
     }
 }
 
-/// What the kernels are compiled with.
+/// Returns the definitions that the kernels are compiled with.
 pub(crate) fn defines(bits: u32, tensor: bool) -> [(&'static str, u32); 7] {
     let Shape { threads, rows, columns, step, blocks } = shape(bits, tensor);
     [
@@ -139,7 +140,7 @@ impl GpuBitmap {
     /// The widths of a signature, in bits.
     pub const BITS: [u32; 4] = [256, 512, 1024, 2048];
 
-    /// On these devices, by tensor cores if all of them can.
+    /// Returns the technique for these devices, with tensor cores if all of them can use them.
     pub fn new(devices: &[Arc<Device>], bits: u32) -> Self {
         let tensor = devices.iter().all(|device| device.info.multiplies_bits());
         GpuBitmap { devices: devices.to_vec(), bits, tensor, launch_seconds: None }
@@ -149,7 +150,7 @@ impl GpuBitmap {
         shape(self.bits, self.tensor)
     }
 
-    /// Returns the pairs that an H200 compares in a second.
+    /// Returns the number of pairs that an H200 compares per second.
     fn rate(&self) -> f64 {
         let place = (self.bits / 256).ilog2() as usize;
         match self.tensor {
@@ -158,7 +159,7 @@ impl GpuBitmap {
         }
     }
 
-    /// Returns the pairs that each device compares in the seconds of a launch.
+    /// Returns the number of pairs that every device compares within the time limit of a launch.
     fn launch_pairs(&self) -> u64 {
         let pairs = |device: &Arc<Device>| {
             let seconds = self.launch_seconds.unwrap_or_else(|| device.info.launch_seconds());
@@ -171,19 +172,19 @@ impl GpuBitmap {
         device.function(SOURCE, &defines(self.bits, self.tensor), name)
     }
 
-    /// Ranges in flight; before them, the probes.
+    /// Returns the bytes of shared memory: for the ranges in flight, or before them for the probes.
     fn shared_bytes(&self) -> u32 {
         let Shape { rows, columns, .. } = self.shape();
         (STAGES * columns * (self.bits / 8 + 4)).max(rows * self.bits / 8)
     }
 
-    /// Bytes on the device for each worker: items and how far they are done, and survivors.
+    /// Returns the bytes on the device for each worker: items, their progress and survivors.
     fn worker_bytes(&self, survivors: u64) -> u64 {
         let item = size_of::<Item>() as u64 + u64::from(self.shape().threads / 8);
         item * MAX_ITEMS as u64 + survivors * SURVIVOR_BYTES
     }
 
-    /// Bytes on each device beside those of the workers.
+    /// Returns the bytes on each device without those of the workers.
     fn fixed_bytes(&self, join: &SetTask<'_>, tile: &Tile) -> u64 {
         let Shape { rows, columns, .. } = self.shape();
         let each = u64::from(12 + self.bits / 8);
@@ -191,7 +192,7 @@ impl GpuBitmap {
             let padded = range.len() as u64 + u64::from(rows + columns);
             DeviceSets::bytes(sets, &range) + padded * each
         };
-        sides(join, tile).map(bytes).sum()
+        tile_sides(join, tile).map(bytes).sum()
     }
 }
 
@@ -212,8 +213,8 @@ impl Technique<Sets> for GpuBitmap {
         let place = (self.bits / 256).ilog2() as usize;
         let devices = self.devices.len() as f64;
         let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
-        // Widths beyond those surveyed let through about a third of what half of them does, and all that is
-        // in the answer.
+        // Each doubling of the width beyond the surveyed ones lets through about a third as many pairs that
+        // are not in the answer.
         let [.., narrow, wide] = survey.survival.map(|part| (part - survey.similar).max(0.0));
         let survival = survey.similar + [narrow, wide, wide / 3.0, wide / 9.0][place];
         let pairs = survey.pairs as f64;
@@ -229,31 +230,31 @@ impl Technique<Sets> for GpuBitmap {
     }
 
     fn memory_bytes(&self, _: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        self.host_bytes(tile) + self.workers(threads) * LEAST_SURVIVORS * Answers::HOST_BYTES
+        self.host_bytes(tile) + self.workers(threads) * MIN_SURVIVORS * Answers::HOST_BYTES
     }
 
     fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let workers = self.workers(threads).min(WORKERS as u64);
-        self.fixed_bytes(join, tile) + workers * self.worker_bytes(LEAST_SURVIVORS)
+        self.fixed_bytes(join, tile) + workers * self.worker_bytes(MIN_SURVIVORS)
     }
 
     fn prepare<'a>(
         &self,
         join: &SetTask<'a>,
         tile: &Tile,
-        room: &Budget,
+        budget: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        Ok(Box::new(Signed::new(self, join, tile, room)?))
+        Ok(Box::new(PreparedBitmap::new(self, join, tile, budget)?))
     }
 }
 
 impl GpuBitmap {
-    /// Bytes on the host beside the answers: sets on their way, and items.
+    /// Returns the bytes on the host without the answers: sets while they are sent, and items.
     fn host_bytes(&self, tile: &Tile) -> u64 {
         let (probes, builds) = (tile.probes.len() as u64, tile.builds.len() as u64);
         let blocks = probes / u64::from(self.shape().rows) + 1;
-        let items = blocks * (builds / u64::from(REACH) + 2) + MANY_TURNS;
-        DeviceSets::SENDING * (probes + builds) + size_of::<Item>() as u64 * items
+        let items = blocks * (builds / u64::from(MAX_BUILDS_OF_BLOCK) + 2) + MAX_EXTRA_ITEMS;
+        DeviceSets::SEND_BYTES * (probes + builds) + size_of::<Item>() as u64 * items
     }
 
     fn workers(&self, threads: usize) -> u64 {
@@ -261,7 +262,7 @@ impl GpuBitmap {
     }
 }
 
-/// A block of probes, and the ranges of build sets that it goes through.
+/// A block of probes and the ranges of build sets that it goes through.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Item {
@@ -273,17 +274,17 @@ struct Item {
 // SAFETY: three numbers, laid out as in the kernel.
 unsafe impl DeviceRepr for Item {}
 
-/// Sets on the device and their signatures.
-struct Side {
+/// Sets on the device, with their signatures.
+struct SignedSets {
     sets: DeviceSets,
     signatures: CudaSlice<u32>,
     probe_rooms: CudaSlice<i32>,
     build_rooms: CudaSlice<i32>,
-    /// Those of build sets in whole bits, less the turn of their range.
+    /// The rooms of build sets in whole bits, less the turn of their range (see the kernel).
     rough_rooms: CudaSlice<i32>,
 }
 
-impl Side {
+impl SignedSets {
     fn new(
         technique: &GpuBitmap,
         device: &Device,
@@ -296,7 +297,7 @@ impl Side {
         let sign = technique.function(device, "sign")?;
         let at = failed("sending sets to the device");
         let count = range.len();
-        // Blocks and steps read beyond the last set.
+        // Blocks and steps read past the last set.
         let padded = count.next_multiple_of(columns as usize) + rows as usize;
         let stream = &sender.stream;
         let share = |of: &dyn Fn(u32) -> i64| -> Vec<i32> {
@@ -321,7 +322,7 @@ impl Side {
         };
         let (count, padded) = (count as u32, padded as u32);
         let top = sets.universe().saturating_sub(1);
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
         unsafe {
             stream
                 .launch_builder(&sign)
@@ -343,35 +344,35 @@ impl Side {
                 })
                 .map_err(failed("making signatures"))?;
         }
-        Ok(Side { sets: on_device, signatures, probe_rooms, build_rooms, rough_rooms })
+        Ok(SignedSets { sets: on_device, signatures, probe_rooms, build_rooms, rough_rooms })
     }
 }
 
-/// A device with all that it needs.
-struct Here {
+/// A device with the sets, signatures and kernels of a tile.
+struct OnDevice {
     device: Arc<Device>,
-    /// Makes the signatures. Workers begin after it.
+    /// The stream that makes the signatures. Workers wait for it.
     stream: Arc<CudaStream>,
     filter: CudaFunction,
     verify: CudaFunction,
     verify_deferred: CudaFunction,
-    sides: Sides<Side>,
-    /// The last to go.
+    sides: PerSide<SignedSets>,
+    /// Dropped last.
     _lease: Lease,
 }
 
-impl Here {
+impl OnDevice {
     fn new(
         technique: &GpuBitmap,
         device: &Arc<Device>,
         join: &SetTask<'_>,
         tile: &Tile,
-        room: &Budget,
+        budget: &Budget,
     ) -> Result<Self> {
         let lease = Lease::new(device);
-        let sender = Sender::new(device, room)?;
-        let sides = Sides::new(join, tile, |sets, range| {
-            Side::new(technique, device, &sender, sets, range, &join.predicate)
+        let sender = Sender::new(device, budget)?;
+        let sides = PerSide::new(join, tile, |sets, range| {
+            SignedSets::new(technique, device, &sender, sets, range, &join.predicate)
         })?;
         let filter = technique.function(device, "filter")?;
         filter
@@ -382,47 +383,53 @@ impl Here {
             .map_err(failed("asking for shared memory"))?;
         let verify = technique.function(device, "verify")?;
         let verify_deferred = technique.function(device, "verify_deferred")?;
-        if room.events {
+        if budget.events {
             sender.stream.synchronize().map_err(failed("making signatures"))?;
         }
         let (device, stream) = (device.clone(), sender.stream);
-        Ok(Here { device, stream, filter, verify, verify_deferred, sides, _lease: lease })
+        Ok(OnDevice { device, stream, filter, verify, verify_deferred, sides, _lease: lease })
     }
 }
 
-impl Drop for Here {
+impl Drop for OnDevice {
     fn drop(&mut self) {
         self.device.make_current();
     }
 }
 
-struct Signed {
-    devices: Devices<Here>,
+struct PreparedBitmap {
+    devices: Devices<OnDevice>,
     shape: Shape,
     shared_bytes: u32,
     predicate: Predicate,
     order: u32,
-    /// Whether every token has a bit of its own.
+    /// Whether every token has its own bit.
     exact: u32,
     tile: Tile,
     items: Vec<Item>,
     pieces: Vec<Range<usize>>,
     survivors: usize,
-    /// Whether there may be pairs that are verified by a warp.
+    /// Whether some pairs may be verified by a warp.
     long: bool,
-    room: Budget,
+    budget: Budget,
 }
 
-impl Signed {
-    fn new(technique: &GpuBitmap, join: &SetTask<'_>, tile: &Tile, room: &Budget) -> Result<Self> {
-        let here = |device: &Arc<Device>| Here::new(technique, device, join, tile, room);
-        let devices = Devices::new(&technique.devices, room, here)?;
+impl PreparedBitmap {
+    fn new(
+        technique: &GpuBitmap,
+        join: &SetTask<'_>,
+        tile: &Tile,
+        budget: &Budget,
+    ) -> Result<Self> {
+        let load = |device: &Arc<Device>| OnDevice::new(technique, device, join, tile, budget);
+        let devices = Devices::new(&technique.devices, budget, load)?;
         let shape = technique.shape();
         let items = items(join, tile, devices.first(), shape);
         let pairs_of =
             |item: &Item| u64::from(item.to - item.from) * u64::from(shape.rows * shape.columns);
         let all: u64 = items.iter().map(pairs_of).sum();
-        let piece = (all / PIECES).clamp(SMALL_PIECE, LARGE_PIECE).min(technique.launch_pairs());
+        let piece =
+            (all / PIECES).clamp(MIN_PIECE_PAIRS, MAX_PIECE_PAIRS).min(technique.launch_pairs());
         let mut pieces: Vec<Range<usize>> = Vec::new();
         let (mut start, mut pairs) = (0, 0);
         for (at, item) in items.iter().enumerate() {
@@ -432,34 +439,34 @@ impl Signed {
                 (start, pairs) = (at + 1, 0);
             }
         }
-        let workers = technique.workers(room.threads).max(1);
-        let spare = room.device_bytes.saturating_sub(technique.fixed_bytes(join, tile));
+        let workers = technique.workers(budget.threads).max(1);
+        let spare = budget.device_bytes.saturating_sub(technique.fixed_bytes(join, tile));
         let on_device = spare / workers.min(WORKERS as u64);
         let on_device = on_device.saturating_sub(technique.worker_bytes(0)) / SURVIVOR_BYTES;
-        let on_host =
-            room.bytes.saturating_sub(technique.host_bytes(tile)) / (workers * Answers::HOST_BYTES);
-        let survivors = on_device.min(on_host).clamp(LEAST_SURVIVORS, SURVIVORS);
-        Ok(Signed {
+        let on_host = budget.bytes.saturating_sub(technique.host_bytes(tile))
+            / (workers * Answers::HOST_BYTES);
+        let survivors = on_device.min(on_host).clamp(MIN_SURVIVORS, SURVIVORS);
+        Ok(PreparedBitmap {
             devices,
             shape,
             shared_bytes: technique.shared_bytes(),
             predicate: Predicate::new(&join.predicate),
-            order: order(join, tile),
+            order: order_number(join, tile),
             exact: u32::from(join.build.universe() <= technique.bits),
             tile: tile.clone(),
             items,
             pieces,
             survivors: survivors as usize,
-            long: any_long(join, tile),
-            room: *room,
+            long: has_long_merges(join, tile),
+            budget: *budget,
         })
     }
 }
 
-/// Blocks of probes with the ranges of build sets that the length filter leaves them.
-fn items(join: &SetTask<'_>, tile: &Tile, here: &Here, shape: Shape) -> Vec<Item> {
+/// Returns blocks of probes with the ranges of build sets that the length filter leaves.
+fn items(join: &SetTask<'_>, tile: &Tile, on_device: &OnDevice, shape: Shape) -> Vec<Item> {
     let (rows_from, columns_from) =
-        (here.sides.probes().sets.first, here.sides.builds().sets.first);
+        (on_device.sides.probes().sets.first, on_device.sides.builds().sets.first);
     let Shape { rows, columns, .. } = shape;
     let reaches = reaches(join, tile);
     let mut blocks: Vec<Item> = Vec::new();
@@ -482,10 +489,11 @@ fn items(join: &SetTask<'_>, tile: &Tile, here: &Here, shape: Shape) -> Vec<Item
         }
         row = end;
     }
-    // Where there are few, they are cut smaller, so that the whole device has something to do.
+    // Few blocks are cut smaller, so that the whole device has work.
     let ranges: u64 = blocks.iter().map(|item| u64::from(item.to.saturating_sub(item.from))).sum();
-    let at_once = u64::from(TURNS * shape.blocks * here.device.info.multiprocessors);
-    let most = (ranges / at_once).clamp(FEW_RANGES.into(), (REACH / columns).into()) as u32;
+    let at_once = u64::from(BLOCKS_PER_SLOT * shape.blocks * on_device.device.info.multiprocessors);
+    let most =
+        (ranges / at_once).clamp(MIN_RANGES.into(), (MAX_BUILDS_OF_BLOCK / columns).into()) as u32;
     let cut = |Item { row, from, to }: Item| {
         let starts = (from..to).step_by(most as usize);
         starts.map(move |from| Item { row, from, to: to.min(from + most) })
@@ -493,7 +501,7 @@ fn items(join: &SetTask<'_>, tile: &Tile, here: &Here, shape: Shape) -> Vec<Item
     blocks.into_iter().flat_map(cut).collect()
 }
 
-impl Prepared<Sets> for Signed {
+impl Prepared<Sets> for PreparedBitmap {
     fn pieces(&self) -> usize {
         self.pieces.len()
     }
@@ -503,15 +511,23 @@ impl Prepared<Sets> for Signed {
     }
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
-        let here = self.devices.deal();
-        let channel = Channel::new(&here.device, &here.stream, self.survivors, &self.room)?;
+        let on_device = self.devices.next_device();
+        let channel =
+            Channel::new(&on_device.device, &on_device.stream, self.survivors, &self.budget)?;
         let at = failed("making the buffers of a worker");
-        // SAFETY: nothing is read before it was written.
-        let (survivors, later) = unsafe {
+        // SAFETY: nothing is read before it is written.
+        let (survivors, deferred) = unsafe {
             let stream = &channel.stream;
             (stream.alloc(self.survivors).map_err(&at)?, stream.alloc(self.survivors).map_err(&at)?)
         };
-        Ok(Box::new(SignedWorker { signed: self, here, channel, survivors, later, verified: 0 }))
+        Ok(Box::new(BitmapWorker {
+            prepared: self,
+            on_device,
+            channel,
+            survivors,
+            deferred,
+            verified: 0,
+        }))
     }
 
     fn events(&mut self) -> Vec<DeviceEvent> {
@@ -519,45 +535,45 @@ impl Prepared<Sets> for Signed {
     }
 }
 
-struct SignedWorker<'a> {
-    signed: &'a Signed,
-    here: &'a Here,
+struct BitmapWorker<'a> {
+    prepared: &'a PreparedBitmap,
+    on_device: &'a OnDevice,
     channel: Channel,
     survivors: CudaSlice<u64>,
-    /// Those that are verified by a warp.
-    later: CudaSlice<u32>,
+    /// The survivors that a warp verifies.
+    deferred: CudaSlice<u32>,
     verified: u64,
 }
 
-/// Items on the device, and where each warp of each block is to go on.
-struct Sent {
+/// The items of a piece on the device, and the position at which each warp of each block continues.
+struct SentPiece {
     items: CudaSlice<Item>,
     progress: CudaSlice<u32>,
 }
 
-impl Stages for SignedWorker<'_> {
-    type Piece = Sent;
+impl Stages for BitmapWorker<'_> {
+    type Piece = SentPiece;
 
     fn channel(&mut self) -> &mut Channel {
         &mut self.channel
     }
 
     fn firsts(&self) -> (SetId, SetId) {
-        (self.here.sides.probes().sets.first, self.here.sides.builds().sets.first)
+        (self.on_device.sides.probes().sets.first, self.on_device.sides.builds().sets.first)
     }
 
-    fn filter(&mut self, sent: &mut Sent) -> Result<()> {
-        let (signed, here) = (self.signed, self.here);
-        let (probes, builds) = (here.sides.probes(), here.sides.builds());
-        let row_end = signed.tile.probes.end - probes.sets.first;
-        let tile = &signed.tile.builds;
+    fn filter(&mut self, sent: &mut SentPiece) -> Result<()> {
+        let (prepared, on_device) = (self.prepared, self.on_device);
+        let (probes, builds) = (on_device.sides.probes(), on_device.sides.builds());
+        let row_end = prepared.tile.probes.end - probes.sets.first;
+        let tile = &prepared.tile.builds;
         let columns = tile.start - builds.sets.first..tile.end - builds.sets.first;
         let capacity = self.survivors.len() as u32;
         let Channel { stream, state, .. } = &mut self.channel;
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
         unsafe {
             stream
-                .launch_builder(&here.filter)
+                .launch_builder(&on_device.filter)
                 .arg(&probes.signatures)
                 .arg(&probes.probe_rooms)
                 .arg(&builds.signatures)
@@ -565,7 +581,7 @@ impl Stages for SignedWorker<'_> {
                 .arg(&builds.rough_rooms)
                 .arg(&sent.items)
                 .arg(&mut sent.progress)
-                .arg(&signed.order)
+                .arg(&prepared.order)
                 .arg(&row_end)
                 .arg(&columns.start)
                 .arg(&columns.end)
@@ -574,8 +590,8 @@ impl Stages for SignedWorker<'_> {
                 .arg(state)
                 .launch(LaunchConfig {
                     grid_dim: (sent.items.len() as u32, 1, 1),
-                    block_dim: (signed.shape.threads, 1, 1),
-                    shared_mem_bytes: signed.shared_bytes,
+                    block_dim: (prepared.shape.threads, 1, 1),
+                    shared_mem_bytes: prepared.shared_bytes,
                 })
                 .map_err(failed("comparing signatures"))?;
         }
@@ -583,15 +599,15 @@ impl Stages for SignedWorker<'_> {
     }
 
     fn verify(&mut self, only_counts: bool) -> Result<()> {
-        let Signed { predicate, order, exact, .. } = self.signed;
-        let here = self.here;
-        let (probes, builds) = (here.sides.probes(), here.sides.builds());
+        let PreparedBitmap { predicate, order, exact, .. } = self.prepared;
+        let on_device = self.on_device;
+        let (probes, builds) = (on_device.sides.probes(), on_device.sides.builds());
         let Channel { stream, state, answers, .. } = &mut self.channel;
         let answers = answers.argument(stream, only_counts);
         // SAFETY: as above.
         unsafe {
             stream
-                .launch_builder(&here.verify)
+                .launch_builder(&on_device.verify)
                 .arg(&probes.sets.argument(stream))
                 .arg(&builds.sets.argument(stream))
                 .arg(&probes.signatures)
@@ -599,25 +615,25 @@ impl Stages for SignedWorker<'_> {
                 .arg(&builds.signatures)
                 .arg(&builds.build_rooms)
                 .arg(&self.survivors)
-                .arg(&mut self.later)
+                .arg(&mut self.deferred)
                 .arg(predicate)
                 .arg(order)
                 .arg(exact)
                 .arg(&answers)
                 .arg(&mut *state)
-                .launch(verifiers(&here.device))
+                .launch(verify_grid(&on_device.device))
                 .map_err(failed("verifying"))?;
-            if self.signed.long {
+            if self.prepared.long {
                 stream
-                    .launch_builder(&here.verify_deferred)
+                    .launch_builder(&on_device.verify_deferred)
                     .arg(&probes.sets.argument(stream))
                     .arg(&builds.sets.argument(stream))
                     .arg(&self.survivors)
-                    .arg(&self.later)
+                    .arg(&self.deferred)
                     .arg(predicate)
                     .arg(&answers)
                     .arg(state)
-                    .launch(verifiers(&here.device))
+                    .launch(verify_grid(&on_device.device))
                     .map_err(failed("verifying"))?;
             }
         }
@@ -629,20 +645,20 @@ impl Stages for SignedWorker<'_> {
     }
 }
 
-impl Worker<Sets> for SignedWorker<'_> {
+impl Worker<Sets> for BitmapWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         let at = failed("comparing signatures");
-        let items = &self.signed.items[self.signed.pieces[piece].clone()];
-        let Shape { threads, rows, columns, .. } = self.signed.shape;
+        let items = &self.prepared.items[self.prepared.pieces[piece].clone()];
+        let Shape { threads, rows, columns, .. } = self.prepared.shape;
         let ranges: u64 = items.iter().map(|item| u64::from(item.to - item.from)).sum();
-        self.channel.log.trace.compared += ranges * u64::from(rows * columns);
+        self.channel.log.times.compared += ranges * u64::from(rows * columns);
         let stream = &self.channel.stream;
         let warps = items.len() * (threads / 32) as usize;
-        let sent = Sent {
+        let sent = SentPiece {
             items: stream.clone_htod(items).map_err(&at)?,
             progress: stream.alloc_zeros(warps).map_err(&at)?,
         };
-        self.both(sent, sink)
+        self.filter_and_verify(sent, sink)
     }
 
     fn candidates(&self) -> u64 {
@@ -650,10 +666,10 @@ impl Worker<Sets> for SignedWorker<'_> {
     }
 
     fn times(&self) -> DeviceTimes {
-        self.channel.log.trace
+        self.channel.log.times
     }
 
     fn events(&mut self) -> Vec<DeviceEvent> {
-        self.channel.log.take()
+        self.channel.log.take_events()
     }
 }

@@ -1,4 +1,4 @@
-//! Which devices are there, and how is work given to one?
+//! Which devices does this machine have, and how is work given to them?
 
 use crate::nvrtc::{Code, Nvrtc, Target};
 use crate::pinned::PinnedPool;
@@ -15,10 +15,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// What is known of a device.
+/// The properties of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
-    /// Its number.
+    /// The number that the driver gives to the device.
     pub ordinal: usize,
     /// Its name.
     pub name: String,
@@ -26,29 +26,30 @@ pub struct DeviceInfo {
     pub memory: u64,
     /// Compute capability, such as (9, 0).
     pub capability: (i32, i32),
-    /// How many multiprocessors it has.
+    /// The number of multiprocessors.
     pub multiprocessors: u32,
-    /// Bytes a second that its memory moves; 0 where the driver does not tell.
+    /// The bandwidth of its memory, in bytes per second; 0 if the driver does not report it.
     pub bandwidth: u64,
     /// The driver's CUDA version, such as (13, 0).
     pub driver: (i32, i32),
-    /// Whether the driver ends kernels that take longer than a few seconds, as it does where a display is attached.
+    /// Whether the driver ends kernels that take longer than a few seconds, as it does if a display is
+    /// attached.
     pub timeout: bool,
 }
 
-/// How long what others left is known. Asking takes as long as planning a small join does.
-const LATELY: Duration = Duration::from_millis(100);
+/// How long a reading of the free memory is valid. Reading it takes as long as planning a small join.
+const READING_VALID_FOR: Duration = Duration::from_millis(100);
 
-/// Multiprocessors, and bytes a second of memory, of the device that costs were measured on, an H200.
+/// The multiprocessors and the bandwidth of the H200 that costs were measured on.
 const MEASURED_ON: (u32, u64) = (132, 4_800_000_000_000);
 
 impl DeviceInfo {
-    /// How many times the multiprocessors of the device that costs were measured on.
+    /// Returns the number of multiprocessors, as a multiple of the device that costs were measured on.
     pub fn multiprocessor_ratio(&self) -> f64 {
         f64::from(self.multiprocessors) / f64::from(MEASURED_ON.0)
     }
 
-    /// How many times its bandwidth.
+    /// Returns the bandwidth, as a multiple of the device that costs were measured on.
     pub fn bandwidth_ratio(&self) -> f64 {
         match self.bandwidth {
             0 => self.multiprocessor_ratio(),
@@ -56,13 +57,14 @@ impl DeviceInfo {
         }
     }
 
-    /// Returns the seconds that a launch may take, as it is estimated. A driver that ends kernels does so after two
-    /// seconds or more, and estimates are off; elsewhere this bounds how long an interrupt waits.
+    /// Returns the limit for the estimated seconds of one launch. A driver that ends long kernels does so
+    /// after two seconds or more, and estimates are inexact. On other devices the limit bounds the time until
+    /// an interrupt takes effect.
     pub fn launch_seconds(&self) -> f64 {
         if self.timeout { 0.3 } else { 1.0 }
     }
 
-    /// Whether its tensor cores multiply bits.
+    /// Returns whether its tensor cores multiply bits.
     pub fn multiplies_bits(&self) -> bool {
         (80..100).contains(&(10 * self.capability.0 + self.capability.1))
     }
@@ -71,41 +73,41 @@ impl DeviceInfo {
 /// A device, ready for work.
 #[derive(Debug)]
 pub struct Device {
-    /// What is known of it.
+    /// The properties of the device.
     pub info: DeviceInfo,
     pub(crate) context: Arc<CudaContext>,
     pub(crate) pinned: PinnedPool,
-    /// Streams, each lent to one at a time.
+    /// Streams that are kept for reuse.
     streams: Mutex<Vec<Arc<CudaStream>>>,
-    /// Threads that fill buffers for it, beside the one that sends; made when first needed.
+    /// The threads that fill buffers in addition to the sending thread; created when first needed.
     senders: OnceLock<Option<rayon::ThreadPool>>,
     modules: Mutex<HashMap<ModuleKey, Arc<CudaModule>>>,
-    /// Bytes of its memory that nobody else had, and when that was asked.
-    left_by_others: Mutex<Option<Asked>>,
-    /// Leases that have not ended.
+    /// The last reading of the memory that other processes do not use.
+    not_used_by_others: Mutex<Option<MemoryReading>>,
+    /// The number of leases in use.
     leases: AtomicUsize,
-    /// Whether its tensor cores add halves as exactly as they are taken to, by warps and by warpgroups; tried when
-    /// that is first needed.
+    /// Whether its tensor cores add halves as exactly as the filter assumes, by warps and by warpgroups;
+    /// tested when first needed.
     pub(crate) adds_halves: [OnceLock<bool>; 2],
 }
 
-/// What others left of a device's memory.
+/// A reading of the device memory that other processes do not use.
 #[derive(Clone, Copy, Debug)]
-struct Asked {
+struct MemoryReading {
     when: Instant,
-    /// Allocations that had failed by then.
+    /// The number of failed allocations at that time.
     failures: u64,
     bytes: u64,
 }
 
-/// Bytes of freed memory that are kept for the next join. What is beyond is given back at the end of each, so that
-/// other processes can have it.
-const KEPT: u64 = 256 << 20;
+/// The bytes of freed memory that are kept for the next join. The rest is given back at the end of each join,
+/// for other processes.
+const KEPT_BYTES: u64 = 256 << 20;
 
-/// Allocations that have failed for want of memory: others have taken some.
+/// The number of allocations that failed because memory was short: other processes have taken some.
 static FAILURES: AtomicU64 = AtomicU64::new(0);
 
-/// Somebody holds memory of a device. When the last has gone, memory that is not used is given back.
+/// A mark that somebody holds memory of a device. When the last lease ends, unused memory is given back.
 #[derive(Debug)]
 pub(crate) struct Lease(Arc<Device>);
 
@@ -124,14 +126,14 @@ impl Drop for Lease {
     }
 }
 
-/// Where a source lies, and its definitions. Sources are static: each lies in one place.
+/// The address of a source, and its definitions. Sources are static, so the address identifies them.
 type ModuleKey = (usize, Vec<(&'static str, u32)>);
 
-/// The least compute capability of a device that kernels are written for.
+/// The lowest compute capability that kernels are written for.
 const LEAST_CAPABILITY: (i32, i32) = (7, 5);
 
-/// A device of the driver, opened when it is first wanted.
-struct Slot {
+/// A device of the driver, which is opened when first needed.
+struct DeviceSlot {
     ordinal: usize,
     opened: OnceLock<std::result::Result<Arc<Device>, LeftOut>>,
 }
@@ -139,46 +141,46 @@ struct Slot {
 /// A device that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeftOut {
-    /// Its number.
+    /// The number that the driver gives to the device.
     pub ordinal: usize,
-    /// Its name, as far as the driver tells.
+    /// The name of the device, or `unknown`.
     pub name: String,
     /// Why it cannot be used.
     pub why: String,
 }
 
-static SLOTS: OnceLock<std::result::Result<Vec<Slot>, String>> = OnceLock::new();
+static SLOTS: OnceLock<std::result::Result<Vec<DeviceSlot>, String>> = OnceLock::new();
 static FOUND: OnceLock<std::result::Result<Vec<Arc<Device>>, String>> = OnceLock::new();
 
-/// Returns whether devices have been found and opened already, so that using them costs no start.
+/// Returns whether all devices are open already, so that using them needs no start-up.
 pub fn opened() -> bool {
     FOUND.get().is_some_and(std::result::Result::is_ok)
 }
 
-/// Returns all devices of this machine that can be used, opened once; or says why there are none. Those that cannot be
-/// used are [`left_out`].
+/// Returns all usable devices of this machine, or an error that says why there are none. [`left_out`] returns
+/// the unusable ones.
 pub fn devices() -> Result<&'static [Arc<Device>]> {
     let found = FOUND.get_or_init(|| {
         let found: Vec<_> = slots()?.iter().filter_map(|slot| slot.open().ok()).cloned().collect();
-        if found.is_empty() { Err(none_can_be_used()) } else { Ok(found) }
+        if found.is_empty() { Err(no_usable_device()) } else { Ok(found) }
     });
     found.as_deref().map_err(|why| Error::Unavailable(why.clone()))
 }
 
-/// Returns the first device of this machine that can be used; the others are not opened.
+/// Returns the first usable device of this machine, without opening the others.
 pub fn first_device() -> Result<&'static Arc<Device>> {
     let slots = slots().map_err(Error::Unavailable)?;
     let first = slots.iter().find_map(|slot| slot.open().ok());
-    first.ok_or_else(|| Error::Unavailable(none_can_be_used()))
+    first.ok_or_else(|| Error::Unavailable(no_usable_device()))
 }
 
-/// Returns the devices of this machine that cannot be used, of those that have been tried.
+/// Returns the devices that turned out to be unusable so far.
 pub fn left_out() -> Vec<LeftOut> {
     let tried = slots().unwrap_or_default().iter().filter_map(|slot| slot.opened.get());
     tried.filter_map(|opened| opened.as_ref().err()).cloned().collect()
 }
 
-fn none_can_be_used() -> String {
+fn no_usable_device() -> String {
     let why: Vec<String> = left_out()
         .into_iter()
         .map(|LeftOut { ordinal, name, why }| format!("{ordinal} ({name}): {why}"))
@@ -186,10 +188,10 @@ fn none_can_be_used() -> String {
     format!("no GPU of this machine can be used: {}", why.join("; "))
 }
 
-fn slots() -> std::result::Result<&'static [Slot], String> {
+fn slots() -> std::result::Result<&'static [DeviceSlot], String> {
     let slots = SLOTS.get_or_init(|| {
         let count = count().map_err(|error| error.to_string())?;
-        Ok((0..count).map(|ordinal| Slot { ordinal, opened: OnceLock::new() }).collect())
+        Ok((0..count).map(|ordinal| DeviceSlot { ordinal, opened: OnceLock::new() }).collect())
     });
     slots.as_deref().map_err(Clone::clone)
 }
@@ -201,23 +203,24 @@ fn count() -> Result<usize> {
             "no NVIDIA driver was found (libcuda.so); install the driver of your GPU".into(),
         ));
     }
-    let count = CudaContext::device_count().map_err(failed("looking for devices"))?;
+    let count = CudaContext::device_count().map_err(failed("counting devices"))?;
     match count {
-        0 => Err(Error::Unavailable("the NVIDIA driver knows no device".into())),
+        0 => Err(Error::Unavailable("the NVIDIA driver reports no device".into())),
         count => Ok(count as usize),
     }
 }
 
-/// Returns the CUDA version of the driver, such as (13, 0); `None` where there is no driver.
+/// Returns the CUDA version of the driver, such as (13, 0); `None` if there is no driver.
 pub(crate) fn driver_version() -> Option<(i32, i32)> {
     let mut version = 0;
-    // SAFETY: the first only tries to open the driver's library; the pointer is to a number that lives through the call.
-    let asked = unsafe { sys::is_culib_present() }
+    // SAFETY: the first call only tries to open the driver's library. The pointer is valid during the second
+    // one.
+    let reading = unsafe { sys::is_culib_present() }
         .then(|| unsafe { sys::cuDriverGetVersion(&raw mut version) }.result())?;
-    asked.ok().map(|()| (version / 1000, version % 1000 / 10))
+    reading.ok().map(|()| (version / 1000, version % 1000 / 10))
 }
 
-impl Slot {
+impl DeviceSlot {
     fn open(&self) -> std::result::Result<&Arc<Device>, &LeftOut> {
         let ordinal = self.ordinal;
         let open = || {
@@ -230,12 +233,12 @@ impl Slot {
 }
 
 impl Device {
-    /// Opens a device, and says its name as soon as that is known.
+    /// Opens a device, and writes its name to `name` as soon as it is known.
     fn open(ordinal: usize, name: &mut String) -> Result<Self> {
         let at = failed("opening the device");
         let device = result::device::get(ordinal as i32).map_err(&at)?;
         *name = result::device::get_name(device).map_err(&at)?;
-        // SAFETY: the device is one that the driver has given out.
+        // SAFETY: the driver has returned this device.
         let ask = |which| unsafe { result::device::get_attribute(device, which) };
         let capability = (
             ask(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
@@ -258,7 +261,7 @@ impl Device {
         let context = CudaContext::new(ordinal).map_err(&at)?;
         let info = DeviceInfo {
             ordinal,
-            // Memory sends twice in a cycle.
+            // Memory transfers twice in a cycle.
             bandwidth: 2 * 1000 * kilohertz * bits / 8,
             name: name.clone(),
             memory: context.total_mem().map_err(&at)? as u64,
@@ -267,10 +270,11 @@ impl Device {
             driver: driver_version().unwrap_or((0, 0)),
             timeout: timeout != 0,
         };
-        // SAFETY: nothing needs to be tracked. Buffers are used by the stream of the worker that owns them;
-        // what a worker reads of others (sets, lists, signatures) its stream waits for before anything else
-        // (`Channel::new`); arrays that several streams fill are waited for on the host; and a worker that
-        // goes waits for what the device was given, so that nothing is freed while it is read.
+        // SAFETY: events are not needed for ordering. Buffers are used by the stream of the worker that owns
+        // them. Before anything else, a worker's stream waits for the data of others that it reads: sets,
+        // lists and signatures (`Channel::new`). The host waits for arrays that several streams fill. A
+        // worker that is dropped waits for the work it gave to the device, so nothing is freed while it is
+        // read.
         unsafe { context.disable_event_tracking() };
         keep_memory(&context).map_err(&at)?;
         Ok(Device {
@@ -280,13 +284,13 @@ impl Device {
             streams: Mutex::default(),
             senders: OnceLock::new(),
             modules: Mutex::default(),
-            left_by_others: Mutex::default(),
+            not_used_by_others: Mutex::default(),
             leases: AtomicUsize::new(0),
             adds_halves: Default::default(),
         })
     }
 
-    /// The threads that fill buffers; `None` where there can be none.
+    /// Returns the threads that fill buffers; `None` if they cannot be created.
     pub(crate) fn senders(&self) -> Option<&rayon::ThreadPool> {
         let make = || {
             let named = |at| format!("sender {at}");
@@ -296,12 +300,13 @@ impl Device {
         self.senders.get_or_init(make).as_ref()
     }
 
-    /// A stream that nobody else has. Making one takes long, so they are kept.
+    /// Returns a stream that nobody else uses. Creating one takes long, so streams are kept.
     pub(crate) fn stream(&self) -> Result<Arc<CudaStream>> {
-        let at = failed("making a stream");
+        let at = failed("creating a stream");
         self.context.bind_to_thread().map_err(&at)?;
         let mut streams = self.streams.lock();
-        // Arrays hold the stream that they were made by; when the last is gone, only this list has it.
+        // Arrays hold the stream that created them. When the last array is dropped, only this list holds the
+        // stream.
         if let Some(free) = streams.iter().find(|stream| Arc::strong_count(stream) == 1) {
             return Ok(free.clone());
         }
@@ -310,65 +315,68 @@ impl Device {
         Ok(stream)
     }
 
-    /// Makes its context the current one of this thread, whatever has failed before: for what waits or frees at the end.
-    /// (`bind_to_thread` gives up where an earlier failure has not been told yet.)
+    /// Makes the context of the device current in this thread, even after a failure: for code that waits or
+    /// frees at the end. (`bind_to_thread` returns an earlier failure instead.)
     pub(crate) fn make_current(&self) {
-        // SAFETY: the context lives as long as the device. What fails here has failed before.
+        // SAFETY: the context lives as long as the device. An error here was reported before.
         let _ = unsafe { result::ctx::set_current(self.context.cu_ctx()) };
     }
 
-    /// Waits for a stream of it, whatever has failed before.
+    /// Waits for a stream, even after a failure.
     pub(crate) fn drain(&self, stream: &CudaStream) {
         self.make_current();
-        // SAFETY: the stream is alive. One that fails now has nothing in flight.
+        // SAFETY: the stream is alive. If it fails, nothing is in flight.
         let _ = unsafe { result::stream::synchronize(stream.cu_stream()) };
     }
 
-    /// Gives memory back that is not used, but for a part that the next join is better off with.
+    /// Gives unused memory back, except for the part that is kept for the next join.
     fn give_back(&self) {
-        if !self.context.has_async_alloc() || self.held_memory().is_ok_and(|held| held <= KEPT) {
+        if !self.context.has_async_alloc()
+            || self.held_memory().is_ok_and(|held| held <= KEPT_BYTES)
+        {
             return;
         }
         self.make_current();
-        // SAFETY: the pool is the device's. Memory is given back when its streams have come to where it was freed. What
-        // fails here has failed before.
+        // SAFETY: the pool belongs to the device. Memory is released when its streams have reached the point
+        // where it was freed. An error here was reported before.
         let _ = result::ctx::synchronize().and_then(|()| unsafe {
             let pool = result::device::get_default_mem_pool(self.context.cu_device())?;
-            result::mem_pool::trim_to(pool, KEPT as usize)
+            result::mem_pool::trim_to(pool, KEPT_BYTES as usize)
         });
     }
 
-    /// Returns the bytes of memory that this process has taken and not given back, whether they are used or not.
+    /// Returns the bytes of device memory that this process holds, used or not.
     #[doc(hidden)]
     pub fn held_memory(&self) -> Result<u64> {
         let reserved = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
         pool_attribute(&self.context, reserved).map_err(failed("asking for held memory"))
     }
 
-    /// Bytes of shared memory that a block may have.
+    /// Returns the largest number of bytes of shared memory in a block.
     pub(crate) fn shared_bytes(&self) -> u32 {
         let which = sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN;
         self.context.attribute(which).unwrap_or(0).max(0) as u32
     }
 
-    /// Bytes of memory that are free now, as far as others have taken or given back none lately.
+    /// Returns the bytes of free memory. Changes by other processes may show up a little later.
     pub fn free_memory(&self) -> Result<u64> {
         let at = failed("asking for free memory");
-        // Any thread may ask.
+        // Any thread may call this.
         self.make_current();
         let held = |attribute| pool_attribute(&self.context, attribute).map_err(&at);
-        let mut known = self.left_by_others.lock();
+        let mut known = self.not_used_by_others.lock();
         let failures = FAILURES.load(Ordering::Relaxed);
-        let lately =
-            known.filter(|asked| asked.when.elapsed() < LATELY && asked.failures == failures);
+        let lately = known.filter(|reading| {
+            reading.when.elapsed() < READING_VALID_FOR && reading.failures == failures
+        });
         let left = match lately {
-            Some(Asked { bytes, .. }) if self.context.has_async_alloc() => bytes,
+            Some(MemoryReading { bytes, .. }) if self.context.has_async_alloc() => bytes,
             _ => {
                 let (free, _) = self.context.mem_get_info().map_err(&at)?;
                 let reserved =
                     held(sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT)?;
                 let bytes = free as u64 + reserved;
-                *known = Some(Asked { when: Instant::now(), failures, bytes });
+                *known = Some(MemoryReading { when: Instant::now(), failures, bytes });
                 bytes
             }
         };
@@ -376,7 +384,7 @@ impl Device {
         Ok(left.saturating_sub(used))
     }
 
-    /// A function of a kernel source, compiled for this device with these definitions.
+    /// Returns a function of a kernel source, compiled for this device with these definitions.
     pub(crate) fn function(
         &self,
         source: &'static str,
@@ -388,10 +396,13 @@ impl Device {
         let module = match modules.get(&key) {
             Some(module) => module.clone(),
             None => {
-                // Warpgroups multiply on the very architecture only.
-                let very = defines.contains(&("WGMMA", 1));
-                let target =
-                    Target { capability: self.info.capability, very, driver: self.info.driver };
+                // Instructions of warpgroups only exist on this exact architecture.
+                let exact_architecture = defines.contains(&("WGMMA", 1));
+                let target = Target {
+                    capability: self.info.capability,
+                    exact_architecture,
+                    driver: self.info.driver,
+                };
                 let module = self.load(source, &target, defines)?;
                 modules.insert(key, module.clone());
                 module
@@ -400,7 +411,7 @@ impl Device {
         module.load_function(name).map_err(failed("finding a kernel"))
     }
 
-    /// Loads a kernel source. What was kept and does not load is compiled anew.
+    /// Loads a kernel source. Cached code that does not load is compiled again.
     fn load(
         &self,
         source: &str,
@@ -411,7 +422,7 @@ impl Device {
         let load = |code: &Code| self.context.load_module(Ptx::from_binary(code.bytes.clone()));
         let mut code = nvrtc.code(source, target, defines, false)?;
         let mut loaded = load(&code);
-        if loaded.as_ref().is_err_and(is_about_code) && code.was_kept {
+        if loaded.as_ref().is_err_and(is_about_code) && code.from_cache {
             code.forget();
             code = nvrtc.code(source, target, defines, true)?;
             loaded = load(&code);
@@ -419,9 +430,7 @@ impl Device {
         let module = loaded.map_err(|error| {
             let ((major, minor), (a, b)) = (nvrtc.version(), target.driver);
             let doing = if is_about_code(&error) {
-                format!(
-                    "loading what NVRTC {major}.{minor} has made into the driver of CUDA {a}.{b}"
-                )
+                format!("loading code of NVRTC {major}.{minor} into the driver of CUDA {a}.{b}")
             } else {
                 "loading a kernel".into()
             };
@@ -431,8 +440,8 @@ impl Device {
         Ok(module)
     }
 
-    /// Runs a kernel once, in a block of 32 threads: it is given numbers, how many there are, and room for as many
-    /// results. For tests of what kernels share.
+    /// Runs a kernel once in a block of 32 threads, with the numbers and their count as arguments, and
+    /// returns one result per number. For tests of functions that kernels share.
     #[doc(hidden)]
     pub fn run_once(&self, source: &'static str, name: &str, numbers: &[u64]) -> Result<Vec<u64>> {
         let at = failed("running a kernel");
@@ -441,7 +450,7 @@ impl Device {
         let numbers = stream.clone_htod(numbers).map_err(&at)?;
         let mut results = stream.alloc_zeros::<u64>(numbers.len()).map_err(&at)?;
         let one = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (32, 1, 1), shared_mem_bytes: 0 };
-        // SAFETY: the arguments are those of the kernel, by its contract.
+        // SAFETY: the arguments match the kernel, as the caller guarantees.
         unsafe {
             stream
                 .launch_builder(&function)
@@ -457,13 +466,14 @@ impl Device {
     }
 }
 
-/// Memory that is freed is kept for the next buffer, rather than given back at every wait: leases end that.
+/// Sets the memory pool to keep freed memory for the next buffer instead of releasing it at every wait.
+/// Leases release it.
 fn keep_memory(context: &CudaContext) -> std::result::Result<(), DriverError> {
     if !context.has_async_alloc() {
         return Ok(());
     }
     let mut all = u64::MAX;
-    // SAFETY: the pool is the device's, and the pointer is to a number that lives through the call.
+    // SAFETY: the pool belongs to the device, and the pointer is valid during the call.
     unsafe {
         let pool = result::device::get_default_mem_pool(context.cu_device())?;
         let threshold = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
@@ -486,7 +496,7 @@ fn pool_attribute(
     Ok(value)
 }
 
-/// Returns whether it is the code that a driver does not load.
+/// Returns whether the driver rejects the code itself.
 fn is_about_code(error: &DriverError) -> bool {
     use sys::CUresult as Is;
     matches!(
@@ -499,7 +509,7 @@ fn is_about_code(error: &DriverError) -> bool {
     )
 }
 
-/// What a failure of the driver means for a person.
+/// Returns a function that turns an error of the driver into a message. `doing` says what was attempted.
 pub(crate) fn failed(doing: &str) -> impl Fn(DriverError) -> Error + use<> {
     let doing = doing.to_string();
     move |error| {

@@ -7,20 +7,21 @@ use simjoin_engine::{
     Techniques, Vectors,
 };
 
-/// Returns the GPUs of this machine, or says why none can be used.
+/// Returns the GPUs of this machine, or an error that says why none can be used.
 pub fn gpus() -> Result<&'static dyn Device> {
     crate::devices()?;
     Nvrtc::get()?;
     Ok(&Gpus)
 }
 
-/// Opens the GPU that [`intersect_on_first`] uses, or says why there is none.
+/// Opens the GPU that [`intersect_on_first`] uses, or returns an error that says why there is none.
 pub fn open_first() -> Result<()> {
     crate::first_device()?;
     Nvrtc::get().map(drop)
 }
 
-/// Intersects two ascending sets on the first GPU, by the kernel of this name or by the one that suits.
+/// Intersects two ascending sets on the first GPU with the named kernel, or with the most suitable one if no
+/// name is given.
 pub fn intersect_on_first(
     a: &[u32],
     b: &[u32],
@@ -73,7 +74,7 @@ impl Device for Gpus {
 
     fn free_memory(&self) -> u64 {
         let devices = crate::devices().unwrap_or_default();
-        // A device that has failed fails at what it is given as well, which the CPU then does.
+        // A device that has failed also fails at its next work, which the CPU then does.
         let free = devices.iter().map(|device| device.free_memory().unwrap_or(u64::MAX));
         free.min().unwrap_or(u64::MAX)
     }

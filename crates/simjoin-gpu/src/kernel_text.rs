@@ -1,7 +1,8 @@
 //! Which part of a kernel's text makes a difference to the compiler?
 //!
-//! Two records depend on it: what has been compiled (`kernels-compiled.txt`), and what has run on a real device
-//! (`gpu-verification.toml`). A comment or an indentation does not make either of them stale.
+//! Two records depend on it: the list of compiled kernels (`kernels-compiled.txt`) and the list of kernels
+//! that have run on a real device (`gpu-verification.toml`). A change of comments or indentation makes
+//! neither of them stale.
 
 use sha2::{Digest, Sha256};
 
@@ -32,12 +33,12 @@ pub static FILES: &[(&str, &str)] = files![
 /// Returns a hash of CUDA source that ignores comments and blank space.
 pub fn hash(source: &str) -> String {
     let digest = Sha256::digest(normalized(source));
-    // 80 bits tell apart all texts that there will ever be.
+    // 80 bits distinguish all kernel texts that will ever exist.
     digest.iter().take(10).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns CUDA source without comments, with one space wherever there was blank space. Line ends stay around lines
-/// of the preprocessor, where they mean something, and literals stay as they are.
+/// Returns CUDA source without comments, and with one space in place of blank space. Line ends next to
+/// preprocessor directives and literals stay unchanged.
 pub fn normalized(source: &str) -> String {
     let mut text = String::with_capacity(source.len());
     let mut in_directive = false;
@@ -50,7 +51,7 @@ pub fn normalized(source: &str) -> String {
             '\\' if rest.starts_with("\\\n") => 2,
             _ if first.is_whitespace() => first.len_utf8(),
             '"' => literal_length(rest),
-            // Between digits it only makes a number readable.
+            // Between digits it is only a separator.
             '\'' if !text.ends_with(|before: char| before.is_alphanumeric()) => {
                 literal_length(rest)
             }

@@ -1,18 +1,19 @@
 //! How are tiles joined on an NVIDIA GPU?
 //!
-//! Kernels are CUDA sources that are compiled when they are first needed, for the device that is
-//! there; neither a driver nor a compiler is needed to build this crate, or to run it without a GPU.
+//! Kernels are CUDA sources. They are compiled for the device when they are first needed. Neither a driver
+//! nor a compiler is needed to build this crate, or to run it without a GPU.
 //!
-//! * [`devices`] finds what is there, or says what is missing and how to get it.
-//! * [`GpuBitmap`] compares signatures of all pairs by binary tensor cores and verifies what survives.
-//! * [`GpuPrefix`] makes lists of prefix tokens on the device and verifies what meets there.
-//! * [`GpuVerify`] verifies what a CPU filter finds.
+//! * [`devices`] finds the devices, or says what is missing and how to get it.
+//! * [`GpuBitmap`] compares the signatures of all pairs on binary tensor cores and verifies the survivors.
+//! * [`GpuPrefix`] makes lists of prefix tokens on the device and verifies the pairs that meet in them.
+//! * [`GpuVerify`] verifies the candidates that a CPU filter finds.
 //! * [`GpuMmJoin`] counts the overlaps of all pairs and keeps those that satisfy the bounds.
 //! * [`GpuVectors`] joins vectors: a nested loop, tensor cores, a grid, a quantile index.
-//! * [`intersect()`] finds what two large sets share, [`Overlaps`] how much every two sets do.
+//! * [`intersect()`] finds the elements that two large sets share, [`Overlaps`] the overlap of every pair of
+//!   sets.
 //!
-//! What they share: `sets.rs` (sets on their way to a device, and answers on their way back), `send.rs`
-//! and `pinned.rs` (how large arrays get there), and of the kernels `accept.cuh` (the decision in integers) and `sets.cuh`.
+//! Modules that they share: `sets.rs` sends sets to a device and fetches answers, `send.rs` and `pinned.rs`
+//! send large arrays. Kernels that they share: `accept.cuh` (the decision in integers) and `sets.cuh`.
 
 mod bitmap;
 mod device;
@@ -50,8 +51,8 @@ pub use verify::{GpuVerify, Way};
 use simjoin_engine::{CandidateFilter, Sets, Techniques};
 use std::sync::Arc;
 
-/// Returns every technique, in all its variants. Tiles are divided among `devices`; `filters` find candidates that
-/// [`GpuVerify`] verifies.
+/// Returns every technique in all its variants. Workers are spread over `devices`. [`GpuVerify`] verifies the
+/// candidates that `filters` find.
 pub fn techniques(
     devices: &[Arc<Device>],
     filters: &[&'static dyn CandidateFilter],
@@ -71,27 +72,27 @@ pub fn techniques(
     techniques
 }
 
-/// A kernel source, and what it is compiled with.
+/// A kernel source and the settings that it is compiled with.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// What it is for.
+    /// The purpose of the kernel.
     pub name: &'static str,
-    /// CUDA C++.
+    /// The source, in CUDA C++.
     pub source: &'static str,
-    /// Definitions.
+    /// Macros to define, with their values.
     pub defines: Vec<(&'static str, u32)>,
-    /// Architectures that it must compile for.
+    /// The architectures that it must compile for.
     pub architectures: &'static [&'static str],
 }
 
-/// Every architecture that kernels are compiled for in checks.
+/// The architectures that checks compile kernels for.
 const EVERYWHERE: &[&str] = &["sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"];
-/// Those whose tensor cores multiply bits ([`DeviceInfo::multiplies_bits`]).
+/// The architectures whose tensor cores multiply bits ([`DeviceInfo::multiplies_bits`]).
 const MULTIPLY_BITS: &[&str] = &["sm_80", "sm_86", "sm_89", "sm_90"];
-/// Those that copy to shared memory while they compute.
+/// The architectures that copy to shared memory asynchronously.
 const COPY_ASYNC: &[&str] = &["sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"];
 
-/// Every kernel source with every set of definitions, for checks.
+/// Returns every kernel source with every set of definitions, for checks.
 pub fn kernels() -> Vec<Kernel> {
     let everywhere = EVERYWHERE;
     let plain = |name, source| Kernel { name, source, defines: vec![], architectures: everywhere };
@@ -145,13 +146,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_kernel_numbers_warps_by_threads_in_32_bits() {
+    fn no_kernel_computes_warp_numbers_from_32_bit_thread_numbers() {
         for kernel in kernels() {
             let text: String = kernel.source.split_whitespace().collect();
             let wraps = text.contains("(blockIdx.x*blockDim.x+threadIdx.x)/32");
             assert!(
                 !wraps,
-                "{}: a grid may have 2^32 threads and more; use warp_of_grid",
+                "{}: a grid may have 2^32 threads or more; use warp_of_grid",
                 kernel.name
             );
         }

@@ -1,9 +1,9 @@
-//! `gpu-mmjoin`: which pairs share enough tokens, if the overlaps of all of them are counted on the device?
+//! `gpu-mmjoin`: which pairs share enough tokens, if the overlaps of all pairs are counted on the device?
 //!
-//! The heavy and the light part of MMJoin (Deep, Hu and Koutris), both on the device: frequent tokens are
-//! bits of a matrix, whose product tensor cores compute, rare tokens have lists; see `overlaps/`. No pair
+//! The heavy and the light part of MMJoin (Deep, Hu and Koutris), both on the device. Frequent tokens are
+//! bits of a matrix whose product tensor cores compute, and rare tokens have lists; see `overlaps/`. No pair
 //! is filtered beforehand, so low thresholds and containment cost no more than others. Sets are not divided
-//! into light and heavy ones: the product of all of them costs less than to treat some of them apart.
+//! into light and heavy ones: the product of all sets costs less than separate treatment of some.
 //!
 //! # Flow
 //!
@@ -14,15 +14,15 @@
 //! # Exactness
 //!
 //! Overlaps are exact, every pair of the tile has one, and the bounds are decided in integers on the device,
-//! as `Bounds::accepts` does. A row meets the columns before a limit, which is that of the join's order.
+//! as `Bounds::accepts` does. A row meets the columns before a limit that the order of the join determines.
 //!
 //! # Memory
 //!
-//! As in `overlaps/`. On the host the answers of some rows at a time, at least of one.
+//! As in `overlaps/`. On the host the answers of some rows at a time, of at least one row.
 
 use crate::device::Device;
 use crate::overlaps::{
-    Here, OverlapSeconds, OverlapTechnique, Selection, SelectionPlan, Side, Sides,
+    OnDevice, OverlapSeconds, OverlapSide, OverlapSides, OverlapTechnique, Selection, SelectionPlan,
 };
 use crate::sets::{DeviceSets, Devices};
 use simjoin_core::{Measure, Result, SetPair, Sink};
@@ -33,26 +33,26 @@ use simjoin_engine::{
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Overlaps of all pairs on devices.
+/// The technique that counts the overlaps of all pairs on devices.
 #[derive(Debug)]
 pub struct GpuMmJoin {
-    /// Where it runs.
+    /// The devices that it runs on.
     pub devices: Vec<Arc<Device>>,
 }
 
-/// Rows and columns of a tile, without limits.
-fn unlimited<'a>(join: &SetTask<'a>, tile: &Tile) -> Sides<'a> {
-    let columns = Side { sets: join.build, range: tile.builds.clone() };
+/// Returns the rows and columns of a tile, without limits.
+fn unlimited<'a>(join: &SetTask<'a>, tile: &Tile) -> OverlapSides<'a> {
+    let columns = OverlapSide { sets: join.build, range: tile.builds.clone() };
     let same = join.order == Order::Before && tile.probes == tile.builds;
-    Sides {
-        rows: Side { sets: join.probe, range: tile.probes.clone() },
+    OverlapSides {
+        rows: OverlapSide { sets: join.probe, range: tile.probes.clone() },
         columns: (!same).then_some(columns),
         limits: None,
     }
 }
 
-/// The same, and which columns each row meets.
-fn limited<'a>(join: &SetTask<'a>, tile: &Tile) -> Sides<'a> {
+/// Returns the rows and columns of a tile, with the limit of the columns that each row meets.
+fn limited<'a>(join: &SetTask<'a>, tile: &Tile) -> OverlapSides<'a> {
     let mut sides = unlimited(join, tile);
     let builds = &tile.builds;
     let end = |probe: u32| {
@@ -75,11 +75,11 @@ impl GpuMmJoin {
         threads.clamp(1, self.devices.len().max(1)) as u64
     }
 
-    /// Bytes on the host beside the answers: limits and sets on their way, and where the pairs of each row
-    /// begin.
+    /// Returns the bytes on the host without the answers: limits and sets while they are sent, and the start
+    /// of the pairs of each row.
     fn host_bytes(tile: &Tile) -> u64 {
         let (probes, builds) = (tile.probes.len() as u64, tile.builds.len() as u64);
-        (12 + DeviceSets::SENDING) * probes + DeviceSets::SENDING * builds
+        (12 + DeviceSets::SEND_BYTES) * probes + DeviceSets::SEND_BYTES * builds
     }
 }
 
@@ -101,8 +101,8 @@ impl Technique<Sets> for GpuMmJoin {
         if measure != Measure::Containment {
             return None;
         }
-        // The length filter is of no use here. The more tokens sets have, the more of them become bits:
-        // 5.5 to 7.8 ps a pair for 10 to 30 tokens of 16,000 and more, 10.8 for 300 of 11,000 (H200, 2026-11-16).
+        // The length filter does not apply. The more tokens sets have, the more of them become bits: 5.5 to
+        // 7.8 ps per pair for 10 to 30 tokens of 16,000 and more, 10.8 for 300 of 11,000 (H200, 2026-11-16).
         let half = if survey.join.order == Order::Before { 0.5 } else { 1.0 };
         let pairs = half * survey.tile.probes.len() as f64 * survey.tile.builds.len() as f64;
         let universe = f64::from(survey.join.build.universe().min(16_384));
@@ -120,13 +120,13 @@ impl Technique<Sets> for GpuMmJoin {
 
     fn memory_bytes(&self, _: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         Self::host_bytes(tile)
-            + self.workers(threads) * Selection::ANSWER * tile.builds.len() as u64
+            + self.workers(threads) * Selection::ANSWER_BYTES * tile.builds.len() as u64
     }
 
     fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, _: usize) -> u64 {
         let sides = unlimited(join, tile);
         let lists = sides.list_bytes();
-        // Places in the lists are 32-bit numbers.
+        // Positions in the lists are 32-bit numbers.
         if lists / 4 > u64::from(u32::MAX) {
             return u64::MAX;
         }
@@ -138,41 +138,42 @@ impl Technique<Sets> for GpuMmJoin {
         &self,
         join: &SetTask<'a>,
         tile: &Tile,
-        room: &Budget,
+        budget: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        let mut counted = Counted { join: *join, devices: None, plan: SelectionPlan::default() };
+        let mut prepared =
+            PreparedCounts { join: *join, devices: None, plan: SelectionPlan::default() };
         if tile.probes.is_empty() || tile.builds.is_empty() {
-            return Ok(Box::new(counted));
+            return Ok(Box::new(prepared));
         }
         let sides = limited(join, tile);
-        let here = |device: &Arc<Device>| {
+        let load = |device: &Arc<Device>| {
             let technique = OverlapTechnique::Combined(None);
             let mut seconds = OverlapSeconds::default();
-            Here::new(device, sides.clone(), technique, room, &mut seconds)
+            OnDevice::new(device, sides.clone(), technique, budget, &mut seconds)
         };
-        let mut devices = Devices::new(&self.devices, room, here)?;
-        let bytes = room.bytes.saturating_sub(Self::host_bytes(tile));
-        let bytes = bytes / self.workers(room.threads);
-        // All devices take the tiles of the one that has the least room.
+        let mut devices = Devices::new(&self.devices, budget, load)?;
+        let bytes = budget.bytes.saturating_sub(Self::host_bytes(tile));
+        let bytes = bytes / self.workers(budget.threads);
+        // All devices use the tiles of the device with the least memory.
         let mut plans = Vec::new();
-        for here in devices.iter_mut() {
-            plans.push(SelectionPlan::new(here, bytes)?);
+        for on_device in devices.iter_mut() {
+            plans.push(SelectionPlan::new(on_device, bytes)?);
         }
-        counted.plan = plans.into_iter().max_by_key(SelectionPlan::tiles).unwrap_or_default();
-        counted.devices = Some(devices);
-        Ok(Box::new(counted))
+        prepared.plan = plans.into_iter().max_by_key(SelectionPlan::tiles).unwrap_or_default();
+        prepared.devices = Some(devices);
+        Ok(Box::new(prepared))
     }
 }
 
-/// A tile of a join, ready to be counted.
-struct Counted<'a> {
+/// A tile of a join, prepared for counting.
+struct PreparedCounts<'a> {
     join: SetTask<'a>,
-    /// Nothing where a side has no sets.
-    devices: Option<Devices<Here<'a>>>,
+    /// `None` if a side has no sets.
+    devices: Option<Devices<OnDevice<'a>>>,
     plan: SelectionPlan,
 }
 
-impl Prepared<Sets> for Counted<'_> {
+impl Prepared<Sets> for PreparedCounts<'_> {
     fn pieces(&self) -> usize {
         self.plan.tiles()
     }
@@ -185,11 +186,16 @@ impl Prepared<Sets> for Counted<'_> {
         let counter = match &self.devices {
             None => None,
             Some(devices) => {
-                let here = devices.deal();
-                Some((here, Selection::new(here, &self.join.predicate, &self.plan)?))
+                let on_device = devices.next_device();
+                Some((on_device, Selection::new(on_device, &self.join.predicate, &self.plan)?))
             }
         };
-        Ok(Box::new(Counter { counter, seconds: OverlapSeconds::default(), found: 0, compared: 0 }))
+        Ok(Box::new(CountWorker {
+            counter,
+            seconds: OverlapSeconds::default(),
+            found: 0,
+            compared: 0,
+        }))
     }
 
     fn events(&mut self) -> Vec<DeviceEvent> {
@@ -197,22 +203,22 @@ impl Prepared<Sets> for Counted<'_> {
     }
 }
 
-/// A worker.
-struct Counter<'a> {
-    counter: Option<(&'a Here<'a>, Selection)>,
+/// A worker on one device.
+struct CountWorker<'a> {
+    counter: Option<(&'a OnDevice<'a>, Selection)>,
     seconds: OverlapSeconds,
     found: u64,
     compared: u64,
 }
 
-impl Worker<Sets> for Counter<'_> {
+impl Worker<Sets> for CountWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
-        let Some((here, selection)) = &mut self.counter else {
+        let Some((on_device, selection)) = &mut self.counter else {
             return Ok(ControlFlow::Continue(()));
         };
         self.compared += selection.compared(piece);
         if sink.only_counts() {
-            let rows = selection.count(here, piece, &mut self.seconds)?;
+            let rows = selection.count(on_device, piece, &mut self.seconds)?;
             sink.count(rows);
             return Ok(match sink.stopped() {
                 true => ControlFlow::Break(()),
@@ -220,7 +226,7 @@ impl Worker<Sets> for Counter<'_> {
             });
         }
         let found = &mut self.found;
-        selection.pairs(here, piece, &mut self.seconds, &mut |pairs| {
+        selection.pairs(on_device, piece, &mut self.seconds, &mut |pairs| {
             *found += pairs.len() as u64;
             sink.push(pairs)
         })

@@ -1,20 +1,22 @@
 //! How does kernel source become code for the device at hand?
 //!
-//! NVRTC, NVIDIA's run-time compiler, is a library of the CUDA toolkit and also of the Python packages
-//! `nvidia-cuda-nvrtc` (CUDA 13) and `nvidia-cuda-nvrtc-cu12`; it is looked for in both.
+//! NVRTC, NVIDIA's run-time compiler, is a library of the CUDA toolkit and of the Python packages
+//! `nvidia-cuda-nvrtc` (CUDA 13) and `nvidia-cuda-nvrtc-cu12`. Both places are searched.
 //!
 //! # Which code for which device?
 //!
-//! * A driver loads no machine code of a later major version of CUDA than its own. So an NVRTC of the driver's major
-//!   version, or of an earlier one, is preferred; where there is only a later one, GPUs cannot be used.
-//! * NVRTC makes machine code for the device's own architecture if it knows that. A device that is newer than NVRTC is
-//!   served by PTX, the portable form, for the newest architecture that NVRTC knows and the device can run; the driver
-//!   turns that into machine code when it is loaded.
+//! * A driver loads no machine code of a later major version of CUDA than its own. So an NVRTC of the
+//!   driver's major version, or of an earlier one, is preferred. If there is only a later one, GPUs cannot be
+//!   used.
+//! * NVRTC makes machine code for the device's own architecture if it knows that architecture. For a device
+//!   that is newer than NVRTC, it makes PTX, the portable form, for the newest architecture that NVRTC knows
+//!   and the device can run. The driver turns PTX into machine code when it is loaded.
 //!
 //! # The cache
 //!
-//! Code is kept in the cache folder under a hash of everything it depends on, once it has been loaded by a driver. A
-//! file begins with the hash of its code; one that was cut short, or that no longer loads, is removed and made anew.
+//! Code is kept in the cache folder once a driver has loaded it. The name of the file is a hash of everything
+//! that the code depends on. The file begins with the hash of its code. A file that was cut short, or that no
+//! longer loads, is removed and made again.
 
 use libloading::Library;
 use sha2::{Digest, Sha256};
@@ -34,11 +36,12 @@ pub struct Nvrtc {
     version: (c_int, c_int),
 }
 
-/// How a person gets it.
-const HOW: &str = "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc` (CUDA 13) or \
+/// The advice for users who do not have it.
+const HOW_TO_INSTALL: &str = "install the CUDA toolkit, or `pip install nvidia-cuda-nvrtc` (CUDA 13) or \
                    `nvidia-cuda-nvrtc-cu12` (CUDA 12), or set SIMJOIN_NVRTC to the path of libnvrtc.so";
 
-/// Compute capabilities, and the version of CUDA that brought each: the newest first. PTX is made for one of them.
+/// Compute capabilities and the version of CUDA that introduced each, the newest first. PTX is made for one
+/// of them.
 const CAPABILITIES: [((i32, i32), (i32, i32)); 13] = [
     ((12, 1), (12, 9)),
     ((12, 0), (12, 8)),
@@ -55,13 +58,13 @@ const CAPABILITIES: [((i32, i32), (i32, i32)); 13] = [
     ((7, 5), (10, 0)),
 ];
 
-/// What code is made for.
+/// The device and the driver that code is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     /// The device's compute capability.
     pub(crate) capability: (i32, i32),
-    /// Whether it takes instructions that only this very architecture has.
-    pub(crate) very: bool,
+    /// Whether the code uses instructions that only this exact architecture has.
+    pub(crate) exact_architecture: bool,
     /// The driver's CUDA version.
     pub(crate) driver: (i32, i32),
 }
@@ -69,21 +72,22 @@ pub(crate) struct Target {
 /// Machine code, or PTX with a zero at its end.
 pub(crate) struct Code {
     pub(crate) bytes: Vec<u8>,
-    /// Where it is kept, or is to be.
+    /// The cache file, whether it exists or not.
     file: Option<PathBuf>,
-    /// Whether it came from there.
-    pub(crate) was_kept: bool,
+    /// Whether the code was read from that file.
+    pub(crate) from_cache: bool,
 }
 
 impl Code {
-    /// Keeps code that a driver has loaded. What cannot be kept is compiled again next time; that is no error.
+    /// Writes code that a driver has loaded to the cache. If that fails, the code is compiled again next
+    /// time.
     pub(crate) fn keep(&self) {
-        if let Some(file) = self.file.as_ref().filter(|_| !self.was_kept) {
+        if let Some(file) = self.file.as_ref().filter(|_| !self.from_cache) {
             keep(file, &as_kept(&self.bytes));
         }
     }
 
-    /// Removes kept code that no driver loads.
+    /// Removes cached code that the driver does not load.
     pub(crate) fn forget(&self) {
         if let Some(file) = &self.file {
             let _ = std::fs::remove_file(file);
@@ -91,22 +95,22 @@ impl Code {
     }
 }
 
-/// Why a source was not compiled.
-enum Refused {
+/// The reason why a source was not compiled.
+enum CompileError {
     /// NVRTC does not know the architecture.
     Architecture,
-    /// It says what is wrong with the source.
+    /// The source has errors: the log.
     Source(String),
-    /// It does not work.
+    /// NVRTC does not work.
     Broken(Error),
 }
 
 impl Nvrtc {
-    /// What every kernel is compiled with.
+    /// The options that every kernel is compiled with.
     #[doc(hidden)]
     pub const OPTIONS: [&str; 3] = ["--std=c++17", "--restrict", "--extra-device-vectorization"];
 
-    /// The compiler of this machine; looked for once.
+    /// Returns the compiler of this machine. It is searched for once.
     pub fn get() -> Result<&'static Nvrtc> {
         static FOUND: OnceLock<std::result::Result<Nvrtc, String>> = OnceLock::new();
         let found = FOUND.get_or_init(Nvrtc::find);
@@ -117,9 +121,9 @@ impl Nvrtc {
         let driver = crate::device::driver_version();
         let mut tried = Vec::new();
         let mut later: Option<Self> = None;
-        for candidate in candidates() {
+        for candidate in library_paths() {
             if candidate.is_absolute() && !candidate.exists() {
-                tried.push(format!("{}: there is no such file", candidate.display()));
+                tried.push(format!("{}: no such file", candidate.display()));
                 continue;
             }
             match Self::open(&candidate) {
@@ -132,22 +136,22 @@ impl Nvrtc {
         }
         if let (Some(Nvrtc { version, .. }), Some(driver)) = (later, driver) {
             return Err(format!(
-                "NVRTC {}.{} makes code that the NVIDIA driver, which is of CUDA {}.{}, does not load; install NVRTC {} \
+                "NVRTC {}.{} makes code that the NVIDIA driver of CUDA {}.{} does not load; install NVRTC {} \
                  (`pip install nvidia-cuda-nvrtc-cu{}`), or a newer driver",
                 version.0, version.1, driver.0, driver.1, driver.0, driver.0
             ));
         }
-        // What a person named is what they want to hear about.
+        // A path that the user gave is the one to report.
         let why = if std::env::var_os("SIMJOIN_NVRTC").is_some() { tried.first() } else { None };
         let why = why.map_or_else(String::new, |why| format!(" ({why})"));
-        Err(format!("NVRTC, which compiles for the GPU, was not found{why}; {HOW}"))
+        Err(format!("NVRTC, the compiler for GPUs, was not found{why}; {HOW_TO_INSTALL}"))
     }
 
     fn open(path: &Path) -> std::result::Result<Self, String> {
-        // The library asks for its built-in functions by name alone, so they must be there already.
+        // The library loads its built-in functions by name only, so they must be loaded before it.
         if let Some(folder) = path.parent().filter(|_| path.is_absolute()) {
-            for builtins in files(folder, "libnvrtc-builtins.so") {
-                // SAFETY: NVIDIA's libraries run nothing of consequence when they are loaded.
+            for builtins in files_with_prefix(folder, "libnvrtc-builtins.so") {
+                // SAFETY: NVIDIA's libraries do nothing harmful when they are loaded.
                 if let Ok(library) = unsafe { Library::new(&builtins) } {
                     std::mem::forget(library);
                 }
@@ -170,7 +174,7 @@ impl Nvrtc {
         }
     }
 
-    /// Its version.
+    /// Returns the version of the compiler.
     pub fn version(&self) -> (i32, i32) {
         self.version
     }
@@ -182,19 +186,17 @@ impl Nvrtc {
         architecture: &str,
         defines: &[(&str, u32)],
     ) -> Result<Vec<u8>> {
-        self.compile_anew(source, &options(architecture, defines)).map_err(
-            |refused| match refused {
-                Refused::Architecture => Error::Unavailable(format!(
-                    "NVRTC {}.{} does not know the architecture {architecture}",
-                    self.version.0, self.version.1
-                )),
-                Refused::Source(log) => Error::Internal(format!("NVRTC: {log}")),
-                Refused::Broken(why) => why,
-            },
-        )
+        self.compile_anew(source, &options(architecture, defines)).map_err(|error| match error {
+            CompileError::Architecture => Error::Unavailable(format!(
+                "NVRTC {}.{} does not know the architecture {architecture}",
+                self.version.0, self.version.1
+            )),
+            CompileError::Source(log) => Error::Internal(format!("NVRTC: {log}")),
+            CompileError::Broken(why) => why,
+        })
     }
 
-    /// Returns code for a device, compiled now or, unless it is to be made `anew`, before.
+    /// Returns code for a device, from the cache or compiled; always compiled if `anew`.
     pub(crate) fn code(
         &self,
         source: &str,
@@ -203,45 +205,45 @@ impl Nvrtc {
         anew: bool,
     ) -> Result<Code> {
         let (major, minor) = target.capability;
-        let very = if target.very { "a" } else { "" };
-        let own = options(&format!("sm_{major}{minor}{very}"), defines);
+        let exact_architecture = if target.exact_architecture { "a" } else { "" };
+        let own = options(&format!("sm_{major}{minor}{exact_architecture}"), defines);
         let file = code_file(&[
             env!("CARGO_PKG_VERSION"),
             &format!("{:?} {:?}", self.version, target.driver),
             &own.join(" "),
             source,
         ]);
-        if !anew && let Some(bytes) = file.as_deref().and_then(kept) {
-            return Ok(Code { bytes, file, was_kept: true });
+        if !anew && let Some(bytes) = file.as_deref().and_then(read_cached) {
+            return Ok(Code { bytes, file, from_cache: true });
         }
-        let code = |bytes| Code { bytes, file: file.clone(), was_kept: false };
+        let code = |bytes| Code { bytes, file: file.clone(), from_cache: false };
         match self.compile_anew(source, &own) {
-            Err(Refused::Architecture) => {}
-            made => return made.map(code).map_err(|refused| self.explain(target, refused)),
+            Err(CompileError::Architecture) => {}
+            made => return made.map(code).map_err(|error| self.explain(target, error)),
         }
-        // A driver loads no PTX that is newer than itself, and no architecture has the instructions of another one.
-        if self.version <= target.driver && !target.very {
+        // A driver loads no PTX newer than itself, and no architecture has the exact instructions of another.
+        if self.version <= target.driver && !target.exact_architecture {
             for (capability, since) in CAPABILITIES {
                 if capability > target.capability || since > self.version {
                     continue;
                 }
                 let portable = format!("compute_{}{}", capability.0, capability.1);
                 match self.compile_anew(source, &options(&portable, defines)) {
-                    Err(Refused::Architecture) => {}
-                    made => return made.map(code).map_err(|refused| self.explain(target, refused)),
+                    Err(CompileError::Architecture) => {}
+                    made => return made.map(code).map_err(|error| self.explain(target, error)),
                 }
             }
         }
-        Err(self.explain(target, Refused::Architecture))
+        Err(self.explain(target, CompileError::Architecture))
     }
 
-    /// Says why there is no code for a device, and which NVRTC would make some.
-    fn explain(&self, target: &Target, refused: Refused) -> Error {
+    /// Returns an error that says why there is no code for a device, and which NVRTC would compile it.
+    fn explain(&self, target: &Target, error: CompileError) -> Error {
         let ((major, minor), (a, b)) = (self.version, target.capability);
-        let log = match refused {
-            Refused::Broken(why) => return why,
-            Refused::Source(log) => log,
-            Refused::Architecture => {
+        let log = match error {
+            CompileError::Broken(why) => return why,
+            CompileError::Source(log) => log,
+            CompileError::Architecture => {
                 let since = CAPABILITIES.iter().find(|(capability, _)| *capability == (a, b));
                 let which = match since {
                     Some((_, since)) if *since > self.version => {
@@ -258,7 +260,7 @@ impl Nvrtc {
         let line = log.lines().find(|line| line.contains("error")).unwrap_or("no reason given");
         Error::Unavailable(format!(
             "NVRTC {major}.{minor} does not compile a kernel for compute capability {a}.{b} ({}); NVRTC 12.4 to 13 are \
-             known to",
+             known to work",
             line.trim()
         ))
     }
@@ -267,16 +269,18 @@ impl Nvrtc {
         &self,
         source: &str,
         options: &[String],
-    ) -> std::result::Result<Vec<u8>, Refused> {
+    ) -> std::result::Result<Vec<u8>, CompileError> {
         let portable = options.iter().any(|option| option.contains("=compute_"));
-        let bug = |what: &str| Refused::Broken(Error::Unavailable(format!("NVRTC: {what}; {HOW}")));
-        let source = CString::new(source).map_err(|_| bug("source with a zero byte"))?;
+        let bug = |what: &str| {
+            CompileError::Broken(Error::Unavailable(format!("NVRTC: {what}; {HOW_TO_INSTALL}")))
+        };
+        let source = CString::new(source).map_err(|_| bug("the source contains a zero byte"))?;
         let options: Vec<CString> =
             options.iter().filter_map(|option| CString::new(option.as_str()).ok()).collect();
         let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
         let mut program: Program = null_mut();
-        // SAFETY: the functions have these signatures in every version; buffers have the sizes that
-        // the library asked for, and the program is destroyed once, at the end.
+        // SAFETY: the functions have these signatures in every version. Buffers have the sizes that the
+        // library reports, and the program is destroyed once, at the end.
         unsafe {
             let create = self
                 .function::<unsafe extern "C" fn(
@@ -287,19 +291,19 @@ impl Nvrtc {
                     *const *const c_char,
                     *const *const c_char,
                 ) -> c_int>(b"nvrtcCreateProgram\0")
-                .map_err(Refused::Broken)?;
+                .map_err(CompileError::Broken)?;
             let compile = self
                 .function::<unsafe extern "C" fn(Program, c_int, *const *const c_char) -> c_int>(
                     b"nvrtcCompileProgram\0",
                 )
-                .map_err(Refused::Broken)?;
+                .map_err(CompileError::Broken)?;
             let destroy = self
                 .function::<unsafe extern "C" fn(*mut Program) -> c_int>(b"nvrtcDestroyProgram\0")
-                .map_err(Refused::Broken)?;
+                .map_err(CompileError::Broken)?;
             let name = c"simjoin.cu";
             let nothing = std::ptr::null();
             if create(&raw mut program, source.as_ptr(), name.as_ptr(), 0, nothing, nothing) != 0 {
-                return Err(bug("no program"));
+                return Err(bug("it created no program"));
             }
             let compiled = compile(program, pointers.len() as c_int, pointers.as_ptr());
             let result = if compiled == 0 {
@@ -307,17 +311,17 @@ impl Nvrtc {
                     true => self.bytes(program, b"nvrtcGetPTXSize\0", b"nvrtcGetPTX\0"),
                     false => self.bytes(program, b"nvrtcGetCUBINSize\0", b"nvrtcGetCUBIN\0"),
                 }
-                .map_err(Refused::Broken)
+                .map_err(CompileError::Broken)
             } else {
                 let log = self.bytes(program, b"nvrtcGetProgramLogSize\0", b"nvrtcGetProgramLog\0");
                 let log = log.unwrap_or_default();
                 let text = CStr::from_bytes_until_nul(&log).unwrap_or_default().to_string_lossy();
-                // All options but the architecture are known to every version.
+                // Every version knows all options except the architecture.
                 let unknown = compiled == INVALID_OPTION || text.contains("--gpu-architecture");
                 Err(if unknown {
-                    Refused::Architecture
+                    CompileError::Architecture
                 } else {
-                    Refused::Source(text.into_owned())
+                    CompileError::Source(text.into_owned())
                 })
             };
             destroy(&raw mut program);
@@ -325,24 +329,26 @@ impl Nvrtc {
         }
     }
 
+    /// Returns a function of the library.
+    ///
     /// # Safety
     ///
     /// The function must have this type.
     unsafe fn function<F: Copy>(&self, name: &[u8]) -> Result<F> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the type.
         let symbol = unsafe { self.library.get::<F>(name) };
         symbol
             .map(|symbol| *symbol)
-            .map_err(|why| Error::Unavailable(format!("NVRTC: {why}; {HOW}")))
+            .map_err(|why| Error::Unavailable(format!("NVRTC: {why}; {HOW_TO_INSTALL}")))
     }
 
-    /// What a pair of functions has to say about a program: how long it is, and what.
+    /// Returns the output of a program, from a function for its size and one for its content.
     ///
     /// # Safety
     ///
     /// The program must be alive.
     unsafe fn bytes(&self, program: Program, size: &[u8], content: &[u8]) -> Result<Vec<u8>> {
-        // SAFETY: these functions have these types; the buffer is as long as asked for.
+        // SAFETY: these functions have these types, and the buffer has the reported size.
         unsafe {
             let size_of =
                 self.function::<unsafe extern "C" fn(Program, *mut usize) -> c_int>(size)?;
@@ -357,16 +363,16 @@ impl Nvrtc {
             if code == 0 {
                 Ok(bytes)
             } else {
-                Err(Error::Unavailable(format!("NVRTC: error {code}; {HOW}")))
+                Err(Error::Unavailable(format!("NVRTC: error {code}; {HOW_TO_INSTALL}")))
             }
         }
     }
 }
 
-/// What NVRTC answers where it does not know an option.
+/// The result of NVRTC for an unknown option.
 const INVALID_OPTION: c_int = 5;
 
-/// What a kernel is compiled with.
+/// Returns the options that a kernel is compiled with.
 fn options(architecture: &str, defines: &[(&str, u32)]) -> Vec<String> {
     let mut options = vec![format!("--gpu-architecture={architecture}")];
     options.extend(Nvrtc::OPTIONS.map(String::from));
@@ -374,8 +380,8 @@ fn options(architecture: &str, defines: &[(&str, u32)]) -> Vec<String> {
     options
 }
 
-/// Where the library may be, the most wanted place first.
-fn candidates() -> Vec<PathBuf> {
+/// Returns the places where the library may be, in the order of preference.
+fn library_paths() -> Vec<PathBuf> {
     if let Some(named) = std::env::var_os("SIMJOIN_NVRTC") {
         return std::env::split_paths(&named).collect();
     }
@@ -384,24 +390,24 @@ fn candidates() -> Vec<PathBuf> {
     let toolkits = ["CUDA_HOME", "CUDA_PATH"].iter().filter_map(std::env::var_os);
     let toolkits = toolkits.map(PathBuf::from).chain([PathBuf::from("/usr/local/cuda")]);
     for toolkit in toolkits {
-        places.extend(files(&toolkit.join("lib64"), "libnvrtc.so"));
+        places.extend(files_with_prefix(&toolkit.join("lib64"), "libnvrtc.so"));
     }
     for packages in python_packages() {
         for folder in ["nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"] {
-            places.extend(files(&packages.join(folder), "libnvrtc.so"));
+            places.extend(files_with_prefix(&packages.join(folder), "libnvrtc.so"));
         }
     }
     places
 }
 
-/// The folders in which Python keeps packages.
+/// Returns the folders in which Python keeps packages.
 fn python_packages() -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
     let roots = ["VIRTUAL_ENV", "CONDA_PREFIX"].iter().filter_map(std::env::var_os);
     let roots = roots.map(PathBuf::from).chain(home.map(|home| home.join(".local")));
     let mut found = Vec::new();
     for root in roots.chain([PathBuf::from("/usr/local"), PathBuf::from("/usr")]) {
-        for version in files(&root.join("lib"), "python3") {
+        for version in files_with_prefix(&root.join("lib"), "python3") {
             found.push(version.join("site-packages"));
             found.push(version.join("dist-packages"));
         }
@@ -409,8 +415,8 @@ fn python_packages() -> Vec<PathBuf> {
     found
 }
 
-/// What is in a folder and begins like this, the last in the alphabet first.
-fn files(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+/// Returns the entries of a folder whose names begin with a prefix, in descending order.
+fn files_with_prefix(folder: &Path, prefix: &str) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return Vec::new() };
     let begins = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(prefix);
     let mut found: Vec<PathBuf> = entries
@@ -433,24 +439,25 @@ fn code_file(depends_on: &[&str]) -> Option<PathBuf> {
     cache_file(Path::new("kernels").join(name + ".code"))
 }
 
-/// Bytes of the hash that a kept file begins with.
-const HASH: usize = 32;
+/// The length of the hash that a cache file begins with, in bytes.
+const HASH_BYTES: usize = 32;
 
-/// Returns what a file holds where this code is kept.
+/// Returns the content of the cache file for this code.
 #[doc(hidden)]
 pub fn as_kept(code: &[u8]) -> Vec<u8> {
     [&Sha256::digest(code)[..], code].concat()
 }
 
-/// Returns the code that a file holds; removes the file if it does not hold what was written.
-fn kept(file: &Path) -> Option<Vec<u8>> {
+/// Returns the code in a cache file. Removes the file if it is damaged.
+fn read_cached(file: &Path) -> Option<Vec<u8>> {
     let mut bytes = std::fs::read(file).ok()?;
-    let whole = bytes.len() > HASH && Sha256::digest(&bytes[HASH..])[..] == bytes[..HASH];
+    let whole =
+        bytes.len() > HASH_BYTES && Sha256::digest(&bytes[HASH_BYTES..])[..] == bytes[..HASH_BYTES];
     if !whole {
         let _ = std::fs::remove_file(file);
         return None;
     }
-    Some(bytes.split_off(HASH))
+    Some(bytes.split_off(HASH_BYTES))
 }
 
 #[cfg(test)]
@@ -458,22 +465,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kept_code_that_was_cut_short_is_removed() {
+    fn damaged_cache_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kernel.code");
         keep(&file, &as_kept(b"machine code"));
-        assert_eq!(kept(&file).as_deref(), Some(&b"machine code"[..]));
+        assert_eq!(read_cached(&file).as_deref(), Some(&b"machine code"[..]));
         let whole = std::fs::read(&file).unwrap();
-        for length in [0, 5, HASH, HASH + 1, whole.len() - 1] {
+        for length in [0, 5, HASH_BYTES, HASH_BYTES + 1, whole.len() - 1] {
             std::fs::write(&file, &whole[..length]).unwrap();
-            assert_eq!(kept(&file), None, "{length} bytes");
+            assert_eq!(read_cached(&file), None, "{length} bytes");
             assert!(!file.exists(), "{length} bytes");
         }
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 0);
     }
 
     #[test]
-    fn capabilities_are_tried_from_the_newest_down() {
+    fn capabilities_are_sorted_from_newest_to_oldest() {
         assert!(CAPABILITIES.windows(2).all(|two| two[0].0 > two[1].0));
     }
 }

@@ -1,16 +1,17 @@
 //! How does counting overlaps on a device become a technique?
 //!
-//! A device counts all pairs of a task and hands them on tile by tile, in the order of the probes; see `overlaps.rs`.
-//! Of the best sets of a set, as many as rows are wanted are enough: each has a row that comes before all rows of the
-//! sets after it.
+//! A device counts all pairs of a task and hands them on tile by tile, in the order of the probes; see
+//! `overlaps/`. The best `k` rows of a set are in its best `k` sets, since each of these sets holds a row
+//! that comes before all rows of the later sets.
 //!
 //! # Memory
 //!
-//! As in `overlaps.rs`.
+//! As in `overlaps/`.
 
 use crate::device::Device;
 use crate::overlaps::{
-    OverlapSeconds, OverlapTechnique, Overlaps as OnDevice, Selection, Side, Sides,
+    OverlapSeconds, OverlapSide, OverlapSides, OverlapTechnique, Overlaps as DeviceOverlaps,
+    Selection,
 };
 use simjoin_core::{Measure, Predicate, Result, SetId, SetPair, Sink};
 use simjoin_engine::{
@@ -20,7 +21,7 @@ use simjoin_engine::{
 use std::ops::{ControlFlow, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Pairs handed on at once.
+/// The number of pairs that are handed on at once.
 const BATCH: usize = 1024;
 
 /// Returns every technique for overlaps on a device.
@@ -31,16 +32,17 @@ pub fn overlap_techniques(device: &Arc<Device>) -> Techniques<Overlaps> {
     OverlapTechnique::ALL.into_iter().map(technique).collect()
 }
 
-/// Counts the overlaps of all pairs on a device.
+/// The technique that counts the overlaps of all pairs on a device.
 struct CountOnDevice {
     device: Arc<Device>,
     technique: OverlapTechnique,
 }
 
-fn sides<'a>(task: &OverlapTask<'a>) -> Sides<'a> {
-    let side = |sets| Side { sets, range: 0..SetId::try_from(sets.len()).unwrap_or(SetId::MAX) };
+fn sides<'a>(task: &OverlapTask<'a>) -> OverlapSides<'a> {
+    let side =
+        |sets| OverlapSide { sets, range: 0..SetId::try_from(sets.len()).unwrap_or(SetId::MAX) };
     let columns = (!task.is_self_join()).then(|| side(task.build));
-    Sides { rows: side(task.probe), columns, limits: None }
+    OverlapSides { rows: side(task.probe), columns, limits: None }
 }
 
 impl Technique<Overlaps> for CountOnDevice {
@@ -56,12 +58,12 @@ impl Technique<Overlaps> for CountOnDevice {
         false
     }
 
-    /// Nothing is estimated for those that are there for comparison.
+    /// Returns no estimate for the techniques that exist for comparison.
     fn cost(&self, survey: &OverlapSurvey, _: &CostTable) -> Option<Cost> {
         if !matches!(self.technique, OverlapTechnique::Combined(_)) {
             return None;
         }
-        // As for `gpu-mmjoin`, which counts in the same way; counts of one byte come to the host.
+        // As for `gpu-mmjoin`, which counts in the same way. Counts of one byte are copied to the host.
         let pieces = f64::from(survey.universe.min(16_384)) / 256.0;
         let pieces = pieces.min(0.6 * survey.tokens / survey.sets.max(1.0));
         let product = if self.device.info.multiplies_bits() { 9e12 } else { 4e11 };
@@ -73,11 +75,11 @@ impl Technique<Overlaps> for CountOnDevice {
     fn memory_bytes(&self, task: &OverlapTask<'_>, _: &Range<SetId>, _: usize) -> u64 {
         let columns = task.build.len() as u64;
         match task.predicate {
-            // Two rows of counts, of four bytes at most.
+            // Two rows of counts of at most four bytes.
             WantedOverlaps::All => 8 * columns.next_multiple_of(256),
             // The answers of a row.
-            WantedOverlaps::Positive => Selection::ANSWER * columns,
-            WantedOverlaps::Top(top) => Selection::ANSWER * columns.min(top as u64),
+            WantedOverlaps::Positive => Selection::ANSWER_BYTES * columns,
+            WantedOverlaps::Top(top) => Selection::ANSWER_BYTES * columns.min(top as u64),
         }
     }
 
@@ -100,21 +102,22 @@ impl Technique<Overlaps> for CountOnDevice {
         budget: &Budget,
     ) -> Result<Box<dyn Prepared<Overlaps> + 'a>> {
         let columns = (!task.is_self_join()).then_some(task.build);
-        let device = OnDevice::new(&self.device, task.probe, columns, self.technique, budget)?;
+        let device =
+            DeviceOverlaps::new(&self.device, task.probe, columns, self.technique, budget)?;
         let bits = u64::from(device.frequent());
-        Ok(Box::new(Counting { task: *task, device: Mutex::new(device), bits }))
+        Ok(Box::new(PreparedCounting { task: *task, device: Mutex::new(device), bits }))
     }
 }
 
-/// Sets on a device, ready to be counted.
-struct Counting<'a> {
+/// Sets on a device, prepared for counting.
+struct PreparedCounting<'a> {
     task: OverlapTask<'a>,
-    /// The one worker's.
-    device: Mutex<OnDevice<'a>>,
+    /// The device, which the only worker locks.
+    device: Mutex<DeviceOverlaps<'a>>,
     bits: u64,
 }
 
-impl Prepared<Overlaps> for Counting<'_> {
+impl Prepared<Overlaps> for PreparedCounting<'_> {
     fn figures(&self) -> Vec<(&'static str, u64)> {
         vec![("bits", self.bits), ("passes", 1)]
     }
@@ -133,13 +136,13 @@ impl Prepared<Overlaps> for Counting<'_> {
 }
 
 struct CountingWorker<'w, 'a> {
-    counting: &'w Counting<'a>,
+    counting: &'w PreparedCounting<'a>,
     seconds: OverlapSeconds,
 }
 
 impl Worker<Overlaps> for CountingWorker<'_, '_> {
     fn run(&mut self, _: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
-        let Counting { task, device, .. } = self.counting;
+        let PreparedCounting { task, device, .. } = self.counting;
         let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
         let found = match task.predicate {
             WantedOverlaps::All => all(&mut device, sink),
@@ -169,7 +172,7 @@ impl Worker<Overlaps> for CountingWorker<'_, '_> {
 }
 
 /// Hands on every pair.
-fn all(device: &mut OnDevice<'_>, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
+fn all(device: &mut DeviceOverlaps<'_>, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
     let mut batch = Vec::with_capacity(BATCH);
     device.counts(|tile| {
         for row in 0..tile.rows {
@@ -190,8 +193,11 @@ fn all(device: &mut OnDevice<'_>, sink: &mut dyn Sink<SetPair>) -> Result<Contro
     })
 }
 
-/// Hands on the pairs with something in common, or the number of pairs of rows that they stand for.
-fn positive(device: &mut OnDevice<'_>, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
+/// Hands on the pairs with a positive overlap, or the number of pairs of rows that they represent.
+fn positive(
+    device: &mut DeviceOverlaps<'_>,
+    sink: &mut dyn Sink<SetPair>,
+) -> Result<ControlFlow<()>> {
     let any_token = Predicate::parse(Measure::Overlap, "1")?;
     if sink.only_counts() {
         sink.count(device.count(any_token)?);
@@ -202,7 +208,7 @@ fn positive(device: &mut OnDevice<'_>, sink: &mut dyn Sink<SetPair>) -> Result<C
 
 /// Hands on the best partners of each row.
 fn best(
-    device: &mut OnDevice<'_>,
+    device: &mut DeviceOverlaps<'_>,
     task: &OverlapTask<'_>,
     top: usize,
     sink: &mut dyn Sink<SetPair>,
@@ -211,7 +217,7 @@ fn best(
     let ranks: Vec<u32> = sets.map(|set| task.build.rows(set)[0]).collect();
     let most = u32::try_from(top).unwrap_or(u32::MAX);
     device.top(most, Some(&ranks), |probe, pairs| {
-        // A device leaves out the set itself, which other rows may hold.
+        // A device leaves out the set itself, which other rows may hold too.
         let own = task.is_self_join().then(|| (probe, task.probe.size(probe)));
         let others = pairs.iter().map(|pair| (pair.build, pair.overlap));
         hand_on(sink, &best_partners(task, top, probe, own.into_iter().chain(others)))

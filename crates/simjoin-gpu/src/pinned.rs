@@ -1,7 +1,7 @@
-//! Host memory that a device copies from and to by itself.
+//! How does a device copy from and to host memory without the CPU?
 //!
-//! Pinning takes far longer than a copy, so memory that is no longer used is kept with its device for
-//! the next array of its size.
+//! The memory is pinned. Pinning takes far longer than a copy, so memory that is no longer used is kept with
+//! its device for the next array of the same size.
 
 use crate::device::{Device, failed};
 use crate::send::BUFFER;
@@ -11,7 +11,7 @@ use simjoin_core::Result;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
-/// An array that stays where it is, so that copies need not wait for the host.
+/// A pinned array. Copies from and to it do not occupy the CPU.
 pub(crate) struct Pinned<T> {
     start: *mut T,
     len: usize,
@@ -22,12 +22,12 @@ pub(crate) struct Pinned<T> {
 unsafe impl<T: Send> Send for Pinned<T> {}
 
 impl<T: DeviceRepr> Pinned<T> {
-    /// An array of zeros; zeros must be a value.
+    /// Returns an array of zeros. Zero bytes must be a valid value of `T`.
     pub(crate) fn zeros(device: &Arc<Device>, len: usize) -> Result<Self> {
         let bytes = len * size_of::<T>();
         let (start, used) = device.pinned_bytes(bytes)?;
         if used {
-            // SAFETY: there are so many bytes, and nobody else has them.
+            // SAFETY: the memory has `bytes` bytes and no other owner.
             unsafe { start.write_bytes(0, bytes) };
         }
         Ok(Pinned { start: start.cast(), len, device: device.clone() })
@@ -35,7 +35,7 @@ impl<T: DeviceRepr> Pinned<T> {
 }
 
 impl Pinned<u8> {
-    /// Bytes, whatever they are.
+    /// Returns bytes with arbitrary values.
     pub(crate) fn any(device: &Arc<Device>, len: usize) -> Result<Self> {
         let (start, _) = device.pinned_bytes(len)?;
         Ok(Pinned { start, len, device: device.clone() })
@@ -43,16 +43,16 @@ impl Pinned<u8> {
 }
 
 impl Device {
-    /// Pinned memory, and whether it was used before; otherwise it is all zeros.
+    /// Returns pinned memory, and whether it was used before; otherwise it holds zeros.
     fn pinned_bytes(&self, bytes: usize) -> Result<(*mut u8, bool)> {
         let at = failed("asking for pinned memory");
         self.context.bind_to_thread().map_err(&at)?;
         if let Some(start) = self.pinned.take(bytes) {
             return Ok((start, true));
         }
-        // SAFETY: the memory is set at once.
+        // SAFETY: the memory is written before anyone reads it.
         let start = unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(&at)?.cast::<u8>();
-        // SAFETY: there are so many bytes, and nobody else has them.
+        // SAFETY: the memory has `bytes` bytes and no other owner.
         unsafe { start.write_bytes(0, bytes) };
         Ok((start, false))
     }
@@ -62,7 +62,7 @@ impl<T> Deref for Pinned<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: the memory is owned, and was set when it was made.
+        // SAFETY: the memory is owned and initialized.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }
@@ -81,10 +81,10 @@ impl<T> Drop for Pinned<T> {
     }
 }
 
-/// Bytes that a pool keeps at most.
-const KEPT: usize = 256 << 20;
+/// The largest number of bytes that a pool keeps.
+const MAX_POOL_BYTES: usize = 256 << 20;
 
-/// Pinned memory that is not used now.
+/// Pinned memory that is not in use.
 #[derive(Debug, Default)]
 pub(crate) struct PinnedPool(Mutex<Vec<Spare>>);
 
@@ -98,7 +98,7 @@ struct Spare {
 unsafe impl Send for Spare {}
 
 impl PinnedPool {
-    /// Spare memory of this size; where there is none, that of other sizes is given back, but for the
+    /// Takes spare memory of this size. If there is none, frees spare memory of other sizes, except the
     /// buffers that arrays are sent through. The context of the device must be current.
     fn take(&self, bytes: usize) -> Option<*mut u8> {
         let mut spares = self.0.lock();
@@ -117,17 +117,17 @@ impl PinnedPool {
         None
     }
 
-    /// Keeps memory, or gives it back; the context of the device must be current.
+    /// Keeps memory for later, or frees it. The context of the device must be current.
     fn put(&self, start: *mut u8, bytes: usize) {
         let mut spares = self.0.lock();
         let kept: usize = spares.iter().map(|spare| spare.bytes).sum();
         let spare = Spare { start, bytes };
-        if kept + bytes <= KEPT { spares.push(spare) } else { free(start) }
+        if kept + bytes <= MAX_POOL_BYTES { spares.push(spare) } else { free(start) }
     }
 }
 
 fn free(start: *mut u8) {
-    // SAFETY: it was allocated so, and nobody uses it any more. It fails only where the device has failed; then the
-    // memory stays pinned until the process ends.
+    // SAFETY: the memory was allocated by `malloc_host` and nobody uses it any more. Freeing fails only if
+    // the device has failed. Then the memory stays pinned until the process ends.
     let _ = unsafe { result::free_host(start.cast()) };
 }

@@ -1,12 +1,12 @@
-//! How do large arrays come to a device?
+//! How are large arrays sent to a device?
 //!
-//! A copy from ordinary memory goes through a pinned buffer of the driver, filled by one thread, at a
-//! tenth of what the bus carries. Here several threads, which are kept with the device, fill pinned
-//! buffers, each with a stream and two buffers of its own, so that one is filled while the other is on its
-//! way. What is computed from the sets, rather than copied, is written into these buffers at once.
+//! A copy from ordinary memory goes through a pinned buffer of the driver, which one thread fills, and
+//! reaches a tenth of the speed of the bus. Here several threads fill pinned buffers. They are kept with the
+//! device, and each has a stream and two buffers, so that it fills one while the other is copied. Values that
+//! are computed from the sets, rather than copied, are written straight into these buffers.
 //!
-//! They take up to 32 MB of the host, which are kept for the next array; where its memory is limited, or
-//! cannot be pinned, arrays go the ordinary way.
+//! The buffers take up to 32 MB of host memory and are kept for the next array. If host memory is limited, or
+//! cannot be pinned, arrays are copied in the ordinary way.
 
 use crate::device::{Device, failed};
 use crate::pinned::Pinned;
@@ -17,34 +17,35 @@ use simjoin_engine::Budget;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Threads that fill buffers, and bytes of a buffer.
+/// The number of threads that fill buffers, and the bytes of a buffer.
 pub(crate) const THREADS: usize = 8;
 pub(crate) const BUFFER: usize = 2 << 20;
 
-/// Bytes that are worth a thread's turn.
-const SMALL_PART: usize = 256 << 10;
+/// The smallest part of an array that a thread copies, in bytes.
+const MIN_PART: usize = 256 << 10;
 
-/// Arrays of fewer bytes go the ordinary way. Tests set another limit, so that small ones do not.
+/// The smallest array that several threads send, in bytes. Tests set another limit, to send small arrays that
+/// way.
 pub(crate) const LARGE: usize = 1 << 20;
 pub(crate) static LARGE_FROM: AtomicUsize = AtomicUsize::new(LARGE);
 
-/// Lets arrays of so many bytes and more be sent by several threads.
+/// Sets the size in bytes from which several threads send an array.
 #[doc(hidden)]
 pub fn send_by_threads_from(bytes: usize) {
     LARGE_FROM.store(bytes, Ordering::Relaxed);
 }
 
-/// The parts that an array is sent in: small enough that every thread has something to do. Smaller ones do
-/// not pay: with a quarter of this, joins of 40 MB took a fifth longer (H200, 2026-11-16).
+/// Returns the size of the parts in which an array is sent, small enough that every thread has work. With a
+/// quarter of this size, joins of 40 MB took a fifth longer (H200, 2026-11-16).
 fn part_bytes(all: usize) -> usize {
-    (all / (2 * THREADS)).clamp(SMALL_PART, BUFFER)
+    (all / (2 * THREADS)).clamp(MIN_PART, BUFFER)
 }
 
-/// A type of which every pattern of bits is a value.
+/// A type for which every bit pattern is a valid value.
 ///
 /// # Safety
 ///
-/// It must be so.
+/// Every bit pattern must be a valid value.
 pub(crate) unsafe trait Plain: DeviceRepr + Copy + Default + Sync {}
 
 // SAFETY: numbers.
@@ -64,25 +65,25 @@ unsafe impl Plain for f64 {}
 pub(crate) struct Sender {
     pub(crate) device: Arc<Device>,
     pub(crate) stream: Arc<CudaStream>,
-    roomy: bool,
-    /// Threads of the join.
+    unlimited: bool,
+    /// The number of threads of the join.
     threads: usize,
 }
 
 impl Sender {
-    pub(crate) fn new(device: &Arc<Device>, room: &Budget) -> Result<Self> {
+    pub(crate) fn new(device: &Arc<Device>, budget: &Budget) -> Result<Self> {
         let stream = device.stream()?;
-        let (roomy, threads) = (room.bytes == u64::MAX, room.threads.max(1));
-        Ok(Sender { device: device.clone(), stream, roomy, threads })
+        let (unlimited, threads) = (budget.bytes == u64::MAX, budget.threads.max(1));
+        Ok(Sender { device: device.clone(), stream, unlimited, threads })
     }
 
-    /// Sends an array; complete when the stream has been waited for.
+    /// Sends an array. The copy is complete once the stream has been waited for.
     pub(crate) fn send<T: Plain>(&self, data: &[T]) -> Result<CudaSlice<T>> {
         self.send_followed(data, 0, |_, _| {})
     }
 
-    /// Sends an array, and after it so many elements more. `fill` writes those from a place on, counted from
-    /// the first of them.
+    /// Sends an array followed by `more` further elements. `fill(start, out)` writes the further elements
+    /// from `start` on.
     pub(crate) fn send_followed<T: Plain>(
         &self,
         data: &[T],
@@ -91,7 +92,7 @@ impl Sender {
     ) -> Result<CudaSlice<T>> {
         let len = data.len() + more;
         let bytes = len * size_of::<T>();
-        if self.roomy
+        if self.unlimited
             && bytes >= LARGE_FROM.load(Ordering::Relaxed)
             && let Some(buffers) = self.buffers(bytes)
         {
@@ -110,8 +111,8 @@ impl Sender {
         Ok(array)
     }
 
-    /// Two buffers for each thread that an array of so many bytes is worth; `None` where the host cannot pin
-    /// so much.
+    /// Returns two buffers for each thread that is useful for an array of this size; `None` if the host
+    /// cannot pin that much memory.
     fn buffers(&self, bytes: usize) -> Option<Vec<[Pinned<u8>; 2]>> {
         let buffer = || Pinned::<u8>::any(&self.device, BUFFER).ok();
         let threads = THREADS.min(self.threads + 1).min(bytes.div_ceil(part_bytes(bytes)));
@@ -127,7 +128,7 @@ impl Sender {
         let at = failed("sending sets to the device");
         // SAFETY: every element is written below.
         let mut array = unsafe { self.stream.alloc::<T>(len) }.map_err(&at)?;
-        // Other streams write to it.
+        // Other streams write to the array.
         self.stream.synchronize().map_err(&at)?;
         let part = part_bytes(len * size_of::<T>()) / size_of::<T>();
         let (start, _guard) = array.device_ptr_mut(&self.stream);
@@ -135,7 +136,7 @@ impl Sender {
         let work = |mut buffers: [Pinned<u8>; 2]| -> Result<()> {
             let at = failed("sending sets to the device");
             self.device.context.bind_to_thread().map_err(&at)?;
-            let stream = Drained(&self.device, self.device.stream()?);
+            let stream = WaitOnDrop(&self.device, self.device.stream()?);
             let sent = || self.device.context.new_event(None).map_err(&at);
             let sent = [sent()?, sent()?];
             for turn in 0.. {
@@ -144,15 +145,17 @@ impl Sender {
                     break;
                 }
                 let which = turn % 2;
-                // Its last copy has left it; an event that was never recorded is over.
+                // The last copy from this buffer must have ended. An event that was never recorded counts as
+                // complete.
                 sent[which].synchronize().map_err(&at)?;
                 let count = part.min(len - begin);
                 let bytes = buffers[which].as_mut_ptr();
-                // SAFETY: there are so many bytes, aligned to a page, and any of them make a value.
+                // SAFETY: the buffer has that many bytes, aligned to a page, and every bit pattern is a
+                // value.
                 let out = unsafe { std::slice::from_raw_parts_mut(bytes.cast::<T>(), count) };
                 fill(begin, out);
                 let to = start + (begin * size_of::<T>()) as u64;
-                // SAFETY: the array is so long, and the buffer is left alone until the event.
+                // SAFETY: the part lies within the array, and the buffer is not touched until the event.
                 unsafe { result::memcpy_htod_async(to, out, stream.1.cu_stream()) }.map_err(&at)?;
                 sent[which].record(&stream.1).map_err(&at)?;
             }
@@ -170,8 +173,8 @@ impl Sender {
         let keep = &keep;
         match self.device.senders() {
             Some(threads) => threads.in_place_scope(|scope| {
-                for two in buffers {
-                    scope.spawn(move |_| keep(work(two)));
+                for pair in buffers {
+                    scope.spawn(move |_| keep(work(pair)));
                 }
                 keep(mine.map_or(Ok(()), work));
             }),
@@ -183,7 +186,8 @@ impl Sender {
     }
 }
 
-/// Writes the part of an array that begins at a place: of `data`, and then of what `fill` writes.
+/// Writes the part of an array that begins at `start`. The array consists of `data` followed by the values
+/// that `fill` writes.
 fn write_part<T: Copy>(data: &[T], fill: impl Fn(usize, &mut [T]), start: usize, out: &mut [T]) {
     let rest = data.get(start..).unwrap_or(&[]);
     let (copied, filled) = out.split_at_mut(out.len().min(rest.len()));
@@ -193,11 +197,11 @@ fn write_part<T: Copy>(data: &[T], fill: impl Fn(usize, &mut [T]), start: usize,
     }
 }
 
-/// A stream that is waited for when it goes, whatever happened: buffers and the array outlive what the
-/// device does with them. It is declared after the buffers, and goes before them.
-struct Drained<'a>(&'a Device, Arc<CudaStream>);
+/// A stream that is waited for when it is dropped, even after a failure, so that buffers and the array
+/// outlive the device's use of them. It is declared after the buffers, and so dropped before them.
+struct WaitOnDrop<'a>(&'a Device, Arc<CudaStream>);
 
-impl Drop for Drained<'_> {
+impl Drop for WaitOnDrop<'_> {
     fn drop(&mut self) {
         self.0.drain(&self.1);
     }
@@ -208,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parts_make_up_an_array_and_what_follows_it() {
+    fn parts_cover_the_data_and_the_filled_values() {
         let whole: Vec<u32> = (0..50).collect();
         let fill = |start: usize, out: &mut [u32]| {
             for (value, at) in out.iter_mut().zip(start..) {

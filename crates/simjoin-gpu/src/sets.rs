@@ -1,4 +1,4 @@
-//! How do sets come to a device, and answers back?
+//! How are sets sent to a device, and answers fetched from it?
 
 use crate::device::{Device, failed};
 use crate::send::{LARGE, Sender};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Reads a kernel source.
+/// Includes a kernel source.
 macro_rules! kernel {
     ($file:literal) => {
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/kernels/", $file))
@@ -23,7 +23,7 @@ macro_rules! kernel {
 }
 pub(crate) use kernel;
 
-/// Joins kernel sources to one that begins with what all of them need.
+/// Concatenates kernel sources after the headers that all of them need.
 macro_rules! source {
     ($($file:literal),+) => {
         concat!(
@@ -35,7 +35,7 @@ macro_rules! source {
 }
 pub(crate) use source;
 
-/// The predicate as the device reads it.
+/// The predicate in the layout of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Predicate {
@@ -63,38 +63,38 @@ impl Predicate {
     }
 }
 
-/// The order of a join as the device reads it.
-pub(crate) fn order(join: &SetTask<'_>, tile: &Tile) -> u32 {
+/// Returns the order of a join as the number that kernels use.
+pub(crate) fn order_number(join: &SetTask<'_>, tile: &Tile) -> u32 {
     match join.order {
-        Order::Before if apart(tile) => 3,
+        Order::Before if builds_precede_probes(tile) => 3,
         Order::Before => 0,
         Order::NotLarger => 1,
         Order::Smaller => 2,
     }
 }
 
-/// Whether every build set comes before every probe.
-fn apart(tile: &Tile) -> bool {
+/// Returns whether every build set comes before every probe.
+fn builds_precede_probes(tile: &Tile) -> bool {
     tile.builds.end <= tile.probes.start
 }
 
-/// How sets are laid out, made of their classes.
+/// The kernel that computes the layout of sets from their size classes.
 pub(crate) static SOURCE: &str = source!("sets.cu");
 
-/// A range of sets on a device. There they are numbered from 0.
+/// A range of sets on a device, where they are numbered from 0.
 pub(crate) struct DeviceSets {
-    /// The number of the first.
+    /// The number of the first set in its collection.
     pub(crate) first: SetId,
     offsets: CudaSlice<u64>,
-    /// Those of all sets, and then the weight of each set, where any is repeated.
+    /// The tokens of all sets. If any set is repeated, the weights of all sets follow.
     tokens: CudaSlice<u32>,
-    /// Where the weights begin.
+    /// The position of the weights in `tokens`.
     weights: Option<usize>,
-    /// The size class of each.
+    /// The size class of each set.
     pub(crate) classes: CudaSlice<u32>,
 }
 
-/// Sets as a kernel takes them.
+/// Sets as an argument of a kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SetsArgument {
@@ -106,11 +106,11 @@ pub(crate) struct SetsArgument {
 // SAFETY: addresses, laid out as in the kernels.
 unsafe impl DeviceRepr for SetsArgument {}
 
-/// A class of sets, as the device reads it.
+/// A size class in the layout of the kernel.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct DeviceClass {
-    /// Where its first set begins, in tokens.
+    /// The position of its first set, in tokens.
     offset: u64,
     start: u32,
     size: u32,
@@ -120,10 +120,10 @@ struct DeviceClass {
 unsafe impl DeviceRepr for DeviceClass {}
 
 impl DeviceSets {
-    /// Bytes on the host while sets are sent, for each of them.
-    pub(crate) const SENDING: u64 = 4;
+    /// The bytes on the host for each set while sets are sent.
+    pub(crate) const SEND_BYTES: u64 = 4;
 
-    /// Bytes on the device.
+    /// Returns the bytes on the device.
     pub(crate) fn bytes(sets: &SetCollection, range: &Range<SetId>) -> u64 {
         let offsets = sets.offsets();
         let tokens = offsets[range.end as usize] - offsets[range.start as usize];
@@ -131,7 +131,7 @@ impl DeviceSets {
         4 * tokens as u64 + 16 * (range.len() as u64 + 1) + classes as u64
     }
 
-    /// The classes of a range of sets.
+    /// Returns the size classes of a range of sets.
     fn classes_of(sets: &SetCollection, range: &Range<SetId>) -> Range<usize> {
         if range.is_empty() {
             return 0..0;
@@ -139,7 +139,7 @@ impl DeviceSets {
         sets.class_of(range.start) as usize..sets.class_of(range.end - 1) as usize + 1
     }
 
-    /// Sends sets; complete when the stream has been waited for.
+    /// Sends sets. The copy is complete once the stream has been waited for.
     pub(crate) fn new(sender: &Sender, sets: &SetCollection, range: &Range<SetId>) -> Result<Self> {
         let at = failed("sending sets to the device");
         let offsets = &sets.offsets()[range.start as usize..=range.end as usize];
@@ -169,7 +169,7 @@ impl DeviceSets {
             )
         };
         let expand = sender.device.function(SOURCE, &[], "expand_classes")?;
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
         unsafe {
             stream
                 .launch_builder(&expand)
@@ -209,14 +209,14 @@ impl DeviceSets {
     }
 }
 
-/// The ranges of sets that a tile needs: one that holds probes and build sets of a self-join, or two
-/// where these are apart.
-pub(crate) fn sides<'a>(
+/// Returns the ranges of sets that a tile needs: one range that holds the probes and build sets of a
+/// self-join, or two if these are apart.
+pub(crate) fn tile_sides<'a>(
     join: &SetTask<'a>,
     tile: &Tile,
 ) -> impl Iterator<Item = (&'a SetCollection, Range<SetId>)> + use<'a> {
     let Tile { probes, builds } = tile.clone();
-    let sides = if join.order == Order::Before && !apart(tile) {
+    let sides = if join.order == Order::Before && !builds_precede_probes(tile) {
         [Some((join.probe, probes.start.min(builds.start)..probes.end.max(builds.end))), None]
     } else {
         [Some((join.probe, probes)), Some((join.build, builds))]
@@ -224,7 +224,7 @@ pub(crate) fn sides<'a>(
     sides.into_iter().flatten()
 }
 
-/// What a worker and its kernels tell each other.
+/// The state that a worker and its kernels share.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct State {
@@ -255,13 +255,13 @@ impl State {
         deferred_taken: 0,
     };
 
-    /// How many survivors there were.
+    /// Returns the number of survivors.
     pub(crate) fn survivors(&self) -> u32 {
         self.reserved.min(self.refused)
     }
 }
 
-/// An answer as the device writes it.
+/// An answer in the layout of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answer {
@@ -274,14 +274,14 @@ pub(crate) struct Answer {
 unsafe impl DeviceRepr for Answer {}
 
 impl Answer {
-    /// The pair; `firsts` are the first probe and the first build set on the device.
+    /// Returns the pair. `firsts` are the first probe and the first build set on the device.
     pub(crate) fn pair(&self, firsts: (SetId, SetId)) -> SetPair {
         let (probe, build) = (firsts.0 + self.probe, firsts.1 + self.build);
         SetPair { probe, build, overlap: self.overlap }
     }
 }
 
-/// Answers on a device, and on their way from there to a sink.
+/// The answers of a worker: their buffers on the device and on the host.
 pub(crate) struct Answers {
     on_device: CudaSlice<Answer>,
     found: Vec<Answer>,
@@ -289,24 +289,24 @@ pub(crate) struct Answers {
 }
 
 impl Answers {
-    /// Bytes on the device for each answer that there is room for.
+    /// The bytes on the device for each answer of the capacity.
     pub(crate) const DEVICE_BYTES: u64 = size_of::<Answer>() as u64;
-    /// The same on the host.
+    /// The bytes on the host for each answer.
     pub(crate) const HOST_BYTES: u64 = (size_of::<Answer>() + size_of::<SetPair>()) as u64;
 
     pub(crate) fn new(stream: &Arc<CudaStream>, capacity: usize) -> Result<Self> {
         let at = failed("making the buffers of a worker");
-        // SAFETY: nothing is read before it was written.
+        // SAFETY: nothing is read before it is written.
         let on_device = unsafe { stream.alloc(capacity) }.map_err(at)?;
         Ok(Answers { on_device, found: Vec::new(), pairs: Vec::new() })
     }
 
-    /// Where a kernel is to put them: nowhere if only their number is wanted.
+    /// Returns the address that kernels write answers to; 0 if answers are only counted.
     pub(crate) fn argument(&self, stream: &CudaStream, only_counts: bool) -> sys::CUdeviceptr {
         if only_counts { 0 } else { self.on_device.device_ptr(stream).0 }
     }
 
-    /// Hands on what a state, which has come back from the device, says that there is. `firsts` are
+    /// Fetches the answers that `state`, as it came from the device, reports, and hands them on. `firsts` are
     /// the first probe and the first build set on the device.
     pub(crate) fn hand_on(
         &mut self,
@@ -333,9 +333,9 @@ impl Answers {
         stream.memcpy_dtoh(&from, self.found.as_mut_slice()).map_err(&at)?;
         stream.synchronize().map_err(&at)?;
         let seconds = waiting.elapsed().as_secs_f64();
-        log.trace.copies += seconds;
-        log.trace.waited += seconds;
-        log.span(DeviceUnit::Copies, "fetch answers", Instant::now(), seconds);
+        log.times.copies += seconds;
+        log.times.waited += seconds;
+        log.record(DeviceUnit::Copies, "fetch answers", Instant::now(), seconds);
         self.pairs.clear();
         self.pairs.reserve_exact(answered);
         self.pairs.extend(self.found.iter().map(|answer| answer.pair(firsts)));
@@ -343,88 +343,95 @@ impl Answers {
     }
 }
 
-/// What is remembered of a device's work.
+/// A record of a device's work.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    pub(crate) trace: DeviceTimes,
-    /// When it happened, if that is wanted.
-    spans: Option<Vec<DeviceEvent>>,
+    pub(crate) times: DeviceTimes,
+    /// The events, if they are recorded.
+    events: Option<Vec<DeviceEvent>>,
 }
 
 impl Log {
-    /// Moments remembered at most.
-    const MOST: usize = 100_000;
+    /// The largest number of recorded events.
+    const MAX_EVENTS: usize = 100_000;
 
-    pub(crate) fn new(room: &Budget) -> Self {
-        Log { trace: DeviceTimes::default(), spans: room.events.then(Vec::new) }
+    pub(crate) fn new(budget: &Budget) -> Self {
+        Log { times: DeviceTimes::default(), events: budget.events.then(Vec::new) }
     }
 
-    /// Something took so many seconds and has just ended.
-    pub(crate) fn span(&mut self, by: DeviceUnit, what: &'static str, end: Instant, seconds: f64) {
-        let Some(spans) = self.spans.as_mut().filter(|spans| spans.len() < Self::MOST) else {
+    /// Records an event that took `seconds` and ended at `end`.
+    pub(crate) fn record(
+        &mut self,
+        by: DeviceUnit,
+        what: &'static str,
+        end: Instant,
+        seconds: f64,
+    ) {
+        let Some(events) = self.events.as_mut().filter(|events| events.len() < Self::MAX_EVENTS)
+        else {
             return;
         };
         let seconds = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-        spans.push(DeviceEvent { by, what, begin: end.checked_sub(seconds).unwrap_or(end), end });
+        events.push(DeviceEvent { by, what, begin: end.checked_sub(seconds).unwrap_or(end), end });
     }
 
-    pub(crate) fn take(&mut self) -> Vec<DeviceEvent> {
-        self.spans.as_mut().map(std::mem::take).unwrap_or_default()
+    pub(crate) fn take_events(&mut self) -> Vec<DeviceEvent> {
+        self.events.as_mut().map(std::mem::take).unwrap_or_default()
     }
 }
 
-/// Seconds that the host needs to begin: for each size that sets have, and for threads that send, where these
-/// are many.
+/// Returns the seconds that the host needs to start: for each size of sets, and for the sending threads if
+/// there are many tokens.
 pub(crate) fn host_seconds(survey: &Survey<'_>) -> f64 {
     let sizes = survey.reaches.len() as f64 * 0.4e-6;
     let many = survey.tokens * size_of::<TokenId>() as u64 >= LARGE as u64;
     if many { sizes + 0.18e-3 } else { sizes }
 }
 
-/// How long to look whether a device is done before sleeping, and how long to sleep before looking again.
-const LOOK: Duration = Duration::from_micros(50);
-const NAP: Duration = Duration::from_micros(20);
+/// The time to poll a device before sleeping, and the time to sleep between polls after that.
+const POLL_TIME: Duration = Duration::from_micros(50);
+const SLEEP_TIME: Duration = Duration::from_micros(20);
 
 /// Waits for an event without keeping a core busy for long.
 pub(crate) fn sleep_until(event: &CudaEvent) -> Result<()> {
     let at = failed("waiting for the device");
     let begin = Instant::now();
     while !event.try_is_complete().map_err(&at)? {
-        if begin.elapsed() > LOOK {
-            std::thread::sleep(NAP);
+        if begin.elapsed() > POLL_TIME {
+            std::thread::sleep(SLEEP_TIME);
         }
     }
     Ok(())
 }
 
-/// A worker's way to its device: a stream, room for answers, and what it took.
+/// The connection of a worker to its device: a stream, buffers for answers, and a record of the work.
 pub(crate) struct Channel {
     pub(crate) stream: Arc<CudaStream>,
     pub(crate) answers: Answers,
     pub(crate) state: CudaSlice<State>,
     pub(crate) log: Log,
-    /// When the filter began, when it ended, and when its survivors were verified.
+    /// The start of the filter, its end, and the end of verification.
     clock: [CudaEvent; 3],
     patient: bool,
     device: Arc<Device>,
 }
 
 impl Channel {
-    /// To a device, for work that comes after what another stream was given so far.
+    /// Opens a channel to a device, for work that follows all work given to the stream `after` so far.
     pub(crate) fn new(
         device: &Arc<Device>,
         after: &CudaStream,
         capacity: usize,
-        room: &Budget,
+        budget: &Budget,
     ) -> Result<Self> {
         let at = failed("making the buffers of a worker");
         let stream = device.stream()?;
         let answers = Answers::new(&stream, capacity)?;
-        // SAFETY: it is written before anything else is done.
+        // SAFETY: it is written before any other use.
         let state = unsafe { stream.alloc(1) }.map_err(&at)?;
         stream.join(after).map_err(&at)?;
         let clock = [timer(device)?, timer(device)?, timer(device)?];
-        let (log, patient) = (Log::new(room), room.patient);
+        let (log, patient) = (Log::new(budget), budget.patient);
         Ok(Channel { stream, answers, state, log, clock, patient, device: device.clone() })
     }
 
@@ -438,7 +445,7 @@ impl Channel {
         self.clock[1].record(&self.stream).map_err(failed("starting a kernel"))
     }
 
-    /// Waits for what the device was given, and for the state that it leaves.
+    /// Waits for the work given to the device, and returns the state that it leaves.
     fn wait(&mut self) -> Result<State> {
         let at = failed("waiting for the device");
         self.clock[2].record(&self.stream).map_err(&at)?;
@@ -450,22 +457,22 @@ impl Channel {
         self.stream.memcpy_dtoh(&self.state, &mut state).map_err(&at)?;
         self.stream.synchronize().map_err(&at)?;
         let end = Instant::now();
-        self.log.trace.waited += (end - waiting).as_secs_f64();
+        self.log.times.waited += (end - waiting).as_secs_f64();
         let [began, filtered, verified] = &self.clock;
         let seconds = |from: &CudaEvent, to: &CudaEvent| -> Result<f64> {
             Ok(f64::from(from.elapsed_ms(to).map_err(&at)?) / 1e3)
         };
         let (filter, verify) = (seconds(began, filtered)?, seconds(filtered, verified)?);
-        self.log.trace.filter += filter;
-        self.log.trace.verify += verify;
+        self.log.times.filter += filter;
+        self.log.times.verify += verify;
         let between = Duration::try_from_secs_f64(verify).unwrap_or_default();
         let filter_end = end.checked_sub(between).unwrap_or(end);
-        self.log.span(DeviceUnit::Stream, "filter", filter_end, filter);
-        self.log.span(DeviceUnit::Stream, "verify", end, verify);
+        self.log.record(DeviceUnit::Stream, "filter", filter_end, filter);
+        self.log.record(DeviceUnit::Stream, "verify", end, verify);
         Ok(state[0])
     }
 
-    /// Hands on what the verified survivors have come to.
+    /// Hands on the answers of the verified survivors.
     pub(crate) fn hand_on(
         &mut self,
         state: &State,
@@ -473,50 +480,50 @@ impl Channel {
         sink: &mut dyn Sink<SetPair>,
     ) -> Result<ControlFlow<()>> {
         let begin = Instant::now();
-        let waited = self.log.trace.waited;
+        let waited = self.log.times.waited;
         let flow = self.answers.hand_on(&self.stream, state, firsts, sink, &mut self.log)?;
-        let waited = self.log.trace.waited - waited;
-        self.log.trace.host += begin.elapsed().as_secs_f64() - waited;
+        let waited = self.log.times.waited - waited;
+        self.log.times.host += begin.elapsed().as_secs_f64() - waited;
         Ok(flow)
     }
 }
 
 impl Drop for Channel {
-    /// Where work was begun and then something failed, the device may still use what is freed next: this, and what its
-    /// worker holds.
+    /// Waits for the device: after a failure it may still use memory that is freed next, here and in the
+    /// worker.
     fn drop(&mut self) {
         self.device.drain(&self.stream);
     }
 }
 
-/// An event that knows when it happened.
+/// Returns an event that records its time.
 pub(crate) fn timer(device: &Device) -> Result<CudaEvent> {
     let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
     device.context.new_event(Some(flags)).map_err(failed("making an event"))
 }
 
-/// A filter whose survivors go into a buffer, and their verification. The device is given both at once: it
-/// knows by itself how many survivors there are.
+/// A filter whose survivors go into a buffer, followed by their verification. The host launches both at once,
+/// since the device knows the number of survivors.
 pub(crate) trait Stages {
-    /// What a piece is made of, and how far it is done.
+    /// The work of a piece and its progress.
     type Piece;
 
     fn channel(&mut self) -> &mut Channel;
 
-    /// The first probe and the first build set on the device.
+    /// Returns the first probe and the first build set on the device.
     fn firsts(&self) -> (SetId, SetId);
 
-    /// Lets the device go on filtering until all is done or the buffer is full.
+    /// Launches the filter, which continues until the piece is complete or the buffer is full.
     fn filter(&mut self, piece: &mut Self::Piece) -> Result<()>;
 
-    /// Lets it verify the survivors.
+    /// Launches the verification of the survivors.
     fn verify(&mut self, only_counts: bool) -> Result<()>;
 
-    /// What filter and verification have come to.
+    /// Takes note of the counts of one filter run and its verification.
     fn done(&mut self, state: &State);
 
-    /// By turns, until all is done.
-    fn both(
+    /// Alternates filter and verification until the piece is complete.
+    fn filter_and_verify(
         &mut self,
         mut piece: Self::Piece,
         sink: &mut dyn Sink<SetPair>,
@@ -539,46 +546,46 @@ pub(crate) trait Stages {
     }
 }
 
-/// Merges that take more steps are done by a warp, as in the kernels.
+/// The number of steps above which a warp does a merge; as in the kernels.
 const STEPS: u64 = 256;
 
-/// Whether there may be such merges.
-pub(crate) fn any_long(join: &SetTask<'_>, tile: &Tile) -> bool {
+/// Returns whether there may be merges of more than [`STEPS`] steps.
+pub(crate) fn has_long_merges(join: &SetTask<'_>, tile: &Tile) -> bool {
     let largest = |sets: &SetCollection, range: &Range<SetId>| {
         if range.is_empty() { 0 } else { u64::from(sets.size(range.end - 1)) }
     };
     largest(join.probe, &tile.probes) + largest(join.build, &tile.builds) > STEPS
 }
 
-/// As many warps as a device runs at once, to verify survivors, however many there are.
-pub(crate) fn verifiers(device: &Device) -> LaunchConfig {
+/// Returns a launch of as many warps as the device runs at once. They verify any number of survivors.
+pub(crate) fn verify_grid(device: &Device) -> LaunchConfig {
     LaunchConfig {
         grid_dim: (16 * device.info.multiprocessors, 1, 1),
-        // As many warps as have room for tokens, in the kernels.
+        // The number of warps that have shared memory for tokens; as in the kernels.
         block_dim: (128, 1, 1),
         shared_mem_bytes: 0,
     }
 }
 
-/// What each device has, among which workers are dealt out.
+/// The data of each device. Workers are assigned to the devices in turn.
 pub(crate) struct Devices<T> {
     all: Vec<T>,
-    dealt: AtomicUsize,
+    next: AtomicUsize,
     log: Log,
 }
 
 impl<T> Devices<T> {
-    /// Makes it for one after the other, sets sent included.
+    /// Creates the data of each device, one after the other; this includes sending sets.
     pub(crate) fn new(
         devices: &[Arc<Device>],
-        room: &Budget,
+        budget: &Budget,
         mut make: impl FnMut(&Arc<Device>) -> Result<T>,
     ) -> Result<Self> {
-        let mut log = Log::new(room);
+        let mut log = Log::new(budget);
         let mut timed = |device: &Arc<Device>| {
             let begin = Instant::now();
             let made = make(device);
-            log.span(
+            log.record(
                 DeviceUnit::Copies,
                 "send sets",
                 Instant::now(),
@@ -587,22 +594,22 @@ impl<T> Devices<T> {
             made
         };
         let all = devices.iter().map(&mut timed).collect::<Result<_>>()?;
-        Ok(Devices { all, dealt: AtomicUsize::new(0), log })
+        Ok(Devices { all, next: AtomicUsize::new(0), log })
     }
 
-    /// Something that began then has just ended.
-    pub(crate) fn note(&mut self, by: DeviceUnit, what: &'static str, begin: Instant) {
-        self.log.span(by, what, Instant::now(), begin.elapsed().as_secs_f64());
+    /// Records an event that began at `begin` and has just ended.
+    pub(crate) fn record_since(&mut self, by: DeviceUnit, what: &'static str, begin: Instant) {
+        self.log.record(by, what, Instant::now(), begin.elapsed().as_secs_f64());
     }
 
-    /// When sets were sent and what else was made ready, if that is wanted.
+    /// Returns the recorded events of the preparation, and forgets them.
     pub(crate) fn events(&mut self) -> Vec<DeviceEvent> {
-        self.log.take()
+        self.log.take_events()
     }
 
-    /// The device of the next worker.
-    pub(crate) fn deal(&self) -> &T {
-        &self.all[self.dealt.fetch_add(1, Ordering::Relaxed) % self.all.len()]
+    /// Returns the data of the device for the next worker.
+    pub(crate) fn next_device(&self) -> &T {
+        &self.all[self.next.fetch_add(1, Ordering::Relaxed) % self.all.len()]
     }
 
     pub(crate) fn first(&self) -> &T {
@@ -618,17 +625,17 @@ impl<T> Devices<T> {
     }
 }
 
-/// What is held of the sets of a tile: once for a self-join, of probes and build sets otherwise.
-pub(crate) struct Sides<T>(Vec<T>);
+/// The data of each side of a tile: one entry for a self-join, or one for probes and one for build sets.
+pub(crate) struct PerSide<T>(Vec<T>);
 
-impl<T> Sides<T> {
+impl<T> PerSide<T> {
     pub(crate) fn new(
         join: &SetTask<'_>,
         tile: &Tile,
         mut make: impl FnMut(&SetCollection, &Range<SetId>) -> Result<T>,
     ) -> Result<Self> {
         let make = |(sets, range): (&SetCollection, Range<SetId>)| make(sets, &range);
-        Ok(Sides(sides(join, tile).map(make).collect::<Result<_>>()?))
+        Ok(PerSide(tile_sides(join, tile).map(make).collect::<Result<_>>()?))
     }
 
     pub(crate) fn probes(&self) -> &T {

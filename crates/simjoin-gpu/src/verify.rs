@@ -1,8 +1,8 @@
-//! `gpu-verify`: which of a CPU filter's candidates are in the answer?
+//! `gpu-verify`: which candidates of a CPU filter are in the answer?
 //!
-//! CPU filtering with GPU verification (Bellas and Gounaris), with as many filtering threads as there
-//! are cores: each has a stream, and two chunks of bounded size. While it fills one with candidates, the
-//! device receives and verifies the other.
+//! CPU filtering with GPU verification (Bellas and Gounaris), with one filtering thread per core. Each thread
+//! has two chunks of bounded size, each with a stream. While it fills one chunk with candidates, the device
+//! receives and verifies the other.
 //!
 //! # Flow
 //!
@@ -12,28 +12,27 @@
 //!     host                  host             device       device                 host
 //! ```
 //!
-//! The three ways to verify share a chunk among threads differently: **A** a thread for each probe,
-//! **B** a block for each probe, which keeps it in shared memory, and a thread for each candidate,
-//! **C** a block for each probe, whose threads take one candidate after the other and cut the merge
-//! along its path. Which is best follows the
-//! size of the sets. Of `group-join`'s candidates the device gets those that meet first; the other
-//! members of their groups are verified by the host, as published.
+//! The three ways to verify divide a chunk among threads differently. **A**: one thread per probe. **B**: one
+//! block per probe, which keeps the probe in shared memory, and one thread per candidate. **C**: one block
+//! per probe, whose threads process one candidate after the other and cut the merge along its path. The best
+//! way depends on the size of the sets. Of `group-join`'s candidates the device gets those that meet first.
+//! The host verifies the other members of their groups, as in the paper.
 //!
 //! # Exactness
 //!
-//! Every pair of the answer is a candidate (see the filters); every candidate is merged, or given up
-//! when it can no longer reach what it needs, and decided in integers.
+//! Every pair of the answer is a candidate (see the filters). Every candidate is merged until the merge ends
+//! or the required overlap is out of reach, and is decided in integers.
 //!
 //! # Memory
 //!
-//! On the device the sets, and two chunks with room for as many answers for each worker; on the host
-//! what the filter needs, and two chunks for each worker.
+//! On the device the sets, and for each worker two chunks with space for their answers. On the host the
+//! memory of the filter, and two chunks for each worker.
 
 use crate::device::{Device, Lease, failed};
 use crate::pinned::Pinned;
 use crate::send::Sender;
 use crate::sets::{
-    Answers, DeviceSets, Devices, Log, Predicate, Sides, State, sides, source, timer,
+    Answers, DeviceSets, Devices, Log, PerSide, Predicate, State, source, tile_sides, timer,
 };
 use cudarc::driver::{
     CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig,
@@ -50,35 +49,35 @@ use std::time::{Duration, Instant};
 
 pub(crate) static SOURCE: &str = source!("candidates.cu");
 
-/// Candidates of a chunk, if there is enough memory; and at least.
+/// The number of candidates in a chunk if there is enough memory, and the smallest one.
 const CHUNK: u64 = 1 << 18;
-const LEAST_CHUNK: u64 = 1 << 12;
+const MIN_CHUNK: u64 = 1 << 12;
 
-/// A chunk has a probe for each so many candidates at most.
+/// The number of candidates for each probe that a chunk has space for.
 const PER_PROBE: u64 = 4;
 
-/// Chunks of a worker.
+/// The number of chunks of a worker.
 const SLOTS: usize = 2;
 
-/// Pieces for each thread, so that all end at about the same time.
+/// The number of pieces per thread, so that all threads end at about the same time.
 const PIECES: usize = 8;
 
-/// How candidates are verified.
+/// A way to verify candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// A thread for each probe.
+    /// One thread per probe.
     A,
-    /// A block for each probe, a thread for each candidate.
+    /// One block per probe, one thread per candidate.
     B,
-    /// A block for each probe, all its threads for each candidate.
+    /// One block per probe, all its threads for each candidate.
     C,
 }
 
 impl Way {
-    /// All of them.
+    /// All ways.
     pub const ALL: [Way; 3] = [Way::A, Way::B, Way::C];
 
-    /// The best for sets of this mean size, on an H200.
+    /// Returns the best way for sets of this mean size, on an H200.
     fn for_size(mean: f64) -> Self {
         if mean < 500.0 { Way::B } else { Way::C }
     }
@@ -101,35 +100,36 @@ impl Way {
     }
 }
 
-/// Candidates from CPU cores, verified on devices.
+/// The technique that verifies the candidates of a CPU filter on devices.
 pub struct GpuVerify {
-    /// Where it runs.
+    /// The devices that it runs on.
     pub devices: Vec<Arc<Device>>,
-    /// The technique for CPU cores that finds the candidates.
+    /// The CPU filter that finds the candidates.
     pub filter: &'static dyn CandidateFilter,
-    /// How they are verified.
+    /// The way to verify them.
     pub way: Way,
 }
 
 impl GpuVerify {
     fn sets_bytes(join: &SetTask<'_>, tile: &Tile) -> u64 {
         let bytes = |(sets, range): (&SetCollection, Range<SetId>)| DeviceSets::bytes(sets, &range);
-        sides(join, tile).map(bytes).sum()
+        tile_sides(join, tile).map(bytes).sum()
     }
 
-    /// Bytes on the host beside chunks and answers: the filter's, and sets on their way.
+    /// Returns the bytes on the host without chunks and answers: those of the filter, and sets while they are
+    /// sent.
     fn host_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let sets = (tile.probes.len() + tile.builds.len()) as u64;
-        self.filter.memory_bytes(join, tile, threads) + DeviceSets::SENDING * sets
+        self.filter.memory_bytes(join, tile, threads) + DeviceSets::SEND_BYTES * sets
     }
 
-    /// Workers that share a device.
-    fn on_one(&self, threads: usize) -> u64 {
+    /// Returns the number of workers that share a device.
+    fn workers_per_device(&self, threads: usize) -> u64 {
         threads.div_ceil(self.devices.len()) as u64
     }
 }
 
-/// Bytes of a chunk, on the host and on the device.
+/// Returns the bytes of a chunk, which are the same on the host and on the device.
 fn chunk_bytes(candidates: u64) -> u64 {
     4 * candidates + 8 * (candidates / PER_PROBE + 1)
 }
@@ -157,73 +157,74 @@ impl Technique<Sets> for GpuVerify {
     }
 
     fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        let each = chunk_bytes(LEAST_CHUNK) + LEAST_CHUNK * Answers::HOST_BYTES;
+        let each = chunk_bytes(MIN_CHUNK) + MIN_CHUNK * Answers::HOST_BYTES;
         self.host_bytes(join, tile, threads) + threads as u64 * SLOTS as u64 * each
     }
 
     fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        let each = chunk_bytes(LEAST_CHUNK) + LEAST_CHUNK * Answers::DEVICE_BYTES;
-        Self::sets_bytes(join, tile) + self.on_one(threads) * SLOTS as u64 * each
+        let each = chunk_bytes(MIN_CHUNK) + MIN_CHUNK * Answers::DEVICE_BYTES;
+        Self::sets_bytes(join, tile) + self.workers_per_device(threads) * SLOTS as u64 * each
     }
 
     fn prepare<'a>(
         &self,
         join: &SetTask<'a>,
         tile: &Tile,
-        room: &Budget,
+        budget: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        let threads = room.threads.max(1);
-        let on_host = room.bytes.saturating_sub(self.host_bytes(join, tile, threads))
+        let threads = budget.threads.max(1);
+        let on_host = budget.bytes.saturating_sub(self.host_bytes(join, tile, threads))
             / (threads * SLOTS) as u64;
-        let on_device = room.device_bytes.saturating_sub(Self::sets_bytes(join, tile))
-            / (self.on_one(threads) * SLOTS as u64);
-        // What a candidate takes at most on either side: with a share of a probe, and answers.
+        let on_device = budget.device_bytes.saturating_sub(Self::sets_bytes(join, tile))
+            / (self.workers_per_device(threads) * SLOTS as u64);
+        // The largest number of bytes for a candidate on the host or the device, including its part of a
+        // probe and its answer.
         let each = chunk_bytes(PER_PROBE) / PER_PROBE + Answers::HOST_BYTES;
-        let chunk = (on_host.min(on_device) / each).clamp(LEAST_CHUNK, CHUNK);
-        let here = |device: &Arc<Device>| Here::new(device, self.way, join, tile, room);
+        let chunk = (on_host.min(on_device) / each).clamp(MIN_CHUNK, CHUNK);
+        let load = |device: &Arc<Device>| OnDevice::new(device, self.way, join, tile, budget);
         let offsets = join.probe.offsets();
         let Range { start, end } = tile.probes;
         let tokens = offsets[end as usize] - offsets[start as usize];
-        // At the end of a piece a worker waits for its last chunk, so pieces are large.
-        let piece = (tokens / (threads * PIECES)).max(room.piece_tokens);
+        // A worker waits for its last chunk at the end of a piece, so pieces are large.
+        let piece = (tokens / (threads * PIECES)).max(budget.piece_tokens);
         Ok(Box::new(Offloaded {
             source: self.filter.source(join, tile, piece),
-            devices: Devices::new(&self.devices, room, here)?,
+            devices: Devices::new(&self.devices, budget, load)?,
             way: self.way,
             predicate: Predicate::new(&join.predicate),
             chunk: chunk as usize,
-            room: *room,
+            budget: *budget,
         }))
     }
 }
 
 /// A device with the sets of the tile.
-struct Here {
+struct OnDevice {
     device: Arc<Device>,
     verify: CudaFunction,
-    sides: Sides<DeviceSets>,
-    /// The last to go.
+    sides: PerSide<DeviceSets>,
+    /// Dropped last.
     _lease: Lease,
 }
 
-impl Here {
+impl OnDevice {
     fn new(
         device: &Arc<Device>,
         way: Way,
         join: &SetTask<'_>,
         tile: &Tile,
-        room: &Budget,
+        budget: &Budget,
     ) -> Result<Self> {
         let lease = Lease::new(device);
-        let sender = Sender::new(device, room)?;
-        let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
+        let sender = Sender::new(device, budget)?;
+        let sides = PerSide::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
         let verify = device.function(SOURCE, &[], way.kernel())?;
         sender.stream.synchronize().map_err(failed("sending sets to the device"))?;
-        Ok(Here { device: device.clone(), verify, sides, _lease: lease })
+        Ok(OnDevice { device: device.clone(), verify, sides, _lease: lease })
     }
 }
 
-impl Drop for Here {
+impl Drop for OnDevice {
     fn drop(&mut self) {
         self.device.make_current();
     }
@@ -231,11 +232,11 @@ impl Drop for Here {
 
 struct Offloaded<'a> {
     source: Box<dyn CandidateSource + 'a>,
-    devices: Devices<Here>,
+    devices: Devices<OnDevice>,
     way: Way,
     predicate: Predicate,
     chunk: usize,
-    room: Budget,
+    budget: Budget,
 }
 
 impl Prepared<Sets> for Offloaded<'_> {
@@ -244,18 +245,18 @@ impl Prepared<Sets> for Offloaded<'_> {
     }
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
-        let here = self.devices.deal();
-        let slot = || Slot::new(&here.device, self.chunk);
+        let on_device = self.devices.next_device();
+        let slot = || ChunkSlot::new(&on_device.device, self.chunk);
         let slots = [slot()?, slot()?];
         Ok(Box::new(OffloadWorker {
             finder: self.source.finder(),
             pipeline: Pipeline {
                 offloaded: self,
-                here,
+                on_device,
                 slots,
                 filling: 0,
                 verified: 0,
-                log: Log::new(&self.room),
+                log: Log::new(&self.budget),
             },
         }))
     }
@@ -265,7 +266,7 @@ impl Prepared<Sets> for Offloaded<'_> {
     }
 }
 
-/// A chunk as the kernels take it.
+/// A chunk as an argument of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct ChunkArgument {
@@ -278,7 +279,7 @@ struct ChunkArgument {
 // SAFETY: numbers and addresses, laid out as in the kernels.
 unsafe impl DeviceRepr for ChunkArgument {}
 
-/// Where answers go, as the kernels take it.
+/// The address of answers and of the state, as an argument of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct OutputArgument {
@@ -289,11 +290,11 @@ struct OutputArgument {
 // SAFETY: addresses, laid out as in the kernels.
 unsafe impl DeviceRepr for OutputArgument {}
 
-/// A chunk on its way: filled by the host, then with the device until its answers are taken.
-struct Slot {
+/// A chunk: filled by the host, then owned by the device until its answers are fetched.
+struct ChunkSlot {
     candidates: Pinned<u32>,
     probes: Pinned<u32>,
-    /// Where the candidates of each probe begin, and where the last ones end.
+    /// The start of the candidates of each probe, and the end of the last ones.
     starts: Pinned<u32>,
     state: Pinned<State>,
     answers: Answers,
@@ -301,25 +302,25 @@ struct Slot {
     device_probes: CudaSlice<u32>,
     device_starts: CudaSlice<u32>,
     device_state: CudaSlice<State>,
-    /// Of its own, so that one chunk is copied while another is verified.
+    /// A separate stream, so that one chunk is copied while another is verified.
     stream: Arc<CudaStream>,
-    /// When the copies began, when they ended, and when the answers were complete.
+    /// The start of the copies, their end, and the completion of the answers.
     events: [CudaEvent; 3],
-    /// Candidates and probes filled in so far.
+    /// The number of candidates and probes in the chunk.
     filled: usize,
     probe_count: usize,
-    /// Whether the device has it.
-    away: bool,
+    /// Whether the device is working on it.
+    in_flight: bool,
 }
 
-impl Slot {
+impl ChunkSlot {
     fn new(device: &Arc<Device>, chunk: usize) -> Result<Self> {
         let at = failed("making the buffers of a worker");
         let stream = device.stream()?;
         let probes = chunk / PER_PROBE as usize + 1;
-        // SAFETY: nothing is read before it was written.
+        // SAFETY: nothing is read before it is written.
         unsafe {
-            Ok(Slot {
+            Ok(ChunkSlot {
                 candidates: Pinned::zeros(device, chunk)?,
                 probes: Pinned::zeros(device, probes)?,
                 starts: Pinned::zeros(device, probes + 1)?,
@@ -333,7 +334,7 @@ impl Slot {
                 stream,
                 filled: 0,
                 probe_count: 0,
-                away: false,
+                in_flight: false,
             })
         }
     }
@@ -344,22 +345,22 @@ struct OffloadWorker<'a> {
     pipeline: Pipeline<'a>,
 }
 
-/// All of a worker but its filter.
+/// The parts of a worker other than its filter.
 struct Pipeline<'a> {
     offloaded: &'a Offloaded<'a>,
-    here: &'a Here,
-    slots: [Slot; SLOTS],
-    /// The slot that is being filled.
+    on_device: &'a OnDevice,
+    slots: [ChunkSlot; SLOTS],
+    /// The index of the chunk that is being filled.
     filling: usize,
     verified: u64,
     log: Log,
 }
 
 impl Pipeline<'_> {
-    /// Gives the chunk that is being filled to the device.
-    fn send(&mut self, counts: bool) -> Result<()> {
+    /// Sends the current chunk to the device.
+    fn send(&mut self, only_counts: bool) -> Result<()> {
         let at = failed("sending candidates");
-        let here = self.here;
+        let on_device = self.on_device;
         let slot = &mut self.slots[self.filling];
         let stream = &slot.stream.clone();
         let count = slot.probe_count;
@@ -380,16 +381,16 @@ impl Pipeline<'_> {
             count: count as u32,
         };
         let output = OutputArgument {
-            answers: slot.answers.argument(stream, counts),
+            answers: slot.answers.argument(stream, only_counts),
             state: slot.device_state.device_ptr(stream).0,
         };
-        let probes = here.sides.probes().argument(stream);
-        let builds = here.sides.builds().argument(stream);
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them; they
-        // are left alone until the last event.
+        let probes = on_device.sides.probes().argument(stream);
+        let builds = on_device.sides.builds().argument(stream);
+        // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs. They are
+        // not touched until the last event.
         unsafe {
             stream
-                .launch_builder(&here.verify)
+                .launch_builder(&on_device.verify)
                 .arg(&chunk)
                 .arg(&probes)
                 .arg(&builds)
@@ -400,15 +401,15 @@ impl Pipeline<'_> {
         }
         stream.memcpy_dtoh(&slot.device_state, &mut slot.state[..]).map_err(&at)?;
         slot.events[2].record(stream).map_err(&at)?;
-        slot.away = true;
+        slot.in_flight = true;
         Ok(())
     }
 
-    /// Waits for a chunk that the device has, and hands its answers on.
+    /// Waits for a chunk on the device and hands its answers on.
     fn receive(&mut self, which: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         let slot = &mut self.slots[which];
         (slot.filled, slot.probe_count) = (0, 0);
-        if !std::mem::take(&mut slot.away) {
+        if !std::mem::take(&mut slot.in_flight) {
             return Ok(ControlFlow::Continue(()));
         }
         let at = failed("waiting for the device");
@@ -416,37 +417,37 @@ impl Pipeline<'_> {
         slot.events[2].synchronize().map_err(&at)?;
         let now = Instant::now();
         let log = &mut self.log;
-        log.trace.waited += (now - waiting).as_secs_f64();
+        log.times.waited += (now - waiting).as_secs_f64();
         let [begin, copied, done] = &slot.events;
         let copies = f64::from(begin.elapsed_ms(copied).map_err(&at)?) / 1e3;
         let verify = f64::from(copied.elapsed_ms(done).map_err(&at)?) / 1e3;
-        log.trace.copies += copies;
-        log.trace.verify += verify;
-        // When the device was done is known only where the host waited for it; it was not later.
-        log.span(DeviceUnit::Stream, "verify", now, verify);
+        log.times.copies += copies;
+        log.times.verify += verify;
+        // The exact end on the device is known only if the host waited for it; it was not later than this.
+        log.record(DeviceUnit::Stream, "verify", now, verify);
         let ago = Duration::try_from_secs_f64(verify).unwrap_or_default();
         let copied = now.checked_sub(ago).unwrap_or(now);
-        log.span(DeviceUnit::Copies, "send candidates", copied, copies);
+        log.record(DeviceUnit::Copies, "send candidates", copied, copies);
         let state = slot.state[0];
-        let firsts = (self.here.sides.probes().first, self.here.sides.builds().first);
+        let firsts = (self.on_device.sides.probes().first, self.on_device.sides.builds().first);
         slot.answers.hand_on(&slot.stream, &state, firsts, sink, &mut self.log)
     }
 
-    /// Sends the chunk that is being filled, and turns to the other one.
-    fn turn(&mut self, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
+    /// Sends the current chunk and switches to the other one.
+    fn switch(&mut self, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         self.send(sink.only_counts())?;
         self.filling = (self.filling + 1) % SLOTS;
         self.receive(self.filling, sink)
     }
 }
 
-/// Takes a probe's candidates into the chunk.
-struct Taker<'w, 'a, 's> {
+/// A sink that writes candidates into the chunks of a worker.
+struct ChunkFiller<'w, 'a, 's> {
     pipeline: &'w mut Pipeline<'a>,
     sink: &'s mut dyn Sink<SetPair>,
 }
 
-impl CandidateSink for Taker<'_, '_, '_> {
+impl CandidateSink for ChunkFiller<'_, '_, '_> {
     fn wants_value(&self) -> bool {
         self.sink.wants_value()
     }
@@ -456,19 +457,19 @@ impl CandidateSink for Taker<'_, '_, '_> {
     }
 
     fn candidates(&mut self, probe: SetId, mut builds: &[SetId]) -> Result<ControlFlow<()>> {
-        let here = self.pipeline.here;
-        let first = here.sides.builds().first;
+        let on_device = self.pipeline.on_device;
+        let first = on_device.sides.builds().first;
         while !builds.is_empty() {
             let slot = &mut self.pipeline.slots[self.pipeline.filling];
-            let room = slot.candidates.len() - slot.filled;
-            if room == 0 || slot.probe_count == slot.probes.len() {
-                if self.pipeline.turn(self.sink)?.is_break() {
+            let space = slot.candidates.len() - slot.filled;
+            if space == 0 || slot.probe_count == slot.probes.len() {
+                if self.pipeline.switch(self.sink)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
                 continue;
             }
-            let (now, later) = builds.split_at(room.min(builds.len()));
-            slot.probes[slot.probe_count] = probe - here.sides.probes().first;
+            let (now, later) = builds.split_at(space.min(builds.len()));
+            slot.probes[slot.probe_count] = probe - on_device.sides.probes().first;
             slot.starts[slot.probe_count] = slot.filled as u32;
             slot.probe_count += 1;
             let to = &mut slot.candidates[slot.filled..slot.filled + now.len()];
@@ -489,22 +490,22 @@ impl CandidateSink for Taker<'_, '_, '_> {
 impl Worker<Sets> for OffloadWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
         let begin = Instant::now();
-        let waited = self.pipeline.log.trace.waited;
-        let mut taker = Taker { pipeline: &mut self.pipeline, sink };
-        let flow = self.finder.find(piece, &mut taker)?;
+        let waited = self.pipeline.log.times.waited;
+        let mut filler = ChunkFiller { pipeline: &mut self.pipeline, sink };
+        let flow = self.finder.find(piece, &mut filler)?;
         let pipeline = &mut self.pipeline;
         let mut flow = flow;
-        // What is still on its way belongs to this piece.
+        // Chunks in flight belong to this piece.
         if flow.is_continue() && pipeline.slots[pipeline.filling].filled > 0 {
-            flow = pipeline.turn(sink)?;
+            flow = pipeline.switch(sink)?;
         }
         for which in (pipeline.filling..).take(SLOTS) {
             if flow.is_continue() {
                 flow = pipeline.receive(which % SLOTS, sink)?;
             }
         }
-        let waited = pipeline.log.trace.waited - waited;
-        pipeline.log.trace.host += begin.elapsed().as_secs_f64() - waited;
+        let waited = pipeline.log.times.waited - waited;
+        pipeline.log.times.host += begin.elapsed().as_secs_f64() - waited;
         Ok(flow)
     }
 
@@ -513,19 +514,19 @@ impl Worker<Sets> for OffloadWorker<'_> {
     }
 
     fn times(&self) -> DeviceTimes {
-        self.pipeline.log.trace
+        self.pipeline.log.times
     }
 
     fn events(&mut self) -> Vec<DeviceEvent> {
-        self.pipeline.log.take()
+        self.pipeline.log.take_events()
     }
 }
 
 impl Drop for Pipeline<'_> {
     fn drop(&mut self) {
-        // Buffers outlive what the device does with them: chunks go back to a pool, and are lent again.
+        // Wait until the device has finished with the chunks, since they return to a pool and are used again.
         for slot in &self.slots {
-            self.here.device.drain(&slot.stream);
+            self.on_device.device.drain(&slot.stream);
         }
     }
 }

@@ -1,32 +1,32 @@
-//! How are rows cut into tiles, and the overlaps of a tile counted?
+//! How are rows cut into tiles, and how are the overlaps of a tile counted?
 
-use super::on_device::{Here, LookUp};
-use super::sides::Sides;
-use super::tile::{TileArgument, Want};
-use super::{COLUMNS, LOOK_UP_ROOM, POPCOUNT, PRODUCT, ROWS, STEP, THREADS, grid};
+use super::on_device::{LookUp, OnDevice};
+use super::sides::OverlapSides;
+use super::tile::{Coverage, TileArgument};
+use super::{COLUMNS, LOOK_UP_WORDS, POPCOUNT, PRODUCT, ROWS, STEP, THREADS, grid};
 use crate::device::failed;
 use cudarc::driver::{CudaSlice, DevicePtr, LaunchConfig, PushKernelArg, sys};
 use simjoin_core::{Error, Result};
 
-impl Here<'_> {
-    /// Cuts all rows into tiles. `buffers` tiles must fit into the memory that is left when `beside` bytes are
-    /// taken from it.
+impl OnDevice<'_> {
+    /// Cuts all rows into tiles of at most `most` bytes each. `buffers` tiles must fit into the spare memory
+    /// less `reserved` bytes.
     pub(crate) fn tiles(
         &self,
         buffers: u64,
         most: u64,
-        beside: u64,
-        want: Want,
+        reserved: u64,
+        want: Coverage,
     ) -> Result<Vec<TileArgument>> {
-        let Sides { rows, columns, limits } = &self.sides;
-        let (own, before) = (columns.is_none(), want == Want::Once);
+        let OverlapSides { rows, columns, limits } = &self.sides;
+        let (own, before) = (columns.is_none(), want == Coverage::Once);
         let columns = self.sides.columns().range.len() as u64;
         let rows = rows.range.len() as u64;
-        let spare = self.spare.saturating_sub(beside);
+        let spare = self.spare.saturating_sub(reserved);
         let most = most.min(spare / buffers);
         let width = u64::from(self.width);
-        let soon = self.launch_bytes();
-        // With more rows there are more columns that the last of them meets.
+        let launch_limit = self.launch_bytes();
+        // The last of more rows meets more columns.
         let columns_of = |end: u64| {
             let end = end.min(rows);
             let limit = limits.as_ref().map_or(columns, |limits| limits[end as usize - 1].into());
@@ -39,9 +39,9 @@ impl Here<'_> {
         while first < rows {
             let bytes = |blocks: u64| blocks * block * stride_of(first + blocks * block) * width;
             let mut blocks = (rows - first).div_ceil(block);
-            let fits = |blocks: u64| bytes(blocks) <= most.min(soon);
+            let fits = |blocks: u64| bytes(blocks) <= most.min(launch_limit);
             if !fits(blocks) {
-                // The largest that fits; at least one.
+                // The largest number of blocks that fits, at least one.
                 let (mut low, mut high) = (1, blocks);
                 while low < high {
                     let half = (low + high).div_ceil(2);
@@ -56,7 +56,7 @@ impl Here<'_> {
             }
             let end = rows.min(first + blocks * block);
             let columns = columns_of(end);
-            // Rows that meet nothing are in no tile where there are limits.
+            // If there are limits, rows that meet no column are left out.
             let first = std::mem::replace(&mut first, end);
             if columns == 0 && limits.is_some() {
                 continue;
@@ -75,7 +75,7 @@ impl Here<'_> {
         Ok(tiles)
     }
 
-    /// Returns the bytes of the counts that a launch of the product makes in the seconds that it may take.
+    /// Returns the bytes of counts that one launch of the product computes within its time limit.
     pub(super) fn launch_bytes(&self) -> u64 {
         let Some(bits) = &self.bits else { return u64::MAX };
         let info = &self.device.info;
@@ -89,7 +89,7 @@ impl Here<'_> {
     }
 
     pub(super) fn buffer(&self, bytes: u64) -> Result<CudaSlice<u8>> {
-        // SAFETY: what is read was written before.
+        // SAFETY: nothing is read before it is written.
         unsafe { self.stream.alloc::<u8>(bytes.max(1) as usize) }
             .map_err(failed("making room for overlaps"))
     }
@@ -121,8 +121,8 @@ impl Here<'_> {
                     .map_err(failed("asking for shared memory"))?;
                 let (row_blocks, column_blocks) =
                     (tile.rows.div_ceil(ROWS), tile.columns.div_ceil(COLUMNS));
-                // SAFETY: the arguments are those of the kernel; there are bits for all rows and columns
-                // of its blocks, and the tile has room for them.
+                // SAFETY: the arguments match the kernel. There are bits for all rows and columns of its
+                // blocks, and the tile has space for their counts.
                 unsafe {
                     stream
                         .launch_builder(&product)
@@ -147,7 +147,7 @@ impl Here<'_> {
         }
         if self.lists.is_some() {
             let walk = self.function("walk_lists")?;
-            // SAFETY: the arguments are those of the kernel, which adds to counts of the tile's rows.
+            // SAFETY: the arguments match the kernel, which adds to counts of the tile's rows.
             unsafe {
                 stream
                     .launch_builder(&walk)
@@ -166,10 +166,10 @@ impl Here<'_> {
         let stream = &self.stream;
         let (rows, columns) = self.sets();
         let mut next = stream.alloc_zeros::<u32>(1).map_err(&at)?;
-        let beside = how.beside.as_ref().map_or(0, |beside| beside.device_ptr(stream).0);
+        let global = how.global.as_ref().map_or(0, |global| global.device_ptr(stream).0);
         let kernel = self.function(how.kernel)?;
-        // SAFETY: the arguments are those of the kernel; each block has `how.words` words, in shared memory or
-        // in global memory.
+        // SAFETY: the arguments match the kernel. Each block has `how.words` words, in shared memory or in
+        // global memory.
         unsafe {
             stream
                 .launch_builder(&kernel)
@@ -177,14 +177,14 @@ impl Here<'_> {
                 .arg(&columns)
                 .arg(tile)
                 .arg(&self.universe())
-                .arg(&LOOK_UP_ROOM)
-                .arg(&beside)
+                .arg(&LOOK_UP_WORDS)
+                .arg(&global)
                 .arg(&how.words)
                 .arg(&mut next)
                 .launch(LaunchConfig {
                     grid_dim: (how.blocks.min(tile.rows), 1, 1),
                     block_dim: (THREADS, 1, 1),
-                    shared_mem_bytes: 4 * LOOK_UP_ROOM,
+                    shared_mem_bytes: 4 * LOOK_UP_WORDS,
                 })
                 .map_err(&at)?;
         }

@@ -1,18 +1,18 @@
-//! How many tokens does every pair of sets share, found on a device?
+//! How many tokens does every pair of sets share, counted on a device?
 //!
 //! After Bellas and Gounaris (Exploiting GPUs for fast intersection of large sets), without a threshold.
-//! Their techniques are here for comparison:
+//! Their techniques are included for comparison:
 //!
-//! * `index` (sf-gssjoin): lists of all tokens, one atomic addition for each meeting;
+//! * `index` (sf-gssjoin): lists of all tokens, one atomic addition per common token of a pair;
 //! * `bitmap`: a bit for each token of the universe, and-popcount of all pairs;
-//! * `bitmap-dynamic`, `binary-search`, `hash`: one row at a time is made ready as a bitmap, a search tree or
-//!   a hash table, and the tokens of all columns are looked up in it;
-//! * `dense`: the product of the bit matrices on tensor cores, of devices whose tensor cores multiply bits.
+//! * `bitmap-dynamic`, `binary-search`, `hash`: one row at a time becomes a bitmap, a search tree or a hash
+//!   table, in which the tokens of all columns are looked up;
+//! * `dense`: the product of the bit matrices, on tensor cores if they multiply bits.
 //!
-//! `combined` is what should be used: the most frequent tokens are bits of a dense product, the rare ones
-//! have lists, and additions go into the counts that the product has left. Frequencies of real tokens fall
-//! so fast that a few thousand bits leave short lists. How many bits there are is decided by what both
-//! parts are estimated to cost.
+//! `combined` is the recommended technique. The most frequent tokens are bits of a dense product. The other
+//! tokens have lists, whose additions go into the counts of the product. Frequencies of real tokens fall so
+//! fast that a few thousand bits leave short lists. The number of bits follows from the estimated costs of
+//! both parts.
 //!
 //! # Flow
 //!
@@ -22,33 +22,34 @@
 //!                                                                                          └► the best of each row
 //! ```
 //!
-//! A tile is a range of rows by all columns; in a self-join by the columns before its last row. There
-//! each unordered pair is counted once, unless the best of each row are wanted.
+//! A tile is a range of rows by all columns or, in a self-join, by the columns before its last row. There
+//! each unordered pair is counted once, unless the best columns of each row are wanted.
 //!
 //! # Memory
 //!
-//! On the device 4 bytes a token and 12 a set; for `combined` 4 a token more, 8 for each token of the
-//! universe, and one bit for each set and frequent token; and tiles, which become smaller where memory is
-//! short. On the host two pieces of a tile, or a batch of answers. Neither follows the number of results.
+//! On the device 4 bytes per token and 12 per set. In addition for `combined` 4 bytes per token, 8 for each
+//! token of the universe, and one bit for each set and frequent token. In addition tiles, which are smaller
+//! if memory is short. On the host two pieces of a tile, or a batch of answers. None of this depends on the
+//! number of results.
 //!
 //! # Exactness
 //!
-//! Every common token of a pair is either frequent, and then one bit in both rows of the matrix, or rare,
-//! and then the column stands once in its list. Counts are as wide as the largest overlap needs, so no
-//! addition reaches into a neighbour. Predicates are decided in integers, as everywhere.
+//! Every common token of a pair is either frequent, and then one bit in both rows of the matrix, or not, and
+//! then the column occurs once in its list. Counts are as wide as the largest overlap needs, so no addition
+//! overflows into a neighbour. Predicates are decided in integers, as everywhere.
 
 mod compute;
 mod fetch;
 mod on_device;
-mod scale;
 mod selection;
 mod sides;
 mod tile;
 mod top;
+mod workload;
 
-pub(crate) use on_device::Here;
+pub(crate) use on_device::OnDevice;
 pub(crate) use selection::{Selection, SelectionPlan};
-pub(crate) use sides::{Side, Sides};
+pub(crate) use sides::{OverlapSide, OverlapSides};
 pub use tile::{Counts, OverlapTile};
 
 use crate::device::Device;
@@ -58,37 +59,38 @@ use simjoin_core::{Bounds, Predicate, Result, SetCollection, SetPair};
 use simjoin_engine::Budget;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use tile::Want;
+use tile::Coverage;
 
 pub(crate) static SOURCE: &str = source!("shared.cuh", "overlaps.cu");
 
-/// Threads of a block; rows and columns of a block of the product; bits that it takes in a step: as in
-/// the kernels.
+/// The threads of a block, the rows and columns of a block of the product, and the bits of one of its steps;
+/// as in the kernels.
 const THREADS: u32 = 256;
 const ROWS: u32 = 128;
 const COLUMNS: u32 = 256;
 const STEP: u32 = 512;
 
-/// Pairs and 256-bit pieces of them that the product takes in a second, on tensor cores and without, and
-/// entries of lists that are walked in one: of an H200.
+/// The speed of the product, in pieces of 256 bits per second, on tensor cores and without, and that of
+/// walking lists, in entries per second; all on an H200.
 const PRODUCT: f64 = 9e12;
 const POPCOUNT: f64 = 4e11;
 const WALK: f64 = 3e10;
 
-/// Bytes of a tile that is consumed on the device, and of a piece of one on its way to the host, at most.
-const TILE: u64 = 2 << 30;
-const PIECE: u64 = 16 << 20;
+/// The largest number of bytes of a tile that is used on the device, and of a piece that is copied to the
+/// host.
+const MAX_TILE: u64 = 2 << 30;
+const MAX_PIECE: u64 = 16 << 20;
 
-/// Bytes for answers, on the device and on the host, at most.
-const ANSWERS: u64 = 256 << 20;
+/// The largest number of bytes for answers, on the device and on the host.
+const MAX_ANSWERS: u64 = 256 << 20;
 
-/// Bytes for what is small.
-const SMALL: u64 = 1024;
+/// The bytes for small buffers.
+const SMALL_BYTES: u64 = 1024;
 
-/// Shared memory, in words, for what a row is made into.
-const LOOK_UP_ROOM: u32 = 12_000;
+/// The shared memory for a row's bitmap, search tree or hash table, in words.
+const LOOK_UP_WORDS: u32 = 12_000;
 
-/// How the overlaps of all pairs are counted.
+/// A technique that counts the overlaps of all pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverlapTechnique {
     /// Lists of all tokens and atomic additions.
@@ -101,15 +103,15 @@ pub enum OverlapTechnique {
     BinarySearch,
     /// A hash table of one row at a time.
     Hash,
-    /// A bit for each token, multiplied by tensor cores where they do that.
+    /// A bit for each token, multiplied on tensor cores if they multiply bits.
     Dense,
-    /// Frequent tokens as in `Dense`, rare ones as in `Index`. How many are frequent, if not as many as
-    /// is estimated to be best.
+    /// Frequent tokens as in `Dense`, the others as in `Index`. The number is that of frequent tokens; `None`
+    /// chooses the best one by estimates.
     Combined(Option<u32>),
 }
 
 impl OverlapTechnique {
-    /// Every one.
+    /// All techniques.
     pub const ALL: [OverlapTechnique; 7] = [
         Self::Combined(None),
         Self::Dense,
@@ -120,7 +122,7 @@ impl OverlapTechnique {
         Self::Hash,
     ];
 
-    /// What it is called.
+    /// Returns the name of the technique.
     pub fn name(self) -> &'static str {
         match self {
             Self::Index => "index",
@@ -133,12 +135,12 @@ impl OverlapTechnique {
         }
     }
 
-    /// The one of this name.
+    /// Returns the technique with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|technique| technique.name() == name)
     }
 
-    /// The kernel that looks tokens up, if it is of that kind.
+    /// Returns the kernel that looks tokens up, if the technique has one.
     fn look_up(self) -> Option<&'static str> {
         match self {
             Self::BitmapDynamic => Some("look_up_bitmap"),
@@ -149,12 +151,12 @@ impl OverlapTechnique {
     }
 }
 
-/// What the kernels are compiled with.
+/// Returns the definitions that the kernels are compiled with.
 pub(crate) fn defines(width: u32, tensor: bool, stages: u32) -> [(&'static str, u32); 3] {
     [("WIDTH", width), ("TENSOR", u32::from(tensor)), ("STAGES", stages)]
 }
 
-/// Seconds of each part.
+/// The seconds of each part of the work.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct OverlapSeconds {
     /// Sending sets.
@@ -163,18 +165,18 @@ pub struct OverlapSeconds {
     pub prepare: f64,
     /// On the device: counting.
     pub count: f64,
-    /// On the device: finding the pairs that are wanted.
+    /// On the device: selecting pairs.
     pub select: f64,
-    /// Waiting for what comes back to the host.
+    /// Waiting for copies to the host.
     pub fetch: f64,
 }
 
 /// Counts overlaps on a device.
 pub struct Overlaps<'a> {
-    room: Budget,
-    /// Nothing where a side has no sets.
-    here: Option<Here<'a>>,
-    /// What it has taken so far.
+    budget: Budget,
+    /// `None` if a side has no sets.
+    on_device: Option<OnDevice<'a>>,
+    /// The seconds spent so far.
     pub seconds: OverlapSeconds,
 }
 
@@ -188,38 +190,38 @@ fn grid(threads: u64) -> LaunchConfig {
 }
 
 impl<'a> Overlaps<'a> {
-    /// Sends the sets of a self-join, or of a join of rows and columns, and prepares them. `room` bounds
-    /// what is taken on the device and for tiles and answers on the host.
+    /// Sends the sets of a self-join, or of a join of rows and columns, and prepares them. `budget` bounds
+    /// the memory on the device, and that of tiles and answers on the host.
     pub fn new(
         device: &Arc<Device>,
         rows: &'a SetCollection,
         columns: Option<&'a SetCollection>,
         technique: OverlapTechnique,
-        room: &Budget,
+        budget: &Budget,
     ) -> Result<Self> {
         let mut seconds = OverlapSeconds::default();
         let empty = rows.is_empty() || columns.is_some_and(SetCollection::is_empty);
-        let here = match empty {
+        let on_device = match empty {
             true => None,
             false => {
-                let (rows, columns) = (Side::all(rows), columns.map(Side::all));
-                let sides = Sides { rows, columns, limits: None };
-                Some(Here::new(device, sides, technique, room, &mut seconds)?)
+                let (rows, columns) = (OverlapSide::all(rows), columns.map(OverlapSide::all));
+                let sides = OverlapSides { rows, columns, limits: None };
+                Some(OnDevice::new(device, sides, technique, budget, &mut seconds)?)
             }
         };
-        Ok(Overlaps { room: *room, here, seconds })
+        Ok(Overlaps { budget: *budget, on_device, seconds })
     }
 
-    /// Bytes of a count.
+    /// Returns the bytes of a count.
     pub fn width(&self) -> u32 {
-        self.here.as_ref().map_or(1, |here| here.width)
+        self.on_device.as_ref().map_or(1, |on_device| on_device.width)
     }
 
-    /// How many of the most frequent tokens have a bit.
+    /// Returns the number of tokens that have a bit: the most frequent ones.
     pub fn frequent(&self) -> u32 {
-        self.here
-            .as_ref()
-            .map_or(0, |here| if here.bits.is_some() { here.universe() - here.heavy } else { 0 })
+        self.on_device.as_ref().map_or(0, |on_device| {
+            if on_device.bits.is_some() { on_device.universe() - on_device.heavy } else { 0 }
+        })
     }
 
     /// Hands on the pairs whose overlap is positive and satisfies a predicate, by row, then by column. In a
@@ -229,40 +231,40 @@ impl<'a> Overlaps<'a> {
         predicate: Predicate,
         mut consume: impl FnMut(&[SetPair]) -> ControlFlow<()>,
     ) -> Result<ControlFlow<()>> {
-        let Some(here) = &self.here else { return Ok(ControlFlow::Continue(())) };
+        let Some(on_device) = &self.on_device else { return Ok(ControlFlow::Continue(())) };
         let bounds = Bounds::new(predicate);
-        let plan = SelectionPlan::new(here, self.room.bytes)?;
-        let mut selection = Selection::new(here, &bounds, &plan)?;
+        let plan = SelectionPlan::new(on_device, self.budget.bytes)?;
+        let mut selection = Selection::new(on_device, &bounds, &plan)?;
         for tile in 0..plan.tiles() {
-            if selection.pairs(here, tile, &mut self.seconds, &mut consume)?.is_break() {
+            if selection.pairs(on_device, tile, &mut self.seconds, &mut consume)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
-    /// For how many pairs of rows of the input those pairs stand; no pair comes to the host.
+    /// Returns the number of pairs of input rows that those pairs represent. No pair is copied to the host.
     pub fn count(&mut self, predicate: Predicate) -> Result<u64> {
-        let Some(here) = &self.here else { return Ok(0) };
-        let plan = SelectionPlan::new(here, self.room.bytes)?;
-        let mut selection = Selection::new(here, &Bounds::new(predicate), &plan)?;
+        let Some(on_device) = &self.on_device else { return Ok(0) };
+        let plan = SelectionPlan::new(on_device, self.budget.bytes)?;
+        let mut selection = Selection::new(on_device, &Bounds::new(predicate), &plan)?;
         let mut rows = 0;
         for tile in 0..plan.tiles() {
-            rows += selection.count(here, tile, &mut self.seconds)?;
+            rows += selection.count(on_device, tile, &mut self.seconds)?;
         }
         Ok(rows)
     }
 
-    /// Counts all pairs and leaves the counts on the device, one tile after the other: for measuring.
+    /// Counts all pairs and leaves the counts on the device, one tile after the other. For measurements.
     #[doc(hidden)]
     pub fn count_only(&mut self) -> Result<()> {
-        let Some(here) = &self.here else { return Ok(()) };
-        let tiles = here.tiles(1, TILE, 0, Want::Once)?;
-        let bytes = tiles.iter().map(|tile| here.bytes(tile)).max().unwrap_or(0);
-        let mut buffer = here.buffer(bytes)?;
-        let clock = [timer(&here.device)?, timer(&here.device)?];
-        here.timed(&clock, &mut self.seconds.count, || {
-            tiles.iter().try_for_each(|tile| here.compute(&mut buffer, tile).map(drop))
+        let Some(on_device) = &self.on_device else { return Ok(()) };
+        let tiles = on_device.tiles(1, MAX_TILE, 0, Coverage::Once)?;
+        let bytes = tiles.iter().map(|tile| on_device.bytes(tile)).max().unwrap_or(0);
+        let mut buffer = on_device.buffer(bytes)?;
+        let clock = [timer(&on_device.device)?, timer(&on_device.device)?];
+        on_device.timed(&clock, &mut self.seconds.count, || {
+            tiles.iter().try_for_each(|tile| on_device.compute(&mut buffer, tile).map(drop))
         })
     }
 }
@@ -272,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_for_techniques() {
+    fn techniques_are_found_by_name() {
         for technique in OverlapTechnique::ALL {
             assert_eq!(OverlapTechnique::named(technique.name()), Some(technique));
         }

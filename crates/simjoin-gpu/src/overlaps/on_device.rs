@@ -1,9 +1,9 @@
-//! How are sets sent to a device, and their tokens divided into frequent and rare ones?
+//! How are sets sent to a device, and how are their tokens divided into frequent and rare ones?
 
-use super::scale::Scale;
-use super::sides::{Side, Sides, padded};
+use super::sides::{OverlapSide, OverlapSides, padded};
+use super::workload::Workload;
 use super::{
-    LOOK_UP_ROOM, OverlapSeconds, OverlapTechnique, POPCOUNT, PRODUCT, SOURCE, STEP, defines, grid,
+    LOOK_UP_WORDS, OverlapSeconds, OverlapTechnique, POPCOUNT, PRODUCT, SOURCE, STEP, defines, grid,
 };
 use crate::device::{Device, Lease, failed};
 use crate::send::Sender;
@@ -17,7 +17,7 @@ use simjoin_engine::Budget;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The lists as a kernel takes them.
+/// The lists as an argument of a kernel.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct ListsArgument {
@@ -28,10 +28,10 @@ pub(super) struct ListsArgument {
     entries: sys::CUdeviceptr,
 }
 
-// SAFETY: as above.
+// SAFETY: numbers and addresses, laid out as in the kernels.
 unsafe impl DeviceRepr for ListsArgument {}
 
-/// Lists of the rare tokens.
+/// The lists of the rare tokens.
 pub(super) struct Lists {
     begins: CudaSlice<u32>,
     ends: CudaSlice<u32>,
@@ -44,26 +44,26 @@ struct Lengths {
     columns: Option<CudaSlice<u32>>,
 }
 
-/// How tokens are looked up in one row at a time.
+/// The kernel that looks tokens up in one row at a time, and its memory.
 pub(super) struct LookUp {
     pub(super) kernel: &'static str,
     pub(super) blocks: u32,
-    /// Words of global memory for each block.
+    /// The words of global memory for each block.
     pub(super) words: u64,
-    pub(super) beside: Option<CudaSlice<u32>>,
+    pub(super) global: Option<CudaSlice<u32>>,
 }
 
 /// The bits of frequent tokens of all sets of a side.
 pub(super) struct Bits {
     pub(super) rows: CudaSlice<u32>,
-    /// Those of the columns, if these are other sets.
+    /// The bits of the columns, if these are other sets.
     pub(super) columns: Option<CudaSlice<u32>>,
     pub(super) words: u32,
 }
 
-/// Sets on a device, ready to be counted.
-pub(crate) struct Here<'a> {
-    pub(super) sides: Sides<'a>,
+/// Sets on a device, prepared for counting.
+pub(crate) struct OnDevice<'a> {
+    pub(super) sides: OverlapSides<'a>,
     pub(super) device: Arc<Device>,
     pub(super) stream: Arc<CudaStream>,
     pub(super) copies: Arc<CudaStream>,
@@ -72,26 +72,26 @@ pub(crate) struct Here<'a> {
     pub(super) width: u32,
     pub(super) row_sets: DeviceSets,
     pub(super) column_sets: Option<DeviceSets>,
-    /// The first frequent token, and the first that several rows have.
+    /// The first frequent token, and the first token that is not unique.
     pub(super) heavy: u32,
     pub(super) unique: u32,
     pub(super) bits: Option<Bits>,
     pub(super) lists: Option<Lists>,
     pub(super) look_up: Option<LookUp>,
     pub(super) limits: Option<CudaSlice<u32>>,
-    /// Bytes that are left for tiles and answers.
+    /// The bytes that remain for tiles and answers.
     pub(super) spare: u64,
-    /// The last to go.
+    /// Dropped last.
     pub(super) _lease: Lease,
 }
 
-impl<'a> Here<'a> {
+impl<'a> OnDevice<'a> {
     /// Sends sets and prepares them; no side may be empty.
     pub(crate) fn new(
         device: &Arc<Device>,
-        sides: Sides<'a>,
+        sides: OverlapSides<'a>,
         technique: OverlapTechnique,
-        room: &Budget,
+        budget: &Budget,
         seconds: &mut OverlapSeconds,
     ) -> Result<Self> {
         let at = failed("preparing to count overlaps");
@@ -99,30 +99,30 @@ impl<'a> Here<'a> {
         let width = sides.width();
         let tensor = technique != OverlapTechnique::Bitmap && device.info.multiplies_bits();
         let stages = if device.info.capability.0 >= 8 { 3 } else { 2 };
-        let Sides { rows, columns, limits } = &sides;
+        let OverlapSides { rows, columns, limits } = &sides;
         let universe = rows.sets.universe();
         let unique = rows.sets.unique_tokens();
         let tokens = universe - unique;
         let (fixed, tile) = sides.least_bytes(technique.look_up().is_none());
-        let limit = room.device_bytes.min(device.free_memory()?);
+        let limit = budget.device_bytes.min(device.free_memory()?);
         let spare = limit.saturating_sub(fixed + tile);
-        let too_much = |more: u64| {
+        let memory_error = |more: u64| {
             let what = format!("counting overlaps by {} on the GPU", technique.name());
             Err(Error::Memory { what, needed: fixed + tile + more, limit, device: true })
         };
         if limit < fixed + tile {
-            return too_much(0);
+            return memory_error(0);
         }
         let lease = Lease::new(device);
-        let sender = Sender::new(device, room)?;
-        let send = |side: &Side<'_>| DeviceSets::new(&sender, side.sets, &side.range);
+        let sender = Sender::new(device, budget)?;
+        let send = |side: &OverlapSide<'_>| DeviceSets::new(&sender, side.sets, &side.range);
         let row_sets = send(rows)?;
         let column_sets = columns.as_ref().map(send).transpose()?;
         let limits = limits.as_ref().map(|limits| sender.send(limits)).transpose()?;
         let stream = sender.stream;
         stream.synchronize().map_err(&at)?;
         seconds.send += begin.elapsed().as_secs_f64();
-        let mut here = Here {
+        let mut on_device = OnDevice {
             sides,
             device: device.clone(),
             copies: device.stream()?,
@@ -142,59 +142,61 @@ impl<'a> Here<'a> {
             _lease: lease,
         };
         if let Some(kernel) = technique.look_up() {
-            let words = here.words_beside();
+            let words = on_device.global_words();
             // At least one block must have its memory.
             if 4 * words > spare {
-                return too_much(4 * words);
+                return memory_error(4 * words);
             }
             let fitting = (spare / 2).checked_div(4 * words).unwrap_or(u64::MAX).max(1);
             let blocks = fitting.min(4 * u64::from(device.info.multiprocessors));
-            // SAFETY: nothing is read before it was written.
-            let beside = unsafe { here.stream.alloc((words * blocks).max(1) as usize) };
-            let beside = (words > 0).then(|| beside.map_err(&at)).transpose()?;
-            here.look_up = Some(LookUp { kernel, blocks: blocks as u32, words, beside });
-            here.spare -= 4 * words * blocks;
-            return Ok(here);
+            // SAFETY: nothing is read before it is written.
+            let global = unsafe { on_device.stream.alloc((words * blocks).max(1) as usize) };
+            let global = (words > 0).then(|| global.map_err(&at)).transpose()?;
+            on_device.look_up = Some(LookUp { kernel, blocks: blocks as u32, words, global });
+            on_device.spare -= 4 * words * blocks;
+            return Ok(on_device);
         }
         let clock = [timer(device)?, timer(device)?];
         let mut taken = 0;
-        here.record(&clock[0])?;
+        on_device.record(&clock[0])?;
         if tokens > 0 {
-            let lengths = here.lengths(tokens)?;
-            let scale = here.scale(tokens, spare, tensor, &lengths)?;
+            let lengths = on_device.lengths(tokens)?;
+            let workload = on_device.workload(tokens, spare, tensor, &lengths)?;
             let chosen = match technique {
                 OverlapTechnique::Index
                 | OverlapTechnique::BitmapDynamic
                 | OverlapTechnique::BinarySearch
                 | OverlapTechnique::Hash => Some((0, None)),
                 OverlapTechnique::Bitmap | OverlapTechnique::Dense => {
-                    Some((tokens, scale.class_within(tokens)))
+                    Some((tokens, workload.class_within(tokens)))
                 }
-                OverlapTechnique::Combined(None) => scale.choose(),
+                OverlapTechnique::Combined(None) => workload.choose(),
                 OverlapTechnique::Combined(Some(frequent)) => {
                     let frequent = frequent.min(tokens);
-                    Some((frequent, scale.class_within(frequent)))
+                    Some((frequent, workload.class_within(frequent)))
                 }
             };
-            let Some((frequent, class)) = chosen else { return too_much(scale.bytes(0, None)) };
-            taken = scale.bytes(frequent, class);
+            let Some((frequent, class)) = chosen else {
+                return memory_error(workload.bytes(0, None));
+            };
+            taken = workload.bytes(frequent, class);
             if taken > spare {
-                return too_much(taken);
+                return memory_error(taken);
             }
-            let entries = scale.entries_beside(class);
+            let entries = workload.list_entries(class);
             if entries > u64::from(u32::MAX) {
                 let what = format!("lists of {entries} entries on the GPU");
                 let (needed, limit) = (4 * entries, 4 * u64::from(u32::MAX));
                 return Err(Error::Memory { what, needed, limit, device: true });
             }
-            here.heavy = universe - frequent;
-            here.prepare(frequent, entries, lengths)?;
+            on_device.heavy = universe - frequent;
+            on_device.prepare(frequent, entries, lengths)?;
         }
-        here.record(&clock[1])?;
-        here.stream.synchronize().map_err(&at)?;
+        on_device.record(&clock[1])?;
+        on_device.stream.synchronize().map_err(&at)?;
         seconds.prepare += f64::from(clock[0].elapsed_ms(&clock[1]).map_err(&at)?) / 1e3;
-        here.spare -= taken;
-        Ok(here)
+        on_device.spare -= taken;
+        Ok(on_device)
     }
 
     pub(super) fn universe(&self) -> u32 {
@@ -205,7 +207,7 @@ impl<'a> Here<'a> {
         event.record(&self.stream).map_err(failed("counting overlaps"))
     }
 
-    /// Launches something, waits for it, and adds the seconds on the device to a sum.
+    /// Launches work, waits for it, and adds its seconds on the device to a sum.
     pub(super) fn timed<T>(
         &self,
         clock: &[CudaEvent; 2],
@@ -234,20 +236,20 @@ impl<'a> Here<'a> {
     /// Counts the sets with each token that is not unique.
     fn lengths(&self, tokens: u32) -> Result<Lengths> {
         let at = failed("counting tokens");
-        let count = self.function("count_tokens")?;
+        let count_tokens = self.function("count_tokens")?;
         let (row_sets, column_sets) = self.sets();
-        let of = |side: &Side<'_>, argument: SetsArgument| {
+        let of = |side: &OverlapSide<'_>, argument: SetsArgument| {
             let mut lengths = self.stream.alloc_zeros::<u32>(tokens as usize + 1).map_err(&at)?;
-            let many = side.range.len() as u32;
-            // SAFETY: the arguments are those of the kernel; each token has its number.
+            let count = side.range.len() as u32;
+            // SAFETY: the arguments match the kernel. `lengths` has a number for each token.
             unsafe {
                 self.stream
-                    .launch_builder(&count)
+                    .launch_builder(&count_tokens)
                     .arg(&argument)
-                    .arg(&many)
+                    .arg(&count)
                     .arg(&self.unique)
                     .arg(&mut lengths)
-                    .launch(grid(32 * u64::from(many)))
+                    .launch(grid(32 * u64::from(count)))
                     .map_err(&at)?;
             }
             Ok(lengths)
@@ -257,8 +259,14 @@ impl<'a> Here<'a> {
         Ok(Lengths { rows: of(&self.sides.rows, row_sets)?, columns })
     }
 
-    /// Measures what lists and bits would cost.
-    fn scale(&self, tokens: u32, spare: u64, tensor: bool, lengths: &Lengths) -> Result<Scale> {
+    /// Counts the entries and meetings that determine the costs of lists and bits.
+    fn workload(
+        &self,
+        tokens: u32,
+        spare: u64,
+        tensor: bool,
+        lengths: &Lengths,
+    ) -> Result<Workload> {
         let at = failed("counting tokens");
         let weigh = self.function("weigh")?;
         let pointer = |slice: &CudaSlice<u32>| slice.device_ptr(&self.stream).0;
@@ -267,7 +275,7 @@ impl<'a> Here<'a> {
         let sums = self.stream.alloc_zeros::<u64>(64).map_err(&at)?;
         let first = sums.device_ptr(&self.stream).0;
         let blocks = LaunchConfig { grid_dim: (528, 1, 1), ..grid(1) };
-        // SAFETY: the arguments are those of the kernel, and twice 32 numbers are there.
+        // SAFETY: the arguments match the kernel, and `sums` has twice 32 numbers.
         unsafe {
             self.stream
                 .launch_builder(&weigh)
@@ -282,10 +290,10 @@ impl<'a> Here<'a> {
         let mut read = [0u64; 64];
         self.stream.memcpy_dtoh(&sums, &mut read).map_err(&at)?;
         self.stream.synchronize().map_err(&at)?;
-        let Sides { rows, columns, .. } = &self.sides;
+        let OverlapSides { rows, columns, .. } = &self.sides;
         let (n, m) = (rows.range.len() as f64, self.sides.columns().range.len() as f64);
         let power = self.device.info.multiprocessor_ratio();
-        let mut scale = Scale {
+        let mut workload = Workload {
             pairs: if columns.is_some() { n * m } else { n * m / 2.0 },
             bit: 1.0 / (256.0 * power * if tensor { PRODUCT } else { POPCOUNT }),
             sets: padded(rows.range.len())
@@ -295,9 +303,9 @@ impl<'a> Here<'a> {
             entries: [0; 32],
             meetings: [0; 32],
         };
-        scale.entries.copy_from_slice(&read[..32]);
-        scale.meetings.copy_from_slice(&read[32..]);
-        Ok(scale)
+        workload.entries.copy_from_slice(&read[..32]);
+        workload.meetings.copy_from_slice(&read[32..]);
+        Ok(workload)
     }
 
     /// Makes the bits of the frequent tokens and the lists of the others, which have `entries` entries.
@@ -317,12 +325,12 @@ impl<'a> Here<'a> {
         let (row_sets, column_sets) = self.sets();
         let words = frequent.next_multiple_of(STEP) / 32;
         let fill = self.function("fill_bits")?;
-        let make = |side: &Side<'_>, argument: SetsArgument| {
+        let make = |side: &OverlapSide<'_>, argument: SetsArgument| {
             let (count, padded) = (side.range.len() as u32, padded(side.range.len()));
             let words_in_all = padded as usize * words as usize;
             // SAFETY: every word is written below.
             let mut bits = unsafe { stream.alloc::<u32>(words_in_all) }.map_err(&at)?;
-            // SAFETY: the arguments are those of the kernel, and `bits` has a row for each padded set.
+            // SAFETY: the arguments match the kernel, and `bits` has a row for each padded set.
             unsafe {
                 stream
                     .launch_builder(&fill)
@@ -346,7 +354,7 @@ impl<'a> Here<'a> {
         let at = failed("preparing to count overlaps");
         let stream = self.stream.clone();
         let ends = lengths.columns.unwrap_or(lengths.rows);
-        // SAFETY: nothing is read before it was written.
+        // SAFETY: nothing is read before it is written.
         let (begins, list) = unsafe {
             (
                 stream.alloc::<u32>(ends.len()).map_err(&at)?,
@@ -359,7 +367,7 @@ impl<'a> Here<'a> {
         let mut taken = stream.alloc_zeros::<u32>(1).map_err(&at)?;
         let count = self.sides.columns().range.len() as u32;
         let (place, fill) = (self.function("place_lists")?, self.function("fill_lists")?);
-        // SAFETY: the arguments are those of the kernels; there is an entry for each rare token.
+        // SAFETY: the arguments match the kernels. There is an entry for each rare token of each column.
         unsafe {
             stream
                 .launch_builder(&place)
@@ -391,17 +399,17 @@ impl<'a> Here<'a> {
     }
 
     /// Returns the words of global memory that a block needs to look tokens up.
-    fn words_beside(&self) -> u64 {
+    fn global_words(&self) -> u64 {
         let words = match self.technique {
             OverlapTechnique::BitmapDynamic => u64::from(self.universe()).div_ceil(32),
             OverlapTechnique::Hash => (2 * u64::from(self.sides.rows.size(0))).next_power_of_two(),
             _ => 0,
         };
-        if words > u64::from(LOOK_UP_ROOM) { words } else { 0 }
+        if words > u64::from(LOOK_UP_WORDS) { words } else { 0 }
     }
 }
 
-impl Drop for Here<'_> {
+impl Drop for OnDevice<'_> {
     fn drop(&mut self) {
         self.device.make_current();
     }

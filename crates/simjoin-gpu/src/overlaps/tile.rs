@@ -1,27 +1,27 @@
-//! Where are the counts of a tile?
+//! How are the counts of a tile laid out?
 
 use cudarc::driver::{DeviceRepr, sys};
 use simjoin_core::SetId;
 
-/// Counts of a tile, in the narrowest numbers that all fit.
+/// The counts of a tile, in the narrowest type that holds them all.
 #[derive(Clone, Copy, Debug)]
 pub enum Counts<'a> {
-    /// Of one byte.
+    /// Counts of one byte.
     U8(&'a [u8]),
-    /// Of two.
+    /// Counts of two bytes.
     U16(&'a [u16]),
-    /// Of four.
+    /// Counts of four bytes.
     U32(&'a [u32]),
 }
 
-/// Overlaps of some rows with all columns, or with those before each row.
+/// The overlaps of some rows with all columns, or with the columns before each row.
 #[derive(Clone, Copy, Debug)]
 pub struct OverlapTile<'a> {
-    /// The rows.
+    /// The first row.
     pub first: SetId,
-    /// How many there are.
+    /// The number of rows.
     pub rows: u32,
-    /// How many columns there are; in a self-join a row has counts for those before it.
+    /// The number of columns. In a self-join a row has counts for the columns before it.
     pub columns: u32,
     pub(super) own: bool,
     pub(super) stride: usize,
@@ -29,8 +29,8 @@ pub struct OverlapTile<'a> {
 }
 
 impl OverlapTile<'_> {
-    /// The overlaps of a row (`0..rows`) with columns from 0 on: with all, or in a self-join with those
-    /// before it. `each` gets the column and the overlap.
+    /// Calls `each` with the columns and overlaps of a row (`0..rows`): with all columns or, in a self-join,
+    /// with those before the row.
     pub fn each(&self, row: u32, mut each: impl FnMut(SetId, u32)) {
         let start = row as usize * self.stride;
         let columns = if self.own { self.first + row } else { self.columns };
@@ -42,7 +42,7 @@ impl OverlapTile<'_> {
         }
     }
 
-    /// The counts of a row as they lie there; see [`each`](Self::each) for the columns.
+    /// Returns the counts of a row; see [`each`](Self::each) for the columns.
     pub fn row(&self, row: u32) -> Counts<'_> {
         let start = row as usize * self.stride;
         let columns = if self.own { self.first + row } else { self.columns };
@@ -55,9 +55,9 @@ impl OverlapTile<'_> {
     }
 }
 
-/// Bytes as counts of a width.
+/// Interprets bytes as counts of a width.
 pub(super) fn as_counts(bytes: &[u8], width: u32) -> Counts<'_> {
-    // SAFETY: pinned memory begins at a page, and any bytes are numbers.
+    // SAFETY: pinned memory begins at a page, and any bytes are valid numbers.
     unsafe {
         match width {
             1 => Counts::U8(bytes),
@@ -67,7 +67,7 @@ pub(super) fn as_counts(bytes: &[u8], width: u32) -> Counts<'_> {
     }
 }
 
-/// A tile as a kernel takes it.
+/// A tile as an argument of a kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TileArgument {
@@ -84,11 +84,11 @@ pub(crate) struct TileArgument {
 // SAFETY: numbers and addresses, laid out as in the kernels.
 unsafe impl DeviceRepr for TileArgument {}
 
-/// What a tile is for.
+/// The columns that a row meets.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Want {
-    /// Each pair once.
+pub(crate) enum Coverage {
+    /// Each pair is met once.
     Once,
-    /// Each row with all others.
+    /// Each row meets all others.
     All,
 }

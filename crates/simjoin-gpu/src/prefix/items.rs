@@ -7,7 +7,7 @@ use simjoin_core::{Result, SetId};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The sets of a size, as the device reads them. An item is a set and a part of its prefix.
+/// The sets of one size, in the layout of the kernels. An item is a set and a part of its prefix.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct ItemClass {
@@ -15,10 +15,10 @@ pub(super) struct ItemClass {
     item: u64,
     /// Its first set.
     set: u32,
-    /// Items of each set.
+    /// The number of items of each set.
     each: u32,
     prefix: u32,
-    /// The build sets that it meets, if it is one of probes.
+    /// The range of build sets that the sets meet, if they are probes.
     begin: u32,
     end: u32,
 }
@@ -26,15 +26,16 @@ pub(super) struct ItemClass {
 // SAFETY: numbers, laid out as in the kernels.
 unsafe impl DeviceRepr for ItemClass {}
 
-/// The classes of probes or build sets that have items, and what items there are.
+/// The size classes of probes or build sets that have items.
 pub(super) struct Items {
-    /// By their first items.
+    /// The classes, in ascending order of their first items.
     pub(super) classes: Vec<ItemClass>,
     pub(super) count: u64,
 }
 
 impl Items {
-    /// Of sets, their prefix, and what they meet, class by class.
+    /// Creates the items of size classes, each given as its sets, their prefix length and the build sets that
+    /// they meet.
     pub(super) fn new(of: impl Iterator<Item = (Range<SetId>, u32, Range<SetId>)>) -> Self {
         let mut items = Items { classes: Vec::new(), count: 0 };
         for (sets, prefix, met) in of {
@@ -55,7 +56,7 @@ impl Items {
         items
     }
 
-    /// The first item of a set, or of the first one after it that has some.
+    /// Returns the first item of a set or, if it has none, of the next set that has one.
     pub(super) fn first_of(&self, set: SetId) -> u64 {
         let after = self.classes.partition_point(|class| class.set <= set);
         let end = self.classes.get(after).map_or(self.count, |class| class.item);
@@ -63,7 +64,7 @@ impl Items {
         end.min(class.item + u64::from(set - class.set) * u64::from(class.each))
     }
 
-    /// With sets numbered as on a device, whose first set, and first build set, are these.
+    /// Returns the items with sets numbered as on a device whose first set and first build set are given.
     pub(super) fn on_device(&self, first: SetId, first_build: SetId) -> Items {
         let class = |class: &ItemClass| ItemClass {
             set: class.set - first,
@@ -82,7 +83,7 @@ impl Items {
     }
 }
 
-/// Classes as a kernel takes them.
+/// Size classes as an argument of a kernel.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct ClassesArgument {
@@ -104,8 +105,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_item_belongs_to_the_set_that_its_number_says() {
-        // Sets and prefixes of classes, some without items.
+    fn first_of_returns_the_first_item_of_a_set() {
+        // Size classes with their prefix lengths, some without items.
         let classes = [(0..3, 1), (3..3, 9), (3..5, 0), (5..9, 256), (9..11, 257), (11..12, 700)];
         let items = Items::new(classes.iter().map(|(sets, prefix)| (sets.clone(), *prefix, 0..0)));
         assert_eq!(items.count, 3 + 4 + 2 * 2 + 3);

@@ -4,7 +4,7 @@ use super::items::{ClassesArgument, ItemClass, Items};
 use super::{SOURCE, THREADS, listed_tokens};
 use crate::device::{Device, Lease, failed};
 use crate::send::Sender;
-use crate::sets::{DeviceSets, Sides};
+use crate::sets::{DeviceSets, PerSide};
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys,
 };
@@ -13,7 +13,7 @@ use simjoin_engine::{Budget, SetTask, Tile};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An entry of a list: only its size matters here.
+/// An entry of a list. The host only uses its size.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct Entry {
@@ -25,7 +25,7 @@ pub(super) struct Entry {
 // SAFETY: numbers, laid out as in the kernels.
 unsafe impl DeviceRepr for Entry {}
 
-/// The lists as a kernel takes them.
+/// The lists as an argument of a kernel.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(super) struct ListsArgument {
@@ -43,19 +43,19 @@ pub(super) struct ListsArgument {
 // SAFETY: numbers and addresses, laid out as in the kernels.
 unsafe impl DeviceRepr for ListsArgument {}
 
-/// A device with all that it needs.
-pub(super) struct Here {
+/// A device with the sets, lists and kernels of a tile.
+pub(super) struct OnDevice {
     pub(super) device: Arc<Device>,
     pub(super) stream: Arc<CudaStream>,
     pub(super) kernels: Kernels,
-    pub(super) sides: Sides<DeviceSets>,
+    pub(super) sides: PerSide<DeviceSets>,
     pub(super) probe_classes: CudaSlice<ItemClass>,
     pub(super) build_classes: CudaSlice<ItemClass>,
     pub(super) sections: u32,
     pub(super) begins: CudaSlice<u32>,
     pub(super) ends: CudaSlice<u32>,
     pub(super) entries: CudaSlice<Entry>,
-    /// The last to go.
+    /// Dropped last.
     pub(super) _lease: Lease,
 }
 
@@ -68,34 +68,34 @@ pub(super) struct Kernels {
     pub(super) verify_deferred: CudaFunction,
 }
 
-/// What a device needs beside the sets.
-pub(super) struct Needs<'a> {
+/// The settings of the lists on a device.
+pub(super) struct ListLayout<'a> {
     pub(super) probe_items: &'a Items,
     pub(super) build_items: &'a Items,
-    /// Entries of the largest block.
+    /// The number of entries of the largest block.
     pub(super) entries: u64,
-    /// Sections of a list.
+    /// The number of sections of a list.
     pub(super) sections: u32,
 }
 
-impl Here {
+impl OnDevice {
     pub(super) fn new(
         device: &Arc<Device>,
         join: &SetTask<'_>,
         tile: &Tile,
-        room: &Budget,
-        needs: &Needs<'_>,
+        budget: &Budget,
+        layout: &ListLayout<'_>,
     ) -> Result<Self> {
-        let Needs { probe_items, build_items, entries, sections } = *needs;
+        let ListLayout { probe_items, build_items, entries, sections } = *layout;
         let at = failed("sending sets to the device");
         let lease = Lease::new(device);
-        let sender = Sender::new(device, room)?;
-        let sides = Sides::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
+        let sender = Sender::new(device, budget)?;
+        let sides = PerSide::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
         let firsts = (sides.probes().first, sides.builds().first);
         let heads = listed_tokens(join).max(1) as usize * sections as usize;
         let stream = sender.stream;
         let kernel = |name| device.function(SOURCE, &[], name);
-        // SAFETY: nothing is read before it was written.
+        // SAFETY: nothing is read before it is written.
         let (begins, ends, entries) = unsafe {
             (
                 stream.alloc(heads).map_err(&at)?,
@@ -103,7 +103,7 @@ impl Here {
                 stream.alloc(entries.max(1) as usize).map_err(&at)?,
             )
         };
-        Ok(Here {
+        Ok(OnDevice {
             device: device.clone(),
             kernels: Kernels {
                 count: kernel("count_entries")?,
@@ -145,8 +145,8 @@ impl Here {
         }
     }
 
-    /// Lets the device make the lists of a block. Workers begin after it.
-    pub(super) fn list(
+    /// Launches the kernels that make the lists of a block. Workers wait for them.
+    pub(super) fn make_lists(
         &mut self,
         join: &SetTask<'_>,
         block: &Range<SetId>,
@@ -167,7 +167,7 @@ impl Here {
             shared_mem_bytes: 0,
         };
         let by_items = |kernel: &CudaFunction| {
-            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
             unsafe {
                 stream
                     .launch_builder(kernel)
@@ -196,7 +196,7 @@ impl Here {
     }
 }
 
-impl Drop for Here {
+impl Drop for OnDevice {
     fn drop(&mut self) {
         self.device.make_current();
     }

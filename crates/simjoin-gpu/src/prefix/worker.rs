@@ -2,10 +2,10 @@
 
 use super::THREADS;
 use super::items::ClassesArgument;
-use super::listed::Listed;
-use super::on_device::Here;
+use super::on_device::OnDevice;
+use super::prepared::PreparedLists;
 use crate::device::failed;
-use crate::sets::{Channel, Stages, State, verifiers};
+use crate::sets::{Channel, Stages, State, verify_grid};
 use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig, PushKernelArg};
 use simjoin_core::{Result, SetId, SetPair, Sink};
 use simjoin_engine::{DeviceEvent, DeviceTimes, Sets, Worker};
@@ -23,19 +23,19 @@ pub(super) struct Survivor {
 unsafe impl DeviceRepr for Survivor {}
 
 pub(super) struct ListWorker<'a> {
-    pub(super) listed: &'a Listed<'a>,
-    pub(super) here: &'a Here,
+    pub(super) prepared: &'a PreparedLists<'a>,
+    pub(super) on_device: &'a OnDevice,
     pub(super) channel: Channel,
     pub(super) survivors: CudaSlice<Survivor>,
-    /// Those that are verified by a warp.
-    pub(super) later: CudaSlice<u32>,
-    /// Where each item of the piece is to go on: a token and an entry.
+    /// The survivors that a warp verifies.
+    pub(super) deferred: CudaSlice<u32>,
+    /// The position at which each item of the piece continues: a token and an entry.
     pub(super) progress: CudaSlice<u64>,
     pub(super) verified: u64,
 }
 
 impl Stages for ListWorker<'_> {
-    /// Items.
+    /// A range of items.
     type Piece = Range<u64>;
 
     fn channel(&mut self) -> &mut Channel {
@@ -43,27 +43,27 @@ impl Stages for ListWorker<'_> {
     }
 
     fn firsts(&self) -> (SetId, SetId) {
-        (self.here.sides.probes().first, self.here.sides.builds().first)
+        (self.on_device.sides.probes().first, self.on_device.sides.builds().first)
     }
 
     fn filter(&mut self, items: &mut Range<u64>) -> Result<()> {
-        let (listed, here) = (self.listed, self.here);
+        let (prepared, on_device) = (self.prepared, self.on_device);
         let count = (items.end - items.start) as u32;
         let capacity = self.survivors.len() as u32;
         let Channel { stream, state, .. } = &mut self.channel;
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
         unsafe {
             stream
-                .launch_builder(&here.kernels.probe)
-                .arg(&here.sides.probes().argument(stream))
-                .arg(&ClassesArgument::new(&here.probe_classes, stream))
-                .arg(&here.sides.builds().argument(stream))
-                .arg(&here.lists(&listed.join, &listed.block, stream))
+                .launch_builder(&on_device.kernels.probe)
+                .arg(&on_device.sides.probes().argument(stream))
+                .arg(&ClassesArgument::new(&on_device.probe_classes, stream))
+                .arg(&on_device.sides.builds().argument(stream))
+                .arg(&on_device.lists(&prepared.join, &prepared.block, stream))
                 .arg(&items.start)
                 .arg(&count)
                 .arg(&mut self.progress)
-                .arg(&listed.predicate)
-                .arg(&listed.order)
+                .arg(&prepared.predicate)
+                .arg(&prepared.order)
                 .arg(&mut self.survivors)
                 .arg(&capacity)
                 .arg(state)
@@ -78,33 +78,33 @@ impl Stages for ListWorker<'_> {
     }
 
     fn verify(&mut self, only_counts: bool) -> Result<()> {
-        let here = self.here;
+        let on_device = self.on_device;
         let Channel { stream, state, answers, .. } = &mut self.channel;
         let answers = answers.argument(stream, only_counts);
         // SAFETY: as above.
         unsafe {
             stream
-                .launch_builder(&here.kernels.verify)
-                .arg(&here.sides.probes().argument(stream))
-                .arg(&here.sides.builds().argument(stream))
+                .launch_builder(&on_device.kernels.verify)
+                .arg(&on_device.sides.probes().argument(stream))
+                .arg(&on_device.sides.builds().argument(stream))
                 .arg(&self.survivors)
-                .arg(&mut self.later)
-                .arg(&self.listed.predicate)
+                .arg(&mut self.deferred)
+                .arg(&self.prepared.predicate)
                 .arg(&answers)
                 .arg(&mut *state)
-                .launch(verifiers(&here.device))
+                .launch(verify_grid(&on_device.device))
                 .map_err(failed("verifying"))?;
-            if self.listed.long {
+            if self.prepared.long {
                 stream
-                    .launch_builder(&here.kernels.verify_deferred)
-                    .arg(&here.sides.probes().argument(stream))
-                    .arg(&here.sides.builds().argument(stream))
+                    .launch_builder(&on_device.kernels.verify_deferred)
+                    .arg(&on_device.sides.probes().argument(stream))
+                    .arg(&on_device.sides.builds().argument(stream))
                     .arg(&self.survivors)
-                    .arg(&self.later)
-                    .arg(&self.listed.predicate)
+                    .arg(&self.deferred)
+                    .arg(&self.prepared.predicate)
                     .arg(&answers)
                     .arg(state)
-                    .launch(verifiers(&here.device))
+                    .launch(verify_grid(&on_device.device))
                     .map_err(failed("verifying"))?;
             }
         }
@@ -113,16 +113,16 @@ impl Stages for ListWorker<'_> {
 
     fn done(&mut self, state: &State) {
         self.verified += u64::from(state.survivors());
-        self.channel.log.trace.compared += state.walked;
+        self.channel.log.times.compared += state.walked;
     }
 }
 
 impl Worker<Sets> for ListWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> Result<ControlFlow<()>> {
-        let items = self.listed.pieces[piece].clone();
+        let items = self.prepared.pieces[piece].clone();
         let progress = &mut self.progress;
         self.channel.stream.memset_zeros(progress).map_err(failed("walking lists"))?;
-        self.both(items, sink)
+        self.filter_and_verify(items, sink)
     }
 
     fn candidates(&self) -> u64 {
@@ -130,10 +130,10 @@ impl Worker<Sets> for ListWorker<'_> {
     }
 
     fn times(&self) -> DeviceTimes {
-        self.channel.log.trace
+        self.channel.log.times
     }
 
     fn events(&mut self) -> Vec<DeviceEvent> {
-        self.channel.log.take()
+        self.channel.log.take_events()
     }
 }

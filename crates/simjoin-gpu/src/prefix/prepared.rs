@@ -1,14 +1,14 @@
-//! How is the memory divided between lists and survivors, and the join into rounds and pieces?
+//! How is memory divided between lists and survivors, and the join into rounds and pieces?
 
 use super::items::Items;
-use super::on_device::{Here, Needs};
+use super::on_device::{ListLayout, OnDevice};
 use super::worker::ListWorker;
 use super::{
-    ENTRY_BYTES, GpuPrefix, LEAST_SURVIVORS, MAX_ENTRIES, PIECE, SECTION_BYTES, SMALL_PIECE,
+    ENTRY_BYTES, GpuPrefix, MAX_ENTRIES, MIN_PIECE, MIN_SURVIVORS, PIECE, SECTION_BYTES,
     SURVIVOR_BYTES, SURVIVORS, WORKERS, listed_tokens, sections,
 };
 use crate::device::{Device, failed};
-use crate::sets::{Answers, Channel, Devices, Predicate, any_long, order};
+use crate::sets::{Answers, Channel, Devices, Predicate, has_long_merges, order_number};
 use simjoin_core::{Result, SetId, SizeClass};
 use simjoin_engine::{
     Budget, DeviceEvent, DeviceUnit, Prepared, Reach, SetTask, Sets, Tile, Worker, build_prefixes,
@@ -18,42 +18,43 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-pub(super) struct Listed<'a> {
+pub(super) struct PreparedLists<'a> {
     pub(super) join: SetTask<'a>,
-    pub(super) devices: Devices<Here>,
+    pub(super) devices: Devices<OnDevice>,
     pub(super) predicate: Predicate,
     pub(super) order: u32,
     pub(super) reaches: Vec<Reach>,
-    /// Blocks of build sets, one a round.
+    /// The blocks of build sets, one per round.
     pub(super) blocks: Vec<Range<SetId>>,
     pub(super) probe_items: Items,
     pub(super) build_items: Items,
-    /// This round's block, and its pieces, in items.
+    /// The block of this round, and its pieces as ranges of items.
     pub(super) block: Range<SetId>,
     pub(super) pieces: Vec<Range<u64>>,
     pub(super) survivors: usize,
-    /// Whether there may be pairs that are verified by a warp.
+    /// Whether some pairs may be verified by a warp.
     pub(super) long: bool,
-    /// Whether the driver of any device ends kernels that take long. How long a walk takes is not known beforehand, so
-    /// that pieces are small then.
+    /// Whether the driver of any device ends long kernels. The time of a walk is not known beforehand, so
+    /// pieces are small then.
     pub(super) timeout: bool,
-    pub(super) room: Budget,
+    pub(super) budget: Budget,
 }
 
-impl<'a> Listed<'a> {
+impl<'a> PreparedLists<'a> {
     pub(super) fn new(
         technique: &GpuPrefix,
         join: &SetTask<'a>,
         tile: &Tile,
-        room: &Budget,
+        budget: &Budget,
     ) -> Result<Self> {
         let reaches = reaches(join, tile);
         let prefixes = build_prefixes(join, tile, &reaches);
-        let workers = technique.workers(room.threads).max(1);
-        let on_one = workers.min(WORKERS as u64);
-        // Half of what is left is for the entries of a block, half for survivors.
-        let spare = room.device_bytes.saturating_sub(GpuPrefix::fixed_bytes(join, tile, &reaches));
-        let least = on_one * GpuPrefix::worker_bytes(LEAST_SURVIVORS);
+        let workers = technique.workers(budget.threads).max(1);
+        let workers_per_device = workers.min(WORKERS as u64);
+        // Half of the spare memory is for the entries of a block, half for survivors.
+        let spare =
+            budget.device_bytes.saturating_sub(GpuPrefix::fixed_bytes(join, tile, &reaches));
+        let least = workers_per_device * GpuPrefix::worker_bytes(MIN_SURVIVORS);
         let entries = (spare.saturating_sub(least) / ENTRY_BYTES).min(MAX_ENTRIES);
         let entries =
             if spare / 2 > least { entries.min(spare / 2 / ENTRY_BYTES) } else { entries };
@@ -62,11 +63,11 @@ impl<'a> Listed<'a> {
         let spare = spare.saturating_sub(longest * ENTRY_BYTES);
         let sections = sections(join, longest, spare.saturating_sub(least) / 2);
         let more = u64::from(listed_tokens(join)) * u64::from(sections - 1) * SECTION_BYTES;
-        let spare = spare.saturating_sub(more) / on_one;
+        let spare = spare.saturating_sub(more) / workers_per_device;
         let on_device = spare.saturating_sub(8 * PIECE as u64) / SURVIVOR_BYTES;
-        let on_host = room.bytes.saturating_sub(GpuPrefix::host_bytes(tile))
+        let on_host = budget.bytes.saturating_sub(GpuPrefix::host_bytes(tile))
             / (workers * Answers::HOST_BYTES);
-        let survivors = on_device.min(on_host).clamp(LEAST_SURVIVORS, SURVIVORS);
+        let survivors = on_device.min(on_host).clamp(MIN_SURVIVORS, SURVIVORS);
         let of_reach = |reach: &Reach| (reach.probes.clone(), reach.prefix, reach.builds.clone());
         let probe_items = Items::new(reaches.iter().map(of_reach));
         let of_class = |(class, &prefix): (&SizeClass, &u32)| {
@@ -74,20 +75,20 @@ impl<'a> Listed<'a> {
             (sets, prefix, 0..0)
         };
         let build_items = Items::new(join.build.classes().iter().zip(&prefixes).map(of_class));
-        let here = |device: &Arc<Device>| {
-            let needs = Needs {
+        let load = |device: &Arc<Device>| {
+            let layout = ListLayout {
                 probe_items: &probe_items,
                 build_items: &build_items,
                 entries: longest,
                 sections,
             };
-            Here::new(device, join, tile, room, &needs)
+            OnDevice::new(device, join, tile, budget, &layout)
         };
-        Ok(Listed {
+        Ok(PreparedLists {
             join: *join,
-            devices: Devices::new(&technique.devices, room, here)?,
+            devices: Devices::new(&technique.devices, budget, load)?,
             predicate: Predicate::new(&join.predicate),
-            order: order(join, tile),
+            order: order_number(join, tile),
             reaches,
             blocks: blocks.into_iter().map(|(block, _)| block).collect(),
             probe_items,
@@ -95,14 +96,15 @@ impl<'a> Listed<'a> {
             block: 0..0,
             pieces: Vec::new(),
             survivors: survivors as usize,
-            long: any_long(join, tile),
+            long: has_long_merges(join, tile),
             timeout: technique.devices.iter().any(|device| device.info.timeout),
-            room: *room,
+            budget: *budget,
         })
     }
 }
 
-/// Cuts the build sets that any probe reaches into blocks; how many entries each has.
+/// Cuts the build sets that any probe reaches into blocks of at most `most` entries. Returns the blocks with
+/// their numbers of entries.
 fn blocks(
     join: &SetTask<'_>,
     tile: &Tile,
@@ -117,9 +119,9 @@ fn blocks(
             continue;
         }
         while start < end {
-            let room = |entries: u64| most.saturating_sub(entries) / prefix;
-            // Sets that no probe reaches may lie in between; they have no entries.
-            let last = blocks.last_mut().filter(|(_, entries)| room(*entries) > 0);
+            let free = |entries: u64| most.saturating_sub(entries) / prefix;
+            // Sets that no probe reaches may lie in between. They have no entries.
+            let last = blocks.last_mut().filter(|(_, entries)| free(*entries) > 0);
             let (block, entries) = match last {
                 Some(last) => last,
                 None => {
@@ -127,8 +129,8 @@ fn blocks(
                     blocks.last_mut().expect("just pushed")
                 }
             };
-            // At least one set: there is memory for the largest.
-            let taken = room(*entries).clamp(1, u64::from(end - start)) as u32;
+            // At least one set: the memory suffices for the largest.
+            let taken = free(*entries).clamp(1, u64::from(end - start)) as u32;
             block.end = start + taken;
             *entries += u64::from(taken) * prefix;
             start = block.end;
@@ -137,7 +139,7 @@ fn blocks(
     blocks
 }
 
-impl Prepared<Sets> for Listed<'_> {
+impl Prepared<Sets> for PreparedLists<'_> {
     fn rounds(&self) -> usize {
         self.blocks.len()
     }
@@ -146,14 +148,14 @@ impl Prepared<Sets> for Listed<'_> {
         let block = self.blocks[round].clone();
         let listed = self.build_items.first_of(block.start)..self.build_items.first_of(block.end);
         let begin = Instant::now();
-        for here in self.devices.iter_mut() {
-            here.list(&self.join, &block, listed.clone())?;
-            if self.room.events {
-                here.stream.synchronize().map_err(failed("making lists"))?;
+        for on_device in self.devices.iter_mut() {
+            on_device.make_lists(&self.join, &block, listed.clone())?;
+            if self.budget.events {
+                on_device.stream.synchronize().map_err(failed("making lists"))?;
             }
         }
-        self.devices.note(DeviceUnit::Stream, "make lists", begin);
-        // What probes reach rises with their size, so those that reach the block are neighbours.
+        self.devices.record_since(DeviceUnit::Stream, "make lists", begin);
+        // The reach of probes rises with their size, so the probes that reach the block are neighbours.
         let reaches = |reach: &Reach| {
             reach.pairs > 0 && reach.builds.start < block.end && reach.builds.end > block.start
         };
@@ -163,9 +165,9 @@ impl Prepared<Sets> for Listed<'_> {
         if let (Some(first), Some(last)) = (first, last) {
             let (first, last) = (self.reaches[first].probes.start, self.reaches[last].probes.end);
             let items = self.probe_items.first_of(first)..self.probe_items.first_of(last);
-            // Several, so that the survivors of one are verified while another one is filtered.
-            let most = if self.timeout { SMALL_PIECE } else { PIECE as u64 };
-            let piece = ((items.end - items.start) / 4).clamp(SMALL_PIECE, most);
+            // Several pieces, so that the survivors of one are verified while another one is filtered.
+            let most = if self.timeout { MIN_PIECE } else { PIECE as u64 };
+            let piece = ((items.end - items.start) / 4).clamp(MIN_PIECE, most);
             let starts = items.clone().step_by(piece as usize);
             self.pieces.extend(starts.map(|start| start..items.end.min(start + piece)));
         }
@@ -182,11 +184,12 @@ impl Prepared<Sets> for Listed<'_> {
     }
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
-        let here = self.devices.deal();
+        let on_device = self.devices.next_device();
         let at = failed("making the buffers of a worker");
-        let channel = Channel::new(&here.device, &here.stream, self.survivors, &self.room)?;
-        // SAFETY: nothing is read before it was written.
-        let (survivors, later, progress) = unsafe {
+        let channel =
+            Channel::new(&on_device.device, &on_device.stream, self.survivors, &self.budget)?;
+        // SAFETY: nothing is read before it is written.
+        let (survivors, deferred, progress) = unsafe {
             let stream = &channel.stream;
             (
                 stream.alloc(self.survivors).map_err(&at)?,
@@ -195,11 +198,11 @@ impl Prepared<Sets> for Listed<'_> {
             )
         };
         Ok(Box::new(ListWorker {
-            listed: self,
-            here,
+            prepared: self,
+            on_device,
             channel,
             survivors,
-            later,
+            deferred,
             progress,
             verified: 0,
         }))
