@@ -1,4 +1,4 @@
-//! What does a device hold of a join of vectors, and which blocks meet?
+//! What does a device hold for a join of vectors, and which blocks meet?
 //!
 //! # Flow
 //!
@@ -21,16 +21,16 @@ use simjoin_engine::{Budget, Fit, Limits, Transform, VectorTask, draw, no_direct
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of a block of images; as in the kernels.
+/// The number of rows in a block of images; as in the kernels.
 pub(super) const BLOCK: u32 = 128;
-/// Blocks of rows whose tiles are beside each other; as in the kernels.
+/// The number of blocks of rows in a group, whose tiles are neighbours; as in the kernels.
 pub(super) const GROUP: u32 = 16;
-/// Coordinates that bounds are made of where tensor cores compare.
+/// The largest number of coordinates of bounds if tensor cores compare.
 const BOUNDED: usize = 16;
-/// Coordinates up to which images are compared by differences.
+/// The largest number of coordinates that are compared by differences.
 pub(super) const DIRECT: usize = 32;
 
-/// Elements as they were read.
+/// The elements as they were read.
 enum Raw {
     F32(CudaSlice<f32>),
     F64(CudaSlice<f64>),
@@ -45,96 +45,96 @@ impl Raw {
     }
 }
 
-/// Rows that tensor cores multiply, and what they ask for.
+/// The rows that tensor cores multiply, with their thresholds.
 struct Packed {
     rows: CudaSlice<u8>,
-    /// As a row, and as a column; floats or whole numbers.
-    asks: [CudaSlice<u32>; 2],
+    /// The thresholds for products, as a row and as a column; floats or whole numbers.
+    thresholds: [CudaSlice<u32>; 2],
     surely: Option<CudaSlice<u32>>,
 }
 
-/// Bounds of blocks.
+/// The bounds of blocks.
 struct Boxes {
     low: CudaSlice<f32>,
     high: CudaSlice<f32>,
 }
 
 /// One side of a join on a device.
-struct Side {
+struct VectorSide {
     count: u32,
     raw: Raw,
-    /// Which row stands at each place; `None` where all stand where they stood.
+    /// The row at each place; `None` if the order is unchanged.
     rows: Option<CudaSlice<u32>>,
     squares: Option<CudaSlice<f64>>,
     points: Option<CudaSlice<f32>>,
     packed: Option<Packed>,
-    /// As rows, and as columns.
+    /// The bounds as rows, and as columns.
     boxes: [Option<Boxes>; 2],
 }
 
-/// Groups of blocks of rows, and how many tiles they have.
+/// A range of groups of blocks of rows, and the number of its tiles.
 #[derive(Clone, Debug)]
 pub(super) struct Piece {
     pub(super) groups: Range<u32>,
     pub(super) tiles: u32,
 }
 
-/// What the devices of a join have in common.
-pub(super) struct Shared<'a> {
-    /// Columns of a tile, where the tensor cores of all devices multiply.
+/// The choices that all devices of a join share.
+pub(super) struct JoinWide<'a> {
+    /// The columns of a tile, if the tensor cores of all devices can multiply it.
     pub(super) columns: Option<u32>,
-    /// The join on the first device, whose order of rows and whose pieces the others take over. Each device computes
-    /// images by itself, and a compiler may round a sum otherwise for another architecture: two orders could differ,
-    /// and pieces are ranges of an order.
-    pub(super) first: Option<&'a Loaded>,
+    /// The join on the first device. The other devices copy its order of rows and its pieces: each device
+    /// computes images by itself, and compilers may round a sum differently on another architecture. So two
+    /// orders could differ, but pieces are ranges of one order.
+    pub(super) first: Option<&'a LoadedJoin>,
 }
 
-/// A join on a device, ready to be run.
-pub(super) struct Loaded {
+/// A join whose rows are on a device, prepared to run.
+pub(super) struct LoadedJoin {
     pub(super) device: Arc<Device>,
     pub(super) wide: bool,
     pub(super) kind: TileKind,
-    pub(super) itself: bool,
-    sides: Vec<Side>,
+    pub(super) self_join: bool,
+    sides: Vec<VectorSide>,
     predicate: VectorPredicate,
     dimension: u32,
-    /// Coordinates of images; of bounds.
+    /// The numbers of coordinates of images and of bounds.
     pub(super) coordinates: u32,
     bounded: u32,
-    /// Pieces of 128 bytes of a row that tensor cores multiply.
+    /// The number of 128-byte pieces in a row that tensor cores multiply.
     pub(super) row_pieces: u32,
     pub(super) limits: Limits,
-    /// Where all distances are roots of whole numbers, the largest that is accepted.
-    pub(super) whole: i32,
+    /// The largest accepted squared distance, if all squared distances are whole numbers.
+    pub(super) whole_limit: i32,
     box_near: f32,
     starts: CudaSlice<u64>,
     pub(super) pieces: Vec<Piece>,
-    /// Tiles of all pieces, and of those that there are without bounds.
+    /// The number of tiles in all pieces, and the number without bounds.
     pub(super) tiles: (u64, u64),
-    /// The last to go.
+    /// Dropped last.
     _lease: Lease,
 }
 
-impl Loaded {
+impl LoadedJoin {
     /// Sends the rows of a join to a device and cuts it into pieces.
     pub(super) fn new(
         technique: &GpuVectors,
         device: &Arc<Device>,
         join: &VectorTask<'_>,
-        room: &Budget,
-        shared: &Shared<'_>,
+        budget: &Budget,
+        join_wide: &JoinWide<'_>,
     ) -> Result<Self> {
         let lease = Lease::new(device);
-        let sender = Sender::new(device, room)?;
+        let sender = Sender::new(device, budget)?;
         let wide = !matches!(join.probe.elements(), Elements::F32(_));
         let work = Work { device, stream: sender.stream.clone(), wide };
-        let made;
+        let fitted;
         let transform = match (technique.way, &technique.fit) {
             (VectorWay::NestedLoop | VectorWay::Tensor, _) => None,
             (_, Some(fit)) => Some(&fit.transform),
             (_, None) => {
-                made = Fit::of(join).transform;
-                Some(&made)
+                fitted = Fit::of(join).transform;
+                Some(&fitted)
             }
         };
         let wants_tensor = match technique.way {
@@ -142,16 +142,16 @@ impl Loaded {
             VectorWay::Tensor => true,
             VectorWay::Quantile => transform.is_some_and(|one| one.coordinates() > DIRECT),
         };
-        let bytes = technique.bytes && tensor::may_be_bytes(join);
+        let bytes = technique.bytes && tensor::first_elements_are_bytes(join);
         let tensor =
-            shared.columns.and_then(|columns| technique.tensor_kind(device, bytes, columns));
+            join_wide.columns.and_then(|columns| technique.tensor_kind(device, bytes, columns));
         let tensor = tensor.filter(|_| wants_tensor);
-        let by_tensor = tensor.is_some();
+        let on_tensor_cores = tensor.is_some();
         let both =
             if join.is_self_join() { vec![join.probe] } else { vec![join.probe, join.build] };
         let mut sides = Vec::new();
         for side in &both {
-            sides.push(Side {
+            sides.push(VectorSide {
                 count: side.len() as u32,
                 raw: send(&sender, side)?,
                 rows: None,
@@ -162,11 +162,11 @@ impl Loaded {
             });
         }
         let kind = tensor.unwrap_or(TileKind::Direct);
-        let mut loaded = Loaded {
+        let mut loaded = LoadedJoin {
             device: device.clone(),
             wide,
             kind,
-            itself: join.is_self_join(),
+            self_join: join.is_self_join(),
             sides,
             predicate: join.predicate,
             dimension: join.dimension() as u32,
@@ -174,7 +174,7 @@ impl Loaded {
             bounded: 0,
             row_pieces: 0,
             limits: Limits { near: 0.0, sure: -1.0 },
-            whole: 0,
+            whole_limit: 0,
             box_near: f32::INFINITY,
             starts: work.stream.alloc_zeros(1).map_err(failed("preparing"))?,
             pieces: Vec::new(),
@@ -186,30 +186,31 @@ impl Loaded {
         }
         match technique.way {
             VectorWay::NestedLoop => loaded.plain_images(&work, join)?,
-            VectorWay::Tensor if !by_tensor => loaded.plain_images(&work, join)?,
+            VectorWay::Tensor if !on_tensor_cores => loaded.plain_images(&work, join)?,
             VectorWay::Tensor => {}
             VectorWay::Grid | VectorWay::Quantile => {
                 if let Some(transform) = transform {
                     for side in 0..both.len() {
-                        loaded.order(&work, join, technique, transform, side, shared)?;
+                        loaded.order(&work, join, technique, transform, side, join_wide)?;
                     }
                 }
             }
         }
-        if by_tensor {
+        if on_tensor_cores {
             loaded.pack(&work, join)?;
         }
         loaded.kernels(&work)?;
-        loaded.cut(&work, technique, shared)?;
+        loaded.cut(&work, technique, join_wide)?;
         work.stream.synchronize().map_err(failed("preparing"))?;
         Ok(loaded)
     }
 
-    fn build(&self) -> &Side {
+    fn build(&self) -> &VectorSide {
         &self.sides[self.sides.len() - 1]
     }
 
-    /// Products of rows with themselves, for a cosine; says which row has no direction.
+    /// Computes the products of rows with themselves, for a cosine. Returns an error for a row without a
+    /// direction.
     fn square(&mut self, work: &Work<'_>, both: &[&VectorCollection]) -> Result<()> {
         let at = failed("measuring rows");
         let (stream, squares) = (&work.stream, work.function("squares")?);
@@ -217,7 +218,7 @@ impl Loaded {
             // SAFETY: the kernel writes every element.
             let mut out = unsafe { stream.alloc::<f64>(vectors.len().max(1)) }.map_err(&at)?;
             let raw = side.raw.pointer(work);
-            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
             unsafe {
                 stream
                     .launch_builder(&squares)
@@ -239,7 +240,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// The length of the longest row in a frame, before it is folded.
+    /// Returns the length of the longest row in a frame, before it is folded.
     fn longest(&self, work: &Work<'_>, frame: &Frame) -> Result<f64> {
         let frame = &Frame { fold: f64::INFINITY, ..*frame };
         let at = failed("measuring rows");
@@ -247,7 +248,7 @@ impl Loaded {
         let mut longest = stream.alloc_zeros::<u64>(1).map_err(&at)?;
         for side in &self.sides {
             let raw = side.raw.pointer(work);
-            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
             unsafe {
                 stream
                     .launch_builder(&lengths)
@@ -265,7 +266,7 @@ impl Loaded {
         Ok(f64::from_bits(bits[0]).sqrt() * (1.0 + (d + 32.0) * d * 2f64.powi(-53)))
     }
 
-    /// Images along the axes, in the order of the rows.
+    /// Makes images along the axes, in the order of the rows.
     fn plain_images(&mut self, work: &Work<'_>, join: &VectorTask<'_>) -> Result<()> {
         let transform = Transform::axes(join, &draw(join, 256), false);
         let (frame, _centre) = Frame::of(work, &transform)?;
@@ -279,7 +280,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// Images of a side along directions that tell most, in the order of cells or of an index, and bounds of blocks.
+    /// Makes images of a side along the directions of the fit, in the order of cells or of an index, and the
+    /// bounds of its blocks.
     fn order(
         &mut self,
         work: &Work<'_>,
@@ -287,20 +289,20 @@ impl Loaded {
         technique: &GpuVectors,
         transform: &Transform,
         at: usize,
-        shared: &Shared<'_>,
+        join_wide: &JoinWide<'_>,
     ) -> Result<()> {
         let name = technique.name_of();
-        let by_tensor = self.kind != TileKind::Direct;
+        let on_tensor_cores = self.kind != TileKind::Direct;
         let (frame, _centre) = Frame::of(work, transform)?;
-        // That of both sides.
+        // The longest row of both sides.
         let longest = self.longest(work, &frame)?;
         let limits = transform.limits(join, longest);
         let all = transform.coordinates();
-        let used = if by_tensor { all.min(BOUNDED) } else { all };
+        let used = if on_tensor_cores { all.min(BOUNDED) } else { all };
         let m = used as u32;
         if used > 64 {
             return Err(Error::Config(format!(
-                "technique {name} is for up to 64 coordinates, and these vectors have {used}; use \
+                "technique {name} supports up to 64 coordinates, but these vectors have {used}; use \
                  technique gpu-tensor"
             )));
         }
@@ -308,15 +310,15 @@ impl Loaded {
         let n = self.sides[at].count;
         let rows = match technique.way {
             _ if n < 2 => None,
-            _ if shared.first.is_some() => {
-                shared.first.map(|first| first.rows_for(work, at)).transpose()?.flatten()
+            _ if join_wide.first.is_some() => {
+                join_wide.first.map(|first| first.rows_for(work, at)).transpose()?.flatten()
             }
             VectorWay::Grid => {
                 let extents = self.extents(work, &images, m)?;
                 Some(order::by_cells(work, &images, n, m, &extents, limits.near)?)
             }
             _ => {
-                let size = if by_tensor { self.kind.columns() } else { BLOCK };
+                let size = if on_tensor_cores { self.kind.columns() } else { BLOCK };
                 Some(order::by_quantiles(work, &images, n, m, u64::from(size))?)
             }
         };
@@ -328,7 +330,7 @@ impl Loaded {
         self.sides[at].boxes = [Some(as_rows), Some(as_columns)];
         self.bounded = m;
         self.box_near = limits.near;
-        if !by_tensor {
+        if !on_tensor_cores {
             self.sides[at].points = Some(points);
             self.coordinates = m;
             self.limits = limits;
@@ -336,7 +338,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Images of a side, in the order of its rows, of so many coordinates.
+    /// Returns the images of a side with `m` coordinates, in the order of its rows.
     fn images(
         &self,
         work: &Work<'_>,
@@ -360,7 +362,7 @@ impl Loaded {
         let left_over = u32::from(complete && recipe.left_over);
         let columns = m - left_over;
         let (stride, raw) = (recipe.columns as u32, side.raw.pointer(work));
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
         unsafe {
             stream
                 .launch_builder(&images)
@@ -376,19 +378,19 @@ impl Loaded {
                 .launch(fixed_grid(work, 32 * u64::from(side.count)))
                 .map_err(&fail)?;
         }
-        // What was sent is used until here.
+        // The arrays that were sent are in use until here.
         stream.synchronize().map_err(&fail)?;
         Ok(out)
     }
 
-    /// The lowest and the highest of each coordinate, of all sides that are there as one.
+    /// Returns the lowest and the highest value of each coordinate.
     fn extents(&self, work: &Work<'_>, images: &CudaSlice<f32>, m: u32) -> Result<Vec<(f32, f32)>> {
         let at = failed("measuring images");
         let (stream, extents) = (&work.stream, work.function("extents")?);
         let mut low = stream.clone_htod(&vec![u32::MAX; m as usize]).map_err(&at)?;
         let mut high = stream.alloc_zeros::<u32>(m as usize).map_err(&at)?;
         let numbers = images.len() as u64;
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
         unsafe {
             stream
                 .launch_builder(&extents)
@@ -407,7 +409,7 @@ impl Loaded {
         Ok(low.iter().zip(&high).map(|(&low, &high)| (back(low), back(high))).collect())
     }
 
-    /// Images in the order of their side, block by block.
+    /// Returns images in the order of their side, block by block.
     fn gather(
         &self,
         work: &Work<'_>,
@@ -423,7 +425,7 @@ impl Loaded {
         // SAFETY: the kernel writes every element.
         let mut points = unsafe { stream.alloc::<f32>(numbers.max(1) as usize) }.map_err(&fail)?;
         let rows = self.rows_pointer(work, at);
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
         unsafe {
             stream
                 .launch_builder(&gather)
@@ -439,7 +441,7 @@ impl Loaded {
         Ok(points)
     }
 
-    /// The bounds of blocks of a size.
+    /// Returns the bounds of blocks of a size.
     fn bounds(
         &self,
         work: &Work<'_>,
@@ -460,7 +462,7 @@ impl Loaded {
                 stream.alloc::<f32>(numbers).map_err(&fail)?,
             )
         };
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
         unsafe {
             stream
                 .launch_builder(&bounds)
@@ -478,9 +480,9 @@ impl Loaded {
         Ok(Boxes { low, high })
     }
 
-    /// Rows for tensor cores: bytes where all elements are, and f16 otherwise.
+    /// Makes the rows for tensor cores: in bytes if all elements are bytes, and in f16 otherwise.
     fn pack(&mut self, work: &Work<'_>, join: &VectorTask<'_>) -> Result<()> {
-        self.whole = tensor::whole_limit(join);
+        self.whole_limit = tensor::whole_limit(join);
         if let TileKind::Tensor { bytes: true, warpgroups, columns, stages } = self.kind {
             if self.pack_bytes(work)? {
                 return Ok(());
@@ -490,18 +492,18 @@ impl Loaded {
         self.pack_halves(work, join)
     }
 
-    /// Room for the rows of a side, and for two numbers of each. Tiles reach beyond the last row.
-    fn packed_room(&self, work: &Work<'_>, at: usize) -> Result<(u32, Packed)> {
-        let fail = failed("making room for rows");
+    /// Returns buffers for the rows of a side and for their thresholds. Tiles extend past the last row.
+    fn packed_buffers(&self, work: &Work<'_>, at: usize) -> Result<(u32, Packed)> {
+        let fail = failed("allocating rows");
         let padded = self.sides[at].count.next_multiple_of(256).max(256);
         let size = padded as usize * self.row_pieces as usize * 128;
-        let ask = || work.stream.alloc_zeros::<u32>(padded as usize).map_err(&fail);
+        let threshold = || work.stream.alloc_zeros::<u32>(padded as usize).map_err(&fail);
         // SAFETY: the kernels write every element.
         let rows = unsafe { work.stream.alloc::<u8>(size) }.map_err(&fail)?;
-        Ok((padded, Packed { rows, asks: [ask()?, ask()?], surely: None }))
+        Ok((padded, Packed { rows, thresholds: [threshold()?, threshold()?], surely: None }))
     }
 
-    /// Whether all elements are bytes, and then the rows as such.
+    /// Makes rows of bytes. Returns whether all elements are bytes.
     fn pack_bytes(&mut self, work: &Work<'_>) -> Result<bool> {
         let at = failed("packing rows");
         let (stream, bytes) = (&work.stream, work.function("bytes")?);
@@ -509,11 +511,11 @@ impl Loaded {
         let width = self.dimension.next_multiple_of(128);
         self.row_pieces = width / 128;
         for which in 0..self.sides.len() {
-            let (padded, mut packed) = self.packed_room(work, which)?;
+            let (padded, mut packed) = self.packed_buffers(work, which)?;
             let rows_pointer = self.rows_pointer(work, which);
             let (n, raw) = (self.sides[which].count, self.sides[which].raw.pointer(work));
-            let Packed { rows, asks: [near, other], .. } = &mut packed;
-            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            let Packed { rows, thresholds: [near, other], .. } = &mut packed;
+            // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
             unsafe {
                 stream
                     .launch_builder(&bytes)
@@ -523,7 +525,7 @@ impl Loaded {
                     .arg(&padded)
                     .arg(&self.dimension)
                     .arg(&width)
-                    .arg(&self.whole)
+                    .arg(&self.whole_limit)
                     .arg(rows)
                     .arg(near)
                     .arg(other)
@@ -538,7 +540,7 @@ impl Loaded {
         Ok(others[0] == 0)
     }
 
-    /// Rows in f16.
+    /// Makes rows in f16.
     fn pack_halves(&mut self, work: &Work<'_>, join: &VectorTask<'_>) -> Result<()> {
         let at = failed("packing rows");
         let (stream, halves) = (&work.stream, work.function("halves")?);
@@ -550,11 +552,11 @@ impl Loaded {
         let width = self.dimension.next_multiple_of(64);
         self.row_pieces = width / 64;
         for which in 0..self.sides.len() {
-            let (padded, mut packed) = self.packed_room(work, which)?;
+            let (padded, mut packed) = self.packed_buffers(work, which)?;
             let rows_pointer = self.rows_pointer(work, which);
             let (n, raw) = (self.sides[which].count, self.sides[which].raw.pointer(work));
             let mut surely = stream.alloc_zeros::<u32>(padded as usize).map_err(&at)?;
-            // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+            // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
             unsafe {
                 stream
                     .launch_builder(&halves)
@@ -566,12 +568,12 @@ impl Loaded {
                     .arg(&band)
                     .arg(&width)
                     .arg(&mut packed.rows)
-                    .arg(&mut packed.asks[0])
+                    .arg(&mut packed.thresholds[0])
                     .arg(&mut surely)
                     .launch(fixed_grid(work, 32 * u64::from(padded)))
                     .map_err(&at)?;
             }
-            packed.asks[1] = stream.clone_dtod(&packed.asks[0]).map_err(&at)?;
+            packed.thresholds[1] = stream.clone_dtod(&packed.thresholds[0]).map_err(&at)?;
             packed.surely = Some(surely);
             self.sides[which].packed = Some(packed);
         }
@@ -599,18 +601,18 @@ impl Loaded {
     }
 }
 
-impl Drop for Loaded {
+impl Drop for LoadedJoin {
     fn drop(&mut self) {
         self.device.make_current();
     }
 }
 
-/// A copy that is not empty: a device has no memory of no size.
+/// Returns a copy that is not empty, since a device allocates no empty memory.
 fn nonempty<T: Clone + Default>(all: &[T]) -> Vec<T> {
     if all.is_empty() { vec![T::default()] } else { all.to_vec() }
 }
 
-/// Sends the elements of a side as they are.
+/// Sends the elements of a side unchanged.
 fn send(sender: &Sender, side: &VectorCollection) -> Result<Raw> {
     fn some<T: Plain>(sender: &Sender, all: &[T]) -> Result<CudaSlice<T>> {
         if all.is_empty() { sender.send(&[T::default()]) } else { sender.send(all) }

@@ -2,14 +2,14 @@
 //!
 //! | technique | order of the rows | how two blocks are compared |
 //! | --- | --- | --- |
-//! | `gpu-nested-loop` | as they come | squared differences in f32 |
-//! | `gpu-tensor` | as they come | products in f16 or in bytes, on tensor cores |
+//! | `gpu-nested-loop` | as given | squared differences in f32 |
+//! | `gpu-tensor` | as given | products in f16 or in bytes, on tensor cores |
 //! | `gpu-grid` | by cells as wide as the distance | squared differences in f32 |
 //! | `gpu-quantile` | by a multi-level quantile index | differences; products where there are many coordinates |
 //!
-//! After Böhm, Noll, Plant and Zherdin (Index-supported similarity join on graphics processors): a nested loop
-//! with tiles in shared memory, an index whose pages are met by blocks with bounds, a buffer for results that is
-//! emptied and resumed, and partitions that overlap where the device is too small.
+//! After Böhm, Noll, Plant and Zherdin (Index-supported similarity join on graphics processors): a nested
+//! loop with tiles in shared memory, an index whose pages are compared block by block with bounds, a buffer
+//! for results that is emptied and reused, and overlapping partitions if the device is too small.
 //!
 //! # Flow
 //!
@@ -20,28 +20,29 @@
 //! ```
 //!
 //! A tile is a block of rows and a block of columns; in a self-join only those with a column after a row.
-//! Tiles whose bounds are farther apart than the distance are left out. Two or three workers take pieces of
-//! tiles, so that the device compares while answers are on their way.
+//! Tiles whose bounds are farther apart than the distance are left out. Two or three workers process pieces
+//! of tiles, so that the device compares while answers are copied.
 //!
 //! # Exactness
 //!
-//! Filters keep every pair that the predicate accepts: the images are those of `simjoin_engine` with the errors
-//! accounted for there; what tensor cores may err by is in [`tensor`]; bounds of blocks hold all their images.
-//! What is kept is decided by the predicate in f64, in the one order that all backends share: distances
-//! are equal to the last bit. A buffer that is full loses nothing: tiles that found no room are done again.
+//! Filters keep every pair that the predicate accepts. The images are those of `simjoin_engine`, with the
+//! errors that it accounts for. [`tensor`] bounds the error of tensor cores. Bounds of blocks contain all
+//! their images. The predicate decides about the remaining pairs in f64, in the one order that all backends
+//! share, so distances are equal to the last bit. A full buffer loses nothing: tiles that found no space are
+//! compared again.
 //!
 //! # Memory
 //!
-//! On the device the rows, their images or f16 rows, 24 bytes a row while they are sorted, and for each worker
-//! its tiles and candidates ([`GpuVectors::bytes_of`]). Where that is more than there is, rows are cut into slabs along the element that varies
-//! most, and only slabs that are as near as the distance meet ([`parts`]). On the host two pinned buffers a worker; nothing
-//! follows the number of results.
+//! On the device the rows, their images or f16 rows, 24 bytes per row while they are sorted, and for each
+//! worker its tiles and candidates ([`GpuVectors::bytes_of`]). If that is more than the memory, rows are cut
+//! into slabs along the element that varies most, and only slabs that are within the distance meet
+//! ([`slabs`]). On the host two pinned buffers per worker. None of this depends on the number of results.
 
 mod load;
 mod order;
-mod parts;
+mod precision;
+mod slabs;
 mod tensor;
-mod trial;
 mod worker;
 
 use crate::device::{Device, failed};
@@ -49,19 +50,19 @@ use crate::nvrtc::Nvrtc;
 use cudarc::driver::{
     CudaFunction, CudaSlice, CudaStream, DevicePtr, DeviceRepr, LaunchConfig, sys,
 };
-use load::{Loaded, Shared};
-use parts::Parts;
+use load::{JoinWide, LoadedJoin};
 use simjoin_core::{Error, Result};
 use simjoin_engine::{
     Budget, Cost, CostTable, Fit, Prepared, Recipe, Technique, Transform, VectorSurvey, VectorTask,
     Vectors, Worker,
 };
+use slabs::SlabJoin;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use worker::TileWorker;
 
-/// What every kernel source for vectors begins with.
+/// Concatenates the headers of the kernels for vectors and one source.
 macro_rules! source {
     ($file:literal) => {
         concat!(
@@ -72,35 +73,35 @@ macro_rules! source {
     };
 }
 
-/// Images, order, bounds, the predicate.
+/// The kernels for images, order, bounds and the predicate.
 pub(crate) static SOURCE: &str = source!("../kernels/vectors.cu");
-/// Tiles by differences.
+/// The kernel that compares tiles by differences.
 pub(crate) static DIRECT: &str = source!("../kernels/vectors_direct.cu");
-/// Tiles on tensor cores.
+/// The kernel that compares tiles on tensor cores.
 pub(crate) static TENSOR: &str = source!("../kernels/vectors_tensor.cu");
 
-/// What the kernels of the first source are compiled with.
+/// Returns the definitions that the kernels of the first source are compiled with.
 pub(crate) fn defines(wide: bool) -> [(&'static str, u32); 1] {
     [("WIDE", u32::from(wide))]
 }
 
-/// Streams of work for each device.
+/// The number of workers per device.
 const WORKERS: usize = 3;
-/// Candidates that a worker has room for: at most, enough for another worker to be worth it, and at least, those of
-/// one tile.
-const CANDIDATES: usize = 8 << 20;
-const MANY_CANDIDATES: usize = 1 << 20;
-const LEAST_CANDIDATES: usize = 1 << 15;
-/// Bytes on the device for each of them: the pair, a value, and the answer.
+/// The capacity of a worker for candidates: the largest one, the one for which another worker is worth it,
+/// and the smallest one, which suffices for one tile.
+const MAX_CANDIDATES: usize = 8 << 20;
+const WORTHWHILE_CANDIDATES: usize = 1 << 20;
+const MIN_CANDIDATES: usize = 1 << 15;
+/// The bytes on the device for each candidate: the pair, a value and the answer.
 const CANDIDATE_BYTES: u64 = 8 + 4 + 16;
-/// Tiles of a piece: at least, unless there are fewer, and at most.
+/// The smallest number of tiles in a piece, unless there are fewer, and the largest one.
 const TILES: (u64, u64) = (1 << 10, 1 << 21);
-/// Bytes on the device for each of them: where it is, and whether it is done.
+/// The bytes on the device for each tile: its position, and whether it is done.
 const TILE_BYTES: u64 = 8 + 1;
-/// Bytes for what is small.
-const SMALL: u64 = 1 << 20;
+/// The bytes for small buffers.
+const SMALL_BYTES: u64 = 1 << 20;
 
-/// Seconds for a pair by differences in so many coordinates, and by products of so many elements, on an H200.
+/// Returns the seconds to compare a pair by differences in `m` coordinates, on an H200.
 fn by_differences(m: f64) -> f64 {
     (4.0 + 2.0 * m) / 2.2e13
 }
@@ -109,24 +110,24 @@ fn by_products(d: f64) -> f64 {
     (2.0 * (d / 64.0).ceil() * 64.0 + 95.0) / 3.9e14
 }
 
-/// How rows are ordered and compared.
+/// A way to order and compare rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VectorWay {
-    /// As they come, by differences.
+    /// In the given order, by differences.
     NestedLoop,
-    /// As they come, by products on tensor cores.
+    /// In the given order, by products on tensor cores.
     Tensor,
-    /// By cells, by differences.
+    /// In the order of cells, by differences.
     Grid,
-    /// By a quantile index.
+    /// In the order of a quantile index, by differences or products.
     Quantile,
 }
 
 impl VectorWay {
-    /// Every one.
+    /// All ways.
     pub const ALL: [VectorWay; 4] = [Self::Quantile, Self::Tensor, Self::Grid, Self::NestedLoop];
 
-    /// The technique's name.
+    /// Returns the name of the technique.
     pub fn name(self) -> &'static str {
         match self {
             Self::NestedLoop => "gpu-nested-loop",
@@ -140,42 +141,42 @@ impl VectorWay {
 /// A technique for vectors on devices.
 #[derive(Clone)]
 pub struct GpuVectors {
-    /// Where it runs.
+    /// The devices that it runs on.
     pub devices: Vec<Arc<Device>>,
-    /// How.
+    /// The way to order and compare rows.
     pub way: VectorWay,
-    /// How vectors are looked at; found anew where it is not given and needed.
+    /// The fit of the images; computed anew if it is needed and not given.
     pub fit: Option<Arc<Fit>>,
-    /// Bytes that may be taken on each device.
+    /// The limit of the memory on each device, in bytes.
     pub memory: u64,
-    /// Candidates that a worker has room for.
+    /// The capacity of a worker for candidates.
     pub candidates: usize,
-    /// Tiles of a piece, at least and at most.
+    /// The smallest and the largest number of tiles in a piece.
     pub tiles: (u64, u64),
     /// Whether rows of small whole numbers are joined as bytes.
     pub bytes: bool,
-    /// Whether warpgroups multiply, where the device has them.
+    /// Whether warpgroups multiply if the device has them.
     pub warpgroups: bool,
-    /// Whether a piece is [`STRIPE`](Self::STRIPE) probes with all that they meet, so that others can do some;
-    /// not for those that order the rows.
+    /// Whether a piece is [`STRIPE`](Self::STRIPE) probes with all rows that they meet, so that other
+    /// processors can do some pieces; not possible if the rows are ordered.
     pub stripes: bool,
-    /// Whether others need the cores: who waits for a device sleeps meanwhile.
+    /// Whether threads that wait for a device should sleep, because others need the cores.
     pub patient: bool,
-    /// Seconds that a launch may take, where it is not the device that says so.
+    /// The seconds that a launch may take, in place of the device's own limit.
     pub launch_seconds: Option<f64>,
 }
 
-/// How two blocks are compared.
+/// A way to compare two blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TileKind {
-    /// By differences, 128 × 128.
+    /// By differences, in tiles of 128 × 128.
     Direct,
-    /// By products.
+    /// By products on tensor cores.
     Tensor { bytes: bool, warpgroups: bool, columns: u32, stages: u32 },
 }
 
 impl TileKind {
-    /// Columns of a tile.
+    /// Returns the number of columns in a tile.
     fn columns(self) -> u32 {
         match self {
             TileKind::Direct => 128,
@@ -191,12 +192,12 @@ impl TileKind {
                 ("WGMMA", u32::from(warpgroups)),
                 ("COLUMNS", columns),
                 ("STAGES", stages),
-                ("HELD", self.held()),
+                ("HELD", self.collected()),
             ],
         }
     }
 
-    /// Returns which of a device's ways to add products of halves it takes; `None` where it adds none.
+    /// Returns the index in [`Device::adds_halves`] for these tiles; `None` if they add no halves.
     fn adds_halves(self) -> Option<usize> {
         match self {
             TileKind::Tensor { bytes: false, warpgroups, .. } => Some(usize::from(warpgroups)),
@@ -204,29 +205,29 @@ impl TileKind {
         }
     }
 
-    /// Bytes of shared memory.
+    /// Returns the bytes of shared memory.
     fn shared_bytes(self) -> u32 {
         match self {
             TileKind::Direct => 0,
             TileKind::Tensor { columns, stages, .. } => {
-                (128 + columns) * (stages * 128 + 4 * 4) + 12 * self.held() + 1024
+                (128 + columns) * (stages * 128 + 4 * 4) + 12 * self.collected() + 1024
             }
         }
     }
 
-    /// Candidates that a block holds before it writes them out.
-    fn held(self) -> u32 {
+    /// Returns the number of candidates that a block collects before it writes them out.
+    fn collected(self) -> u32 {
         if matches!(self, TileKind::Tensor { warpgroups: true, .. }) { 2048 } else { 512 }
     }
 }
 
-/// What a kernel is compiled with, and the architectures that it must compile for.
+/// The definitions of a kernel, and the architectures that it must compile for.
 type Variant = (Vec<(&'static str, u32)>, &'static [&'static str]);
 
-/// Every variant of the tensor cores' kernel, for checks.
+/// Returns every variant of the kernel for tensor cores, for checks.
 pub(crate) fn tensor_variants() -> Vec<Variant> {
     let mut all = Vec::new();
-    // As many columns as a block has shared memory for.
+    // The architectures with enough shared memory for the largest number of columns.
     let most: &[&str] = &["sm_80", "sm_90", "sm_100"];
     let fewer = crate::COPY_ASYNC;
     for bytes in [false, true] {
@@ -240,17 +241,17 @@ pub(crate) fn tensor_variants() -> Vec<Variant> {
 }
 
 impl GpuVectors {
-    /// Probes of a piece, where others do some of the pieces.
+    /// The probes of a piece if other processors do some of the pieces.
     pub const STRIPE: usize = simjoin_engine::STRIPE;
 
-    /// On these devices, with all the memory that they can spare.
+    /// Returns the technique for these devices, without a limit of memory.
     pub fn new(devices: &[Arc<Device>], way: VectorWay) -> Self {
         GpuVectors {
             devices: devices.to_vec(),
             way,
             fit: None,
             memory: u64::MAX,
-            candidates: CANDIDATES,
+            candidates: MAX_CANDIDATES,
             tiles: TILES,
             bytes: true,
             warpgroups: true,
@@ -264,7 +265,7 @@ impl GpuVectors {
         self.way.name()
     }
 
-    /// Returns the kinds of tiles that tensor cores of a device can multiply, the fastest first.
+    /// Returns the kinds of tiles that the tensor cores of a device can multiply, the fastest first.
     fn tensor_kinds(&self, device: &Device, bytes: bool) -> Vec<TileKind> {
         let (major, minor) = device.info.capability;
         if major < 8 {
@@ -278,15 +279,15 @@ impl GpuVectors {
         if self.warpgroups && (major, minor) == (9, 0) && known() {
             kinds.insert(0, kind(true, 256, 4));
         }
-        let known_to_err = |kind: &TileKind| {
+        let known_inexact = |kind: &TileKind| {
             kind.adds_halves().is_some_and(|by| device.adds_halves[by].get() == Some(&false))
         };
-        kinds.retain(|kind| kind.shared_bytes() <= device.shared_bytes() && !known_to_err(kind));
+        kinds.retain(|kind| kind.shared_bytes() <= device.shared_bytes() && !known_inexact(kind));
         kinds
     }
 
-    /// Returns the columns of a tile as [`tensor_columns`](Self::tensor_columns) does, where tensor cores have been tried
-    /// and add as exactly as they are taken to.
+    /// Returns the columns of a tile as [`tensor_columns`](Self::tensor_columns) does, but only if tests have
+    /// shown that the tensor cores add as exactly as assumed.
     fn exact_columns(&self, devices: &[Arc<Device>]) -> Result<Option<u32>> {
         let multiplies = matches!(self.way, VectorWay::Tensor | VectorWay::Quantile);
         while multiplies && let Some(columns) = self.tensor_columns(devices) {
@@ -298,7 +299,7 @@ impl GpuVectors {
                     let known = match device.adds_halves[by].get() {
                         Some(known) => *known,
                         None => {
-                            let tried = trial::adds_exactly(device, kind)?;
+                            let tried = precision::adds_exactly(device, kind)?;
                             *device.adds_halves[by].get_or_init(|| tried)
                         }
                     };
@@ -312,8 +313,8 @@ impl GpuVectors {
         Ok(None)
     }
 
-    /// Returns the columns of a tile that tensor cores of all these devices can multiply; `None` where one of them has
-    /// too little of what that needs.
+    /// Returns the largest number of columns in a tile that the tensor cores of all these devices can
+    /// multiply; `None` if one of the devices cannot.
     fn tensor_columns(&self, devices: &[Arc<Device>]) -> Option<u32> {
         let columns = |device: &Device| -> Vec<u32> {
             self.tensor_kinds(device, false).into_iter().map(TileKind::columns).collect()
@@ -323,12 +324,12 @@ impl GpuVectors {
         columns(first).into_iter().filter(able).max()
     }
 
-    /// Returns the fastest kind of tiles of a device that has so many columns.
+    /// Returns the fastest kind of tiles with this number of columns on a device.
     fn tensor_kind(&self, device: &Device, bytes: bool, columns: u32) -> Option<TileKind> {
         self.tensor_kinds(device, bytes).into_iter().find(|kind| kind.columns() == columns)
     }
 
-    /// Returns bytes on a device: for each row, and for a worker with as little room as it can do with.
+    /// Returns the bytes on a device for each row, and for a worker with the smallest buffers.
     pub fn bytes_of(&self, join: &VectorTask<'_>) -> (u64, u64) {
         let d = join.dimension() as u64;
         let element = join.probe.bytes() / (join.probe.len().max(1) as u64 * d).max(1);
@@ -342,16 +343,16 @@ impl GpuVectors {
             VectorWay::Quantile => packed + images(d.min(64)),
         };
         let rows = (join.probe.len() as u64, join.build.len() as u64);
-        (d * element + each + 8, self.worker_bytes(rows, LEAST_CANDIDATES))
+        (d * element + each + 8, self.worker_bytes(rows, MIN_CANDIDATES))
     }
 
-    /// Returns bytes on a device for a worker with room for so many candidates, of a join of so many rows.
+    /// Returns the bytes on a device for a worker with this capacity, in a join of this many rows.
     fn worker_bytes(&self, rows: (u64, u64), candidates: usize) -> u64 {
-        TILE_BYTES * self.most_tiles(rows) + candidates as u64 * CANDIDATE_BYTES + SMALL
+        TILE_BYTES * self.most_tiles(rows) + candidates as u64 * CANDIDATE_BYTES + SMALL_BYTES
     }
 
-    /// Returns the tiles that a piece of a join of so many rows has at most. A group of blocks is never cut, however
-    /// many tiles it has.
+    /// Returns the largest number of tiles in a piece of a join of this many rows. A group of blocks is never
+    /// cut, however many tiles it has.
     fn most_tiles(&self, (probes, builds): (u64, u64)) -> u64 {
         let block = u64::from(TileKind::Direct.columns());
         let (rows, columns) = (probes.div_ceil(block), builds.div_ceil(block));
@@ -359,25 +360,25 @@ impl GpuVectors {
         if self.stripes { group } else { group.max(self.tiles.1).min(rows * columns) }
     }
 
-    /// Returns how many workers a device has, and how many candidates each has room for, where so many bytes are left
-    /// for them; `None` where that is too little for one.
+    /// Returns the number of workers of a device and the capacity of each for candidates, if `spare` bytes
+    /// remain for them; `None` if that is not enough for one worker.
     fn workers(&self, join: &VectorTask<'_>, spare: u64) -> Option<(usize, usize)> {
         let rows = (join.probe.len() as u64, join.build.len() as u64);
-        if spare < self.worker_bytes(rows, LEAST_CANDIDATES) {
+        if spare < self.worker_bytes(rows, MIN_CANDIDATES) {
             return None;
         }
-        let worth_it = self.worker_bytes(rows, self.candidates().min(MANY_CANDIDATES));
+        let worth_it = self.worker_bytes(rows, self.candidates().min(WORTHWHILE_CANDIDATES));
         let workers = (spare / worth_it).clamp(1, WORKERS as u64);
         let each = (spare / workers - self.worker_bytes(rows, 0)) / CANDIDATE_BYTES;
         let candidates = each.min(self.candidates() as u64) as usize;
-        Some((workers as usize, candidates.max(LEAST_CANDIDATES)))
+        Some((workers as usize, candidates.max(MIN_CANDIDATES)))
     }
 
     fn candidates(&self) -> usize {
-        self.candidates.clamp(LEAST_CANDIDATES, 1 << 28)
+        self.candidates.clamp(MIN_CANDIDATES, 1 << 28)
     }
 
-    /// Bytes that may be taken on each device.
+    /// Returns the bytes that may be used on each device.
     fn device_memory(&self) -> Result<u64> {
         let mut least = self.memory;
         for device in &self.devices {
@@ -389,7 +390,7 @@ impl GpuVectors {
 }
 
 impl GpuVectors {
-    /// Returns a device whose tensor cores were tried and add less exactly than they are taken to.
+    /// Returns a device whose tensor cores were tested and add less exactly than assumed.
     fn inexact_device(&self) -> Option<&Device> {
         let inexact = |device: &&Arc<Device>| {
             device.adds_halves.iter().any(|exact| exact.get() == Some(&false))
@@ -417,15 +418,15 @@ impl Technique<Vectors> for GpuVectors {
         let tensor = self.tensor_columns(&self.devices).is_some();
         let (rows, d) = (survey.rows.0 + survey.rows.1, survey.dimension as f64);
         let m = survey.coordinates as f64;
-        // What is near is fetched, decided about, and brought to the host.
+        // Near pairs are fetched, decided and copied to the host.
         let near = survey.pairs * survey.near_by_image * (2e-9 + d * 8.0 / 2.5e12);
         let (pair, kept, sorting) = match self.way {
             VectorWay::NestedLoop => (by_differences(d), 1.0, 0.0),
             VectorWay::Tensor if tensor => (by_products(d), 1.0, 0.0),
             VectorWay::Grid => {
-                // Cells of a survey are those of three coordinates; these have twice as many.
+                // The survey counts cells in three coordinates; these cells have twice as many.
                 let cells = survey.cells?;
-                let kept = 4.0 * cells.powf(m.min(order::LAID as f64) / m.min(3.0));
+                let kept = 4.0 * cells.powf(m.min(order::MAX_GRID_COORDINATES as f64) / m.min(3.0));
                 (by_differences(m), kept.max(2e4 / rows.max(1.0)).min(1.0), 1e-9)
             }
             VectorWay::Quantile if survey.coordinates <= load::DIRECT => {
@@ -449,59 +450,59 @@ impl Technique<Vectors> for GpuVectors {
         &self,
         join: &VectorTask<'a>,
         _: &Range<u32>,
-        room: &Budget,
+        budget: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         let memory = self.device_memory()?;
-        let room = Budget { bytes: room.bytes, ..Budget::unlimited(0, room.threads) };
+        let budget = Budget { bytes: budget.bytes, ..Budget::unlimited(0, budget.threads) };
         let (row, worker) = self.bytes_of(join);
         let rows = join.probe.len() + if join.is_self_join() { 0 } else { join.build.len() };
-        // As many workers, and as much room for each, as there is memory beside the rows.
-        let spare = memory.saturating_sub(row * rows as u64 + SMALL);
+        // The number of workers and their capacity follow from the memory without the rows.
+        let spare = memory.saturating_sub(row * rows as u64 + SMALL_BYTES);
         let Some((workers, candidates)) = self.workers(join, spare) else {
             if self.stripes {
                 return Err(Error::Memory {
                     what: "the join of CPU and GPU at once".into(),
-                    needed: row * rows as u64 + SMALL + worker,
+                    needed: row * rows as u64 + SMALL_BYTES + worker,
                     limit: memory,
                     device: true,
                 });
             }
-            return Ok(Box::new(Parts::new(self, join, &room, memory)?));
+            return Ok(Box::new(SlabJoin::new(self, join, &budget, memory)?));
         };
-        // Any device may take any piece, so all devices have the same tiles and the same order of rows.
+        // Any device may process any piece, so all devices have the same tiles and the same order of rows.
         let columns = self.exact_columns(&self.devices)?;
         let inexact = self.inexact_device();
         if let (VectorWay::Quantile, Some(device)) = (self.way, inexact) {
             return Err(Error::Unavailable(format!(
-                "the tensor cores of {} add products less exactly than gpu-quantile takes for granted",
+                "the tensor cores of {} add products less exactly than gpu-quantile requires",
                 device.info.name
             )));
         }
-        let mut devices: Vec<Loaded> = Vec::new();
+        let mut devices: Vec<LoadedJoin> = Vec::new();
         for device in &self.devices {
-            let shared = Shared { columns, first: devices.first() };
-            devices.push(Loaded::new(self, device, join, &room, &shared)?);
+            let join_wide = JoinWide { columns, first: devices.first() };
+            devices.push(LoadedJoin::new(self, device, join, &budget, &join_wide)?);
         }
         let technique = GpuVectors { candidates, ..self.clone() };
-        Ok(Box::new(Whole { technique, devices, workers, dealt: AtomicUsize::new(0) }))
+        Ok(Box::new(WholeJoin { technique, devices, workers, dealt: AtomicUsize::new(0) }))
     }
 }
 
-/// A join that devices hold as a whole.
-struct Whole {
+/// A join whose rows fit the devices.
+struct WholeJoin {
     technique: GpuVectors,
-    devices: Vec<Loaded>,
-    /// For each device.
+    devices: Vec<LoadedJoin>,
+    /// The number of workers per device.
     workers: usize,
     dealt: AtomicUsize,
 }
 
-impl Prepared<Vectors> for Whole {
+impl Prepared<Vectors> for WholeJoin {
     fn details(&self) -> String {
         let details = self.devices[0].describe();
         match self.technique.inexact_device() {
             Some(_) if self.technique.way == VectorWay::Tensor => {
-                details + ", since tensor cores add less exactly than they are taken to"
+                details + ", since tensor cores add less exactly than assumed"
             }
             _ => details,
         }
@@ -521,8 +522,8 @@ impl Prepared<Vectors> for Whole {
     }
 }
 
-impl Loaded {
-    /// Returns how many tiles a launch compares at most, so that it takes no more than so many seconds.
+impl LoadedJoin {
+    /// Returns the largest number of tiles that a launch compares within its time limit.
     fn launch_tiles(&self, technique: &GpuVectors) -> u32 {
         let info = &self.device.info;
         let pair = match self.kind {
@@ -535,7 +536,7 @@ impl Loaded {
         ((seconds / tile) as u32).max(1)
     }
 
-    /// In a few words.
+    /// Returns a description in a few words.
     fn describe(&self) -> String {
         let how = match self.kind {
             TileKind::Direct => format!("differences in {} coordinates", self.coordinates),
@@ -547,7 +548,7 @@ impl Loaded {
     }
 }
 
-/// A device, a stream, and the kernels that are compiled for a kind of elements.
+/// A device, a stream on it, and the kernels for one type of elements.
 struct Work<'a> {
     device: &'a Arc<Device>,
     stream: Arc<CudaStream>,
@@ -560,7 +561,7 @@ impl Work<'_> {
     }
 }
 
-/// How rows are centred, scaled and folded, as the device reads it.
+/// The centring, scaling and folding of rows, in the layout of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct Frame {
@@ -575,7 +576,7 @@ struct Frame {
 unsafe impl DeviceRepr for Frame {}
 
 impl Frame {
-    /// That of a transform, and the centre on the device.
+    /// Returns the frame of a transform, and the centre on the device.
     fn of(work: &Work<'_>, transform: &Transform) -> Result<(Self, CudaSlice<f64>)> {
         let recipe = transform.recipe();
         let centre = work.stream.clone_htod(recipe.centre).map_err(failed("preparing"))?;
@@ -586,13 +587,13 @@ impl Frame {
     }
 }
 
-/// A thread for each.
+/// Returns a launch of this many threads.
 fn grid(threads: u64) -> LaunchConfig {
     let blocks = threads.div_ceil(256).max(1);
     LaunchConfig { grid_dim: (blocks as u32, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 }
 }
 
-/// As many threads as a device runs at once, or fewer: each does several.
+/// Returns a launch of at most as many threads as a device runs at once. Each thread may do several items.
 fn fixed_grid(work: &Work<'_>, threads: u64) -> LaunchConfig {
     let most = u64::from(work.device.info.multiprocessors) * 16;
     grid(threads.min(most * 256))
@@ -603,18 +604,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_has_room_for_a_group_of_more_tiles_than_a_piece() {
+    fn a_group_may_have_more_tiles_than_a_piece() {
         let vectors = |stripes| GpuVectors { stripes, ..GpuVectors::new(&[], VectorWay::Tensor) };
-        // A group of 16 blocks of 20 million rows meets as many blocks.
+        // A group of 16 blocks of 20 million rows meets all blocks.
         let rows = (20_000_000, 20_000_000);
         let group = 16 * 20_000_000u64.div_ceil(128);
         assert!(group > TILES.1);
         for stripes in [false, true] {
             assert_eq!(vectors(stripes).most_tiles(rows), group);
             let bytes = vectors(stripes).worker_bytes(rows, 10);
-            assert_eq!(bytes, 9 * group + 10 * CANDIDATE_BYTES + SMALL);
+            assert_eq!(bytes, 9 * group + 10 * CANDIDATE_BYTES + SMALL_BYTES);
         }
-        // No piece has more tiles than there are.
+        // No piece has more tiles than the join.
         assert_eq!(vectors(false).most_tiles((1000, 300)), 8 * 3);
         assert_eq!(vectors(false).most_tiles((2_000_000, 2_000_000)), TILES.1);
         assert_eq!(vectors(true).most_tiles((2_000_000, 2_000_000)), 16 * 15_625);

@@ -1,13 +1,14 @@
-//! In which order are vectors looked at, so that near ones are neighbours?
+//! In which order are vectors compared, so that near ones are neighbours?
 //!
-//! Blocks of neighbours have bounds; blocks whose bounds are far from each other need not meet. The order
-//! decides only how much that saves, never what is found.
+//! Blocks of neighbours have bounds, and blocks whose bounds are far apart need not meet. The order only
+//! decides how much work that saves, never the result.
 //!
-//! * [`by_cells`]: by the cells of a grid that are as wide as the distance, in up to [`LAID`] coordinates.
-//! * [`by_quantiles`]: the multi-level quantile index of the paper, built by fractionated sorting: all rows are
-//!   sorted by a coordinate and cut into [`FANOUT`] parts of one size, each part by another coordinate, and
-//!   so on down to single blocks. Where the paper takes the coordinates one after the other, each part here is
-//!   divided along the one in which it reaches farthest.
+//! * [`by_cells`]: by the cells of a grid that are as wide as the distance, in up to [`MAX_GRID_COORDINATES`]
+//!   coordinates.
+//! * [`by_quantiles`]: the multi-level quantile index of the paper, built by fractionated sorting. All rows
+//!   are sorted by a coordinate and cut into [`FANOUT`] parts of equal size; each part is sorted and cut by
+//!   another coordinate, and so on down to single blocks. The paper uses the coordinates one after the other;
+//!   here each part is divided along the coordinate with the largest extent.
 //!
 //! Both sort on the device, by digits of eight bits.
 
@@ -16,33 +17,33 @@ use crate::device::failed;
 use cudarc::driver::{CudaSlice, DeviceRepr, LaunchConfig, PushKernelArg};
 use simjoin_core::Result;
 
-/// Coordinates that cells are made of, at most.
-pub(super) const LAID: usize = 6;
-/// Rows that a cell should hold, about.
-const IN_CELL: f64 = 16.0;
-/// Parts that a part is cut into.
+/// The largest number of coordinates of a grid.
+pub(super) const MAX_GRID_COORDINATES: usize = 6;
+/// The number of rows that a cell should hold, roughly.
+const ROWS_PER_CELL: f64 = 16.0;
+/// The number of parts that a part is cut into.
 const FANOUT: u64 = 8;
 
-/// Items of a tile when sorting; as in the kernels.
+/// The number of items in a tile of a sort; as in the kernels.
 const SORT_TILE: u32 = 4096;
-/// Numbers that a block adds up; as in the kernels.
-const SUMMED: u32 = 2048;
+/// The number of values that a block adds up; as in the kernels.
+const SUM_BLOCK: u32 = 2048;
 
-/// Where cells are, as the device reads it.
+/// The layout of the cells, as an argument of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-struct Lay {
+struct CellLayout {
     low: [f64; 8],
     width: [f64; 8],
     bits: [u32; 8],
     cells: [u32; 8],
-    laid: u32,
+    coordinates: u32,
 }
 
 // SAFETY: numbers, laid out as in the kernels.
-unsafe impl DeviceRepr for Lay {}
+unsafe impl DeviceRepr for CellLayout {}
 
-/// The rows of images in the order of their cells.
+/// Returns the rows of images in the order of their cells.
 pub(super) fn by_cells(
     work: &Work<'_>,
     images: &CudaSlice<f32>,
@@ -53,29 +54,30 @@ pub(super) fn by_cells(
 ) -> Result<CudaSlice<u32>> {
     let at = failed("sorting by cells");
     let least = f64::from(near).sqrt() * (1.0 + 1e-6);
-    let mut lay = Lay { low: [0.0; 8], width: [1.0; 8], bits: [0; 8], cells: [1; 8], laid: 0 };
+    let mut layout =
+        CellLayout { low: [0.0; 8], width: [1.0; 8], bits: [0; 8], cells: [1; 8], coordinates: 0 };
     let mut all = 1.0;
-    for &(low, high) in extents.iter().take(LAID) {
+    for &(low, high) in extents.iter().take(MAX_GRID_COORDINATES) {
         let extent = f64::from(high) - f64::from(low);
         let cells = (extent / least).floor().clamp(1.0, f64::from(1 << 24));
-        // A coordinate that would make cells too small is cut more coarsely, as the last one.
-        let most = (f64::from(n) / IN_CELL / all).max(1.0);
+        // A coordinate that would make cells too small is cut more coarsely and is the last one.
+        let most = (f64::from(n) / ROWS_PER_CELL / all).max(1.0);
         let used = cells.min(most).floor().max(1.0);
-        if used < 2.0 && lay.laid > 0 {
+        if used < 2.0 && layout.coordinates > 0 {
             break;
         }
-        let which = lay.laid as usize;
-        lay.low[which] = f64::from(low);
-        lay.width[which] = (extent / used).max(f64::MIN_POSITIVE) * (1.0 + 1e-12);
-        lay.bits[which] = used.log2().ceil().max(1.0) as u32;
-        lay.cells[which] = used as u32;
-        lay.laid += 1;
+        let which = layout.coordinates as usize;
+        layout.low[which] = f64::from(low);
+        layout.width[which] = (extent / used).max(f64::MIN_POSITIVE) * (1.0 + 1e-12);
+        layout.bits[which] = used.log2().ceil().max(1.0) as u32;
+        layout.cells[which] = used as u32;
+        layout.coordinates += 1;
         all *= used;
-        if used < cells || lay.bits.iter().sum::<u32>() > 36 {
+        if used < cells || layout.bits.iter().sum::<u32>() > 36 {
             break;
         }
     }
-    let bits: u32 = lay.bits.iter().sum();
+    let bits: u32 = layout.bits.iter().sum();
     let stream = &work.stream;
     // SAFETY: the kernel writes every element.
     let (mut keys, mut rows) = unsafe {
@@ -85,14 +87,14 @@ pub(super) fn by_cells(
         )
     };
     let cells = work.function("cells")?;
-    // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+    // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
     unsafe {
         stream
             .launch_builder(&cells)
             .arg(images)
             .arg(&n)
             .arg(&m)
-            .arg(&lay)
+            .arg(&layout)
             .arg(&mut keys)
             .arg(&mut rows)
             .launch(fixed_grid(work, u64::from(n)))
@@ -101,7 +103,7 @@ pub(super) fn by_cells(
     sort(work, keys, rows, n, bits)
 }
 
-/// The rows of images in the order of a quantile index, down to parts of a size.
+/// Returns the rows of images in the order of a quantile index, down to parts of a size.
 pub(super) fn by_quantiles(
     work: &Work<'_>,
     images: &CudaSlice<f32>,
@@ -114,7 +116,7 @@ pub(super) fn by_quantiles(
     // SAFETY: the kernel writes every element.
     let mut rows = unsafe { stream.alloc::<u32>(n as usize) }.map_err(&at)?;
     let count_up = work.function("count_up")?;
-    // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+    // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
     unsafe {
         stream
             .launch_builder(&count_up)
@@ -137,7 +139,7 @@ pub(super) fn by_quantiles(
                 stream.alloc::<u64>(n as usize).map_err(&at)?,
             )
         };
-        // SAFETY: the arguments are those of the kernels, and the buffers as long as they take them.
+        // SAFETY: the arguments match the kernels, and the buffers have the lengths that they need.
         unsafe {
             stream
                 .launch_builder(&farthest)
@@ -171,7 +173,7 @@ pub(super) fn by_quantiles(
     Ok(rows)
 }
 
-/// The rows in the order of their keys, of which so many bits count.
+/// Returns the rows in the order of the lowest `bits` bits of their keys.
 fn sort(
     work: &Work<'_>,
     mut keys: CudaSlice<u64>,
@@ -195,7 +197,7 @@ fn sort(
     let blocks =
         LaunchConfig { grid_dim: (tiles, 1, 1), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
     for shift in (0..bits).step_by(8) {
-        // SAFETY: the arguments are those of the kernels, and the buffers as long as they take them.
+        // SAFETY: the arguments match the kernels, and the buffers have the lengths that they need.
         unsafe {
             stream
                 .launch_builder(&digit_counts)
@@ -229,15 +231,15 @@ fn sort(
     Ok(rows)
 }
 
-/// Each number becomes the sum of those before it.
+/// Replaces each number by the sum of those before it.
 fn sums_before(work: &Work<'_>, numbers: &mut CudaSlice<u32>, count: u32) -> Result<()> {
     let at = failed("sorting");
     let stream = &work.stream;
-    let pieces = count.div_ceil(SUMMED);
+    let pieces = count.div_ceil(SUM_BLOCK);
     // SAFETY: the kernel writes every element.
     let mut sums = unsafe { stream.alloc::<u32>(pieces as usize) }.map_err(&at)?;
     let (kernel, add) = (work.function("sums_before")?, work.function("add_sums")?);
-    // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+    // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
     unsafe {
         stream
             .launch_builder(&kernel)

@@ -1,44 +1,44 @@
-//! What do tensor cores tell about distances, and how far off can they be?
+//! What do tensor cores compute about distances, and how large is the error?
 //!
 //! `|x−y|² = |x|² + |y|² − 2·x·y`: all products of two blocks of rows are one product of matrices.
 //!
 //! # Whole numbers
 //!
-//! Where every element is a whole number from 0 to 255 (images, SIFT), rows are bytes, and products are
-//! summed up in 32-bit integers: `x·y ≤ 255²·d < 2³⁰` for up to [`MOST_BYTES`] dimensions. Every difference, square
-//! and sum of the predicate is then a whole number below 2⁵³, so its f64 sum is exact in any order: the
-//! pair is in the answer if and only if `|x|² + |y|² − 2·x·y ≤ ⌊ε·ε⌋`, and its distance is the root of that. Nothing is
-//! left to decide.
+//! If every element is a whole number from 0 to 255 (images, SIFT), rows are bytes, and products are summed
+//! in 32-bit integers: `x·y ≤ 255²·d < 2³⁰` for up to [`MAX_BYTE_DIMENSIONS`] dimensions. Every difference, square and
+//! sum of the predicate is then a whole number below 2⁵³, so its f64 sum is exact in any order. The pair is
+//! in the answer if and only if `|x|² + |y|² − 2·x·y ≤ ⌊ε·ε⌋`, and its distance is the root of the left side.
+//! Nothing remains to be decided.
 //!
 //! # Half precision
 //!
-//! Otherwise rows are centred, scaled by a power of two so that the longest is between 128 and 256, folded as images are
-//! (`simjoin_engine`), and rounded to f16: `t` becomes `h`. Where the longest row is an outlier, or the distance too
-//! small beside it for f16 to tell anything, rows are scaled by the distance instead, and folded until they are shorter
-//! than 256 ([`folded`]). With `ρ ≥ |t − h|`, measured for each row in f64 (and enlarged by the error
-//! of `t` itself, at most `4·2⁻⁵³` of its length before it is folded, and `2·(d+8)·2⁻⁵³` of 1 where rows are divided by
-//! their lengths), the triangle inequality gives
+//! Otherwise rows are centred, scaled by a power of two so that the longest is between 128 and 256, folded
+//! like images (`simjoin_engine`), and rounded to f16: `t` becomes `h`. If the longest row is an outlier, or
+//! the distance is too small for f16 compared with it, rows are scaled by the distance instead, and folded
+//! until they are shorter than 256 ([`folded`]). Let `ρ ≥ |t − h|`, measured for each row in f64 and enlarged
+//! by the error of `t` itself: at most `4·2⁻⁵³` of its length before it is folded, and `2·(d+8)·2⁻⁵³` of 1 if
+//! rows are divided by their lengths. The triangle inequality gives
 //!
 //! ```text
 //! | |h₁−h₂| − |t₁−t₂| | ≤ ρ₁ + ρ₂
 //! ```
 //!
-//! So no subtle bound of a product of rounded numbers is needed, and what is rounded away matters as much as
-//! it is, about 2.8·10⁻⁴ of the length for elements of all sizes. With `R` the scaled distance
-//! beyond which the predicate accepts nothing (`radii`), an accepted pair has
+//! So no subtle bound of a product of rounded numbers is needed, and the effect of rounding is no larger than
+//! `ρ`, about 2.8·10⁻⁴ of the length for elements of all sizes. Let `R` be the scaled distance beyond which
+//! the predicate accepts nothing (`radii`). An accepted pair has
 //! `|h₁−h₂|² ≤ (R+ρ₁+ρ₂)² ≤ R² + 2R(ρ₁+ρ₂) + 2ρ₁² + 2ρ₂²`, which is a sum of one part for each row.
 //!
-//! Products of two f16 are exact in f32. How tensor cores add them is not written down by their maker; what was measured
-//! (Fasi, Higham, Mikaitis and Pranesh 2021, and others since) is that of a group of 4, 8 or 16 products and the sum so
-//! far each is cut off below the last of 24 bits of the largest, and the result once more. No number in this exceeds
-//! `S = Σ|aᵢbᵢ|·(1+…) ≤ |h₁|·|h₂|·(1+…)`, so a group of `g` errs by at most `(g+2)·2⁻²³·S`, and all of `K` products
-//! by `(g+2)/g·K·2⁻²³·S`. With `g = 4`, the worst: [`product_error`] `e = (1.5·K + 32)·2⁻²³`, and
-//! `2·|p̃ − p| ≤ 2·e·|h₁|·|h₂| ≤ e·(|h₁|² + |h₂|²)`.
+//! Products of two f16 are exact in f32. The manufacturer does not document how tensor cores add them.
+//! Measurements (Fasi, Higham, Mikaitis and Pranesh 2021, and others since) show this: in a group of 4, 8 or
+//! 16 products and the previous sum, each is truncated below the last of 24 bits of the largest, and the
+//! result is truncated again. No number in this exceeds `S = Σ|aᵢbᵢ|·(1+…) ≤ |h₁|·|h₂|·(1+…)`, so a group of
+//! `g` errs by at most `(g+2)·2⁻²³·S`, and all of `K` products by `(g+2)/g·K·2⁻²³·S`. With `g = 4`, the
+//! worst: [`product_error`] `e = (1.5·K + 32)·2⁻²³`, and `2·|p̃ − p| ≤ 2·e·|h₁|·|h₂| ≤ e·(|h₁|² + |h₂|²)`.
 //!
-//! Together: an accepted pair has `p̃ ≥ v₁ + v₂` with
-//! `v = ½·(|h|²·(1−e) − 2Rρ − 2ρ² − R²/2)`, less 2⁻²² of all of that for the few operations in f32 that the comparison
-//! takes. In the same way a pair with `p̃ ≥ w₁ + w₂`, `w = ½·(|h|²·(1+e) + 2rρ − r²/2)`, is within `r`, where the
-//! predicate accepts everything: `(r−ρ₁−ρ₂)² ≥ r² − 2r(ρ₁+ρ₂)`. What is between is decided by the predicate.
+//! Together: an accepted pair has `p̃ ≥ v₁ + v₂` with `v = ½·(|h|²·(1−e) − 2Rρ − 2ρ² − R²/2)`, less 2⁻²² of
+//! all of that for the few f32 operations of the comparison. In the same way a pair with `p̃ ≥ w₁ + w₂`,
+//! `w = ½·(|h|²·(1+e) + 2rρ − r²/2)`, is within `r`, where the predicate accepts everything:
+//! `(r−ρ₁−ρ₂)² ≥ r² − 2r(ρ₁+ρ₂)`. The predicate decides about pairs in between.
 //!
 //! Eight-bit floats would be twice as fast, but their sums are kept to 14 bits.
 
@@ -48,15 +48,15 @@ use simjoin_engine::{LIMITED, VectorTask, radii};
 
 use cudarc::driver::DeviceRepr;
 
-/// Dimensions up to which sums of bytes surely fit.
-pub(super) const MOST_BYTES: usize = 8192;
+/// The largest number of dimensions for which sums of bytes surely fit.
+pub(super) const MAX_BYTE_DIMENSIONS: usize = 8192;
 
-/// By how much products of `k` elements in f16 are wrong at most, as a part of the lengths' product.
+/// Returns the largest error of products of `k` elements in f16, relative to the product of the lengths.
 pub(super) fn product_error(k: usize) -> f64 {
     (1.5 * k as f64 + 32.0) * 2f64.powi(-23)
 }
 
-/// How far products may be off, as the device reads it.
+/// The error bounds of products, as an argument of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Band {
@@ -70,7 +70,7 @@ pub(super) struct Band {
 unsafe impl DeviceRepr for Band {}
 
 impl Band {
-    /// For rows of up to a length in a frame, before they are folded.
+    /// Returns the bounds for rows of up to a length in a frame, before they are folded.
     pub(super) fn new(join: &VectorTask<'_>, frame: &Frame, longest: f64) -> Self {
         let (more, less) = radii(join);
         let d = join.dimension() as f64;
@@ -88,13 +88,13 @@ impl Band {
     }
 }
 
-/// Rows are no longer, in the units of f16.
-const LONGEST: f64 = 256.0;
-/// The threshold in these units, at least: f16 tells apart what is as far as that.
-const TELLING: f64 = 2.0;
+/// The largest length of a row in f16.
+const MAX_LENGTH: f64 = 256.0;
+/// The smallest scaled threshold: f16 distinguishes rows at that distance.
+const MIN_THRESHOLD: f64 = 2.0;
 
-/// Scales a frame into half precision, for rows of up to a length in it before they are folded; returns it and that
-/// length, scaled too.
+/// Scales a frame into half precision, for rows of up to a length in it before they are folded. Returns the
+/// frame and the scaled length.
 pub(super) fn folded(join: &VectorTask<'_>, frame: Frame, longest: f64) -> (Frame, f64) {
     let root = (join.dimension() as f64).sqrt();
     let by =
@@ -102,11 +102,11 @@ pub(super) fn folded(join: &VectorTask<'_>, frame: Frame, longest: f64) -> (Fram
     let ordinary = if longest <= frame.fold { longest } else { longest.min(root * frame.fold) };
     let reach = radii(join).0 * frame.scale;
     let factor = factor(ordinary);
-    if factor * reach >= TELLING {
+    if factor * reach >= MIN_THRESHOLD {
         return (by(factor), factor * longest);
     }
-    // The threshold becomes 8 to 16, or as near to that as leaves ordinary rows unlimited.
-    let fold = power((LONGEST / root).log2().floor());
+    // The threshold becomes 8 to 16, or the nearest value that leaves ordinary rows unlimited.
+    let fold = power((MAX_LENGTH / root).log2().floor());
     let most = power((fold * LIMITED / 64.0 / ordinary.max(f64::MIN_POSITIVE)).log2().floor());
     let factor = factor.max(power((4.0 - reach.log2()).floor()).min(most));
     let mut frame = by(factor);
@@ -114,7 +114,7 @@ pub(super) fn folded(join: &VectorTask<'_>, frame: Frame, longest: f64) -> (Fram
     (frame, factor * longest)
 }
 
-/// A power of two that makes a length about 128 to 256.
+/// Returns a power of two that scales a length to about 128 to 256.
 fn factor(longest: f64) -> f64 {
     if longest <= 0.0 {
         return 1.0;
@@ -127,16 +127,16 @@ fn power(exponent: f64) -> f64 {
     2f64.powi(exponent.clamp(-1000.0, 1000.0) as i32)
 }
 
-/// Whether some elements of a join, and then perhaps all, are small whole numbers.
-pub(super) fn may_be_bytes(join: &VectorTask<'_>) -> bool {
-    let few = |side: &VectorCollection| match side.elements() {
+/// Returns whether the first elements of a join are small whole numbers, so that all may be.
+pub(super) fn first_elements_are_bytes(join: &VectorTask<'_>) -> bool {
+    let prefix_is_bytes = |side: &VectorCollection| match side.elements() {
         Elements::F32(all) => all.iter().take(4096).all(|&x| is_byte(f64::from(x))),
         Elements::F64(all) => all.iter().take(4096).all(|&x| is_byte(x)),
     };
     join.predicate.measure() == VectorMeasure::Euclidean
-        && join.dimension() <= MOST_BYTES
-        && few(join.probe)
-        && few(join.build)
+        && join.dimension() <= MAX_BYTE_DIMENSIONS
+        && prefix_is_bytes(join.probe)
+        && prefix_is_bytes(join.build)
 }
 
 #[inline(always)]
@@ -144,8 +144,8 @@ fn is_byte(x: f64) -> bool {
     (0.0..=255.0).contains(&x) && x == x.trunc()
 }
 
-/// The largest squared distance that is accepted, where all distances are roots of whole numbers: none is as
-/// large as 2³⁰.
+/// Returns the largest accepted squared distance if all squared distances are whole numbers: none is as large
+/// as 2³⁰.
 pub(super) fn whole_limit(join: &VectorTask<'_>) -> i32 {
     join.predicate.limit().floor().min(f64::from(1 << 30) - 1.0) as i32
 }
@@ -156,7 +156,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn rows_are_scaled_into_half_precision() {
+    fn longest_row_is_scaled_to_128_to_256() {
         for longest in [1e-140, 0.1, 1.0, 127.9, 128.0, 255.9, 3e4, 1e140] {
             let scaled = longest * factor(longest);
             assert!((128.0..256.0).contains(&scaled), "{longest} becomes {scaled}");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_told_from_other_numbers() {
+    fn only_whole_numbers_up_to_255_are_bytes() {
         assert!([0.0, 1.0, 254.0, 255.0].into_iter().all(is_byte));
         for other in [-1.0, 0.5, 256.0, 1e30, 254.999] {
             assert!(!is_byte(other), "{other}");
@@ -173,10 +173,10 @@ mod tests {
     }
 
     proptest! {
-        /// Rounded to f16, rows are not farther apart, nor nearer, than their errors tell: the parts of
-        /// the bound that each row brings are enough for products that are as wrong as they may be.
+        /// The distances of rows rounded to f16 differ from the true ones by no more than the errors: the
+        /// parts of the bound for each row suffice even for products with the largest error.
         #[test]
-        fn bounds_are_enough(
+        fn bounds_hold_for_products_with_the_largest_error(
             rows in prop::collection::vec((-1.0f64..1.0, -1.0f64..1.0), 1..64),
             stretch in 0.0f64..1.0, off in (0.0f64..0.3, 0.0f64..0.3), wrong in -1.0f64..1.0,
         ) {
@@ -184,7 +184,8 @@ mod tests {
             let e = 1000.0 * product_error(k);
             let (a, b): (f64, f64) = (rows.iter().map(|r| r.0 * r.0).sum(), rows.iter().map(|r| r.1 * r.1).sum());
             let p: f64 = rows.iter().map(|r| r.0 * r.1).sum();
-            // The rounded rows are this far apart; the true ones at most by their errors more or less.
+            // This is the distance of the rounded rows. That of the true rows differs by at most their
+            // errors.
             let apart = (a + b - 2.0 * p).max(0.0).sqrt();
             let computed = p + wrong * e * (a * b).sqrt();
             let radius = (apart + (2.0 * stretch - 1.0) * (off.0 + off.1)).max(0.0);

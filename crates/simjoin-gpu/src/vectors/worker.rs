@@ -1,15 +1,15 @@
-//! How does a piece of a join run on its device, and how do pairs come back?
+//! How does a piece of a join run on its device, and how are pairs fetched?
 //!
 //! ```text
 //! tiles of the piece ─► compare until all is done or the buffer is full ─► predicate ─► state ─► pairs, in chunks
 //!                          ▲                                                              │
-//!                          └───────────────── once more where it was full ────────────────┘
+//!                          └───────────────── once more if it was full ───────────────────┘
 //! ```
 //!
-//! The predicate's kernel reads the number of candidates from the device, so that the host waits once a
-//! turn; while one chunk of pairs is handed on, the next is on its way.
+//! The kernel of the predicate reads the number of candidates on the device, so the host waits once per
+//! repetition. While one chunk of pairs is handed on, the next one is copied.
 
-use super::load::Loaded;
+use super::load::LoadedJoin;
 use super::{GpuVectors, TileKind, Work, fixed_grid};
 use crate::device::{Device, failed};
 use crate::pinned::Pinned;
@@ -23,16 +23,16 @@ use simjoin_engine::{Vectors, Worker};
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-/// Pairs of a chunk on its way to the host.
+/// The number of pairs in a chunk that is copied to the host.
 const CHUNK: usize = 256 << 10;
 
-/// Bytes of the host for each worker.
+/// The bytes on the host for each worker.
 pub(super) const HOST_BYTES: u64 = 2 * (CHUNK * size_of::<VectorPair>()) as u64;
 
-/// What a worker and its kernels tell each other.
+/// The state that a worker and its kernels share.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct State {
+pub(super) struct VectorState {
     reserved: u32,
     refused: u32,
     answered: u32,
@@ -41,53 +41,53 @@ pub(super) struct State {
 }
 
 // SAFETY: numbers, laid out as in the kernels.
-unsafe impl DeviceRepr for State {}
+unsafe impl DeviceRepr for VectorState {}
 // SAFETY: zeros are numbers.
-unsafe impl ValidAsZeroBits for State {}
+unsafe impl ValidAsZeroBits for VectorState {}
 
-pub(super) const BEGIN: State =
-    State { reserved: 0, refused: u32::MAX, answered: 0, unused: 0, counted: 0 };
+pub(super) const INITIAL_STATE: VectorState =
+    VectorState { reserved: 0, refused: u32::MAX, answered: 0, unused: 0, counted: 0 };
 
-/// A pair as the device writes it.
+/// A pair in the layout of the kernels.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-struct Found(VectorPair);
+struct DevicePair(VectorPair);
 
 // SAFETY: two numbers of four bytes and one of eight, laid out as in the kernels.
-unsafe impl DeviceRepr for Found {}
+unsafe impl DeviceRepr for DevicePair {}
 
-/// What a worker holds on its device.
+/// The buffers of a worker.
 struct Buffers<'w> {
     work: Work<'w>,
-    state: CudaSlice<State>,
+    state: CudaSlice<VectorState>,
     tiles: CudaSlice<u64>,
     done: CudaSlice<u8>,
     candidates: CudaSlice<u64>,
     values: CudaSlice<u32>,
-    answers: CudaSlice<Found>,
+    answers: CudaSlice<DevicePair>,
     compare: CudaFunction,
     verify: CudaFunction,
     ended: CudaEvent,
-    chunks: [Pinned<Found>; 2],
+    chunks: [Pinned<DevicePair>; 2],
 }
 
-/// One stream of work.
+/// A worker with one stream.
 pub(super) struct TileWorker<'w> {
     technique: &'w GpuVectors,
-    loaded: &'w Loaded,
-    /// Made for the first piece.
+    loaded: &'w LoadedJoin,
+    /// The buffers, created for the first piece.
     buffers: Option<Buffers<'w>>,
     candidates: u64,
 }
 
 impl<'w> TileWorker<'w> {
-    pub(super) fn new(technique: &'w GpuVectors, loaded: &'w Loaded) -> Self {
+    pub(super) fn new(technique: &'w GpuVectors, loaded: &'w LoadedJoin) -> Self {
         TileWorker { technique, loaded, buffers: None, candidates: 0 }
     }
 }
 
-impl Loaded {
-    /// The kernels that compare and decide. Compiled when they are first asked for.
+impl LoadedJoin {
+    /// Returns the kernels that compare and decide. They are compiled when first needed.
     pub(super) fn kernels(&self, work: &Work<'_>) -> Result<(CudaFunction, CudaFunction)> {
         let compare = compare_function(&self.device, self.kind)?;
         let verify = match self.kind {
@@ -98,7 +98,7 @@ impl Loaded {
     }
 }
 
-/// Returns the kernel that compares tiles of a kind. It is compiled when it is first asked for.
+/// Returns the kernel that compares tiles of a kind. It is compiled when first needed.
 pub(super) fn compare_function(device: &Device, kind: TileKind) -> Result<CudaFunction> {
     let (source, name) = match kind {
         TileKind::Direct => (super::DIRECT, "direct"),
@@ -108,22 +108,22 @@ pub(super) fn compare_function(device: &Device, kind: TileKind) -> Result<CudaFu
     let shared = kind.shared_bytes();
     if shared > 0 {
         let which = sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        compare.set_attribute(which, shared as i32).map_err(failed("asking for shared memory"))?;
+        compare.set_attribute(which, shared as i32).map_err(failed("setting the shared memory"))?;
     }
     Ok(compare)
 }
 
 impl<'w> Buffers<'w> {
-    fn new(technique: &GpuVectors, loaded: &'w Loaded) -> Result<Self> {
-        let at = failed("making the buffers of a worker");
+    fn new(technique: &GpuVectors, loaded: &'w LoadedJoin) -> Result<Self> {
+        let at = failed("allocating the buffers of a worker");
         let device = &loaded.device;
         let stream = device.stream()?;
         let work = Work { device, stream: stream.clone(), wide: loaded.wide };
         let tiles = loaded.most_tiles().max(1) as usize;
         let candidates = technique.candidates();
         let (compare, verify) = loaded.kernels(&work)?;
-        let chunk = || Pinned::<Found>::zeros(device, CHUNK);
-        // SAFETY: nothing is read before it was written.
+        let chunk = || Pinned::<DevicePair>::zeros(device, CHUNK);
+        // SAFETY: nothing is read before it is written.
         unsafe {
             Ok(Buffers {
                 state: stream.alloc(1).map_err(&at)?,
@@ -149,11 +149,11 @@ impl<'w> Buffers<'w> {
         self.work.stream.synchronize().map_err(failed("waiting for the device"))
     }
 
-    /// Compares some tiles of the piece that are not done, as long as there is room.
-    fn compare(&mut self, loaded: &Loaded, tiles: Range<u32>, only_counts: bool) -> Result<()> {
+    /// Compares the unfinished tiles of a range until the buffer is full.
+    fn compare(&mut self, loaded: &LoadedJoin, tiles: Range<u32>, only_counts: bool) -> Result<()> {
         let at = failed("comparing vectors");
         let (work, capacity) = (&self.work, self.candidates.len() as u32);
-        let (itself, only_counts) = (u32::from(loaded.itself), u32::from(only_counts));
+        let (self_join, only_counts) = (u32::from(loaded.self_join), u32::from(only_counts));
         let stream = &work.stream;
         let count = tiles.len() as u32;
         let first = u64::from(tiles.start);
@@ -178,7 +178,7 @@ impl<'w> Buffers<'w> {
                     .arg(&loaded.coordinates)
                     .arg(&loaded.limits.near)
                     .arg(&loaded.limits.sure)
-                    .arg(&itself)
+                    .arg(&self_join)
                     .arg(&only_counts)
                     .arg(&tiles)
                     .arg(&count)
@@ -186,7 +186,7 @@ impl<'w> Buffers<'w> {
                     .arg(&mut self.candidates)
                     .arg(&capacity)
                     .arg(&mut self.state);
-                // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+                // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
                 unsafe { builder.launch(config(8, 0)) }.map_err(&at)?;
             }
             TileKind::Tensor { .. } => {
@@ -194,7 +194,7 @@ impl<'w> Buffers<'w> {
                     .arg(&left)
                     .arg(&right)
                     .arg(&loaded.row_pieces)
-                    .arg(&itself)
+                    .arg(&self_join)
                     .arg(&only_counts)
                     .arg(&tiles)
                     .arg(&count)
@@ -211,7 +211,7 @@ impl<'w> Buffers<'w> {
     }
 
     /// Decides about the candidates.
-    fn verify(&mut self, loaded: &Loaded, only_counts: bool) -> Result<()> {
+    fn verify(&mut self, loaded: &LoadedJoin, only_counts: bool) -> Result<()> {
         let at = failed("verifying");
         let work = &self.work;
         let stream = &work.stream;
@@ -221,10 +221,10 @@ impl<'w> Buffers<'w> {
         let config = fixed_grid(work, u64::MAX / 512);
         let mut builder = stream.launch_builder(&self.verify);
         match loaded.kind {
-            // Whatever the sum of bytes says is counted already.
+            // Sums of bytes were counted when they were computed.
             TileKind::Tensor { bytes: true, .. } if only_counts => {}
             TileKind::Tensor { bytes: true, .. } => {
-                let limit = loaded.whole as u32;
+                let limit = loaded.whole_limit as u32;
                 builder
                     .arg(&left_rows)
                     .arg(&right_rows)
@@ -233,7 +233,7 @@ impl<'w> Buffers<'w> {
                     .arg(&limit)
                     .arg(&answers)
                     .arg(&mut self.state);
-                // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+                // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
                 unsafe { builder.launch(config) }.map_err(&at)?;
             }
             _ => {
@@ -254,7 +254,7 @@ impl<'w> Buffers<'w> {
         Ok(())
     }
 
-    /// Brings pairs to the host and hands them on, a chunk on its way while another one is taken.
+    /// Fetches pairs and hands them on, one chunk while the next one is copied.
     fn hand_on(
         &mut self,
         answered: usize,
@@ -274,7 +274,7 @@ impl<'w> Buffers<'w> {
                 fetch(&stream, &self.answers, to, starts[which + 1], len(which + 1))?;
             }
             let found = &self.chunks[which % 2][..len(which)];
-            // SAFETY: the one is the other, and nothing else.
+            // SAFETY: `DevicePair` is a transparent wrapper.
             let pairs = unsafe {
                 std::slice::from_raw_parts(found.as_ptr().cast::<VectorPair>(), found.len())
             };
@@ -290,19 +290,19 @@ impl<'w> Buffers<'w> {
 /// Starts a copy of some pairs.
 fn fetch(
     stream: &Arc<CudaStream>,
-    from: &CudaSlice<Found>,
-    to: &mut Pinned<Found>,
+    from: &CudaSlice<DevicePair>,
+    to: &mut Pinned<DevicePair>,
     start: usize,
     count: usize,
 ) -> Result<()> {
-    let pointer = from.device_ptr(stream).0 + (start * size_of::<Found>()) as u64;
-    // SAFETY: so many pairs are there, and the chunk is left alone until the stream was waited for.
+    let pointer = from.device_ptr(stream).0 + (start * size_of::<DevicePair>()) as u64;
+    // SAFETY: the device has these pairs, and the chunk is not touched until the stream has been waited for.
     unsafe { result::memcpy_dtoh_async(&mut to[..count], pointer, stream.cu_stream()) }
         .map_err(failed("fetching pairs"))
 }
 
 impl Drop for Buffers<'_> {
-    /// Chunks outlive what is copied into them, whatever has happened.
+    /// Waits for copies into the chunks, even after a failure.
     fn drop(&mut self) {
         self.work.device.drain(&self.work.stream);
     }
@@ -336,13 +336,13 @@ impl Worker<Vectors> for TileWorker<'_> {
         let mut first = 0;
         while first < piece.tiles {
             let tiles = first..piece.tiles.min(first.saturating_add(most));
-            stream.memcpy_htod(&[BEGIN], &mut buffers.state).map_err(&at)?;
+            stream.memcpy_htod(&[INITIAL_STATE], &mut buffers.state).map_err(&at)?;
             buffers.compare(loaded, tiles.clone(), only_counts)?;
             buffers.verify(loaded, only_counts)?;
             if patient {
                 buffers.wait(true)?;
             }
-            let mut state = [BEGIN];
+            let mut state = [INITIAL_STATE];
             stream.memcpy_dtoh(&buffers.state, &mut state).map_err(&at)?;
             stream.synchronize().map_err(&at)?;
             let [state] = state;

@@ -1,13 +1,13 @@
-//! Which tiles does a join on a device have, and what are its kernels told?
+//! Which tiles does a join on a device have, and what are the arguments of its kernels?
 
-use super::{BLOCK, Boxes, GROUP, Loaded, Piece, Shared, Side};
+use super::{BLOCK, Boxes, GROUP, JoinWide, LoadedJoin, Piece, VectorSide};
 use crate::device::failed;
 use crate::vectors::{GpuVectors, Work};
 use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, LaunchConfig, PushKernelArg, sys};
 use simjoin_core::{Result, VectorMeasure};
 use std::ops::Range;
 
-/// Bounds as the device reads them.
+/// The bounds of blocks as an argument of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 struct BoundsArgument {
@@ -20,7 +20,7 @@ struct BoundsArgument {
 // SAFETY: numbers and addresses, laid out as in the kernels.
 unsafe impl DeviceRepr for BoundsArgument {}
 
-/// Rows as the tensor cores' kernel reads them.
+/// Rows as an argument of the kernel for tensor cores.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(in crate::vectors) struct MatrixArgument {
@@ -33,7 +33,7 @@ pub(in crate::vectors) struct MatrixArgument {
 // SAFETY: as above.
 unsafe impl DeviceRepr for MatrixArgument {}
 
-/// The predicate as the device reads it.
+/// The predicate as an argument of the kernels.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub(in crate::vectors) struct DecisionArgument {
@@ -47,7 +47,7 @@ pub(in crate::vectors) struct DecisionArgument {
 // SAFETY: as above.
 unsafe impl DeviceRepr for DecisionArgument {}
 
-impl Loaded {
+impl LoadedJoin {
     fn bounds_argument(&self, work: &Work<'_>, column: bool) -> BoundsArgument {
         let side = if column { self.build() } else { &self.sides[0] };
         let size = if column { self.kind.columns() } else { BLOCK };
@@ -63,12 +63,12 @@ impl Loaded {
         }
     }
 
-    /// Counts the tiles of each group of blocks, and cuts the groups into pieces.
+    /// Counts the tiles of each group of blocks and cuts the groups into pieces.
     pub(super) fn cut(
         &mut self,
         work: &Work<'_>,
         technique: &GpuVectors,
-        shared: &Shared<'_>,
+        join_wide: &JoinWide<'_>,
     ) -> Result<()> {
         let at = failed("finding tiles");
         let stream = &work.stream;
@@ -83,7 +83,7 @@ impl Loaded {
         self.prune(work, 0..groups, nothing, counts.device_ptr(stream).0, nothing)?;
         let counted = stream.clone_dtoh(&counts).map_err(&at)?;
         stream.synchronize().map_err(&at)?;
-        // Kept until the kernel has ended.
+        // Kept alive until the kernel has ended.
         let _ = &mut counts;
         let mut starts = vec![0u64];
         for &count in &counted {
@@ -91,12 +91,12 @@ impl Loaded {
         }
         let total = starts[groups as usize];
         let all = f64::from(rows.blocks) * f64::from(columns.blocks);
-        self.tiles = (total, if self.itself { all / 2.0 } else { all } as u64);
+        self.tiles = (total, if self.self_join { all / 2.0 } else { all } as u64);
         let piece = |groups: Range<u32>| {
             let tiles = starts[groups.end as usize] - starts[groups.start as usize];
             Piece { groups, tiles: tiles as u32 }
         };
-        if let Some(first) = shared.first {
+        if let Some(first) = join_wide.first {
             self.pieces = first.pieces.iter().map(|of| piece(of.groups.clone())).collect();
         } else {
             let most = (total / 12).clamp(technique.tiles.0, technique.tiles.1);
@@ -116,7 +116,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Counts tiles, or writes those of a piece.
+    /// Counts the tiles of groups, or writes them.
     pub(in crate::vectors) fn prune(
         &self,
         work: &Work<'_>,
@@ -128,8 +128,8 @@ impl Loaded {
         let prune = work.function("prune")?;
         let rows = self.bounds_argument(work, false);
         let columns = self.bounds_argument(work, true);
-        let itself = u32::from(self.itself);
-        // SAFETY: the arguments are those of the kernel, and the buffers as long as it takes them.
+        let self_join = u32::from(self.self_join);
+        // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
         unsafe {
             work.stream
                 .launch_builder(&prune)
@@ -137,7 +137,7 @@ impl Loaded {
                 .arg(&columns)
                 .arg(&self.bounded)
                 .arg(&self.box_near)
-                .arg(&itself)
+                .arg(&self_join)
                 .arg(&groups.start)
                 .arg(&starts)
                 .arg(&counts)
@@ -152,12 +152,12 @@ impl Loaded {
         Ok(())
     }
 
-    /// Where the tiles of each group begin.
+    /// Returns the address of the start of each group's tiles.
     pub(in crate::vectors) fn starts(&self, work: &Work<'_>) -> sys::CUdeviceptr {
         self.starts.device_ptr(&work.stream).0
     }
 
-    /// Images and their number, of rows and of columns.
+    /// Returns the address and the number of the images, for rows and for columns.
     pub(in crate::vectors) fn points(&self, work: &Work<'_>) -> [(sys::CUdeviceptr, u32); 2] {
         [&self.sides[0], self.build()].map(|side| {
             let points = side.points.as_ref();
@@ -165,14 +165,14 @@ impl Loaded {
         })
     }
 
-    /// Rows and columns for tensor cores.
+    /// Returns the rows and columns for tensor cores.
     pub(in crate::vectors) fn matrices(&self, work: &Work<'_>) -> [MatrixArgument; 2] {
-        let of = |side: &Side, which: usize| {
+        let of = |side: &VectorSide, which: usize| {
             let packed = side.packed.as_ref();
             let stream = &work.stream;
             MatrixArgument {
                 rows: packed.map_or(0, |packed| packed.rows.device_ptr(stream).0),
-                least: packed.map_or(0, |packed| packed.asks[which].device_ptr(stream).0),
+                least: packed.map_or(0, |packed| packed.thresholds[which].device_ptr(stream).0),
                 surely: packed
                     .and_then(|packed| packed.surely.as_ref())
                     .map_or(0, |surely| surely.device_ptr(stream).0),
@@ -182,7 +182,7 @@ impl Loaded {
         [of(&self.sides[0], 0), of(self.build(), 1)]
     }
 
-    /// Elements of rows and columns, and which row stands where.
+    /// Returns the addresses of the elements of rows and of columns, and of their orders.
     pub(in crate::vectors) fn elements(&self, work: &Work<'_>) -> [sys::CUdeviceptr; 4] {
         let last = self.sides.len() - 1;
         [
@@ -195,7 +195,7 @@ impl Loaded {
 
     pub(in crate::vectors) fn decision(&self, work: &Work<'_>) -> DecisionArgument {
         let cosine = self.predicate.measure() == VectorMeasure::Cosine;
-        let squares = |side: &Side| {
+        let squares = |side: &VectorSide| {
             side.squares.as_ref().map_or(0, |squares| squares.device_ptr(&work.stream).0)
         };
         DecisionArgument {
@@ -207,7 +207,7 @@ impl Loaded {
         }
     }
 
-    /// The most tiles of a piece.
+    /// Returns the largest number of tiles in a piece.
     pub(in crate::vectors) fn most_tiles(&self) -> u32 {
         self.pieces.iter().map(|piece| piece.tiles).max().unwrap_or(0)
     }

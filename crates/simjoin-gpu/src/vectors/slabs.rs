@@ -1,23 +1,23 @@
-//! How are vectors joined that a device cannot hold?
+//! How are vectors joined that do not fit a device?
 //!
-//! As the paper does: in partitions that overlap by the distance. Rows of each side are sorted along the
-//! element that varies most and cut into slabs; a slab meets itself, and the stretch of rows after it (of
-//! another side: around it) that is as near as the distance, slab by slab. Each such pair of slabs is a round: its
-//! rows are sent, joined, and given up.
+//! As in the paper: in partitions that overlap by the distance. The rows of each side are sorted along the
+//! element that varies most and cut into slabs. A slab meets itself and the rows after it (of another side:
+//! around it) that are within the distance, slab by slab. Each such pair of slabs is a round: its rows are
+//! sent, joined and dropped.
 //!
 //! # Exactness
 //!
-//! `|aᵢ−bᵢ| ≤ |a−b|` for the element `i`, so rows farther apart than the radius beyond which the predicate accepts
-//! nothing never meet. For a cosine the element is divided by the length of its row, in f64; the radius is
-//! enlarged by more than that errs.
+//! `|aᵢ−bᵢ| ≤ |a−b|` for every element `i`, so rows farther apart than the largest accepted radius never
+//! meet. For a cosine the element is divided by the length of its row, in f64, and the radius is enlarged by
+//! more than the error of that.
 //!
 //! # Memory
 //!
-//! On the host 12 bytes a row, and the rows of two slabs for each device.
+//! On the host 12 bytes per row, and the rows of two slabs for each device.
 
-use super::load::{Loaded, Shared};
+use super::load::{JoinWide, LoadedJoin};
 use super::worker::TileWorker;
-use super::{CANDIDATE_BYTES, GpuVectors, LEAST_CANDIDATES, SMALL, TILE_BYTES, VectorWay};
+use super::{CANDIDATE_BYTES, GpuVectors, MIN_CANDIDATES, SMALL_BYTES, TILE_BYTES, VectorWay};
 use crate::device::{Device, Lease};
 use simjoin_core::{Elements, Error, Result, Sink, VectorCollection, VectorMeasure, VectorPair};
 use simjoin_engine::{
@@ -27,46 +27,47 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Rows of a slab, at least.
-const LEAST: usize = 256;
-/// Tiles that a piece has room for, at least, unless fewer are asked for.
-const LEAST_TILES: u64 = 1 << 10;
+/// The smallest number of rows in a slab.
+const MIN_ROWS: usize = 256;
+/// The smallest capacity of a piece for tiles, unless a smaller one is requested.
+const MIN_TILES: u64 = 1 << 10;
 
-/// A join in rounds.
-pub(super) struct Parts<'a> {
+/// A join of slabs in rounds.
+pub(super) struct SlabJoin<'a> {
     technique: GpuVectors,
     join: VectorTask<'a>,
-    room: Budget,
-    /// Rows of the probe and of the build side, in the order of slabs.
+    budget: Budget,
+    /// The rows of the probe side and of the build side, in the order of slabs.
     orders: Vec<Vec<u32>>,
     rounds: Vec<Round>,
     dealt: AtomicUsize,
-    /// Memory is kept from round to round.
+    /// Leases that keep memory from round to round.
     _leases: Vec<Lease>,
 }
 
-/// Places of probes and of builds that meet; the same where rows meet their own.
+/// The ranges of probes and of builds that meet, in the order of slabs; the same range if rows meet their own
+/// slab.
 struct Round {
     probes: Range<usize>,
     builds: Range<usize>,
-    itself: bool,
+    self_join: bool,
 }
 
-impl<'a> Parts<'a> {
+impl<'a> SlabJoin<'a> {
     pub(super) fn new(
         technique: &GpuVectors,
         join: &VectorTask<'a>,
-        room: &Budget,
+        budget: &Budget,
         memory: u64,
     ) -> Result<Self> {
         let (row, _) = technique.bytes_of(join);
-        // A group has a tile for each eight rows of a slab.
+        // A group has a tile for every eight rows of a slab.
         let row = row + TILE_BYTES.div_ceil(8);
-        let least_tiles = LEAST_TILES.min(technique.tiles.1);
+        let least_tiles = MIN_TILES.min(technique.tiles.1);
         let least = TILE_BYTES * least_tiles
-            + CANDIDATE_BYTES * LEAST_CANDIDATES as u64
-            + 2 * SMALL
-            + row * 2 * LEAST as u64;
+            + CANDIDATE_BYTES * MIN_CANDIDATES as u64
+            + 2 * SMALL_BYTES
+            + row * 2 * MIN_ROWS as u64;
         let Some(spare) = memory.checked_sub(least) else {
             return Err(Error::Memory {
                 what: "the join".into(),
@@ -75,20 +76,20 @@ impl<'a> Parts<'a> {
                 device: true,
             });
         };
-        // Most of what is left is for rows: the larger slabs are, the less often each is sent.
+        // Most of the spare memory is for rows: the larger slabs are, the less often each is sent.
         let tiles = (least_tiles + spare / 64 / TILE_BYTES).min(technique.tiles.1);
-        let candidates = LEAST_CANDIDATES as u64 + spare / 4 / CANDIDATE_BYTES;
+        let candidates = MIN_CANDIDATES as u64 + spare / 4 / CANDIDATE_BYTES;
         let candidates = candidates.min(technique.candidates() as u64) as usize;
         let of_worker = TILE_BYTES * (tiles - least_tiles)
-            + CANDIDATE_BYTES * (candidates - LEAST_CANDIDATES) as u64;
-        let slab = LEAST + ((spare - of_worker) / row / 2) as usize;
+            + CANDIDATE_BYTES * (candidates - MIN_CANDIDATES) as u64;
+        let slab = MIN_ROWS + ((spare - of_worker) / row / 2) as usize;
         let technique = &GpuVectors {
             candidates,
             tiles: (technique.tiles.0.min(tiles), tiles),
             ..technique.clone()
         };
         check_directions(join)?;
-        let axis = varying(join);
+        let axis = most_varying(join);
         let both: &[&VectorCollection] =
             if join.is_self_join() { &[join.probe] } else { &[join.probe, join.build] };
         let cosine = join.predicate.measure() == VectorMeasure::Cosine;
@@ -106,7 +107,7 @@ impl<'a> Parts<'a> {
                     rounds.push(Round {
                         probes: probes.clone(),
                         builds: probes.clone(),
-                        itself: true,
+                        self_join: true,
                     });
                     probes.end
                 }
@@ -114,32 +115,40 @@ impl<'a> Parts<'a> {
             };
             while from < end {
                 let to = (from + slab).min(end);
-                rounds.push(Round { probes: probes.clone(), builds: from..to, itself: false });
+                rounds.push(Round { probes: probes.clone(), builds: from..to, self_join: false });
                 from = to;
             }
         }
         let orders = sorted.into_iter().map(|(order, _)| order).collect();
-        // What tells most about all rows tells enough about those of a slab.
+        // The fit of all rows is good enough for the rows of a slab.
         let ordered = matches!(technique.way, VectorWay::Grid | VectorWay::Quantile);
         let fit = technique.fit.clone();
         let fit = fit.or_else(|| ordered.then(|| Arc::new(Fit::of(join))));
         let technique = GpuVectors { fit, ..technique.clone() };
         let dealt = AtomicUsize::new(0);
         let leases = technique.devices.iter().map(Lease::new).collect();
-        Ok(Parts { technique, join: *join, room: *room, orders, rounds, dealt, _leases: leases })
+        Ok(SlabJoin {
+            technique,
+            join: *join,
+            budget: *budget,
+            orders,
+            rounds,
+            dealt,
+            _leases: leases,
+        })
     }
 
-    /// Rows of one side at some places, as a collection of their own.
+    /// Returns the rows of one side at some places, as a separate collection.
     fn rows(&self, build: bool, places: &Range<usize>) -> Result<VectorCollection> {
         let side = if build { self.join.build } else { self.join.probe };
         let d = side.dimension();
         let rows = &self.order(build)[places.clone()];
-        fn take<T: Copy>(all: &[T], rows: &[u32], d: usize) -> Vec<T> {
+        fn copy_rows<T: Copy>(all: &[T], rows: &[u32], d: usize) -> Vec<T> {
             rows.iter().flat_map(|&row| &all[row as usize * d..][..d]).copied().collect()
         }
         let elements = match side.elements() {
-            Elements::F32(all) => Elements::F32(take(all, rows, d)),
-            Elements::F64(all) => Elements::F64(take(all, rows, d)),
+            Elements::F32(all) => Elements::F32(copy_rows(all, rows, d)),
+            Elements::F64(all) => Elements::F64(copy_rows(all, rows, d)),
         };
         VectorCollection::of_entries(side.name(), d, elements)
     }
@@ -149,8 +158,8 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// The element that varies most in a sample.
-fn varying(join: &VectorTask<'_>) -> usize {
+/// Returns the element that varies most in a sample.
+fn most_varying(join: &VectorTask<'_>) -> usize {
     let sample = draw(join, 256);
     let spread = |i: usize| {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
@@ -162,7 +171,8 @@ fn varying(join: &VectorTask<'_>) -> usize {
     (0..join.dimension()).max_by(|&a, &b| spread(a).total_cmp(&spread(b))).unwrap_or(0)
 }
 
-/// Rows in the order of an element, or of its part of the length of the row, and that.
+/// Returns the rows in the order of an element (for a cosine, of the element divided by the length of its
+/// row) and these keys.
 fn sorted(side: &VectorCollection, axis: usize, cosine: bool) -> (Vec<u32>, Vec<f64>) {
     let mut row = Vec::new();
     let mut keyed: Vec<(f64, u32)> = (0..side.len())
@@ -182,7 +192,7 @@ fn sorted(side: &VectorCollection, axis: usize, cosine: bool) -> (Vec<u32>, Vec<
     (keyed.iter().map(|x| x.1).collect(), keyed.iter().map(|x| x.0).collect())
 }
 
-impl Prepared<Vectors> for Parts<'_> {
+impl Prepared<Vectors> for SlabJoin<'_> {
     fn details(&self) -> String {
         format!("{} rounds of slabs", self.rounds.len())
     }
@@ -198,38 +208,44 @@ impl Prepared<Vectors> for Parts<'_> {
     fn worker<'w>(&'w self) -> Result<Box<dyn Worker<Vectors> + 'w>> {
         let devices = &self.technique.devices;
         let which = self.dealt.fetch_add(1, Ordering::Relaxed) % devices.len();
-        Ok(Box::new(PartWorker { of: self, device: &devices[which], candidates: 0 }))
+        Ok(Box::new(SlabWorker { slabs: self, device: &devices[which], candidates: 0 }))
     }
 }
 
-struct PartWorker<'w> {
-    of: &'w Parts<'w>,
+struct SlabWorker<'w> {
+    slabs: &'w SlabJoin<'w>,
     device: &'w Arc<Device>,
     candidates: u64,
 }
 
-impl Worker<Vectors> for PartWorker<'_> {
+impl Worker<Vectors> for SlabWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn Sink<VectorPair>) -> Result<ControlFlow<()>> {
-        let of = self.of;
-        let round = &of.rounds[piece];
-        let probe = of.rows(false, &round.probes)?;
-        let other = (!round.itself).then(|| of.rows(true, &round.builds)).transpose()?;
-        let join = VectorTask::new(&probe, other.as_ref(), of.join.predicate);
-        // Each round is done by one device, which has tiles of its own.
-        let columns = of.technique.exact_columns(std::slice::from_ref(self.device))?;
-        let alone = Shared { columns, first: None };
-        let loaded = match Loaded::new(&of.technique, self.device, &join, &of.room, &alone) {
-            // What cannot be told apart by images is compared without.
+        let slabs = self.slabs;
+        let round = &slabs.rounds[piece];
+        let probe = slabs.rows(false, &round.probes)?;
+        let other = (!round.self_join).then(|| slabs.rows(true, &round.builds)).transpose()?;
+        let join = VectorTask::new(&probe, other.as_ref(), slabs.join.predicate);
+        // One device does each round, with its own tiles.
+        let columns = slabs.technique.exact_columns(std::slice::from_ref(self.device))?;
+        let join_wide = JoinWide { columns, first: None };
+        let loaded = match LoadedJoin::new(
+            &slabs.technique,
+            self.device,
+            &join,
+            &slabs.budget,
+            &join_wide,
+        ) {
+            // Rows that images cannot distinguish are compared in full.
             Err(Error::Config(_)) => {
-                let plain = GpuVectors { way: VectorWay::NestedLoop, ..of.technique.clone() };
-                Loaded::new(&plain, self.device, &join, &of.room, &alone)?
+                let plain = GpuVectors { way: VectorWay::NestedLoop, ..slabs.technique.clone() };
+                LoadedJoin::new(&plain, self.device, &join, &slabs.budget, &join_wide)?
             }
             loaded => loaded?,
         };
-        let mut worker = TileWorker::new(&of.technique, &loaded);
-        let mut sink = Renamed {
-            probes: &of.order(false)[round.probes.clone()],
-            builds: &of.order(true)[round.builds.clone()],
+        let mut worker = TileWorker::new(&slabs.technique, &loaded);
+        let mut sink = RenumberingSink {
+            probes: &slabs.order(false)[round.probes.clone()],
+            builds: &slabs.order(true)[round.builds.clone()],
             pairs: Vec::new(),
             sink,
         };
@@ -249,15 +265,15 @@ impl Worker<Vectors> for PartWorker<'_> {
     }
 }
 
-/// Hands pairs on under the names that their rows have in the whole join.
-struct Renamed<'s> {
+/// A sink that replaces the numbers of rows in slabs by those in the whole join.
+struct RenumberingSink<'s> {
     probes: &'s [u32],
     builds: &'s [u32],
     pairs: Vec<VectorPair>,
     sink: &'s mut dyn Sink<VectorPair>,
 }
 
-impl Sink<VectorPair> for Renamed<'_> {
+impl Sink<VectorPair> for RenumberingSink<'_> {
     fn wants_value(&self) -> bool {
         self.sink.wants_value()
     }
