@@ -380,7 +380,7 @@ impl OnDevice {
                 sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                 technique.shared_bytes() as i32,
             )
-            .map_err(failed("asking for shared memory"))?;
+            .map_err(failed("setting the shared memory"))?;
         let verify = technique.function(device, "verify")?;
         let verify_deferred = technique.function(device, "verify_deferred")?;
         if budget.events {
@@ -514,7 +514,7 @@ impl Prepared<Sets> for PreparedBitmap {
         let on_device = self.devices.next_device();
         let channel =
             Channel::new(&on_device.device, &on_device.stream, self.survivors, &self.budget)?;
-        let at = failed("making the buffers of a worker");
+        let at = failed("allocating the buffers of a worker");
         // SAFETY: nothing is read before it is written.
         let (survivors, deferred) = unsafe {
             let stream = &channel.stream;

@@ -349,7 +349,7 @@ impl Device {
     #[doc(hidden)]
     pub fn held_memory(&self) -> Result<u64> {
         let reserved = sys::CUmemPool_attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
-        pool_attribute(&self.context, reserved).map_err(failed("asking for held memory"))
+        pool_attribute(&self.context, reserved).map_err(failed("reading the held memory"))
     }
 
     /// Returns the largest number of bytes of shared memory in a block.
@@ -360,7 +360,7 @@ impl Device {
 
     /// Returns the bytes of free memory. Changes by other processes may show up a little later.
     pub fn free_memory(&self) -> Result<u64> {
-        let at = failed("asking for free memory");
+        let at = failed("reading the free memory");
         // Any thread may call this.
         self.make_current();
         let held = |attribute| pool_attribute(&self.context, attribute).map_err(&at);
@@ -408,7 +408,7 @@ impl Device {
                 module
             }
         };
-        module.load_function(name).map_err(failed("finding a kernel"))
+        module.load_function(name).map_err(failed("looking up a kernel"))
     }
 
     /// Loads a kernel source. Cached code that does not load is compiled again.

@@ -3,13 +3,14 @@
 //! The kernels of Bellas and Gounaris (Exploiting GPUs for fast intersection of large sets), for two
 //! ascending arrays of any length:
 //!
-//! * `ip` cuts the merge of both into equal parts (intersect path); threads merge in shared memory;
-//! * `ip-obs` takes equal parts of the shorter array and looks its elements up in the longer one by binary
-//!   search, whose upper levels are in shared memory; where the sizes differ much, most of the longer
-//!   array is never read;
+//! * `ip` cuts the merge of both arrays into equal parts (intersect path), which threads merge in shared
+//!   memory;
+//! * `ip-obs` cuts the shorter array into equal parts and looks their elements up in the longer one by binary
+//!   search. The upper levels of the search are in shared memory. If the sizes differ much, most of the
+//!   longer array is never read;
 //! * `ip-hash` cuts as `ip` does and hashes the shorter side of each part in shared memory;
-//! * `bitmap` takes ranges of values, makes a bitmap of one side in shared memory and tests the other;
-//!   no bitmap is ever written to the device's memory.
+//! * `bitmap` makes a bitmap of one side for each range of values, in shared memory, and tests the other
+//!   side. No bitmap is ever written to the device's memory.
 //!
 //! # Flow
 //!
@@ -18,18 +19,18 @@
 //!                              └► where each block's elements begin ─► write them ─► elements
 //! ```
 //!
-//! One kernel counts; the host is asked nothing in between. For elements a second run writes them, in
-//! ascending order, after the sums of the blocks' counts have told where.
+//! One kernel counts, without help from the host. If elements are wanted, a second run writes them in
+//! ascending order, after the sums of the blocks' counts have determined their positions.
 //!
 //! # Memory
 //!
-//! On the device 4 bytes an element of both, 8 for each block of some thousand, and 4 an element that is
-//! written. On the host what the elements take, and up to 24 MB while arrays are sent.
+//! On the device 4 bytes per element of both arrays, 8 per block of some thousand elements, and 4 per element
+//! that is written. On the host the elements, and up to 24 MB while arrays are sent.
 //!
 //! # Exactness
 //!
-//! Each block owns elements of one array, or a range of values, and no other block does; it sees all
-//! partners that these may have. That arrays ascend is checked on the device when they arrive.
+//! Each block owns elements of one array, or a range of values, and no other block owns them. It reads all
+//! possible partners of its elements. A kernel checks that arrays ascend after they were sent.
 
 use crate::device::{Device, Lease, failed};
 use crate::send::Sender;
@@ -45,25 +46,25 @@ use std::time::Instant;
 
 pub(crate) static SOURCE: &str = source!("intersect.cu");
 
-/// Threads of a block; elements of the merge for each thread of `ip` and `ip-hash` in a tile and tiles of a
-/// block, at most; elements of the shorter array in a block of `ip-obs`: as in the kernels.
+/// Constants of the kernels: the threads of a block; for `ip` and `ip-hash` the largest number of elements
+/// per thread in a tile, and of tiles in a block; for `ip-obs` the elements of the shorter array in a block.
 const THREADS: u32 = 256;
-const EACH: u32 = 27;
-const TILES: u32 = 7;
-const PART: u64 = 2048;
+const MAX_PER_THREAD: u32 = 27;
+const MAX_TILES: u32 = 7;
+const PART_ELEMENTS: u64 = 2048;
 
-/// Blocks of `ip` that a multiprocessor has room for.
-const RESIDENT: u64 = 6;
+/// The number of blocks of `ip` that fit on a multiprocessor.
+const BLOCKS_PER_MULTIPROCESSOR: u64 = 6;
 
-/// Values in the range of a block of `bitmap`, as powers of two: at least and at most. The most take 32 KiB
-/// of shared memory.
-const LEAST_RANGE: u32 = 12;
-const MOST_RANGE: u32 = 18;
+/// The smallest and the largest number of values in the range of a block of `bitmap`, as powers of two. The
+/// largest takes 32 KiB of shared memory.
+const MIN_RANGE: u32 = 12;
+const MAX_RANGE: u32 = 18;
 
-/// Blocks of `bitmap` for each multiprocessor, unless ranges become too small.
-const RANGES: u64 = 24;
+/// The number of blocks of `bitmap` per multiprocessor, unless ranges would be too small.
+const BITMAP_BLOCKS_PER_MULTIPROCESSOR: u64 = 24;
 
-/// How two arrays are intersected on a device.
+/// A kernel that intersects two arrays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntersectKernel {
     /// Equal parts of the merge, merged in shared memory.
@@ -77,10 +78,10 @@ pub enum IntersectKernel {
 }
 
 impl IntersectKernel {
-    /// Every one.
+    /// All kernels.
     pub const ALL: [IntersectKernel; 4] = [Self::Ip, Self::IpObs, Self::IpHash, Self::Bitmap];
 
-    /// The literature's name.
+    /// Returns the name in the literature.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ip => "ip",
@@ -90,16 +91,16 @@ impl IntersectKernel {
         }
     }
 
-    /// The one of this name.
+    /// Returns the kernel with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kernel| kernel.name() == name)
     }
 
-    /// The one that suits two arrays.
+    /// Returns the most suitable kernel for two arrays.
     pub fn choose(a: &DeviceArray, b: &DeviceArray) -> Self {
         let (short, long) = (a.len().min(b.len()) as u64, a.len().max(b.len()) as u64);
-        // Lookups read a sector for each of the last levels, 32 bytes; beyond this the longer array is
-        // better left alone.
+        // Lookups read a sector of 32 bytes for each of the last levels. Beyond this ratio it is better not
+        // to read the whole longer array.
         if short.saturating_mul(64) < long {
             return Self::IpObs;
         }
@@ -116,33 +117,33 @@ pub struct DeviceArray {
     /// At least one element, even if the array is empty.
     values: CudaSlice<u32>,
     len: usize,
-    /// Whether the largest number of all is its last element. Kernels do not see it: they take it for
-    /// something else.
-    with_last: bool,
-    /// The first and the last of the others.
+    /// Whether its last element is the largest number of all. Kernels do not see that element, since they use
+    /// the number as a mark.
+    with_max: bool,
+    /// The first and the last element without it.
     ends: Option<(u32, u32)>,
-    /// The last to go.
+    /// Dropped last.
     _lease: Lease,
 }
 
 /// The largest number of all.
-const LAST: u32 = u32::MAX;
+const MAX_VALUE: u32 = u32::MAX;
 
 impl DeviceArray {
-    /// Sends an array, whose elements must ascend, each larger than the one before.
+    /// Sends an array, whose elements must ascend strictly.
     pub fn new(device: &Arc<Device>, values: &[u32]) -> Result<Self> {
         let at = failed("sending a set to the device");
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let lease = Lease::new(device);
         let sender = Sender::new(device, &Budget::unlimited(1, threads))?;
         let sent = sender.send(if values.is_empty() { &[0] } else { values })?;
-        let with_last = values.last() == Some(&LAST);
-        let others = &values[..values.len() - usize::from(with_last)];
+        let with_max = values.last() == Some(&MAX_VALUE);
+        let others = &values[..values.len() - usize::from(with_max)];
         let array = DeviceArray {
             device: device.clone(),
             values: sent,
             len: values.len(),
-            with_last,
+            with_max,
             ends: others.first().copied().zip(others.last().copied()),
             _lease: lease,
         };
@@ -150,7 +151,7 @@ impl DeviceArray {
         let mut place = stream.clone_htod(&[u64::MAX]).map_err(&at)?;
         let ascends = device.function(SOURCE, &[], "ascends")?;
         let blocks = (array.len as u64).div_ceil(u64::from(THREADS)).clamp(1, 4096) as u32;
-        // SAFETY: the arguments are those of the kernel, which reads no more than the array's elements.
+        // SAFETY: the arguments match the kernel, which only reads elements of the array.
         unsafe {
             stream
                 .launch_builder(&ascends)
@@ -165,33 +166,36 @@ impl DeviceArray {
         stream.synchronize().map_err(&at)?;
         match found[0] {
             u64::MAX => Ok(array),
-            at => Err(Error::Internal(format!("a set does not ascend after element {at}"))),
+            at => Err(Error::Internal(format!(
+                "the elements of a set do not ascend after position {at}"
+            ))),
         }
     }
 
-    /// How many elements it has.
+    /// Returns the number of elements.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many elements kernels see.
-    fn seen(&self) -> usize {
-        self.len - usize::from(self.with_last)
+    /// Returns the number of elements that kernels see.
+    fn visible(&self) -> usize {
+        self.len - usize::from(self.with_max)
     }
 
-    /// The values that both may have, but for the largest number of all: `None` where there are none.
+    /// Returns the range of values that both arrays may contain, without the largest number of all; `None` if
+    /// there is no such value.
     fn common_range(&self, other: &Self) -> Option<(u32, u32)> {
         let ((a, b), (c, d)) = self.ends.zip(other.ends)?;
         (a.max(c) <= b.min(d)).then_some((a.max(c), b.min(d)))
     }
 
     fn argument(&self, stream: &CudaStream) -> ArrayArgument {
-        ArrayArgument { at: self.values.device_ptr(stream).0, size: self.seen() as u32 }
+        ArrayArgument { at: self.values.device_ptr(stream).0, size: self.visible() as u32 }
     }
 }
 
@@ -207,7 +211,7 @@ impl Drop for Intersect {
     }
 }
 
-/// An array as a kernel takes it.
+/// An array as an argument of a kernel.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct ArrayArgument {
@@ -218,7 +222,7 @@ struct ArrayArgument {
 // SAFETY: numbers and addresses, laid out as in the kernels.
 unsafe impl DeviceRepr for ArrayArgument {}
 
-/// What becomes of common elements, as a kernel takes it.
+/// The destination of common elements, as an argument of a kernel.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct FoundArgument {
@@ -231,7 +235,7 @@ struct FoundArgument {
 // SAFETY: as above.
 unsafe impl DeviceRepr for FoundArgument {}
 
-/// Elements of the merge for each thread in a tile, and tiles of a block, as a kernel takes them.
+/// The elements of a merge per thread in a tile and the tiles of a block, as an argument of a kernel.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct WorkArgument {
@@ -242,27 +246,27 @@ struct WorkArgument {
 // SAFETY: as above.
 unsafe impl DeviceRepr for WorkArgument {}
 
-/// How many blocks do a merge of so many elements, and how. A merge that blocks of the device can do at once
-/// is cut so that all of them have the same to do.
+/// Returns the number of blocks for a merge of this many elements, and their work. If all blocks run at once,
+/// they have equal work.
 fn cut(elements: u64, multiprocessors: u32) -> (u64, WorkArgument) {
-    let tile = u64::from(EACH * THREADS);
-    let resident = RESIDENT * u64::from(multiprocessors.max(1));
-    let tiles = elements.div_ceil(resident * tile).clamp(1, TILES.into());
-    let each = elements.div_ceil(resident * tiles * u64::from(THREADS)).min(EACH.into());
-    // Odd, and at least a few, or searching takes longer than merging.
-    let each = (each | 1).clamp(9, EACH.into());
+    let tile = u64::from(MAX_PER_THREAD * THREADS);
+    let resident = BLOCKS_PER_MULTIPROCESSOR * u64::from(multiprocessors.max(1));
+    let tiles = elements.div_ceil(resident * tile).clamp(1, MAX_TILES.into());
+    let each = elements.div_ceil(resident * tiles * u64::from(THREADS)).min(MAX_PER_THREAD.into());
+    // Odd, and large enough that searching does not take longer than merging.
+    let each = (each | 1).clamp(9, MAX_PER_THREAD.into());
     let span = each * tiles * u64::from(THREADS);
     (elements.div_ceil(span), WorkArgument { each: each as u32, tiles: tiles as u32 })
 }
 
-/// What two sets share, and what it took to find out.
+/// The result of an intersection, with its times.
 #[derive(Clone, Debug, Default)]
 pub struct Intersection {
-    /// How many elements.
+    /// The number of common elements.
     pub size: u64,
-    /// Which, if they were wanted, ascending.
+    /// The common elements in ascending order, if they were wanted.
     pub elements: Option<Vec<u32>>,
-    /// Seconds in which the arrays were sent, checked, and elements fetched.
+    /// The seconds for sending and checking the arrays, and for fetching elements.
     pub transfer: f64,
     /// Seconds on the device.
     pub kernel: f64,
@@ -274,13 +278,13 @@ pub struct Intersection {
 pub struct Intersect {
     device: Arc<Device>,
     stream: Arc<CudaStream>,
-    /// Two of them, used in turn.
+    /// Two counters, which are used alternately.
     totals: CudaSlice<u64>,
     turn: usize,
-    /// The counts of blocks, or where their elements begin.
+    /// The counts of blocks, or the positions of their elements.
     blocks: CudaSlice<u64>,
     clock: [CudaEvent; 2],
-    /// The last to go.
+    /// Dropped last.
     _lease: Lease,
 }
 
@@ -288,13 +292,13 @@ fn grid(blocks: u32, shared_mem_bytes: u32) -> LaunchConfig {
     LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (THREADS, 1, 1), shared_mem_bytes }
 }
 
-/// What is to be launched for two arrays.
-struct Plan {
+/// The kernels to launch for two arrays, with their arguments.
+struct LaunchPlan {
     count: CudaFunction,
     write: CudaFunction,
     a: ArrayArgument,
     b: ArrayArgument,
-    /// For `bitmap`: the least and the largest value, and the size of a range as a power of two.
+    /// For `bitmap`: the smallest and the largest value, and the size of a range as a power of two.
     values: Option<(u32, u32, u32)>,
     /// For `ip` and `ip-hash`: how a block's part of the merge is cut.
     work: Option<WorkArgument>,
@@ -303,7 +307,7 @@ struct Plan {
 }
 
 impl Intersect {
-    /// Makes what is needed beside the arrays.
+    /// Creates the stream, counters and events that an intersection needs.
     pub fn new(device: &Arc<Device>) -> Result<Self> {
         let at = failed("preparing an intersection");
         let stream = device.stream()?;
@@ -318,60 +322,62 @@ impl Intersect {
         })
     }
 
-    /// How many elements two arrays share, and the seconds on the device.
+    /// Returns the number of common elements of two arrays, and the seconds on the device.
     pub fn size(
         &mut self,
         a: &DeviceArray,
         b: &DeviceArray,
         kernel: IntersectKernel,
     ) -> Result<(u64, f64)> {
-        let last = u64::from(a.with_last && b.with_last);
-        let Some(plan) = self.plan(a, b, kernel)? else { return Ok((last, 0.0)) };
+        let max_common = u64::from(a.with_max && b.with_max);
+        let Some(plan) = self.plan(a, b, kernel)? else { return Ok((max_common, 0.0)) };
         self.record(0)?;
         self.count(&plan)?;
         self.record(1)?;
-        Ok((self.read_total()? + last, self.elapsed()?))
+        Ok((self.read_total()? + max_common, self.elapsed()?))
     }
 
-    /// The elements that two arrays share, on the device, and the seconds there.
+    /// Returns the common elements of two arrays, on the device, and the seconds there.
     pub fn elements(
         &mut self,
         a: &DeviceArray,
         b: &DeviceArray,
         kernel: IntersectKernel,
     ) -> Result<(DeviceArray, f64)> {
-        let with_last = a.with_last && b.with_last;
+        let with_max = a.with_max && b.with_max;
         let Some(plan) = self.plan(a, b, kernel)? else {
-            let values: &[u32] = if with_last { &[LAST] } else { &[] };
+            let values: &[u32] = if with_max { &[MAX_VALUE] } else { &[] };
             return Ok((DeviceArray::new(&self.device, values)?, 0.0));
         };
         let at = failed("intersecting");
         self.record(0)?;
         self.count(&plan)?;
         self.record(1)?;
-        let seen = self.read_total()? as usize;
+        let visible = self.read_total()? as usize;
         let mut seconds = self.elapsed()?;
-        let len = seen + usize::from(with_last);
+        let len = visible + usize::from(with_max);
         // SAFETY: every element is written below, or there are none.
         let mut values = unsafe { self.stream.alloc::<u32>(len.max(1)) }.map_err(&at)?;
         let mut ends = None;
-        if seen > 0 {
+        if visible > 0 {
             self.record(0)?;
             self.write(&plan, &values)?;
             self.record(1)?;
-            ends = Some((self.value(&values, 0)?, self.value(&values, seen - 1)?));
+            ends = Some((self.value(&values, 0)?, self.value(&values, visible - 1)?));
             seconds += self.elapsed()?;
         }
-        if with_last {
-            self.stream.memcpy_htod(&[LAST], &mut values.slice_mut(seen..len)).map_err(&at)?;
+        if with_max {
+            self.stream
+                .memcpy_htod(&[MAX_VALUE], &mut values.slice_mut(visible..len))
+                .map_err(&at)?;
         }
         self.stream.synchronize().map_err(&at)?;
         let (device, lease) = (self.device.clone(), Lease::new(&self.device));
-        Ok((DeviceArray { device, values, len, with_last, ends, _lease: lease }, seconds))
+        Ok((DeviceArray { device, values, len, with_max, ends, _lease: lease }, seconds))
     }
 
-    /// Counts for one pair of arrays after the other, so many times in all, without a pause: the seconds
-    /// on the device for each. For measuring.
+    /// Counts the common elements of pairs of arrays, one after the other without a pause, `times` times in
+    /// all. Returns the seconds on the device for each count. For measurements.
     #[doc(hidden)]
     pub fn repeat(
         &mut self,
@@ -392,32 +398,35 @@ impl Intersect {
         Ok(self.elapsed()? / times as f64)
     }
 
-    /// What to launch; `None` where nothing can be common.
+    /// Returns the launch for two arrays; `None` if they can have no common element.
     fn plan(
         &mut self,
         a: &DeviceArray,
         b: &DeviceArray,
         kernel: IntersectKernel,
-    ) -> Result<Option<Plan>> {
+    ) -> Result<Option<LaunchPlan>> {
         let Some((low, high)) = a.common_range(b) else { return Ok(None) };
         let same = |array: &DeviceArray| Arc::ptr_eq(&array.device, &self.device);
         if !same(a) || !same(b) {
             return Err(Error::Internal("the arrays are on different devices".into()));
         }
-        // The shorter one is looked up in the longer one.
-        let (a, b) = if a.seen() <= b.seen() { (a, b) } else { (b, a) };
-        let all = (a.seen() + b.seen()) as u64;
+        // The elements of the shorter array are looked up in the longer one.
+        let (a, b) = if a.visible() <= b.visible() { (a, b) } else { (b, a) };
+        let all = (a.visible() + b.visible()) as u64;
         let (spans, work) = cut(all, self.device.info.multiprocessors);
         let (names, blocks, values) = match kernel {
             IntersectKernel::Ip => (["ip_count", "ip_write"], spans, None),
             IntersectKernel::IpHash => (["ip_hash_count", "ip_hash_write"], spans, None),
-            IntersectKernel::IpObs => {
-                (["ip_obs_count", "ip_obs_write"], (a.seen() as u64).div_ceil(PART), None)
-            }
+            IntersectKernel::IpObs => (
+                ["ip_obs_count", "ip_obs_write"],
+                (a.visible() as u64).div_ceil(PART_ELEMENTS),
+                None,
+            ),
             IntersectKernel::Bitmap => {
                 let values = u64::from(high - low) + 1;
-                let wanted = RANGES * u64::from(self.device.info.multiprocessors.max(1));
-                let range = (values / wanted).max(1).ilog2().clamp(LEAST_RANGE, MOST_RANGE);
+                let wanted = BITMAP_BLOCKS_PER_MULTIPROCESSOR
+                    * u64::from(self.device.info.multiprocessors.max(1));
+                let range = (values / wanted).max(1).ilog2().clamp(MIN_RANGE, MAX_RANGE);
                 let names = ["bitmap_count", "bitmap_write"];
                 (names, values.div_ceil(1 << range), Some((low, high, range)))
             }
@@ -426,7 +435,7 @@ impl Intersect {
         if (self.blocks.len() as u64) < blocks {
             self.blocks = self.stream.alloc_zeros(blocks as usize).map_err(&at)?;
         }
-        Ok(Some(Plan {
+        Ok(Some(LaunchPlan {
             count: self.device.function(SOURCE, &[], names[0])?,
             write: self.device.function(SOURCE, &[], names[1])?,
             a: a.argument(&self.stream),
@@ -438,15 +447,15 @@ impl Intersect {
         }))
     }
 
-    fn count(&mut self, plan: &Plan) -> Result<()> {
+    fn count(&mut self, plan: &LaunchPlan) -> Result<()> {
         self.turn = 1 - self.turn;
         self.launch(plan, &plan.count, 0)
     }
 
-    fn write(&mut self, plan: &Plan, out: &CudaSlice<u32>) -> Result<()> {
+    fn write(&mut self, plan: &LaunchPlan, out: &CudaSlice<u32>) -> Result<()> {
         let place = self.device.function(SOURCE, &[], "place_blocks")?;
         let blocks = u64::from(plan.blocks);
-        // SAFETY: the arguments are those of the kernel, and there are so many blocks.
+        // SAFETY: the arguments match the kernel, and there are that many blocks.
         unsafe {
             self.stream
                 .launch_builder(&place)
@@ -458,7 +467,12 @@ impl Intersect {
         self.launch(plan, &plan.write, out.device_ptr(&self.stream).0)
     }
 
-    fn launch(&self, plan: &Plan, kernel: &CudaFunction, out: sys::CUdeviceptr) -> Result<()> {
+    fn launch(
+        &self,
+        plan: &LaunchPlan,
+        kernel: &CudaFunction,
+        out: sys::CUdeviceptr,
+    ) -> Result<()> {
         let totals = self.totals.device_ptr(&self.stream).0;
         let total = |turn: usize| totals + (turn * size_of::<u64>()) as u64;
         let found = FoundArgument {
@@ -475,8 +489,8 @@ impl Intersect {
         if let Some(work) = &plan.work {
             launch.arg(work);
         }
-        // SAFETY: the arguments are those of the kernel; the arrays ascend, there is room for the count of
-        // every block, and for as many elements as were counted.
+        // SAFETY: the arguments match the kernel. The arrays ascend, and there is space for the count of
+        // every block and for all counted elements.
         unsafe { launch.arg(&found).launch(grid(plan.blocks, plan.shared)) }
             .map(drop)
             .map_err(failed("intersecting"))
@@ -507,7 +521,7 @@ impl Intersect {
         Ok(value[0])
     }
 
-    /// Brings an array to the host.
+    /// Copies an array to the host.
     pub fn fetch(&self, array: &DeviceArray) -> Result<Vec<u32>> {
         let at = failed("fetching elements");
         let mut values = vec![0; array.len];
@@ -519,8 +533,8 @@ impl Intersect {
     }
 }
 
-/// What two ascending slices share: its size, and if wanted the elements. Without a kernel, the one that
-/// suits them is chosen.
+/// Intersects two ascending slices. Returns the number of common elements and, if wanted, the elements.
+/// Without a kernel, the most suitable one is chosen.
 pub fn intersect(
     device: &Arc<Device>,
     a: &[u32],
@@ -551,7 +565,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_stand_for_kernels() {
+    fn kernels_are_found_by_name() {
         for kernel in IntersectKernel::ALL {
             assert_eq!(IntersectKernel::named(kernel.name()), Some(kernel));
         }
@@ -559,18 +573,18 @@ mod tests {
     }
 
     #[test]
-    fn every_element_of_a_merge_is_in_a_block() {
+    fn blocks_cover_every_element_of_a_merge() {
         for elements in [1, 5, 1000, 100_000, 19_999_999, 20_000_000, 1 << 30, 1 << 33] {
             for multiprocessors in [1, 20, 132] {
                 let (blocks, work) = cut(elements, multiprocessors);
                 let WorkArgument { each, tiles } = work;
                 let span = u64::from(each * tiles * THREADS);
                 assert!(blocks * span >= elements && (blocks - 1) * span < elements);
-                assert!(each <= EACH && each % 2 == 1 && tiles <= TILES, "{work:?}");
+                assert!(each <= MAX_PER_THREAD && each % 2 == 1 && tiles <= MAX_TILES, "{work:?}");
                 assert!(blocks < 1 << 31);
             }
         }
-        // All blocks of a device at once.
+        // All blocks run at once.
         assert!(cut(20_000_000, 132).0 <= 6 * 132);
     }
 }

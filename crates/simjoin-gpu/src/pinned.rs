@@ -45,7 +45,7 @@ impl Pinned<u8> {
 impl Device {
     /// Returns pinned memory, and whether it was used before; otherwise it holds zeros.
     fn pinned_bytes(&self, bytes: usize) -> Result<(*mut u8, bool)> {
-        let at = failed("asking for pinned memory");
+        let at = failed("allocating pinned memory");
         self.context.bind_to_thread().map_err(&at)?;
         if let Some(start) = self.pinned.take(bytes) {
             return Ok((start, true));

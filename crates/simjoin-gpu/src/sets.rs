@@ -295,7 +295,7 @@ impl Answers {
     pub(crate) const HOST_BYTES: u64 = (size_of::<Answer>() + size_of::<SetPair>()) as u64;
 
     pub(crate) fn new(stream: &Arc<CudaStream>, capacity: usize) -> Result<Self> {
-        let at = failed("making the buffers of a worker");
+        let at = failed("allocating the buffers of a worker");
         // SAFETY: nothing is read before it is written.
         let on_device = unsafe { stream.alloc(capacity) }.map_err(at)?;
         Ok(Answers { on_device, found: Vec::new(), pairs: Vec::new() })
@@ -424,7 +424,7 @@ impl Channel {
         capacity: usize,
         budget: &Budget,
     ) -> Result<Self> {
-        let at = failed("making the buffers of a worker");
+        let at = failed("allocating the buffers of a worker");
         let stream = device.stream()?;
         let answers = Answers::new(&stream, capacity)?;
         // SAFETY: it is written before any other use.
@@ -499,7 +499,7 @@ impl Drop for Channel {
 /// Returns an event that records its time.
 pub(crate) fn timer(device: &Device) -> Result<CudaEvent> {
     let flags = sys::CUevent_flags::CU_EVENT_DEFAULT;
-    device.context.new_event(Some(flags)).map_err(failed("making an event"))
+    device.context.new_event(Some(flags)).map_err(failed("creating an event"))
 }
 
 /// A filter whose survivors go into a buffer, followed by their verification. The host launches both at once,

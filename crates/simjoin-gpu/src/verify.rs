@@ -315,7 +315,7 @@ struct ChunkSlot {
 
 impl ChunkSlot {
     fn new(device: &Arc<Device>, chunk: usize) -> Result<Self> {
-        let at = failed("making the buffers of a worker");
+        let at = failed("allocating the buffers of a worker");
         let stream = device.stream()?;
         let probes = chunk / PER_PROBE as usize + 1;
         // SAFETY: nothing is read before it is written.

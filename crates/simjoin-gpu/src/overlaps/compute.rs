@@ -91,7 +91,7 @@ impl OnDevice<'_> {
     pub(super) fn buffer(&self, bytes: u64) -> Result<CudaSlice<u8>> {
         // SAFETY: nothing is read before it is written.
         unsafe { self.stream.alloc::<u8>(bytes.max(1) as usize) }
-            .map_err(failed("making room for overlaps"))
+            .map_err(failed("allocating overlaps"))
     }
 
     /// Launches the kernels that count the overlaps of a tile into a buffer.
@@ -118,7 +118,7 @@ impl OnDevice<'_> {
                         sys::CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                         shared as i32,
                     )
-                    .map_err(failed("asking for shared memory"))?;
+                    .map_err(failed("setting the shared memory"))?;
                 let (row_blocks, column_blocks) =
                     (tile.rows.div_ceil(ROWS), tile.columns.div_ceil(COLUMNS));
                 // SAFETY: the arguments match the kernel. There are bits for all rows and columns of its

@@ -68,7 +68,7 @@ impl Selection {
         bounds: &Bounds,
         plan: &SelectionPlan,
     ) -> Result<Self> {
-        let at = failed("making room for pairs");
+        let at = failed("allocating pairs");
         let stream = &on_device.stream;
         let largest = plan.tiles.iter().map(|tile| on_device.bytes(tile)).max().unwrap_or(0);
         Ok(Selection {

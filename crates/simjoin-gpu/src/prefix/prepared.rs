@@ -185,7 +185,7 @@ impl Prepared<Sets> for PreparedLists<'_> {
 
     fn worker<'a>(&'a self) -> Result<Box<dyn Worker<Sets> + 'a>> {
         let on_device = self.devices.next_device();
-        let at = failed("making the buffers of a worker");
+        let at = failed("allocating the buffers of a worker");
         let channel =
             Channel::new(&on_device.device, &on_device.stream, self.survivors, &self.budget)?;
         // SAFETY: nothing is read before it is written.
