@@ -1,4 +1,4 @@
-// Is a pair in the answer? The same whole numbers as on the CPU.
+// Is a pair in the answer? Computed with the same whole numbers as on the CPU.
 //
 // The threshold is p/q with p <= q < 2^60, sizes are below 2^31. The linear forms stay below 2^94 and
 // are compared in 128 bits, the squares of cosine below 2^182 in 192 bits.
@@ -16,8 +16,8 @@ struct Predicate {
     u64 p;
     u64 q;
     u32 measure;
-    // The overlap that sets of sizes a and b need is at least slope * (a + b), slope * sqrt(a * b),
-    // slope * min(a, b) or slope, by measure, less a little for rounding.
+    // The required overlap of sets of sizes a and b is at least slope * (a + b), slope * sqrt(a *
+    // b), slope * min(a, b) or slope, by measure, less a little for rounding.
     float slope;
 };
 
@@ -84,7 +84,7 @@ __device__ __forceinline__ bool accepts(const Predicate& of, u32 a, u32 b, u32 o
     return at_least(left, right);
 }
 
-// An overlap that no pair in the answer falls short of.
+// Returns a lower bound of the overlap of a pair in the answer.
 __device__ __forceinline__ int least_overlap(const Predicate& of, u32 a, u32 b) {
     float size;
     switch (of.measure) {
@@ -103,7 +103,7 @@ __device__ __forceinline__ int least_overlap(const Predicate& of, u32 a, u32 b) 
         break;
     }
     float least = of.slope * size;
-    // Far beyond the rounding of the few operations above.
+    // This is far more than the rounding of the few operations above.
     least -= least * 1e-5f + 1e-3f;
     int whole = (int)ceilf(least);
     return whole < 1 ? 1 : whole;

@@ -1,24 +1,24 @@
-// Which signatures are close? All pairs of a tile, by binary tensor cores.
+// Which signatures are close? Compares all pairs of a tile on binary tensor cores.
 //
-// A signature has BITS bits; every token of a set toggles one. With ham the number of bits in which
-// two signatures differ, |r n s| <= (|r| + |s| - ham) / 2, and ham = pop(r) + pop(s) - 2 pop(r & s).
-// A pair in the answer has ham <= probe_share(r) + build_share(s) (see Bounds), hence
+// A signature has BITS bits, and every token of a set toggles one. Let ham be the number of bits in
+// which two signatures differ. Then |r n s| <= (|r| + |s| - ham) / 2, and ham = pop(r) + pop(s) - 2
+// pop(r & s). A pair in the answer has ham <= probe_share(r) + build_share(s) (see Bounds), hence
 //
 //     32 pop(r & s) + room(r) + room(s) >= 0    with    room(x) = 16 share(x) - 16 pop(x)
 //
 // in units of 1/16 bit. pop(r & s) of a whole tile is a product of bit matrices. The filter adds
-// floor((room(r) + turn) / 32) + ceil((room(s) - turn) / 32): no pair of the answer has a negative sum,
-// whatever the turn. Its pop(s) is even or odd as the size of s is, so that room(s) modulo 32 depends on the
-// size alone; with that of the first set of a range as its turn, nothing is lost by rounding as long as
-// the sizes are the same, as they mostly are. `verify` looks at the signatures of those that survive
-// again, in full precision.
+// floor((room(r) + turn) / 32) + ceil((room(s) - turn) / 32). No pair of the answer has a negative
+// sum, whatever the turn. pop(s) is even or odd as the size of s is, so room(s) modulo 32 depends
+// on the size alone. The turn is that of the first set of a range: then rounding loses nothing as
+// long as the sizes are equal, which is usual. `verify` compares the signatures of survivors again,
+// in full precision.
 //
-// A block takes ROWS probes, an equal part for each warp, which keeps them in registers, and goes
-// through ranges of COLUMNS build sets that all warps share, in steps of STEP. Survivors are written to
-// a buffer; where they do not fit, each warp notes the step at which it stopped, and is begun again
-// from there when the buffer has been emptied.
+// A block takes ROWS probes, an equal part for each warp, which keeps them in registers. It goes
+// through ranges of COLUMNS build sets, shared by all warps, in steps of STEP. Survivors are
+// written to a buffer. If they do not fit, each warp notes the step at which it stopped, and is
+// started again from there once the buffer has been emptied.
 //
-// Where tensor cores do not multiply bits, TENSOR is 0: each thread takes one probe and counts common
+// If tensor cores do not multiply bits, TENSOR is 0: each thread takes one probe and counts common
 // bits word by word.
 
 #define WORDS (BITS / 32)
@@ -30,14 +30,14 @@
 #define DONE 0xfffffffeu
 
 struct Item {
-    // The first probe; build ranges from, to in units of COLUMNS.
+    // The first probe, and the range of build ranges, in units of COLUMNS.
     u32 row;
     u32 from;
     u32 to;
 };
 
-// The signature of each set, one warp a set, and its room as a probe and as a build set. Shares are those
-// of each class.
+// Makes the signature of each set, and its room as a probe and as a build set. One warp per set.
+// Shares are given for each size class.
 extern "C" __global__ void sign(
     Sets of, const u32* classes, u32 sets, u32 padded, u32 top, const int* probe_shares,
     const int* build_shares,
@@ -79,7 +79,7 @@ extern "C" __global__ void sign(
 }
 
 #if TENSOR
-// Adds the common bits of 16 rows and 8 columns.
+// Adds the number of common bits of 16 rows and 8 columns.
 __device__ __forceinline__ void multiply(int (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     asm volatile(
         "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
@@ -90,16 +90,16 @@ __device__ __forceinline__ void multiply(int (&sum)[4], const u32 (&a)[4], u32 b
 
 #endif
 
-// Where the 16 bytes `piece` of a row lie in shared memory. A row has 2 * CHUNKS pieces; they are
-// permuted so that eight consecutive rows of one piece lie in different banks.
+// Returns the place of the 16-byte `piece` of a row in shared memory. A row has 2 * CHUNKS pieces.
+// They are permuted so that the same piece of eight consecutive rows lies in different banks.
 __device__ __forceinline__ u32 place(u32 row, u32 piece) {
     const u32 pieces = 2 * CHUNKS;
-    // Rows that share their banks: 8 / pieces rows fill all 32 banks.
+    // 8 / pieces rows fill all 32 banks; the next rows share their banks.
     u32 turn = pieces >= 8 ? row % 8 : (row / (8 / pieces)) % pieces;
     return (row * pieces + (piece ^ turn)) * 16;
 }
 
-// Copies `rows` signatures to shared memory, without waiting.
+// Starts copying ROWS_TO_COPY signatures to shared memory.
 template <u32 ROWS_TO_COPY>
 __device__ __forceinline__ void fetch(u32 to, const u32* signatures, u64 first) {
     const u32 pieces = 2 * CHUNKS;
@@ -129,14 +129,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
     u64* survivors, u32 capacity, State* state
 ) {
     extern __shared__ __align__(128) char memory[];
-    // Blocks reach beyond the sets that are asked for; in a self-join only those before the probe are.
+    // Blocks extend past the wanted sets. In a self-join only sets before the probe are wanted.
     auto wanted = [=](u32 row, u32 column) {
         bool inside = row < row_end && column >= column_begin && column < column_end;
         return inside && (order != BEFORE || column < row);
     };
 #if TENSOR
     const u32 TALL = WARP_ROWS / 16, BROAD = STEP / 8;
-    // Close pairs of a thread in a step, one bit each.
+    // The number of words for the close pairs of a thread in a step, one bit each.
     const u32 CLOSE = TALL * BROAD / 8;
 #else
     const u32 CLOSE = STEP / 32;
@@ -151,13 +151,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
     u32* mine = &progress[blockIdx.x * WARPS + warp];
     u32 resume = *mine;
     bool stopped = false;
-    // The first step that a warp of this block still has to do.
+    // The first unfinished step of any warp of this block.
     u32 first = DONE;
     for (u32 w = 0; w < WARPS; w++) first = min(first, progress[blockIdx.x * WARPS + w]);
     u32 from = max(item.from, first / (COLUMNS / STEP));
     if (from >= item.to) return;
 
-    // The probes come through the memory of the ranges.
+    // The probes pass through the memory of the ranges.
     fetch<ROWS>(stages_at, probes, item.row);
     end_group();
     await_groups<0>();
@@ -189,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
         end_group();
     }
     for (u32 range = from; range < item.to; range++) {
-        // That of the first set, as in `sign`.
+        // The turn of the first set, as in `sign`.
         int turn = build_rooms[range * COLUMNS] & 31;
 #if TENSOR
         int row_room[2 * TALL];
@@ -201,7 +201,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
         int row_room = (probe_rooms[item.row + warp_row + lane] + turn) >> 5;
 #endif
         await_groups<STAGES - 2>();
-        // All warps learn at once that one of them found no room.
+        // All warps stop together if one of them found no space.
         if (__syncthreads_or(stopped)) {
             u32 here = range * (COLUMNS / STEP);
             if (lane == 0 && resume < here) *mine = here;
@@ -222,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
         for (u32 step = 0; step < COLUMNS; step += STEP) {
 #if TENSOR
             int sums[TALL][BROAD][4] = {};
-            // The largest of each row, but for the row's room.
+            // The largest sum of each row, without the row's room.
             int best[2 * TALL];
             #pragma unroll
             for (u32 i = 0; i < 2 * TALL; i++) best[i] = NEVER;
@@ -252,7 +252,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
                     }
                 }
             }
-            // The sign of this is clear if any sum with both rooms is not negative.
+            // The sign bit of this is 0 if any sum with both rooms is not negative.
             int all_signs = -1;
             #pragma unroll
             for (u32 i = 0; i < 2 * TALL; i++) all_signs &= best[i] + row_room[i];
@@ -263,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
                 int sum = row_room + rooms[column];
                 #pragma unroll
                 for (u32 piece = 0; piece < WORDS / 4; piece++) {
-                    // The same for all threads of the warp.
+                    // The same address for all threads of the warp.
                     uint4 b = *(const uint4*)(memory + stage + place(column, piece));
                     sum += __popc(a[4 * piece] & b.x) + __popc(a[4 * piece + 1] & b.y);
                     sum += __popc(a[4 * piece + 2] & b.z) + __popc(a[4 * piece + 3] & b.w);
@@ -347,10 +347,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) filter(
     if (lane == 0 && resume != ~0u) *mine = DONE;
 }
 
-// Which survivors are in the answer? Warps take 32 of them at a time. One thread a pair compares the
-// signatures in full precision, merges the two sets, and decides in whole numbers. Where every token has a
-// bit of its own (exact), the common bits are the overlap and nothing is merged. What takes long is left for
-// later.
+// Which survivors are in the answer? Warps take 32 of them at a time. Each thread compares the
+// signatures of a pair in full precision, merges the two sets, and decides in whole numbers. If
+// every token has its own bit (exact), the common bits are the overlap and nothing is merged. Long
+// merges are deferred.
 extern "C" __global__ void verify(
     Sets probes, Sets builds, const u32* probe_signatures, const int* probe_rooms,
     const u32* build_signatures, const int* build_rooms, const u64* survivors, u32* later,
@@ -376,7 +376,7 @@ extern "C" __global__ void verify(
             }
             int room = probe_rooms[answer.probe] + build_rooms[answer.build];
             bool close = 32 * (int)common + room >= 0;
-            // In a join of two, a set meets no larger one, or only smaller ones.
+            // In a join of two collections, a probe meets no larger set, or only smaller ones.
             bool may_be_equal = order != SMALLER;
             bool may_be_larger = order == BEFORE || order == ALL_BEFORE;
             close = close && (m < n || (may_be_equal && m == n) || may_be_larger);
@@ -397,7 +397,7 @@ extern "C" __global__ void verify(
     }
 }
 
-// Which of those that were left? A warp a pair.
+// Which deferred survivors are in the answer? One warp per pair.
 extern "C" __global__ void verify_deferred(
     Sets probes, Sets builds, const u64* survivors, const u32* later, Predicate predicate,
     Answer* answers, State* state

@@ -1,9 +1,9 @@
 // Which candidates of a CPU filter are in the answer?
 //
-// A chunk holds probes, and for each the candidates starts[p] .. starts[p + 1]. Three ways to share the
-// work: a thread for each probe (A); a block for each probe, which keeps the probe in shared memory,
-// and a thread for each candidate (B); a block for each probe and all its threads for each candidate,
-// which cut the merge of the two sets along its path (C, intersect path).
+// A chunk holds probes, and for each probe the candidates starts[p] .. starts[p + 1]. There are
+// three ways to divide the work: one thread per probe (A); one block per probe, which keeps the
+// probe in shared memory, and one thread per candidate (B); one block per probe and all its threads
+// for each candidate, which cut the merge of the two sets along its path (C, intersect path).
 
 #define HELD 2048
 
@@ -15,12 +15,13 @@ struct Chunk {
 };
 
 struct Output {
-    // Null where only the number of rows is wanted.
+    // Null if only the number of rows is wanted.
     Answer* answers;
     State* state;
 };
 
-// Answers a pair if it is in the answer; where only rows are wanted, adds them to the thread's own.
+// Writes a pair if it is in the answer or, if only rows are wanted, adds them to the sum of the
+// thread.
 __device__ __forceinline__ void check(
     const Output& out, u64& rows, const Sets& probes, const Sets& builds,
     const Predicate& predicate, Answer answer, u32 n, u32 m
@@ -57,7 +58,7 @@ extern "C" __global__ void thread_per_probe(
     finish(out, rows);
 }
 
-// Brings the probe of this block to shared memory, if it is not too large.
+// Copies a set to shared memory, unless it is too large.
 __device__ __forceinline__ const u32* hold(const u32* xs, u32 n, u32* held) {
     if (n > HELD) return xs;
     for (u32 i = threadIdx.x; i < n; i += blockDim.x) held[i] = xs[i];
@@ -97,7 +98,7 @@ extern "C" __global__ void block_per_candidate(
     for (u32 c = chunk.starts[blockIdx.x]; c < chunk.starts[blockIdx.x + 1]; c++) {
         u32 build = chunk.candidates[c];
         u32 m = size_of(builds, build);
-        // Nobody reads the candidate before any more: sums were added up after it.
+        // No thread reads the previous candidate any more: its sums have been added.
         const u32* ys = hold(tokens_of(builds, build), m, held_candidate);
         u32 share = (n + m + blockDim.x - 1) / blockDim.x;
         u32 from = min(threadIdx.x * share, n + m), to = min(from + share, n + m);

@@ -1,36 +1,39 @@
 // Which elements do two ascending arrays share?
 //
-// Each kernel comes in two forms. The first counts: each block leaves the number of its common elements,
-// and adds it to the total. The second, given where the elements of each block begin, writes them down,
-// ascending. No element is found twice: a block owns its elements of `a`, or a range of values.
+// Each kernel has two forms. The first counts: each block stores the number of its common elements
+// and adds it to the total. The second gets the position of each block's elements and writes them
+// in ascending order. No element is found twice, since a block owns its elements of `a`, or a range
+// of values.
 //
-// `path` and `path_hash` cut the merge of the two arrays into equal parts (merge path: Green and others);
-// of two equal elements that of `a` comes first. A block takes some tiles of the merge, each of `each`
-// elements for a thread. An element of `a` is common if its partner comes next in `b`: at the end of a tile
-// that is one beyond it.
+// `path` and `path_hash` cut the merge of the two arrays into equal parts (merge path: Green and
+// others). Of two equal elements that of `a` comes first. A block takes some tiles of the merge,
+// with `each` elements per thread. An element of `a` is common if its partner comes next in `b`; at
+// the end of a tile the partner is the next element after the tile.
 //
-// Totals are added to one of two numbers; the other one is made zero for the kernel that follows.
+// Totals are added to one of two numbers; the other one is set to zero for the next kernel.
 //
-// No element is LAST, the largest number: the host sees to it. So there are fewer than 2^32 of them.
+// No element is LAST, the largest number; the host handles it. So there are fewer than 2^32
+// elements.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
 #define LAST 0xffffffffu
-// Elements of the merge for each thread at most; odd, so that threads begin their search in different
-// banks. And tiles of a block at most.
+// The largest number of merge elements per thread, odd so that threads begin their search in
+// different banks, and the largest number of tiles in a block.
 #define EACH 27
 #define TILE (THREADS * EACH)
 #define TILES 7
-// What a tile may hold beside its elements: up to three before each side, three and one beyond, and what
-// ends it.
+// The elements of a tile in shared memory, with up to three more before each side, three and one
+// after it, and the end marks.
 #define HELD (TILE + 24)
-// Slots of the hash table: the shorter side of a tile has at most half a tile and one.
+// The slots of the hash table: the shorter side of a tile has at most half a tile plus one element.
 #define SLOTS 8192
 #define SLOT_BITS 13
-// Elements of the shorter array in a block of the binary search, and of the longer one that are cached.
+// The number of elements of the shorter array in a block of the binary search, and of cached
+// elements of the longer one.
 #define PART 2048
 #define CACHE 4096
-// Fours of elements that a thread of the bitmap loads at once.
+// The number of groups of four elements that a thread of the bitmap loads at once.
 #define AHEAD 3
 #define CHUNK (4 * THREADS * AHEAD)
 
@@ -39,16 +42,16 @@ struct Array {
     u32 size;
 };
 
-// One of two arrays.
+// Returns one of two arrays.
 __device__ __forceinline__ Array pick(bool first, const Array& a, const Array& b) {
     return {first ? a.at : b.at, first ? a.size : b.size};
 }
 
-// What becomes of common elements.
+// The destination of common elements.
 struct Found {
     u64* total;
     u64* next_total;
-    // Of each block: how many there are, or where the first of them is to be.
+    // The count of each block, or the position of its first element.
     u64* blocks;
     u32* out;
 };
@@ -57,7 +60,8 @@ __device__ __forceinline__ u32 lane_of() {
     return threadIdx.x % 32;
 }
 
-// The sum of the values of the threads before this one in the block, and of all. All threads come here.
+// Returns the sum of the values of the threads before this one in the block, and sets `all` to the
+// sum of all. All threads of the block must call it.
 __device__ __forceinline__ u32 sum_before(u32 value, u32* sums, u32& all) {
     u32 sum = value;
     #pragma unroll
@@ -78,7 +82,7 @@ __device__ __forceinline__ u32 sum_before(u32 value, u32* sums, u32& all) {
     return before + sum - value;
 }
 
-// Leaves what a block has counted.
+// Stores the count of a block.
 __device__ __forceinline__ void leave_count(u32 count, u32* sums, const Found& found) {
     u32 all;
     sum_before(count, sums, all);
@@ -89,9 +93,9 @@ __device__ __forceinline__ void leave_count(u32 count, u32* sums, const Found& f
     }
 }
 
-// The first place from `low` to `high` that does not satisfy `before`, which holds for all places before
-// it. A warp tries 32 places at once: first some around `hint`, `width` apart, then equal parts of what is
-// left.
+// Returns the first place from `low` to `high` that does not satisfy `before`, which holds for all
+// places before it. A warp tests 32 places at once: first some around `hint`, `width` apart, then
+// equal parts of the rest.
 template <class Before>
 __device__ __forceinline__ u32 partition_point(
     u32 low, u32 high, u32 hint, u32 width, Before before
@@ -107,7 +111,7 @@ __device__ __forceinline__ u32 partition_point(
         }
         hinted = false;
         u32 tried = first + lane_of() * each;
-        // Places beyond all numbers come round to small ones.
+        // Places past the largest number wrap around.
         bool holds = tried >= first && tried < high && before(tried);
         u32 count = __popc(__ballot_sync(~0u, holds));
         if (count < 32) {
@@ -119,12 +123,12 @@ __device__ __forceinline__ u32 partition_point(
     return low;
 }
 
-// About the part of `size` that `part` is of `whole`.
+// Returns about size * part / whole.
 __device__ __forceinline__ u32 share(u32 size, float part, float whole) {
     return (u32)((float)size * __fdividef(part, whole));
 }
 
-// The first place of an array from which on elements are at least `value`.
+// Returns the first place of an array whose element is at least `value`.
 __device__ __forceinline__ u32 first_at_least(const Array& array, u64 value) {
     u32 first = array.at[0], last = array.at[array.size - 1];
     if (value <= first) return 0;
@@ -133,14 +137,14 @@ __device__ __forceinline__ u32 first_at_least(const Array& array, u64 value) {
     return partition_point(0, array.size, hint, 256, [&](u32 i) { return array.at[i] < value; });
 }
 
-// What a block of `path` does: some tiles.
+// The work of a block of `path`.
 struct Work {
-    // Elements of the merge for each thread in a tile, and tiles of a block.
+    // The number of merge elements per thread in a tile, and of tiles in a block.
     u32 each;
     u32 tiles;
 };
 
-// Where the tiles of a block begin and end in `a`.
+// Finds where the tiles of a block begin and end in `a`.
 __device__ __forceinline__ void split(
     const Array& a, const Array& b, const Work& work, u32 (&splits)[TILES + 1]
 ) {
@@ -158,7 +162,7 @@ __device__ __forceinline__ void split(
     __syncthreads();
 }
 
-// Copies so many fours of elements to shared memory, without waiting; fewer elements where the array ends.
+// Starts copying groups of four elements to shared memory; fewer elements if the array ends.
 __device__ __forceinline__ void copy_fours(u32* to, const Array& from, u32 first, u32 fours) {
     const u32* at = from.at + first;
     u32 whole = min(fours, (from.size - first) / 4);
@@ -183,8 +187,8 @@ __device__ __forceinline__ void await_copies() {
     __syncthreads();
 }
 
-// The elements of an array from `begin` to `end` that `hit`: counted, or written in order. Four
-// neighbours for each thread.
+// Counts the elements of an array from `begin` to `end` that satisfy `hit`, or writes them in
+// order. Each thread takes four neighbours.
 template <bool WRITE, class Hit>
 __device__ __forceinline__ u32 test_all(
     const Array& array, u32 begin, u32 end, Hit hit, u32* sums, u32* out, u64& base
@@ -232,8 +236,9 @@ __device__ __forceinline__ u32 load_shared(u32 address) {
     return value;
 }
 
-// How many of the first `diagonal` elements of the merge are of the first side: `n` elements at the address
-// `xs` and `m` at `ys`. It is looked for around what would be usual first.
+// Returns how many of the first `diagonal` elements of the merge belong to the first side: `n`
+// elements at the address `xs`; the other side has `m` at `ys`. The search begins around the usual
+// value.
 __device__ __forceinline__ u32 cross(u32 xs, u32 n, u32 ys, u32 m, u32 diagonal, float usual) {
     u32 low = diagonal > m ? diagonal - m : 0, high = min(diagonal, n);
     u32 partners = ys + 4 * (diagonal - 1);
@@ -261,8 +266,8 @@ __device__ __forceinline__ u32 cross(u32 xs, u32 n, u32 ys, u32 m, u32 diagonal,
     return low;
 }
 
-// Goes `steps` steps along the merge of what stands at the addresses `i` and `j`: how many of the elements
-// on the way have their partner come next. LAST ends both.
+// Does `steps` steps of the merge of the elements at the addresses `i` and `j`. Returns how many
+// elements were followed by their partner. LAST ends both sides.
 template <bool PUT>
 __device__ __forceinline__ u32 merge_steps(u32 i, u32 j, u32 steps, u32* out) {
     u32 common = 0, sum = i + j;
@@ -310,15 +315,15 @@ __device__ __forceinline__ void path(
         u32 a_from = splits[tile], a_to = splits[tile + 1];
         u32 b_from = (u32)(from - a_from), b_to = (u32)(to - a_to);
         u32 n = a_to - a_from, own = b_to - b_from;
-        // One beyond, which may be the partner of the last.
+        // One more element, which may be the partner of the last.
         u32 m = own + (b_to < b.size ? 1 : 0);
         u32 a_begin = a_from % 4, a_fours = (a_begin + n + 3) / 4;
-        // Room for what ends the first side.
+        // Space for the end mark of the first side.
         u32 b_at = 4 * a_fours + 4, b_begin = b_at + b_from % 4;
         copy_fours(held, a, a_from - a_begin, a_fours);
         copy_fours(held + b_at, b, b_from / 4 * 4, (b_from % 4 + m + 3) / 4);
         await_copies();
-        // What ends each side: elements beyond it may have been copied too.
+        // The end mark of each side: elements past it may have been copied too.
         if (threadIdx.x == 0) {
             held[a_begin + n] = LAST;
             held[b_begin + m] = LAST;
@@ -345,7 +350,8 @@ __device__ __forceinline__ void path(
     if (!WRITE) leave_count(count, sums, found);
 }
 
-// `ip-hash`: the shorter side of a tile goes into a table, the elements of the other are looked up.
+// `ip-hash`: the shorter side of a tile goes into a table, in which the elements of the other side
+// are looked up.
 template <bool WRITE>
 __device__ __forceinline__ void path_hash(
     const Array& a, const Array& b, const Work& work, const Found& found
@@ -393,8 +399,9 @@ __device__ __forceinline__ void path_hash(
     if (!WRITE) leave_count(count, sums, found);
 }
 
-// `ip-obs`: elements of the shorter array `a` are looked up in the part of `b` between the first and the
-// last of them by binary search, whose upper levels, or all of them, are in shared memory.
+// `ip-obs`: the elements of the shorter array `a` are looked up by binary search in the part of `b`
+// between the first and the last of them. The upper levels of the search, or all of them, are in
+// shared memory.
 template <bool WRITE>
 __device__ __forceinline__ void path_search(const Array& a, const Array& b, const Found& found) {
     __shared__ u32 cache[CACHE];
@@ -416,7 +423,7 @@ __device__ __forceinline__ void path_search(const Array& a, const Array& b, cons
     for (u32 at = threadIdx.x; at < cached; at += THREADS) cache[at] = within[(u64)at * stride];
     __syncthreads();
     auto hit = [&](u32 value) {
-        // The last of the cached that is not larger.
+        // Find the last cached element that is not larger.
         u32 low = 0, high = cached;
         while (low < high) {
             u32 half = (low + high) / 2;
@@ -440,7 +447,7 @@ __device__ __forceinline__ void path_search(const Array& a, const Array& b, cons
     if (!WRITE) leave_count(count, sums, found);
 }
 
-// Four neighbouring elements for each thread, several times THREADS fours apart. Beyond the end of the
+// Groups of four neighbouring elements for each thread, THREADS groups apart. Past the end of the
 // array there is LAST.
 template <u32 COUNT>
 struct Fours {
@@ -470,8 +477,8 @@ struct Fours {
     }
 };
 
-// `bitmap`: a block takes a range of values, makes a bitmap of the elements of `a` there and looks the
-// elements of `b` up in it. Elements are loaded four at a time, some from beyond the range.
+// `bitmap`: a block makes a bitmap of the elements of `a` in a range of values and looks the
+// elements of `b` up in it. Elements are loaded four at a time, some from outside the range.
 template <bool WRITE>
 __device__ __forceinline__ void bitmap(
     const Array& a, const Array& b, u32 low, u32 high, u32 range_bits, const Found& found
@@ -493,7 +500,7 @@ __device__ __forceinline__ void bitmap(
     __syncthreads();
     u32 a_from = bounds[0] / 4 * 4, a_to = bounds[1], b_from = bounds[2], b_to = bounds[3];
     u32 b_first = b_from / 4 * 4;
-    // Both sides are on their way before the first element is used.
+    // Both sides are being loaded before the first element is used.
     Fours<AHEAD> as, bs;
     as.load(a, a_from, a_to);
     if (!WRITE) bs.load(b, b_first, b_to);
@@ -574,7 +581,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 4) bitmap_write(
     bitmap<true>(a, b, low, high, range_bits, found);
 }
 
-// Where the elements of each block are to be: the sums of the counts before, by one block.
+// Computes the position of the elements of each block, the sum of the counts before it, in one
+// block.
 extern "C" __global__ void __launch_bounds__(THREADS) place_blocks(u64* blocks, u64 count) {
     __shared__ u64 sums[WARPS];
     u64 base = 0;
@@ -598,7 +606,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) place_blocks(u64* blocks, 
     }
 }
 
-// Whether an array ascends: otherwise a place where it does not is left.
+// Finds a place where an array does not ascend, if there is one.
 extern "C" __global__ void ascends(const u32* array, u64 size, u64* where) {
     u64 step = (u64)gridDim.x * blockDim.x;
     for (u64 at = (u64)blockIdx.x * blockDim.x + threadIdx.x; at + 1 < size; at += step) {

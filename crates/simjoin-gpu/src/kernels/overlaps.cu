@@ -1,22 +1,25 @@
 // How many tokens does every pair of sets share?
 //
-// Counts of a tile, some rows by all columns, lie row by row in numbers of WIDTH bytes, wide enough for
-// every count. In a self-join (`own`) a row meets the columns before it (`before`), or all but itself; in
-// others all columns, or those before its `limit`. What stands in the other places means nothing.
+// The counts of a tile, some rows by all columns, are stored row by row in numbers of WIDTH bytes,
+// wide enough for every count. In a self-join (`own`) a row meets the columns before it (`before`),
+// or all but itself. In other joins it meets all columns, or those before its `limit`. The other
+// places have no meaning.
 //
-// `product` multiplies the bits of frequent tokens, `walk_lists` then adds one for each place of a row's
-// rare tokens in their lists; `look_up` does without either. `select` and `top` consume a tile.
+// `product` multiplies the bits of frequent tokens. Then `walk_lists` adds one for each entry in
+// the lists of a row's rare tokens. `look_up` uses neither. `select` and `top` use the counts of a
+// tile.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
 #define ROWS 128
 #define COLUMNS 256
-// Bytes of each row of bits in a stage: 16-byte pieces, 512 bits.
+// A row of bits in a stage has 512 bits, in pieces of 16 bytes.
 #define PIECES 4
 #define STAGE_BYTES ((ROWS + COLUMNS) * PIECES * 16)
-// Row blocks that are worked on at the same time, so that what they read of the columns is read once.
+// The number of row blocks that run at the same time, so that the columns they read are loaded
+// once.
 #define GROUP 16
-// Words of a warp's window when bits are made.
+// The words of a warp's window when bits are made.
 #define WINDOW 256
 
 #define EMPTY 0xffffffffu
@@ -32,11 +35,12 @@ typedef u32 Count;
 // A tile of counts.
 struct Tile {
     Count* counts;
-    // Counts from one row to the next.
+    // The number of counts from one row to the next.
     u64 stride;
-    // Where the columns end that each row of all tiles meets, which rises; null if all rows meet all.
+    // The end of the columns that each row of all tiles meets, which rises; null if all rows meet
+    // all columns.
     const u32* limits;
-    // The first row, how many there are, and how many columns.
+    // The first row, and the numbers of rows and of columns.
     u32 first;
     u32 rows;
     u32 columns;
@@ -49,7 +53,7 @@ __device__ __forceinline__ u32 lane_of() {
     return threadIdx.x % 32;
 }
 
-// The columns that a row of a tile may meet are before this one.
+// Returns the end of the columns that a row of a tile meets.
 __device__ __forceinline__ u32 columns_of(const Tile& tile, u32 row) {
     u32 limit = tile.columns;
     if (tile.own && tile.before) limit = min(limit, tile.first + row);
@@ -57,7 +61,7 @@ __device__ __forceinline__ u32 columns_of(const Tile& tile, u32 row) {
     return limit;
 }
 
-// The column that is the row itself.
+// Returns the column that is the row itself.
 __device__ __forceinline__ u32 itself(const Tile& tile, u32 row) {
     return tile.own ? tile.first + row : ~0u;
 }
@@ -78,7 +82,8 @@ __device__ __forceinline__ u32 sum_before_in_warp(u32 value) {
     return sum - value;
 }
 
-// The sum of the values of the threads before this one in the block, and of all. All threads come here.
+// Returns the sum of the values of the threads before this one in the block, and sets `all` to the
+// sum of all. All threads of the block must call it.
 __device__ __forceinline__ u32 sum_before(u32 value, u32* sums, u32& all) {
     u32 before = sum_before_in_warp(value);
     __syncthreads();
@@ -93,7 +98,7 @@ __device__ __forceinline__ u32 sum_before(u32 value, u32* sums, u32& all) {
     return before;
 }
 
-// The first place in an ascending array that is not below a value.
+// Returns the first place in an ascending array whose value is not below a value.
 __device__ __forceinline__ u32 first_at_least(const u32* tokens, u32 size, u32 value) {
     u32 low = 0, high = size;
     while (low < high) {
@@ -104,9 +109,10 @@ __device__ __forceinline__ u32 first_at_least(const u32* tokens, u32 size, u32 v
     return low;
 }
 
-// ---- How often does each token stand in sets, and what would its lists cost?
+// ---- In how many sets does each token occur, and what would lists cost?
 
-// In how many sets does each token from `lonely` on stand? A warp a set.
+// Counts the sets with each token from `lonely` on, the first token that is not unique. One warp
+// per set.
 extern "C" __global__ void count_tokens(Sets sets, u32 count, u32 lonely, u32* lengths) {
     u32 set = warp_of_grid();
     if (set >= count) return;
@@ -117,8 +123,8 @@ extern "C" __global__ void count_tokens(Sets sets, u32 count, u32 lonely, u32* l
     }
 }
 
-// Entries of the lists, and places where rows meet them, of the tokens by their distance from the most
-// frequent one: below 512, below 1,024, below 2,048 and so on. 32 numbers each.
+// Counts the entries of lists, and the meetings of rows with them, by the distance of tokens from
+// the most frequent one: below 512, below 1,024, below 2,048 and so on. 32 numbers each.
 extern "C" __global__ void weigh(
     const u32* row_lengths, const u32* column_lengths, u32 tokens, u64* entries, u64* meetings
 ) {
@@ -153,7 +159,7 @@ struct Lists {
     u32* entries;
 };
 
-// Where does each list lie? A thread a token; lists are put wherever the next one may begin.
+// Where does each list begin? One thread per token. Lists are in no particular order.
 extern "C" __global__ void place_lists(Lists lists, u32* taken) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     u32 count = lists.heavy - lists.lonely;
@@ -169,7 +175,7 @@ extern "C" __global__ void place_lists(Lists lists, u32* taken) {
     }
 }
 
-// A warp a column.
+// One warp per column.
 extern "C" __global__ void fill_lists(Sets columns, u32 count, Lists lists) {
     u32 set = warp_of_grid();
     if (set >= count) return;
@@ -184,7 +190,7 @@ extern "C" __global__ void fill_lists(Sets columns, u32 count, Lists lists) {
     }
 }
 
-// Adds one to a count. Counts are wide enough, so none reaches into its neighbour.
+// Adds one to a count. Counts are wide enough that none overflows into its neighbour.
 __device__ __forceinline__ void add_one(Count* row, u32 column) {
 #if WIDTH == 4
     atomicAdd(&row[column], 1u);
@@ -194,8 +200,8 @@ __device__ __forceinline__ void add_one(Count* row, u32 column) {
 #endif
 }
 
-// Adds one for each entry of the lists of a row's rare tokens. A block a row; a warp takes 32 lists, which
-// its threads walk as if they were one.
+// Adds one for each entry of the lists of a row's rare tokens. One block per row. A warp takes 32
+// lists, and its threads walk them as one.
 extern "C" __global__ void __launch_bounds__(THREADS) walk_lists(
     Sets rows, Lists lists, Tile tile
 ) {
@@ -219,7 +225,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) walk_lists(
         u32 all = __shfl_sync(~0u, before + length, 31);
         for (u32 step = 0; step < all; step += 32) {
             u32 place = step + lane_of();
-            // The list that holds it: the last that begins at or before it.
+            // Find the list of this entry: the last that begins at or before it.
             u32 owner = 0;
             #pragma unroll
             for (u32 half = 16; half > 0; half /= 2) {
@@ -238,8 +244,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) walk_lists(
 
 // ---- Bits of frequent tokens
 
-// The bits of each set: one for each token from `heavy` on, in `words` words a set. A warp a set; sets
-// from `count` to `padded` have none.
+// Makes the bits of each set: one for each token from `heavy` on, in `words` words per set. One
+// warp per set. Sets from `count` to `padded` have no bits.
 extern "C" __global__ void __launch_bounds__(THREADS) fill_bits(
     Sets sets, u32 count, u32 padded, u32 heavy, u32 words, u32* bits
 ) {
@@ -259,7 +265,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_bits(
         u32 here = min((u32)WINDOW, words - first);
         for (u32 w = lane_of(); w < here; w += 32) window[w] = 0;
         __syncwarp();
-        // Tokens ascend: those of a window follow each other.
+        // Tokens ascend, so those of a window are contiguous.
         while (next < size) {
             u32 at = next + lane_of();
             u32 bit = at < size ? tokens[at] - heavy - 32 * first : ~0u;
@@ -275,13 +281,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_bits(
     }
 }
 
-// Where the 16 bytes `piece` of a row lie in a stage. They are permuted so that eight neighbouring rows,
-// and also rows {0, 1, 16, 17, 32, 33, 48, 49} from an even one on, have a piece in different banks.
+// Returns the place of the 16-byte `piece` of a row in a stage. Pieces are permuted so that the
+// same piece of eight neighbouring rows, and also of rows {0, 1, 16, 17, 32, 33, 48, 49} from an
+// even one on, lies in different banks.
 __device__ __forceinline__ u32 place_of(u32 row, u32 piece) {
     return (row * PIECES + (piece ^ ((row / 2 + row / 16) % 4))) * 16;
 }
 
-// Starts copying a step of all rows and columns of a block to a stage: columns after rows.
+// Starts copying a step of all rows and columns of a block to a stage, columns after rows.
 __device__ __forceinline__ void fetch(
     u32 to, const u32* row_bits, const u32* column_bits, u32 words, u32 step
 ) {
@@ -320,7 +327,7 @@ __device__ __forceinline__ void store_16(Count* to, const u32 (&counts)[16]) {
 }
 
 #if TENSOR
-// Adds the common bits of 16 rows and 8 columns.
+// Adds the number of common bits of 16 rows and 8 columns.
 __device__ __forceinline__ void multiply(u32 (&sum)[4], const u32 (&a)[4], u32 b0, u32 b1) {
     asm volatile(
         "mma.sync.aligned.m16n8k256.row.col.s32.b1.b1.s32.and.popc "
@@ -330,8 +337,8 @@ __device__ __forceinline__ void multiply(u32 (&sum)[4], const u32 (&a)[4], u32 b
 }
 #endif
 
-// The common bits of all pairs of a tile. A block takes ROWS by COLUMNS of them; bits are there for all
-// of these, and the tile has room for them.
+// Counts the common bits of all pairs of a tile. A block takes ROWS by COLUMNS of them. Bits exist
+// for all of these, and the tile has space for their counts.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) product(
     const u32* row_bits, const u32* column_bits, u32 words, u32 row_blocks, u32 column_blocks,
     Tile tile
@@ -386,8 +393,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) product(
             }
             #pragma unroll
             for (u32 j = 0; j < 8; j += 2) {
-                // Both halves of eight columns, then of the next eight. Columns are taken in such an
-                // order that a thread's sums are those of sixteen neighbours.
+                // Both halves of eight columns, then of the next eight. Columns are ordered such
+                // that a thread's sums belong to sixteen neighbours.
                 u32 slot = lane_of() % 8;
                 u32 column = slot / 2 * 16 + (j + lane_of() / 16) * 2 + slot % 2;
                 u32 b[4];
@@ -453,9 +460,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) product(
 #define BINARY_SEARCH 1
 #define HASH 2
 
-// Blocks take rows in turn. The tokens of a row are made ready: as a bitmap, as a search tree whose upper
-// levels are in shared memory, or as a hash table; then warps look up the tokens of one column after the
-// other. What does not fit in shared memory (`room` words) is in `beside`, `words` words for each block.
+// Blocks take rows in turn. The tokens of a row become a bitmap, a search tree whose upper levels
+// are in shared memory, or a hash table. Then warps look up the tokens of one column after the
+// other. Data that does not fit in shared memory (`room` words) is in `beside`, global memory of
+// `words` words per block.
 template <int HOW>
 __device__ __forceinline__ void look_up(
     const Sets& rows, const Sets& columns, Tile tile, u32 universe, u32 room, u32* beside,
@@ -466,7 +474,7 @@ __device__ __forceinline__ void look_up(
     u32 warp = threadIdx.x / 32;
     while (true) {
         __syncthreads();
-        // The last rows, which have the most to do, come first.
+        // The last rows, which have the most work, come first.
         if (threadIdx.x == 0) taken = atomicAdd(next, 1);
         __syncthreads();
         if (taken >= tile.rows) return;
@@ -562,9 +570,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) look_up_hash(
     look_up<HASH>(rows, columns, tile, universe, room, beside, words, next);
 }
 
-// ---- What becomes of a tile
+// ---- How are the counts of a tile used?
 
-// Sixteen bytes of counts at a time: the counts of a row from `first` on, which is a multiple of so many.
+// Sixteen bytes of counts: those of a row from `first` on, a multiple of VECTOR.
 #define VECTOR (16 / WIDTH)
 
 struct Vector {
@@ -577,9 +585,9 @@ __device__ __forceinline__ Vector load(const Count* from) {
     return vector;
 }
 
-// Which pairs of a tile are in the answer: those whose overlap is positive and satisfies the predicate. A
-// block a row; without `answers` it is counted how many there are in each row, and for how many pairs of
-// rows of the input they stand in all, otherwise they are written from `places` on, by column.
+// Finds the pairs of a tile that are in the answer: those whose overlap is positive and satisfies
+// the predicate. One block per row. Without `answers` it counts them for each row, and the pairs of
+// input rows that they represent. Otherwise it writes them from `places` on, by column.
 extern "C" __global__ void __launch_bounds__(THREADS) select(
     Sets rows, Sets columns, Tile tile, u32 first_row, Predicate predicate, u64* places,
     Answer* answers, u64* stand_for
@@ -638,9 +646,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) select(
     }
 }
 
-// The `most` best of each row: those of the largest overlap, of equal ones those of the smallest rank.
-// Only positive ones count. A block a row; found by one byte of (overlap, rank) after the other, the
-// highest first. Written by column; `found` says how many there are.
+// Finds the `most` best columns of each row: those of the largest positive overlap, and of equal
+// ones those of the smallest rank. One block per row, which examines one byte of (overlap, rank)
+// after the other, the highest first. Writes columns in ascending order, and their number to
+// `found`.
 extern "C" __global__ void __launch_bounds__(THREADS) top(
     Tile tile, const u32* ranks, u32 most, Answer* answers, u32* found
 ) {
@@ -654,10 +663,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) top(
     auto key_of = [&](u32 overlap, u32 column) {
         return (u64)overlap << 32 | (u32)~(ranks == 0 ? column : ranks[column]);
     };
-    // All keys that are taken are at least this one.
+    // All selected keys are at least this one.
     u64 least = 0;
     u32 wanted = most;
-    // How far the key of the last one taken is known.
+    // The bits below this are not yet known of the smallest selected key.
     int shift = 32 + 8 * WIDTH;
     bool all_taken = false;
     while (shift > 0) {
@@ -680,9 +689,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) top(
             u32 bin = 256, sum = 0;
             while (bin > 0 && sum < wanted) sum += bins[--bin];
             chosen = bin;
-            // Those above the chosen bin are taken; of the bin itself so many are.
+            // Keys above the chosen bin are selected, and `left` keys of the bin itself.
             left = wanted - (sum - bins[bin]);
-            // Fewer than wanted, or just as many as the bin has: no need to look closer.
+            // If there are at most as many as wanted, the whole bin is selected.
             if (sum <= wanted) left = ~0u;
         }
         __syncthreads();
@@ -711,7 +720,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) top(
         u64 at = place + total + sum_before(__popc(hits), sums, all);
         #pragma unroll
         for (u32 i = 0; i < VECTOR; i++) {
-            // Ranks that are not all different may let in too many.
+            // Ranks that are not all different may select too many.
             if ((hits >> i & 1) && at < place + most) {
                 answers[at++] = {tile.first + row, first + i, (u32)vector.counts[i]};
             }

@@ -1,20 +1,23 @@
-// Which sets share a rare token, early enough? Lists of a block of build sets, walked by probes.
+// Which sets share a rare token early enough? Makes lists of a block of build sets, which probes
+// walk.
 //
-// For each token, the sets of the block that have it in their prefix: an entry says where the token
-// stands in the set, and holds the parity signature of the tokens from there on, 64 bits. A warp takes
-// a probe, or a part of its prefix, and deals the entries of its tokens' lists out to its threads. If a
-// pair is in the answer and the first token that it shares stands at i and j, then
+// A token's list has an entry for each set of the block that has the token in its prefix. The entry
+// holds the position of the token in the set, and the 64-bit parity signature of the tokens from
+// there on. A warp takes a probe, or a part of its prefix, and spreads the entries of its tokens'
+// lists over its threads. If a pair is in the answer, and its first common token is at the
+// positions i and j, then
 //
-// * min(n - i, m - j) is not below what it needs to share (position filter), and
+// * min(n - i, m - j) is not below the required overlap (position filter), and
 // * of the tokens from i and j on, at most n + m - 2 needed - (i + j) have no partner, so the two
 //   signatures differ in no more bits.
 //
-// An entry for which both hold, and which is not seen to be another than the first, survives.
+// An entry survives if both hold, unless the check shows that its token is not the first common
+// one.
 //
-// A list is cut by the size of its sets, or their number, which rises with it: a section holds the entries
-// of an equal part of the block. The sections of a list lie one after the other, so that what a probe may meet
-// of it is a range of entries. They lie in no particular order within a section, and lists in none among
-// themselves.
+// A list is cut by the numbers of its sets, which rise with their sizes: a section holds the
+// entries of an equal part of the block. The sections of a list are contiguous, so the part of it
+// that a probe may meet is a range of entries. Entries within a section, and lists, are in no
+// particular order.
 
 #define DONE 0xffffffffu
 #define ITEM 256
@@ -28,19 +31,19 @@ struct Entry {
 struct Survivor {
     u32 probe;
     u32 build;
-    // Where the common token stands in the probe.
+    // The position of the common token in the probe.
     u32 i;
 };
 
-// The sets of a size. An item is a set and a part of its prefix, ITEM tokens of it, which a warp looks at;
-// items are numbered set by set.
+// The sets of one size. An item is a set and ITEM tokens of its prefix, for one warp. Items are
+// numbered set by set.
 struct Class {
-    // Its first item, its first set, and how many items each set has.
+    // The first item, the first set, and the number of items of each set.
     u64 item;
     u32 set;
     u32 each;
     u32 prefix;
-    // The build sets that it meets, if it is one of probes.
+    // The range of build sets that the sets meet, if they are probes.
     u32 begin;
     u32 end;
 };
@@ -52,12 +55,12 @@ struct Classes {
 
 struct Item {
     u32 set;
-    // Of its prefix.
+    // The range of its prefix.
     u32 from;
     u32 to;
 };
 
-// The class that an item belongs to: the last that begins no later.
+// Returns the class that an item belongs to: the last one that begins at or before it.
 __device__ __forceinline__ Class class_of(const Classes& classes, u64 item) {
     u32 low = 0, high = classes.count;
     while (high - low > 1) {
@@ -75,23 +78,23 @@ __device__ __forceinline__ Item item_of(const Class& of, u64 number) {
 }
 
 struct Lists {
-    // Tokens below this stand in a single row, and have no list.
+    // Tokens below this are unique, and have no list.
     u32 lonely;
     // The most frequent token.
     u32 top;
-    // The block: sets from, to.
+    // The range of sets in the block.
     u32 from;
     u32 to;
-    // Sections of a list, a power of two up to 32, and sets of each.
+    // The number of sections of a list, a power of two up to 32, and of sets in each.
     u32 sections;
     u32 section_sets;
-    // Where each section begins and ends, list by list.
+    // The start and the end of each section, list by list.
     u32* begins;
     u32* ends;
     Entry* entries;
 };
 
-// The section that holds the entry of a token and a set.
+// Returns the section that holds the entry of a token and a set.
 __device__ __forceinline__ u32 section_of(const Lists& lists, u32 token, u32 set) {
     return (token - lists.lonely) * lists.sections + (set - lists.from) / lists.section_sets;
 }
@@ -105,14 +108,14 @@ __device__ __forceinline__ u64 xor_of_warp(u64 value) {
     return value;
 }
 
-// The parity signature of the tokens from, to of a set, by a warp.
+// Returns the parity signature of a range of a set's tokens, computed by a warp.
 __device__ __forceinline__ u64 signature_of(const u32* tokens, u32 from, u32 to, u32 top) {
     u64 mine = 0;
     for (u32 at = from + threadIdx.x % 32; at < to; at += 32) mine ^= bit_of(tokens[at], top);
     return xor_of_warp(mine);
 }
 
-// The xor of the values of the threads before this one in its warp.
+// Returns the xor of the values of the threads before this one in its warp.
 __device__ __forceinline__ u64 xor_before(u64 value) {
     u64 sum = value;
     for (u32 distance = 1; distance < 32; distance *= 2) {
@@ -122,7 +125,7 @@ __device__ __forceinline__ u64 xor_before(u64 value) {
     return sum ^ value;
 }
 
-// How long will each section be? A warp an item of the build sets, from the first one on.
+// How long will each section be? One warp per item of the build sets, from first_item on.
 extern "C" __global__ void count_entries(
     Sets builds, Classes classes, u64 first_item, u32 count, Lists lists
 ) {
@@ -137,8 +140,8 @@ extern "C" __global__ void count_entries(
     }
 }
 
-// Where does each section lie? A thread a section. Those of a warp lie one after the other, and with them
-// all of a list.
+// Where does each section begin? One thread per section. The sections of a warp are contiguous, and
+// so are those of a list.
 extern "C" __global__ void place_lists(Lists lists, u32 count, u32* taken) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
     u32 lane = threadIdx.x % 32;
@@ -180,7 +183,7 @@ extern "C" __global__ void fill_lists(
     }
 }
 
-// Which entries survive? A warp an item of the probes, from the first one on.
+// Which entries survive? One warp per item of the probes, from first_item on.
 extern "C" __global__ void probe_lists(
     Sets probes, Classes classes, Sets builds, Lists lists, u64 first_item, u32 count,
     uint2* progress, Predicate predicate, u32 order, Survivor* survivors, u32 capacity, State* state
@@ -202,7 +205,7 @@ extern "C" __global__ void probe_lists(
     const u32* xs = tokens_of(probes, probe);
     u32 n = size_of(probes, probe);
     u32 begin = max(item.from, resume.x);
-    // The signature of what follows.
+    // The signature of the tokens from here on.
     u64 rest = signature_of(xs, begin, n, lists.top);
     u64 walked = 0;
     for (u32 first = begin; first < item.to; first += 32) {
@@ -216,7 +219,7 @@ extern "C" __global__ void probe_lists(
             list = lists.begins[section_of(lists, token, from)];
             length = lists.ends[section_of(lists, token, to - 1)] - list;
         }
-        // The lists one after the other: where each ends.
+        // The end of each list, if they are concatenated.
         u32 end = length;
         for (u32 distance = 1; distance < 32; distance *= 2) {
             u32 lower = __shfl_up_sync(~0u, end, distance);
@@ -225,7 +228,7 @@ extern "C" __global__ void probe_lists(
         u32 all = __shfl_sync(~0u, end, 31);
         for (u32 step = first == resume.x ? resume.y : 0; step < all; step += 32) {
             u32 at = step + lane;
-            // The list that holds it: the first that ends after it.
+            // Find the list of this entry: the first that ends after it.
             u32 owner = 0;
             for (u32 half = 16; half > 0; half /= 2) {
                 u32 tried = __shfl_sync(~0u, end, owner + half - 1);
@@ -247,7 +250,7 @@ extern "C" __global__ void probe_lists(
                     int left = (int)min(n - i, m - j);
                     int room = (int)n + (int)m - 2 * needed - (int)(i + j);
                     survives = left >= needed && __popcll(own ^ entry.signature) <= room;
-                    // Where the tokens just before are equal too, this one is not the first.
+                    // If the tokens just before are equal too, this one is not the first.
                     if (survives && i > 0 && j > 0) {
                         survives = xs[i - 1] != tokens_of(builds, entry.set)[j - 1];
                     }
@@ -278,8 +281,8 @@ extern "C" __global__ void probe_lists(
     }
 }
 
-// A survivor as an answer, and what the merge of its sets says of it. A pair survives once for each token
-// that its prefixes share; it is answered where the first one stands.
+// Decides about a survivor after the merge of its sets. A pair survives once for each common token
+// of its prefixes, and is answered at the first one.
 __device__ __forceinline__ bool decide(
     const Survivor& survivor, const Merged& merged, u32 n, u32 m, const Predicate& predicate,
     Answer& answer
@@ -288,8 +291,8 @@ __device__ __forceinline__ bool decide(
     return merged.overlap > 0 && merged.first == survivor.i && accepts(predicate, n, m, merged.overlap);
 }
 
-// Which survivors are in the answer? Warps take 32 of them at a time, and each thread merges a pair. What
-// takes long is left for later.
+// Which survivors are in the answer? Warps take 32 of them at a time, and each thread merges a
+// pair. Long merges are deferred.
 extern "C" __global__ void verify(
     Sets probes, Sets builds, const Survivor* survivors, u32* later, Predicate predicate,
     Answer* answers, State* state
@@ -314,7 +317,7 @@ extern "C" __global__ void verify(
     }
 }
 
-// Which of those that were left? A warp a pair.
+// Which deferred survivors are in the answer? One warp per pair.
 extern "C" __global__ void verify_deferred(
     Sets probes, Sets builds, const Survivor* survivors, const u32* later, Predicate predicate,
     Answer* answers, State* state

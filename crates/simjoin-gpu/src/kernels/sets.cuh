@@ -1,4 +1,4 @@
-// Sets as they lie on the device, and answers as they leave it.
+// How are sets laid out on the device, and how are answers written?
 
 #define BEFORE 0
 #define NOT_LARGER 1
@@ -6,7 +6,7 @@
 // A self-join whose build sets all come before the probes.
 #define ALL_BEFORE 3
 
-// The number of a warp in its grid. Threads may be more than 2^32, warps are not.
+// Returns the number of a warp in its grid. There may be more than 2^32 threads, but not warps.
 __device__ __forceinline__ u32 warp_number(u32 block, u32 threads, u32 thread) {
     return block * (threads / 32) + thread / 32;
 }
@@ -16,10 +16,10 @@ __device__ __forceinline__ u32 warp_of_grid() {
 }
 
 struct Sets {
-    // Where each set begins and ends, in tokens.
+    // The start of each set in tokens, and the end of the last.
     const u64* offsets;
     const u32* tokens;
-    // The rows that each set stands for; null where every set stands for one.
+    // The weight of each set; null if all weights are 1.
     const u32* weights;
 };
 
@@ -35,24 +35,27 @@ __device__ __forceinline__ u64 weight_of(const Sets& sets, u32 set) {
     return sets.weights == 0 ? 1 : sets.weights[set];
 }
 
-// What a worker and its kernels tell each other.
+// The state that a worker and its kernels share.
 struct State {
-    // Survivors that asked for room; the first request that found none.
+    // The number of survivors that requested space, and the position of the first request that was
+    // refused.
     u32 reserved;
     u32 refused;
     u32 answered;
-    // Survivors that were taken to be verified.
+    // The number of survivors that warps have taken for verification.
     u32 taken;
-    // Pairs of rows, where only their number is wanted.
+    // The number of pairs of rows, if only that is wanted.
     u64 rows;
-    // Entries of lists that were looked at.
+    // The number of list entries that were read.
     u64 walked;
-    // Survivors whose merge takes long and was left for later, and those of them that were taken.
+    // The number of survivors whose long merge was deferred, and of those that warps have taken
+    // since.
     u32 deferred;
     u32 deferred_taken;
 };
 
-// Merges that are not at their end after so many steps are begun again by a warp, after the others.
+// The number of steps after which an unfinished merge is deferred. A warp does it again, after the
+// others.
 #define STEPS 256
 
 struct Answer {
@@ -61,10 +64,10 @@ struct Answer {
     u32 overlap;
 };
 
-// Room for so many survivors: where they begin, or ~0 if there is none for all of them.
+// Reserves space for survivors. Returns the position of the first, or ~0 if they do not all fit.
 __device__ __forceinline__ u32 reserve(State* state, u32 count, u32 capacity) {
     u32 base = atomicAdd(&state->reserved, count);
-    // Requests only rise: after the first that does not fit, none does.
+    // Positions only rise: after the first request that does not fit, no other fits.
     if (base > capacity || count > capacity - base) {
         atomicMin(&state->refused, base);
         return ~0u;
@@ -72,13 +75,13 @@ __device__ __forceinline__ u32 reserve(State* state, u32 count, u32 capacity) {
     return base;
 }
 
-// How many survivors there are: all that asked for room before the first that found none.
+// Returns the number of survivors: all that requested space before the first refused request.
 __device__ __forceinline__ u32 survivors_of(const State* state) {
     return min(state->reserved, state->refused);
 }
 
-// The next 32 survivors for a warp to verify: where they begin, or ~0 if all have been taken. Nothing may
-// be filtered any more.
+// Takes the next 32 survivors for a warp to verify. Returns the first, or ~0 if all have been
+// taken. The filter must have ended.
 __device__ __forceinline__ u32 take_survivors(State* state) {
     u32 from = 0;
     if (threadIdx.x % 32 == 0) from = atomicAdd(&state->taken, 32);
@@ -86,7 +89,7 @@ __device__ __forceinline__ u32 take_survivors(State* state) {
     return from < survivors_of(state) ? from : ~0u;
 }
 
-// Notes the survivors of a warp, all of whose threads come here, that are left for later.
+// Records the deferred survivors of a warp. All threads of the warp must call it.
 __device__ __forceinline__ void defer_by_warp(bool deferred, u32 survivor, u32* later, State* state) {
     u32 lane = threadIdx.x % 32;
     u32 mask = __ballot_sync(~0u, deferred);
@@ -97,7 +100,8 @@ __device__ __forceinline__ void defer_by_warp(bool deferred, u32 survivor, u32* 
     if (deferred) later[base + __popc(mask & ((1u << lane) - 1))] = survivor;
 }
 
-// The next of them for a warp, or ~0 if all have been taken. Nothing may be left for later any more.
+// Takes the next deferred survivor for a warp. Returns ~0 if all have been taken. No more may be
+// deferred.
 __device__ __forceinline__ u32 take_deferred(const u32* later, State* state) {
     u32 at = 0;
     if (threadIdx.x % 32 == 0) at = atomicAdd(&state->deferred_taken, 1);
@@ -105,8 +109,8 @@ __device__ __forceinline__ u32 take_deferred(const u32* later, State* state) {
     return at < state->deferred ? later[at] : ~0u;
 }
 
-// Gives the answers of a warp, all of whose threads come here, one reservation. Without `answers`,
-// rows are counted.
+// Writes the answers of a warp with one reservation, or counts rows if `answers` is null. All
+// threads of the warp must call it.
 __device__ __forceinline__ void answer_by_warp(
     bool found, Answer answer, const Sets& probes, const Sets& builds, Answer* answers, State* state
 ) {
@@ -127,21 +131,21 @@ __device__ __forceinline__ void answer_by_warp(
 
 struct Merged {
     u32 overlap;
-    // Where the first common token stands in xs.
+    // The position of the first common token in xs.
     u32 first;
-    // Whether there was more to do.
+    // Whether the merge stopped before its end.
     bool unfinished;
 };
 
 #define ANYWHERE (~0u)
 
-// The overlap of two ascending lists, or 0 as soon as it cannot reach what is needed, or the first common
-// token stands elsewhere than asked for. Ends after so many steps.
+// Returns the overlap of two ascending lists, or 0 as soon as the overlap cannot reach `needed` or
+// the first common token is not at `where`. Stops after `steps` steps.
 __device__ __forceinline__ Merged merge(
     const u32* xs, u32 n, const u32* ys, u32 m, int needed, u32 where = ANYWHERE, u32 steps = ~0u
 ) {
     Merged merged = {0, 0, false};
-    // How many tokens of each may still go without a partner.
+    // The number of tokens of each list that may still lack a partner.
     int slack_n = (int)n - needed, slack_m = (int)m - needed;
     if ((slack_n | slack_m) < 0) return merged;
     u32 i = 0, j = 0;
@@ -175,8 +179,8 @@ __device__ __forceinline__ Merged merge(
     return merged;
 }
 
-// Where the path of a merge crosses the diagonal i + j = at: the number of xs before it. Of equal
-// tokens the x comes first.
+// Returns where the path of a merge crosses the diagonal i + j = at: the number of xs before it. Of
+// two equal tokens the x comes first.
 __device__ __forceinline__ u32 crossing(const u32* xs, u32 n, const u32* ys, u32 m, u32 at) {
     u32 low = at > m ? at - m : 0, high = min(at, n);
     while (low < high) {
@@ -186,14 +190,14 @@ __device__ __forceinline__ u32 crossing(const u32* xs, u32 n, const u32* ys, u32
     return low;
 }
 
-// What a merge finds between two diagonals.
+// Returns the result of a merge between two diagonals.
 __device__ __forceinline__ Merged merge_between(
     const u32* xs, u32 n, const u32* ys, u32 m, u32 from, u32 to
 ) {
     Merged merged = {0, 0, false};
     u32 i = crossing(xs, n, ys, m, from), i_end = crossing(xs, n, ys, m, to);
     u32 j = from - i, j_end = to - i_end;
-    // A pair of equal tokens is counted where the path takes its y: the x came just before.
+    // Two equal tokens are counted when the path reaches the y; the x came just before.
     while (i < i_end || j < j_end) {
         if (j == j_end || (i < i_end && xs[i] <= ys[j])) {
             i++;
@@ -208,21 +212,21 @@ __device__ __forceinline__ Merged merge_between(
     return merged;
 }
 
-// Steps of a merge that each thread of a warp makes at a time: an odd number, so that they seldom read the same bank
-// of shared memory. And tokens of each list that a warp holds for them.
+// The number of merge steps of each thread of a warp at a time: odd, so that threads rarely read
+// the same bank of shared memory. And the number of tokens of each list in shared memory.
 #define STRIDE 15
 #define HELD_BY_WARP (32 * STRIDE)
 
-// Warps of a block that verifies.
+// The number of warps in a block that verifies.
 #define VERIFYING_WARPS 4
 
-// The overlap of two ascending lists that are not empty, by a warp; 0 as soon as it cannot reach what is needed. Stretch
-// by stretch: the tokens that the next steps may meet are brought to shared memory, and each thread makes an equal part
-// of the steps.
+// Returns the overlap of two ascending lists that are not empty, computed by a warp; 0 as soon as
+// it cannot reach `needed`. The warp repeatedly copies the tokens that the next steps may meet to
+// shared memory, and each thread does an equal part of the steps.
 __device__ __forceinline__ Merged merge_by_warp(
     const u32* xs, u32 n, const u32* ys, u32 m, int needed
 ) {
-    // The tokens, with one before and one after those of xs, and one after those of ys.
+    // The tokens: with one more before and after those of xs, and one more after those of ys.
     __shared__ u32 held[VERIFYING_WARPS][2][HELD_BY_WARP + 2];
     u32* hxs = held[threadIdx.x / 32][0] + 1;
     u32* hys = held[threadIdx.x / 32][1];
@@ -233,21 +237,21 @@ __device__ __forceinline__ Merged merge_by_warp(
         u32 x_count = min(n - i, HELD_BY_WARP), y_count = min(m - j, HELD_BY_WARP);
         for (u32 at = lane; at < x_count; at += 32) hxs[at] = xs[i + at];
         for (u32 at = lane; at < y_count; at += 32) hys[at] = ys[j + at];
-        // No token is so large: beyond the end of one list the path follows the other.
+        // No token is this large. Past the end of one list the path follows the other.
         if (lane == 0) {
             hxs[-1] = i > 0 ? xs[i - 1] : ~0u;
             hxs[x_count] = ~0u;
             hys[y_count] = ~0u;
         }
         __syncwarp();
-        // No path of so many steps leaves what is held.
+        // No path of this many steps leaves the tokens in shared memory.
         u32 steps = min(x_count + y_count, HELD_BY_WARP);
         u32 from = min(lane * STRIDE, steps), to = min(from + STRIDE, steps);
         u32 a = crossing(hxs, x_count, hys, y_count, from), b = from - a;
         u32 before = hxs[(int)a - 1], x = hxs[a], y = hys[b];
         u32 common = 0;
         for (u32 step = from; step < to; step++) {
-            // A pair of equal tokens is counted where the path takes its y: the x came just before.
+            // Two equal tokens are counted when the path reaches the y; the x came just before.
             if (x <= y) {
                 before = x;
                 x = hxs[++a];
@@ -264,7 +268,7 @@ __device__ __forceinline__ Merged merge_by_warp(
         u32 taken = __shfl_sync(~0u, a, 31);
         i += taken;
         j += steps - taken;
-        // Before the next tokens are brought, here or for the next pair.
+        // Wait before the next tokens are copied, for this pair or the next.
         __syncwarp();
         // The y of the last x may still come.
         if ((int)(overlap + min(n - i + 1, m - j)) < needed) return {0, 0, false};

@@ -1,12 +1,13 @@
-// How do vectors become images, in which order are they looked at, and which candidates are in the answer?
+// How do vectors become images, in which order are they compared, and which candidates are in the
+// answer?
 //
-// Rows lie on the device as they were read: n x d elements, f64 where WIDE is 1, f32 otherwise. What
-// filters look at is made from them here: f32 coordinates along axes or principal directions (`images`),
-// f16 rows for tensor cores (`halves`), or bytes where all elements are small whole numbers (`bytes`).
-// Every error that this brings is accounted for on the host, or measured here.
+// Rows are on the device as they were read: n x d elements, f64 if WIDE is 1, f32 otherwise. The
+// data for filters is made from them here: f32 coordinates along axes or principal directions
+// (`images`), f16 rows for tensor cores (`halves`), or bytes if all elements are small whole
+// numbers (`bytes`). Every error of this is accounted for on the host, or measured here.
 //
-// `verify` decides. It adds up in the order of simjoin_kernels::distance, rounding every operation by
-// itself: sixteen lanes hold the sixteen sums of a pair.
+// `verify` decides. It adds in the order of simjoin_kernels::distance and rounds every operation
+// separately: sixteen threads hold the sixteen sums of a pair.
 
 #if WIDE
 typedef double Element;
@@ -22,18 +23,18 @@ __device__ __forceinline__ double warp_sum(double value) {
     return value;
 }
 
-// How rows are centred, scaled and folded.
+// The centring, scaling and folding of rows.
 struct Frame {
     const double* centre;
     double scale;
-    // A power of two: elements beyond are limited to 2^26 times as much, and then folded.
+    // A power of two: larger elements are limited to 2^26 times as much, and then folded.
     double fold;
     u32 d;
     // Whether rows are divided by their lengths first.
     u32 unit;
 };
 
-// What a row's elements are multiplied with.
+// Returns the factor for a row's elements.
 __device__ __forceinline__ double factor(const Frame& frame, const Element* row, u32 lane) {
     if (!frame.unit) return frame.scale;
     double square = 0;
@@ -52,7 +53,7 @@ __device__ __forceinline__ double scaled(const Frame& frame, const Element* row,
     return turns % 2 == 0 ? rest : -rest;
 }
 
-// The square of the longest row, as bits of an f64. A warp a row.
+// Computes the squared length of the longest row, as bits of an f64. One warp per row.
 extern "C" __global__ void lengths(const Element* raw, u32 n, Frame frame, u64* longest) {
     u32 lane = threadIdx.x % 32;
     double most = 0;
@@ -70,7 +71,8 @@ extern "C" __global__ void lengths(const Element* raw, u32 n, Frame frame, u64* 
     if (lane == 0) atomicMax(longest, (u64)__double_as_longlong(most));
 }
 
-// The products of rows with themselves, in the order of the predicate. Sixteen lanes a row.
+// Computes the products of rows with themselves, in the order of the predicate. Sixteen threads per
+// row.
 extern "C" __global__ void squares(const Element* raw, u32 n, u32 d, double* out) {
     u32 lane = threadIdx.x % 16;
     u64 count = ((u64)n + 1) / 2 * 2;
@@ -84,9 +86,9 @@ extern "C" __global__ void squares(const Element* raw, u32 n, u32 d, double* out
     }
 }
 
-// Images in f32, m = columns + left_over coordinates of each row. With an order, coordinate c is the element
-// order[c]; with a basis, the product with its column c, and the length of what the columns leave over. A warp
-// a row.
+// Makes images in f32, with m = columns + left_over coordinates per row. With an order, coordinate
+// c is the element order[c]. With a basis, it is the product with column c of the basis, and the
+// last coordinate is the length of the rest. One warp per row.
 extern "C" __global__ void images(
     const Element* raw, u32 n, Frame frame, const u32* order, const double* basis, u32 columns,
     u32 stride, u32 left_over, float* out
@@ -119,13 +121,14 @@ extern "C" __global__ void images(
     }
 }
 
-// Floats as whole numbers in the same order.
+// Returns floats as whole numbers in the same order.
 __device__ __forceinline__ u32 ordered(float x) {
     u32 bits = __float_as_uint(x);
     return bits ^ (bits >> 31 ? ~0u : 0x80000000u);
 }
 
-// The lowest and the highest of each coordinate, as ordered numbers. Each thread keeps to a coordinate.
+// Computes the lowest and the highest value of each coordinate, as ordered numbers. Each thread
+// reads one coordinate.
 extern "C" __global__ void extents(const float* images, u64 numbers, u32 m, u32* low, u32* high) {
     u64 threads = (u64)gridDim.x * blockDim.x / m * m;
     u64 at = blockIdx.x * (u64)blockDim.x + threadIdx.x;
@@ -140,7 +143,7 @@ extern "C" __global__ void extents(const float* images, u64 numbers, u32 m, u32*
     atomicMax(&high[i], most);
 }
 
-// Where cells are: up to eight coordinates.
+// The layout of cells in up to eight coordinates.
 struct Lay {
     double low[8];
     double width[8];
@@ -149,8 +152,8 @@ struct Lay {
     u32 laid;
 };
 
-// The cell of each row, and the row. Cells are numbered as an ox ploughs: one way, and back in the next row, so
-// that those that follow each other are neighbours.
+// Computes the cell of each row, and writes the row. The order of cells alternates its direction in
+// each row of cells (boustrophedon), so that successive cells are neighbours.
 extern "C" __global__ void cells(const float* images, u32 n, u32 m, Lay lay, u64* keys, u32* rows) {
     for (u64 at = blockIdx.x * (u64)blockDim.x + threadIdx.x; at < n; at += (u64)gridDim.x * blockDim.x) {
         u64 key = 0;
@@ -173,7 +176,8 @@ extern "C" __global__ void count_up(u32* rows, u32 n) {
     }
 }
 
-// The coordinate in which a part of the rows reaches farthest, by up to 2,048 of them. A block a part.
+// Finds the coordinate with the largest extent in each part, from up to 2,048 of its rows. One
+// block per part.
 extern "C" __global__ void farthest(
     const float* images, const u32* rows, u32 n, u32 m, u64 size, u32* split
 ) {
@@ -203,7 +207,7 @@ extern "C" __global__ void farthest(
     }
 }
 
-// The part that each place belongs to, and the coordinate that divides it.
+// Makes keys from the part of each place and the coordinate that divides it.
 extern "C" __global__ void part_keys(
     const float* images, const u32* rows, u32 n, u32 m, u64 size, const u32* split, u64* keys
 ) {
@@ -213,13 +217,13 @@ extern "C" __global__ void part_keys(
     }
 }
 
-// ---- Sorting: by one digit of eight bits after the other, each step stable.
+// ---- Sorting: stable, by one digit of eight bits after the other.
 
 #define SORT_THREADS 256
 #define SORT_ITEMS 16
 #define SORT_TILE (SORT_THREADS * SORT_ITEMS)
 
-// How often each digit stands in each tile: counts[digit * tiles + tile].
+// Counts each digit in each tile: counts[digit * tiles + tile].
 extern "C" __global__ void digit_counts(const u64* keys, u32 n, u32 shift, u32 tiles, u32* counts) {
     __shared__ u32 here[256];
     here[threadIdx.x] = 0;
@@ -233,7 +237,8 @@ extern "C" __global__ void digit_counts(const u64* keys, u32 n, u32 shift, u32 t
     counts[(u64)threadIdx.x * tiles + blockIdx.x] = here[threadIdx.x];
 }
 
-// Sums of what comes before, in pieces of 2,048 numbers; the sum of each piece. 256 threads.
+// Replaces numbers by the sums before them, in pieces of 2,048, and writes the sum of each piece.
+// 256 threads.
 extern "C" __global__ void sums_before(u32* numbers, u32 count, u32* sums) {
     __shared__ u32 warps[8];
     u32 lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -268,7 +273,7 @@ extern "C" __global__ void add_sums(u32* numbers, u32 count, const u32* sums) {
     if (at < count) numbers[at] += sums[at / 2048];
 }
 
-// Every item to its place. Warp w of a tile holds the items w * 512 and on, in their order.
+// Moves every item to its place. Warp w of a tile holds the items from w * 512 on, in order.
 extern "C" __global__ void __launch_bounds__(SORT_THREADS) move_items(
     const u64* keys, const u32* rows, u32 n, u32 shift, u32 tiles, const u32* places,
     u64* keys_out, u32* rows_out
@@ -287,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS) move_items(
         key[k] = there ? keys[at] : 0;
         row[k] = there ? rows[at] : 0;
         u32 digit = there ? (u32)(key[k] >> shift & 255) : 256;
-        // Those of the same digit in this row of 32, and how many of them come before.
+        // The items with the same digit among these 32, and the number of them that come before.
         u32 same = __match_any_sync(FULL, digit);
         u32 before = __popc(same & ((1u << lane) - 1));
         if (there) rank[k] = here[warp][digit] + before;
@@ -296,7 +301,7 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS) move_items(
         __syncwarp();
     }
     __syncthreads();
-    // From counts of each warp to where each begins.
+    // Turn the counts of each warp into starts.
     u32 place = places[(u64)threadIdx.x * tiles + blockIdx.x];
     for (u32 w = 0; w < 8; w++) {
         u32 count = here[w][threadIdx.x];
@@ -316,8 +321,8 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS) move_items(
 
 // ---- Blocks.
 
-// Images in their order: coordinate i of the place p is points[(p / 128 * m + i) * 128 + p % 128]. Places that
-// hold no row are nowhere.
+// Writes images in their order: coordinate i of place p is points[(p / 128 * m + i) * 128 + p %
+// 128]. Places without a row are far from everything.
 extern "C" __global__ void gather(const float* images, const u32* rows, u32 n, u32 blocks, u32 m, float* points) {
     u64 numbers = (u64)blocks * m * BLOCK;
     for (u64 at = blockIdx.x * (u64)blockDim.x + threadIdx.x; at < numbers;
@@ -330,7 +335,8 @@ extern "C" __global__ void gather(const float* images, const u32* rows, u32 n, u
     }
 }
 
-// The bounds of each block of 128 * wide places: low[i * count + block]. A warp a block and coordinate.
+// Computes the bounds of each block of 128 * wide places: low[i * count + block]. One warp per
+// block and coordinate.
 extern "C" __global__ void bounds(
     const float* points, u32 n, u32 blocks, u32 m, u32 wide, u32 count, float* low, float* high
 ) {
@@ -359,18 +365,18 @@ struct Bounds {
     const float* low;
     const float* high;
     u32 blocks;
-    // Places of a block.
+    // The number of places in a block.
     u32 size;
 };
 
 #define GROUP 16
 
-// Which blocks of columns are near which blocks of rows? A block of threads for GROUP blocks of rows. Counts
-// the tiles of each group, or writes them: all rows of a column beside each other, so that tiles that
-// are done at one time share rows and columns.
+// Which blocks of columns are near which blocks of rows? One block of threads for GROUP blocks of
+// rows. Counts the tiles of each group, or writes them. All rows of a column are neighbours, so
+// that tiles that run at the same time share rows and columns.
 //
-// Squared gaps between boxes are sums of the same kind as squared distances: no pair within `near` lies in
-// boxes that are farther apart than `near`, which allows for rounding.
+// Squared gaps between boxes are sums like squared distances. No pair within `near` lies in boxes
+// that are farther apart than `near`, which allows for rounding.
 extern "C" __global__ void __launch_bounds__(256) prune(
     Bounds rows, Bounds columns, u32 m, float near, u32 itself, u32 first, const u64* starts,
     u32* counts, Tile* tiles
@@ -396,7 +402,7 @@ extern "C" __global__ void __launch_bounds__(256) prune(
             for (u32 k = 0; k < GROUP; k++) {
                 u64 row = (u64)group * GROUP + k;
                 if (row >= rows.blocks) break;
-                // The last column of the block comes after the first row.
+                // Keep the tile only if the last column of the block comes after the first row.
                 if (itself && (u64)(column + 1) * columns.size - 1 <= row * rows.size) continue;
                 mask |= 1u << k;
             }
@@ -436,7 +442,7 @@ extern "C" __global__ void __launch_bounds__(256) prune(
     if (tiles == 0 && threadIdx.x == 0) counts[group] = total;
 }
 
-// ---- What tensor cores multiply.
+// ---- Rows for tensor cores.
 
 __device__ __forceinline__ u16 to_half(float x) {
     u16 half;
@@ -450,19 +456,19 @@ __device__ __forceinline__ float from_half(u16 half) {
     return x;
 }
 
-// How far products may be off; see tensor.rs.
+// The error bounds of products; see tensor.rs.
 struct Band {
-    // The error of a product as a part of half the squares.
+    // The error of a product, relative to half the sum of the squares.
     double product;
-    // The distance beyond which nothing is accepted, and that within which all is, scaled.
+    // The scaled distance beyond which nothing is accepted, and that within which everything is.
     double reach;
     double sure;
-    // By how much a scaled row itself may be off.
+    // The largest error of a scaled row itself.
     double moved;
 };
 
-// Rows in f16, scaled, in their order and filled up with zeros, and what a product with them must reach:
-// to be a candidate, and to be in the answer surely. A warp a place.
+// Makes rows in f16, scaled, in order and padded with zeros. Also computes what a product with them
+// must reach for a candidate, and for a pair that is surely in the answer. One warp per place.
 extern "C" __global__ void halves(
     const Element* raw, const u32* rows, u32 n, u32 padded, Frame frame, Band band, u32 width, u16* out,
     float* near, float* surely
@@ -502,8 +508,8 @@ extern "C" __global__ void halves(
     }
 }
 
-// Rows as bytes in their order, filled up with zeros, and their squares; those of a row less the limit. Says where
-// an element is none. A warp a place.
+// Makes rows of bytes in order, padded with zeros, and their squares; those of rows are reduced by
+// the limit. Sets `others` if an element is not a byte. One warp per place.
 extern "C" __global__ void bytes(
     const Element* raw, const u32* rows, u32 n, u32 padded, u32 d, u32 width, int limit, u8* out,
     int* row_squares, int* column_squares, u32* others
@@ -540,7 +546,7 @@ extern "C" __global__ void bytes(
 // ---- The decision.
 
 struct Decision {
-    // What the sum must not exceed; or, for a cosine, what it must reach.
+    // The largest accepted sum or, for a cosine, the smallest.
     double threshold;
     // For a cosine, the products of rows with themselves.
     const double* row_squares;
@@ -567,7 +573,8 @@ __device__ __forceinline__ void answer_by_warp(bool found, Answer answer, Answer
     if (found && answers != 0) answers[base + __popc(all & ((1u << lane) - 1))] = answer;
 }
 
-// Which candidates are in the answer? Sixteen lanes a pair, lane j the sum of elements j, j + 16, ...
+// Which candidates are in the answer? Sixteen threads per pair; thread j sums elements j, j + 16,
+// ...
 extern "C" __global__ void __launch_bounds__(256) verify(
     const Element* row_raw, const Element* column_raw, const u32* row_rows, const u32* column_rows,
     const u64* candidates, Decision decision, Answer* answers, State* state
@@ -612,7 +619,7 @@ extern "C" __global__ void __launch_bounds__(256) verify(
     }
 }
 
-// Candidates whose squared distance is a whole number that is known: they are the answer.
+// Answers candidates whose squared distance is a known whole number.
 extern "C" __global__ void answer_whole(
     const u32* row_rows, const u32* column_rows, const u64* candidates, const u32* values, u32 limit,
     Answer* answers, State* state
@@ -622,7 +629,7 @@ extern "C" __global__ void answer_whole(
         u32 probe = (u32)(candidates[at] >> 32), build = (u32)candidates[at];
         if (row_rows != 0) probe = row_rows[probe];
         if (column_rows != 0) build = column_rows[build];
-        // Values are less by the limit.
+        // Values are reduced by the limit.
         answers[at] = Answer{probe, build, __dsqrt_rn((double)(values[at] + limit))};
     }
     if (blockIdx.x == 0 && threadIdx.x == 0) state->answered = count;

@@ -1,4 +1,5 @@
-// What the kernels for vectors share: the state of a worker, and how a tile hands on what it has found.
+// What do the kernels for vectors share? The state of a worker, and how a tile stores its
+// candidates.
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -8,30 +9,30 @@ typedef unsigned long long u64;
 #define NOWHERE 4611686018427387904.0f
 #define INFINITE __int_as_float(0x7f800000)
 
-// What a worker and its kernels tell each other.
+// The state that a worker and its kernels share.
 struct State {
-    // Places for candidates that were asked for, and the first that there was no room for.
+    // The number of requested places for candidates, and the first request that was refused.
     u32 reserved;
     u32 refused;
     u32 answered;
     u32 unused;
-    // Pairs that are only counted.
+    // The number of pairs that are only counted.
     u64 counted;
 };
 
-// The longer one of two lengths, or of their squares. What is no number is longer than anything.
+// Returns the larger of two lengths, or of their squares. NaN is larger than anything.
 __device__ __forceinline__ double longer(double most, double other) {
     return most != most || other <= most ? most : other;
 }
 
-// A block of rows and one of columns.
+// A block of rows and a block of columns.
 struct Tile {
     u32 row;
     u32 column;
 };
 
-// Places for so many candidates; ~0 where there is no room. Whoever finds none notes where, so that all
-// before it is known to be filled: later ones find none either.
+// Reserves places for candidates. Returns ~0 if there is no space. A refused request records its
+// position: all places before it will be filled, and no later request succeeds.
 __device__ __forceinline__ u32 reserve(State* state, u32 count, u32 capacity) {
     u32 at = atomicAdd(&state->reserved, count);
     if ((u64)at + count <= capacity) return at;
@@ -43,8 +44,8 @@ __device__ __forceinline__ bool is_full(const State* state) {
     return *(volatile const u32*)&state->refused != ~0u;
 }
 
-// Where each thread of a block may write its candidates; ~0 where there is no room for all of them.
-// Every thread of the block calls it.
+// Returns the place where each thread of a block may write its candidates; ~0 if they do not all
+// fit. All threads of the block must call it.
 __device__ __forceinline__ u32 places(u32 count, State* state, u32 capacity) {
     __shared__ u32 sums[32];
     __shared__ u32 base;

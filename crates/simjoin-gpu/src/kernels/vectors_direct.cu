@@ -1,8 +1,8 @@
-// Which images are near each other, of two blocks of 128? By squared differences in f32.
+// Which images of two blocks of 128 are near each other? Compares by squared differences in f32.
 //
-// Blocks lie in memory coordinate by coordinate. 256 threads take eight rows and eight columns each, up to
-// CHUNK coordinates at a time, and give up as soon as no pair of the tile is left. Without coordinates every
-// pair is a candidate.
+// Blocks are stored coordinate by coordinate. Each of 256 threads takes eight rows and eight
+// columns. A block processes up to CHUNK coordinates at a time, and stops as soon as no pair of the
+// tile is near. Without coordinates every pair is a candidate.
 
 #define SIDE 128
 #define CHUNK 32
@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) direct(
             }
         }
         u32 to = places(__popcll(close), state, capacity);
-        // A tile without room is done again, as a whole.
+        // A tile that found no space is compared again as a whole.
         if (to == ~0u) break;
         counted += certain;
         for (; close != 0; close &= close - 1) {

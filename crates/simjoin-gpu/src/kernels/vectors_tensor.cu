@@ -1,40 +1,43 @@
-// Which rows are near each other, by their products? |x - y|^2 = |x|^2 + |y|^2 - 2 x.y on tensor cores.
+// Which rows are near each other, by their products? |x - y|^2 = |x|^2 + |y|^2 - 2 x.y on tensor
+// cores.
 //
-// Rows are f16, summed up in f32 (BYTES 0), or bytes, summed up in whole numbers (BYTES 1). Either way a row
-// is a number of pieces of 128 bytes, and lies in shared memory as such: 16 bytes `j` of row `r` stand at
-// r * 128 + (j ^ r % 8) * 16, where neither ldmatrix nor wgmma meets a bank twice.
+// Rows are f16, summed in f32 (BYTES 0), or bytes, summed in whole numbers (BYTES 1). Either way a
+// row consists of pieces of 128 bytes. In shared memory the 16 bytes `j` of row `r` are at r *
+// 128 + (j ^ r % 8) * 16, where neither ldmatrix nor wgmma accesses a bank twice.
 //
-// A tile is ROWS rows by COLUMNS columns. Blocks of 256 threads go from tile to tile; copies run one or two pieces
-// ahead, into the next tile as well, so that they go on while the end of a tile is looked at.
+// A tile is ROWS rows by COLUMNS columns. Blocks of 256 threads go from tile to tile. Copies run
+// one or two pieces ahead, into the next tile too, so that they continue while the sums of a tile
+// are compared.
 //
-// Candidates are held in shared memory, up to HELD of them, and written out when these are many: most tiles
-// have a few, and to ask for room in memory takes as long as a large part of a tile. Tiles count as done
-// when their candidates are out; those that found no room are done again.
+// Up to HELD candidates are collected in shared memory and written out together: most tiles have a
+// few, and reserving space in global memory takes as long as a large part of a tile. Tiles count as
+// done when their candidates are written. Tiles that found no space are compared again.
 //
-// With f16, row[x] is what a product must reach less what the other row asks for:
-// x.y >= row[x] + column[y]. With bytes 2 x.y - column[y] >= row[x], where column[y] = |y|^2 and
-// row[x] = |x|^2 - limit: the decision itself.
+// With f16, a candidate has x.y >= row[x] + column[y], where row and column are the thresholds.
+// With bytes it has 2 x.y - column[y] >= row[x], where column[y] = |y|^2 and row[x] = |x|^2 -
+// limit: this is the decision itself.
 //
-// WGMMA 1 is for compute capability 9.0: a warpgroup multiplies 64 rows with all columns, straight from shared
-// memory. Otherwise warps multiply 64 rows with a quarter of the columns, by mma.sync.
+// WGMMA 1 is for compute capability 9.0: a warpgroup multiplies 64 rows by all columns, directly
+// from shared memory. Otherwise warps multiply 64 rows by a quarter of the columns, by mma.sync.
 
 #define ROWS 128
 #define STAGE_BYTES ((ROWS + COLUMNS) * 128)
-// Tiles whose numbers are at hand: the current one, and those that copies have run ahead to.
+// The number of tiles whose thresholds are in shared memory: the current one, and those that copies
+// have reached.
 #define SLOTS 4
 #define SLOT_BYTES ((ROWS + COLUMNS) * 4)
 
 #if WGMMA
 #define TALL 1
 #define BROAD (COLUMNS / 8)
-// What is multiplied must not be written over: two pieces are at work.
+// Two pieces are being multiplied and must not be overwritten.
 #define AHEAD (STAGES - 2)
 #else
 #define TALL 4
 #define BROAD (COLUMNS / 32)
 #define AHEAD (STAGES - 1)
 #endif
-// Four sums each.
+// Groups of four sums.
 #define FOURS (TALL * BROAD)
 #define WORDS (FOURS / 8)
 
@@ -51,7 +54,8 @@ __device__ __forceinline__ u32 place(u32 row, u32 piece) {
 }
 
 #if WGMMA
-// How the tensor cores find a matrix: rows of 128 bytes, swizzled in groups of eight rows (1,024 bytes).
+// Returns the descriptor of a matrix: rows of 128 bytes, swizzled in groups of eight rows (1,024
+// bytes).
 __device__ __forceinline__ u64 descriptor(u32 address) {
     return (u64)(address >> 4 & 0x3fff) | 1ull << 16 | (u64)(1024 >> 4) << 32 | 1ull << 62;
 }
@@ -59,7 +63,7 @@ __device__ __forceinline__ u64 descriptor(u32 address) {
 #define FOUR(j) REGISTER(sums[0][j][0]), REGISTER(sums[0][j][1]), REGISTER(sums[0][j][2]), REGISTER(sums[0][j][3])
 #define SIXTEEN(j) FOUR(j), FOUR(j + 1), FOUR(j + 2), FOUR(j + 3)
 
-// Adds 32 bytes of each row. `more` is 0 where sums begin.
+// Adds the products of 32 bytes of each row. `more` is 0 for the first ones.
 __device__ __forceinline__ void multiply(Sum (&sums)[TALL][BROAD][4], u64 a, u64 b, u32 more) {
     asm volatile(
         "{ .reg .pred more; setp.ne.b32 more, %130, 0; "
@@ -104,11 +108,11 @@ __device__ __forceinline__ void multiply(Sum (&sum)[4], const u32 (&a)[4], u32 b
 }
 #endif
 
-// Rows, or columns, as they lie on the device.
+// Rows or columns on the device, with their thresholds.
 struct Matrix {
     const u8* rows;
     const Sum* least;
-    // Where surely; not for bytes.
+    // The thresholds of pairs that are surely in the answer; unused for bytes.
     const Sum* surely;
     u32 count;
 };
@@ -119,7 +123,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
     u32 capacity, State* state
 ) {
     extern __shared__ __align__(128) u8 unaligned[];
-    // Swizzling goes by addresses.
+    // Swizzling depends on addresses.
     u8* memory = unaligned + (1024 - shared_address(unaligned) % 1024) % 1024;
     u32 stages = shared_address(memory), slots = stages + STAGES * STAGE_BYTES;
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = lane / 4, quad = lane % 4;
@@ -129,15 +133,16 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
 #else
     u32 warp_row = warp / 4 * 64, warp_column = warp % 4 * (COLUMNS / 4);
 #endif
-    // The next tile that is not done, from a place on.
+    // Returns the next tile that is not done, from a place on.
     auto next = [=](u32 at) {
         while (at < tile_count && done[at]) at += gridDim.x;
         return at;
     };
     u64 width = (u64)pieces * 128;
-    // Where copies are: tile, which of this block's tiles it is, piece, and step.
+    // The position of copies: the tile, its number among this block's tiles, the piece and the
+    // step.
     u32 ahead_at = next(blockIdx.x), ahead_tile = 0, ahead_piece = 0, ahead_step = 0;
-    // What this thread copies of each piece: 16 bytes of every 32nd row.
+    // This thread copies 16 bytes of every 32nd row of each piece.
     u32 copied_row = threadIdx.x / 8, copied_piece = threadIdx.x % 8;
     const u8* from_left = 0;
     const u8* from_right = 0;
@@ -156,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
             }
             u32 stage = stages + ahead_step % STAGES * STAGE_BYTES;
             stage += place(copied_row, copied_piece);
-            // From row to row, so that few addresses are held.
+            // Step from row to row, so that few addresses are in registers.
             const u8* from = from_left;
             #pragma unroll
             for (u32 r = 0; r < ROWS; r += 32) {
@@ -186,11 +191,12 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
     u32* held_values = (u32*)(held_pairs + HELD);
     __shared__ u32 held_count, held_base;
     if (threadIdx.x == 0) held_count = 0;
-    // Candidates held, before the current tile; the first tile that is not done; and the pairs counted in the tiles from
-    // there on, which count when these are done.
+    // The number of collected candidates before the current tile; the first tile that is not done;
+    // and the pairs counted in tiles from there on, which count once these tiles are done.
     u32 held = 0, pending = blockIdx.x;
     u64 counted = 0, since = 0;
-    // Writes out what is held, and tells which tiles are done, up to one; whether there was room.
+    // Writes out the collected candidates and marks the tiles before `end` as done. Returns whether
+    // there was space.
     auto write_out = [&](u32 end) {
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -244,7 +250,7 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
             #pragma unroll
             for (u32 k = 0; k < 4; k++) multiply(sums, a + 2 * k, b + 2 * k, piece + k);
             asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-            // While that goes on: what was read by the products before the last has been waited for.
+            // Copy meanwhile: the products before the last ones have read their operands.
             copy_ahead();
             await_products<1>();
 #else
@@ -274,13 +280,14 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
         #pragma unroll
         for (u32 j = 0; j < BROAD; j++) asm volatile("" : FOUR(j) :: "memory");
 #endif
-        // What rows and columns ask for.
+        // The thresholds of rows and columns.
         const Sum* row_least = (const Sum*)(memory + STAGES * STAGE_BYTES + ordinal % SLOTS * SLOT_BYTES);
         const Sum* column_least = row_least + ROWS + warp_column + quad * 2;
         Sum rows_ask[2 * TALL];
         #pragma unroll
         for (u32 i = 0; i < 2 * TALL; i++) rows_ask[i] = row_least[warp_row + i * 8 + group];
-        // How near a sum is: not negative where it is a candidate. Less the limit, for bytes.
+        // Returns the nearness of a sum, without the row's threshold for f16. For bytes it is
+        // negative if the pair is not near.
         auto nearness = [&](u32 i, u32 j, u32 k, Sum ask) {
 #if BYTES
             return 2 * sums[i][j][k] - ask - rows_ask[2 * i + k / 2];
@@ -295,13 +302,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
             return nearness(i, j, k, ask) >= rows_ask[2 * i + k / 2];
 #endif
         };
-        // A number of which the compiler does not know that it was there before: sums are compared anew, rather
-        // than kept.
+        // Hides from the compiler that it has seen a number before, so that sums are compared again
+        // rather than kept.
         auto anew = [](Sum number) {
             asm volatile("" : REGISTER(number));
             return number;
         };
-        // Which fours of sums hold something near? One bit each.
+        // Which groups of four sums contain a near pair? One bit each.
         u32 fours = 0;
         #pragma unroll
         for (u32 j = 0; j < BROAD; j++) {
@@ -312,12 +319,13 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
                     is_near(i, j, 2, ask[0]) || is_near(i, j, 3, ask[1]);
                 fours |= (u32)any << (i * BROAD + j);
             }
-            // What columns ask for is loaded as it is needed, not all of it before.
+            // Load the thresholds of columns when needed, not all in advance.
             if (j % 4 == 3) asm volatile("" ::: "memory");
         }
         bool overflows = false;
         u32 close[WORDS];
-        // Candidates of this tile, and pairs of it that are only counted: they count when this tile is done.
+        // The candidates of this tile, and its pairs that are only counted, which count once this
+        // tile is done.
         u32 count = 0, sure = 0, first_row = 0, first_column = 0;
         if (__any_sync(~0u, fours != 0)) {
             Tile tile = tiles[at];
@@ -387,10 +395,11 @@ extern "C" __global__ void __launch_bounds__(256, 1) multiply_tiles(
             if (!overflows && count != 0) put(held_pairs, held_values, base + rank - count);
         }
         if (__syncthreads_or(overflows)) {
-            // Too many for what is left: the tiles before are written out, then this one by itself.
+            // The candidates do not fit: the tiles before are written out, then this one
+            // separately.
             if (!write_out(at)) break;
             u32 to = places(count, state, capacity);
-            // A tile without room is done again, as a whole.
+            // A tile that found no space is compared again as a whole.
             if (to == ~0u) break;
             if (count != 0) put(candidates, values, to);
             counted += sure;

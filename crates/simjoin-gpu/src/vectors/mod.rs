@@ -412,7 +412,7 @@ impl Technique<Vectors> for GpuVectors {
         self.stripes
     }
 
-    // Measured on an H200, 2026-11-16: cover_10d, MNIST, 1,000,000 × 960, 5,000,000 × 384, 10,000,000 × 8.
+    // Fitted on an H200; see `benchmarks/recorded/2026-11-16-vectors-device.md`.
     fn cost(&self, survey: &VectorSurvey, _: &CostTable) -> Option<Cost> {
         let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
         let tensor = self.tensor_columns(&self.devices).is_some();
