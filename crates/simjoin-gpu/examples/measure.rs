@@ -1,7 +1,7 @@
-//! How fast are intersections and overlaps on the device that is there, beside what it could do?
+//! How fast are intersections and overlaps on this machine's device, compared with its limits?
 //!
-//! `cargo run --release -p simjoin-gpu --example measure -- [intersect] [overlaps] [bits] [techniques]
-//! [select] [check]`: what is asked for, or all of it.
+//! `cargo run --release -p simjoin-gpu --example measure -- [intersect] [overlaps] [bits] [techniques] [select] [check]`
+//! runs the named measurements, or all of them.
 
 use simjoin_core::{Measure, Predicate, Random, RawSets, Result, SetCollection, prepare};
 use simjoin_engine::Budget;
@@ -12,7 +12,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Bytes a second that a copy within the memory of an H200 moves, read and written.
+/// The bandwidth of a copy within the memory of an H200, in bytes read and written per second.
 const COPY: f64 = 4.3e12;
 
 fn main() -> Result<()> {
@@ -34,7 +34,7 @@ fn positive(random: &mut Random) -> f64 {
     ((random.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
-/// About so many ascending numbers below a universe, with the gaps of independent draws.
+/// Returns about `count` ascending numbers below `universe`, with the gaps of independent draws.
 fn ascending(seed: u64, count: usize, universe: f64) -> Vec<u32> {
     let mut random = Random::new(seed);
     let mean = universe / count as f64;
@@ -49,8 +49,8 @@ fn ascending(seed: u64, count: usize, universe: f64) -> Vec<u32> {
     }
 }
 
-/// One after the other on threads of their own.
-fn together<T: Send>(count: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
+/// Makes `count` values, each on a separate thread.
+fn on_threads<T: Send>(count: usize, make: impl Fn(usize) -> T + Sync) -> Vec<T> {
     let make = &make;
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..count).map(|at| scope.spawn(move || make(at))).collect();
@@ -70,7 +70,7 @@ fn intersections(device: &Arc<Device>) -> Result<()> {
     println!("elements             of universe  kernel       us  GB/s  of copy   elements ms");
     for (n, m, universe, pairs) in cases {
         let size = |at: usize| if at.is_multiple_of(2) { n } else { m };
-        let values = together(2 * pairs, |at| ascending(at as u64, size(at), universe));
+        let values = on_threads(2 * pairs, |at| ascending(at as u64, size(at), universe));
         let begin = Instant::now();
         let arrays: Vec<DeviceArray> =
             values.iter().map(|values| DeviceArray::new(device, values)).collect::<Result<_>>()?;
@@ -102,7 +102,7 @@ fn intersections(device: &Arc<Device>) -> Result<()> {
         }
         let sent_bytes: usize = arrays.iter().map(|array| 4 * array.len()).sum();
         println!(
-            "    {} common; chosen: {}; sent at {:.1} GB/s, the check that they ascend included",
+            "    {} common; chosen: {}; sent at {:.1} GB/s, including the check that they ascend",
             sizes[0],
             IntersectKernel::choose(pairs[0].0, pairs[0].1).name(),
             sent_bytes as f64 / sent / 1e9,
@@ -112,27 +112,27 @@ fn intersections(device: &Arc<Device>) -> Result<()> {
     Ok(())
 }
 
-/// A collection such as the literature measures on. Tokens follow Zipf's law, or are all alike.
-struct Like {
+/// The shape of a collection in the literature. Tokens follow Zipf's law or are uniform.
+struct Shape {
     name: &'static str,
     sets: usize,
     size: f64,
     universe: u32,
     zipf: bool,
-    /// Milliseconds that counting may take.
+    /// The goal for counting, in milliseconds.
     goal: f64,
 }
 
-impl Like {
+impl Shape {
     fn make(&self) -> SetCollection {
         let parts = 16;
-        let made = together(parts, |part| {
+        let made = on_threads(parts, |part| {
             let mut random = Random::new(part as u64 + 1000);
             let mut raw = RawSets::default();
             let mut seen = vec![false; self.universe as usize];
             let mut row = Vec::new();
             for _ in 0..self.sets / parts {
-                // Sizes fall off as waiting times do.
+                // Sizes are distributed exponentially.
                 let size = 1.0 - (self.size - 1.0) * positive(&mut random).ln();
                 let size = (size.round() as usize).min(self.universe as usize / 2).max(1);
                 while row.len() < size {
@@ -162,60 +162,60 @@ impl Like {
     }
 }
 
-fn like(name: &'static str, size: f64, universe: u32, zipf: bool, goal: f64) -> Like {
-    Like { name, sets: 100_000, size, universe, zipf, goal }
+fn shape(name: &'static str, size: f64, universe: u32, zipf: bool, goal: f64) -> Shape {
+    Shape { name, sets: 100_000, size, universe, zipf, goal }
 }
 
 fn overlaps(device: &Arc<Device>, wanted: &dyn Fn(&str) -> bool) -> Result<()> {
     let collections = [
-        like("BMS-like", 17.0, 1657, true, 20.0),
-        like("WORDS-like", 2021.0, 11_000, true, 200.0),
-        like("ENRON-like", 258.0, 1_100_000, true, 1000.0),
-        like("ENRON-like, uniform", 258.0, 1_100_000, false, 1000.0),
-        like("ORKUT-like", 905.0, 8_700_000, true, 1000.0),
-        like("ORKUT-like, uniform", 905.0, 8_700_000, false, 1000.0),
+        shape("BMS-like", 17.0, 1657, true, 20.0),
+        shape("WORDS-like", 2021.0, 11_000, true, 200.0),
+        shape("ENRON-like", 258.0, 1_100_000, true, 1000.0),
+        shape("ENRON-like, uniform", 258.0, 1_100_000, false, 1000.0),
+        shape("ORKUT-like", 905.0, 8_700_000, true, 1000.0),
+        shape("ORKUT-like, uniform", 905.0, 8_700_000, false, 1000.0),
     ];
-    let room = Budget::unlimited(1000, 16);
-    for like in &collections {
-        let sets = like.make();
+    let budget = Budget::unlimited(1000, 16);
+    for shape in &collections {
+        let sets = shape.make();
         println!(
             "{}: {} sets, average {:.1}, universe {}",
-            like.name,
+            shape.name,
             sets.len(),
             sets.total_tokens() as f64 / sets.len() as f64,
             sets.universe(),
         );
         if wanted("overlaps") {
-            measure(device, &sets, OverlapTechnique::Combined(None), &room, like.goal)?;
+            measure(device, &sets, OverlapTechnique::Combined(None), &budget, shape.goal)?;
         }
         if wanted("bits") && sets.universe() > 20_000 {
             for frequent in [1024, 4096, 16_384, 65_536] {
                 let technique = OverlapTechnique::Combined(Some(frequent));
-                measure(device, &sets, technique, &room, like.goal)?;
+                measure(device, &sets, technique, &budget, shape.goal)?;
             }
         }
         if wanted("techniques") {
             for technique in &OverlapTechnique::ALL[1..] {
-                // Those that take far longer are measured on fewer sets.
+                // Much slower techniques are measured on fewer sets.
                 let bits = matches!(technique, OverlapTechnique::Dense | OverlapTechnique::Bitmap);
                 if bits && sets.universe() > 20_000 {
                     continue;
                 }
                 let slow = !bits && sets.total_tokens() > 10_000_000;
-                let fewer = Like { sets: 10_000, ..*like };
+                let fewer = Shape { sets: 10_000, ..*shape };
                 if slow {
                     print!("  (10,000 sets) ");
-                    measure(device, &fewer.make(), *technique, &room, like.goal)?;
+                    measure(device, &fewer.make(), *technique, &budget, shape.goal)?;
                 } else {
-                    measure(device, &sets, *technique, &room, like.goal)?;
+                    measure(device, &sets, *technique, &budget, shape.goal)?;
                 }
             }
         }
         if wanted("select") {
-            select(device, &sets, &room)?;
+            select(device, &sets, &budget)?;
         }
         if wanted("check") {
-            check(device, &Like { sets: 24_000, ..*like }.make(), &room)?;
+            check(device, &Shape { sets: 24_000, ..*shape }.make(), &budget)?;
         }
     }
     Ok(())
@@ -225,17 +225,17 @@ fn measure(
     device: &Arc<Device>,
     sets: &SetCollection,
     technique: OverlapTechnique,
-    room: &Budget,
+    budget: &Budget,
     goal: f64,
 ) -> Result<()> {
-    let mut overlaps = Overlaps::new(device, sets, None, technique, room)?;
+    let mut overlaps = Overlaps::new(device, sets, None, technique, budget)?;
     overlaps.count_only()?;
     let first = overlaps.seconds;
     overlaps.count_only()?;
     let count = overlaps.seconds.count - first.count;
-    // Prepared once more, now that everything is warm.
+    // Prepare again, now that everything is warm.
     drop(overlaps);
-    let overlaps = Overlaps::new(device, sets, None, technique, room)?;
+    let overlaps = Overlaps::new(device, sets, None, technique, budget)?;
     let prepare = overlaps.seconds.prepare;
     let pairs = sets.len() as f64 * (sets.len() as f64 - 1.0) / 2.0;
     println!(
@@ -253,12 +253,12 @@ fn measure(
     Ok(())
 }
 
-/// The containment join, and the best ten of each row.
-fn select(device: &Arc<Device>, sets: &SetCollection, room: &Budget) -> Result<()> {
+/// Measures the containment join, and the best ten columns of each row.
+fn select(device: &Arc<Device>, sets: &SetCollection, budget: &Budget) -> Result<()> {
     let technique = OverlapTechnique::Combined(None);
     for threshold in ["1", "0.8"] {
         let predicate = Predicate::parse(Measure::Containment, threshold)?;
-        let mut overlaps = Overlaps::new(device, sets, None, technique, room)?;
+        let mut overlaps = Overlaps::new(device, sets, None, technique, budget)?;
         let mut found = 0;
         let flow = overlaps.selected(predicate, |pairs| {
             found += pairs.len();
@@ -267,13 +267,13 @@ fn select(device: &Arc<Device>, sets: &SetCollection, room: &Budget) -> Result<(
         let seconds = overlaps.seconds;
         println!(
             "  {predicate}: {found} pairs{}; count {:.1} ms, select {:.1} ms, fetch {:.1} ms",
-            if flow.is_break() { ", then broken off" } else { "" },
+            if flow.is_break() { ", then stopped" } else { "" },
             seconds.count * 1e3,
             seconds.select * 1e3,
             seconds.fetch * 1e3,
         );
     }
-    let mut overlaps = Overlaps::new(device, sets, None, technique, room)?;
+    let mut overlaps = Overlaps::new(device, sets, None, technique, budget)?;
     let mut found = 0;
     let flow = overlaps.top(10, None, |_, pairs| {
         found += pairs.len();
@@ -290,13 +290,14 @@ fn select(device: &Arc<Device>, sets: &SetCollection, room: &Budget) -> Result<(
     Ok(())
 }
 
-/// The sum of all overlaps is that of the pairs of sets that each token stands in.
-fn check(device: &Arc<Device>, sets: &SetCollection, room: &Budget) -> Result<()> {
+/// Checks that the sum of all overlaps is the number of pairs of sets with a common token, summed over
+/// tokens.
+fn check(device: &Arc<Device>, sets: &SetCollection, budget: &Budget) -> Result<()> {
     let mut frequency = vec![0u64; sets.universe() as usize];
     sets.tokens().iter().for_each(|&token| frequency[token as usize] += 1);
     let expected: u64 = frequency.iter().map(|&many| many * many.saturating_sub(1) / 2).sum();
     let technique = OverlapTechnique::Combined(None);
-    let mut overlaps = Overlaps::new(device, sets, None, technique, room)?;
+    let mut overlaps = Overlaps::new(device, sets, None, technique, budget)?;
     let begin = Instant::now();
     let (mut sum, mut pairs) = (0u64, 0u64);
     let flow = overlaps.counts(|tile| {
@@ -322,7 +323,7 @@ fn check(device: &Arc<Device>, sets: &SetCollection, room: &Budget) -> Result<()
     assert!(flow.is_continue() && sum == expected, "{sum} instead of {expected}");
     println!(
         "  all counts of {} sets to the host in {:.0} ms ({:.1} GB/s): {pairs} pairs share {sum} tokens, \
-         as they must",
+         as expected",
         sets.len(),
         seconds * 1e3,
         pairs as f64 * f64::from(overlaps.width()) / seconds / 1e9,

@@ -1,11 +1,11 @@
-//! How fast are joins of vectors on the device that is there, beside what it could do?
+//! How fast are joins of vectors on this machine's device, compared with its limits?
 //!
-//! `cargo run --release -p simjoin-gpu --example vectors -- [WHAT[=FILE]]…` where WHAT is `mnist` (a file of 70,000 × 784
-//! bytes), `cover` (the .npy of `cover_10d`), `gist` (1,000,000 × 960), `text` (5,000,000 × 384), `low`
-//! (10,000,000 × 8, uniform and in clusters), each with `/N` behind it for an N-th of the rows.
+//! `cargo run --release -p simjoin-gpu --example vectors -- [WHAT[=FILE]]…` where WHAT is `mnist` (a file of
+//! 70,000 × 784 bytes), `cover` (the .npy of `cover_10d`), `gist` (1,000,000 × 960), `text` (5,000,000 × 384)
+//! or `low` (10,000,000 × 8, uniform and in clusters). `/N` after a name uses one N-th of the rows.
 //!
-//! Seconds are from rows in memory to pairs in memory. Rows of which a few are joined with all others on the CPU
-//! tell the distance that gives so many partners, and how many pairs they must be in.
+//! Times are from rows in memory to pairs in memory. A sample of rows is joined with all others on the CPU.
+//! It determines the distance for the wanted number of partners, and checks the pairs of these rows.
 
 use parking_lot::Mutex;
 use simjoin_core::{
@@ -18,8 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// What an H200 does in a second: operations in f16 and on bytes by warpgroups (twice the dense rate by warps), bytes
-/// of memory, bytes over the bus.
+/// The limits of an H200 per second: operations in f16 and on bytes by warpgroups (twice the dense rate by
+/// warps), and bytes over the bus.
 const HALVES: f64 = 624e12;
 const BYTES: f64 = 1250e12;
 const BUS: f64 = 55e9;
@@ -37,7 +37,7 @@ fn main() -> Result<()> {
             "gist" => large(&device, "gist-like", 1_000_000 / part, 960)?,
             "text" => large(&device, "text-like", 5_000_000 / part, 384)?,
             "low" => low(&device, 10_000_000 / part)?,
-            other => println!("{other}: nothing of this name"),
+            other => println!("{other}: unknown name"),
         }
     }
     Ok(())
@@ -110,7 +110,7 @@ fn normal(random: &mut Random) -> f32 {
     (0..6).map(|_| unit(random)).sum::<f32>() * 1.414 - 4.242
 }
 
-/// Rows in parts, each part by a thread.
+/// Makes rows in parts, each part on a thread.
 fn in_parts(n: usize, d: usize, make: impl Fn(&mut Random, &mut [f32]) + Sync) -> Vec<f32> {
     let mut all = vec![0f32; n * d];
     let rows = n.div_ceil(64);
@@ -126,7 +126,7 @@ fn in_parts(n: usize, d: usize, make: impl Fn(&mut Random, &mut [f32]) + Sync) -
     all
 }
 
-/// Points in the unit cube, or in Gaussian clusters in it.
+/// Returns points in the unit cube, or in Gaussian clusters in it.
 fn points(n: usize, d: usize, clusters: usize) -> Vec<f32> {
     let mut random = Random::new(5);
     let centres: Vec<f32> = (0..clusters * d).map(|_| unit(&mut random)).collect();
@@ -139,7 +139,8 @@ fn points(n: usize, d: usize, clusters: usize) -> Vec<f32> {
     })
 }
 
-/// Clusters on a surface of few dimensions, seen in many, with some noise: as features of images and texts lie.
+/// Returns clusters on a surface of few dimensions, embedded in many, with some noise, like features of
+/// images and texts.
 fn manifold(n: usize, d: usize, latent: usize, clusters: usize) -> Vec<f32> {
     let mut random = Random::new(9);
     let directions: Vec<f32> =
@@ -156,7 +157,8 @@ fn manifold(n: usize, d: usize, latent: usize, clusters: usize) -> Vec<f32> {
     })
 }
 
-/// The distance that gives some rows so many partners on average, and these rows with their partners.
+/// Returns the distance at which sampled rows have this number of partners on average, and these rows with
+/// their partners.
 fn sampled(rows: &VectorCollection, count: usize, partners: f64) -> (String, Vec<(u32, u64)>) {
     let begin = Instant::now();
     let Elements::F32(all) = rows.elements() else { return (String::new(), Vec::new()) };
@@ -183,7 +185,7 @@ fn sampled(rows: &VectorCollection, count: usize, partners: f64) -> (String, Vec
                             }
                         }
                     }
-                    // The nearest will do.
+                    // Only the nearest are needed.
                     for near in &mut near {
                         if near.len() > 100_000 {
                             near.select_nth_unstable_by(20_000, f64::total_cmp);
@@ -215,7 +217,7 @@ fn sampled(rows: &VectorCollection, count: usize, partners: f64) -> (String, Vec
     (distance, sample)
 }
 
-/// In the order of the predicate.
+/// Returns the squared distance, added in the order of the predicate.
 fn square(a: &[f32], b: &[f32]) -> f64 {
     let mut sums = [0f64; 16];
     let (mut x, mut y) = (a.chunks_exact(16), b.chunks_exact(16));
@@ -266,15 +268,15 @@ impl Case<'_> {
         let surveyed = begin.elapsed().as_secs_f64();
         let technique =
             GpuVectors { fit, bytes, ..GpuVectors::new(std::slice::from_ref(device), way) };
-        let room = Budget::unlimited(0, 15);
+        let budget = Budget::unlimited(0, 15);
         let (n, d) = (rows.len() as f64, rows.dimension() as f64);
-        let turns = if n * n * d > 1e15 { 2 } else { 4 };
+        let repetitions = if n * n * d > 1e15 { 2 } else { 4 };
         let mut best = f64::INFINITY;
         let (mut first, mut parts, mut details) = (0.0, (0.0, 0.0), String::new());
         let (mut found, mut candidates) = (0u64, 0u64);
-        for turn in 0..turns {
+        for repetition in 0..repetitions {
             let begin = Instant::now();
-            let prepared = technique.prepare(&join, &Vectors::whole(&join), &room)?;
+            let prepared = technique.prepare(&join, &Vectors::whole(&join), &budget)?;
             let ready = begin.elapsed().as_secs_f64();
             let next = AtomicUsize::new(0);
             let work = || -> Result<(Vec<VectorPair>, u64)> {
@@ -294,7 +296,7 @@ impl Case<'_> {
                 ended.collect::<Result<Vec<_>>>()
             })?;
             let seconds = begin.elapsed().as_secs_f64();
-            if turn == 0 {
+            if repetition == 0 {
                 first = seconds;
             }
             if seconds < best {
@@ -304,7 +306,7 @@ impl Case<'_> {
             details = prepared.details();
             found = kept.iter().map(|kept| kept.0.len() as u64).sum();
             candidates = kept.iter().map(|kept| kept.1).sum();
-            if turn == 0 {
+            if repetition == 0 {
                 for &(row, partners) in self.sample {
                     let of = |pair: &&VectorPair| pair.probe == row || pair.build == row;
                     let all = kept.iter().map(|kept| kept.0.iter().filter(of).count() as u64);

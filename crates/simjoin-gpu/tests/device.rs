@@ -1,10 +1,9 @@
-//! Does every technique of the device find what the oracle finds?
+//! Does every technique for devices find the pairs of the oracle?
 //!
-//! Each test needs a device; where there is none, it is counted as ignored, not as passed. With
-//! `SIMJOIN_GPU_RECORD=1` a run in which all have passed is put on record (`cargo xtask gpu-record`).
-//! `SIMJOIN_GPU_TESTS=brief` makes every test smaller, for a run under compute-sanitizer, which slows kernels
-//! down a hundredfold, and `small` smaller still, for the emulated device, which is slower than that; such a run is not
-//! put on record.
+//! Each test needs a device. Without one it counts as ignored, not as passed. With `SIMJOIN_GPU_RECORD=1`, a
+//! run in which all tests passed is recorded (`cargo xtask gpu-record`). `SIMJOIN_GPU_TESTS=brief` makes
+//! every test smaller, for a run under compute-sanitizer, which slows kernels down a hundredfold. `small`
+//! makes them smaller still, for the emulated device, which is slower than that. Such runs are not recorded.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use proptest::prelude::*;
@@ -36,7 +35,7 @@ mod kinds;
 mod machines;
 #[path = "device/overlaps.rs"]
 mod overlaps;
-#[allow(dead_code, reason = "what has changed since is said by `kernels.rs`")]
+#[allow(dead_code, reason = "`kernels.rs` reports the changes")]
 #[path = "device/record.rs"]
 mod record;
 #[path = "device/vectors.rs"]
@@ -53,52 +52,52 @@ fn main() -> ExitCode {
     type Test = fn(&Arc<Device>) -> Result<(), Failed>;
     let tests: [(&str, Test); 27] = [
         ("random_collections_equal_naive", random_collections),
-        ("many_near_duplicates_equal_naive", many_near_duplicates),
+        ("near_duplicates_equal_naive", many_near_duplicates),
         ("large_sets_equal_naive", large_sets),
         ("long_sets_equal_naive", long_sets),
-        ("little_room_loses_nothing", little_room),
-        ("repeated_sets_are_counted_by_rows", everything_twice),
-        ("what_does_not_fit_is_cut", what_does_not_fit_is_cut),
-        ("large_arrays_arrive_whole", large_arrays),
-        ("adversarial_arrays_share_what_they_share", intersections::adversarial),
-        ("random_arrays_share_what_they_share", intersections::random),
-        ("arrays_that_do_not_ascend_are_refused", intersections::refused),
+        ("full_buffers_lose_no_pairs", full_buffers),
+        ("repeated_sets_are_counted_per_row", repeated_sets),
+        ("tiles_that_do_not_fit_are_cut", tiles_that_do_not_fit),
+        ("large_arrays_are_sent_completely", large_arrays),
+        ("intersections_of_adversarial_arrays_equal_oracle", intersections::adversarial),
+        ("intersections_of_random_arrays_equal_oracle", intersections::random),
+        ("arrays_that_do_not_ascend_are_rejected", intersections::rejected),
         ("overlaps_of_random_collections_equal_merges", overlaps::random),
         ("overlaps_of_many_sets_equal_merges", overlaps::many),
         ("overlaps_of_adversarial_sets_equal_merges", overlaps::adversarial),
-        ("overlaps_stop_when_told", overlaps::enough),
-        ("vectors_of_every_kind_equal_a_plain_loop", vectors::random),
-        ("vectors_that_are_equal_are_all_found", vectors::duplicates),
-        ("vectors_of_every_dimension_equal_a_plain_loop", vectors::dimensions),
-        ("vectors_of_whole_numbers_equal_a_plain_loop", vectors::bytes),
-        ("many_vectors_equal_those_of_the_cpu", vectors::many),
-        ("rows_are_sorted_in_several_pieces", vectors::sorted_in_pieces),
-        ("vectors_on_a_small_device_are_joined_in_slabs", vectors::small_device),
-        ("vectors_at_the_edges_are_as_they_should_be", vectors::edges),
-        ("counts_are_whole_when_the_candidate_buffer_fills", buffers::counting),
-        ("short_launches_lose_nothing", buffers::short_launches),
-        ("lengths_that_are_no_numbers_stay_the_longest", arithmetic::lengths),
-        ("warps_are_numbered_beyond_two_to_the_27", arithmetic::warps),
+        ("overlaps_stop_when_consumer_breaks", overlaps::stopped),
+        ("random_vectors_equal_plain_loop", vectors::random),
+        ("equal_vectors_are_all_found", vectors::duplicates),
+        ("vectors_of_every_dimension_equal_plain_loop", vectors::dimensions),
+        ("vectors_of_bytes_equal_plain_loop", vectors::bytes),
+        ("joins_of_many_vectors_equal_cpu", vectors::many),
+        ("sorting_in_several_pieces_finds_all_pairs", vectors::sorted_in_pieces),
+        ("vectors_that_do_not_fit_are_joined_in_slabs", vectors::small_device),
+        ("zero_rows_outliers_and_empty_inputs_are_handled", vectors::edges),
+        ("counts_are_exact_when_candidate_buffer_is_full", buffers::counting),
+        ("short_launches_lose_no_pairs", buffers::short_launches),
+        ("nan_is_the_longest_length", arithmetic::lengths),
+        ("warp_numbers_are_correct_beyond_2_to_the_27", arithmetic::warps),
     ];
-    // Only an emulated device is of any kind, and fails when it is told to.
+    // Only an emulated device can be of any kind, and can fail on request.
     let emulated: [(&str, Test); 10] = [
-        ("vectors_of_two_kinds_of_devices_are_all_found", kinds::vectors_of_two_kinds),
-        ("devices_that_fail_say_so_and_answer_nothing_wrong", faults::anywhere),
-        ("memory_is_given_back_at_the_end_of_a_join", buffers::given_back),
-        ("joins_take_no_more_device_memory_than_they_say", buffers::little_memory),
-        ("launches_are_short_where_the_driver_ends_long_ones", buffers::timeout),
-        ("devices_that_nvrtc_does_not_know_run_portable_code", machines::newer_device),
+        ("two_kinds_of_devices_find_all_vectors", kinds::vectors_of_two_kinds),
+        ("failing_devices_return_errors_or_exact_answers", faults::anywhere),
+        ("device_memory_is_released_after_a_join", buffers::given_back),
+        ("joins_stay_within_estimated_device_memory", buffers::little_memory),
+        ("launches_are_short_if_driver_has_a_timeout", buffers::timeout),
+        ("devices_unknown_to_nvrtc_run_portable_code", machines::newer_device),
         ("devices_without_code_are_unavailable", machines::nothing_compiles),
-        ("tensor_cores_that_add_inexactly_are_left_alone", machines::inexact_device),
-        ("devices_that_cannot_be_used_are_left_out", machines::some_left_out),
-        ("kept_code_that_does_not_load_is_compiled_anew", machines::damaged_code),
+        ("inexact_tensor_cores_are_not_used", machines::inexact_device),
+        ("unusable_devices_are_left_out", machines::some_left_out),
+        ("damaged_cached_code_is_compiled_again", machines::damaged_code),
     ];
     let is_emulated = device.as_deref().is_some_and(emulated::is_emulated);
     let trial = |able: bool| {
         let device = &device;
         move |(name, test): (&str, Test)| {
-            let here = device.clone();
-            let run = move || here.as_ref().map_or_else(|| Err("no device".into()), test);
+            let device = device.clone();
+            let run = move || device.as_ref().map_or_else(|| Err("no device".into()), test);
             Trial::test(name, run).with_ignored_flag(!able)
         }
     };
@@ -111,7 +110,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         };
         if conclusion.has_failed() || conclusion.num_filtered_out > 0 || brief() {
-            eprintln!("no record: not every test has passed, or not at full length");
+            eprintln!("no record: not every test passed at full length");
             return ExitCode::FAILURE;
         }
         let written = record::record(&device.info, conclusion.num_passed).and_then(|text| {
@@ -125,7 +124,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// How much of each test is run.
+/// The size of each test.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Length {
     Full,
@@ -133,7 +132,7 @@ enum Length {
     Small,
 }
 
-/// The length that `SIMJOIN_GPU_TESTS` asks for.
+/// Returns the length that `SIMJOIN_GPU_TESTS` selects.
 fn length() -> Length {
     match std::env::var("SIMJOIN_GPU_TESTS").as_deref() {
         Err(_) | Ok("full" | "") => Length::Full,
@@ -143,12 +142,12 @@ fn length() -> Length {
     }
 }
 
-/// Whether a little of each will do.
+/// Returns whether tests are shortened.
 fn brief() -> bool {
     length() != Length::Full
 }
 
-/// A number for each length.
+/// Returns the value for the current length.
 fn sized<T>(full: T, brief: T, small: T) -> T {
     match length() {
         Length::Full => full,
@@ -157,13 +156,13 @@ fn sized<T>(full: T, brief: T, small: T) -> T {
     }
 }
 
-/// All of them, or a part of them when brief.
+/// Returns all items, or every `part`-th one if tests are shortened.
 fn some<T>(all: impl IntoIterator<Item = T>, part: usize) -> impl Iterator<Item = T> {
     all.into_iter().step_by(if brief() { part } else { 1 })
 }
 
-/// Every technique on one device, the filter without tensor cores, and work dealt to two devices, which
-/// are the same one.
+/// Returns every technique on one device, the filter without tensor cores, and techniques on two devices,
+/// which are the same one.
 fn techniques(device: &Arc<Device>) -> Vec<Box<dyn Technique<Sets>>> {
     let one = [device.clone()];
     let two = [device.clone(), device.clone()];
@@ -184,15 +183,15 @@ fn run(
     technique: &dyn Technique<Sets>,
     join: &SetTask<'_>,
     tile: &Tile,
-    room: &Budget,
+    budget: &Budget,
 ) -> Vec<SetPair> {
-    let mut pairs = simjoin_testing::run(technique, join, tile, room, true).0;
+    let mut pairs = simjoin_testing::run(technique, join, tile, budget, true).0;
     pairs.sort_unstable();
     pairs
 }
 
-/// Compares what every technique finds with what the oracle does: pairs and their number, on a whole
-/// join and on a tile out of its middle, with all the memory of the device or with as little as possible.
+/// Compares every technique with the oracle: pairs and their number, in a whole join and in a tile from its
+/// middle, with unlimited memory or with as little as possible.
 fn check(
     device: &Arc<Device>,
     predicate: Predicate,
@@ -206,8 +205,8 @@ fn check(
         let (n, m) = (join.probe.len() as u32, join.build.len() as u32);
         let part = Tile { probes: n / 3..n - n / 5, builds: m / 4..m - m / 4 };
         for tile in [whole, part] {
-            let roomy = Budget::unlimited(1000, 2);
-            let expected = run(&Naive, &join, &tile, &roomy);
+            let unlimited = Budget::unlimited(1000, 2);
+            let expected = run(&Naive, &join, &tile, &unlimited);
             let weight = |pair: &SetPair| {
                 u64::from(join.probe.weight(pair.probe)) * u64::from(join.build.weight(pair.build))
             };
@@ -215,11 +214,11 @@ fn check(
             for technique in techniques(device) {
                 let device_bytes = technique.device_bytes(&join, &tile, 2);
                 let bytes = technique.memory_bytes(&join, &tile, 2);
-                let tight_room =
-                    Budget { bytes, device_bytes, patient: true, events: true, ..roomy };
-                let room = if tight { tight_room } else { roomy };
-                let found = run(&*technique, &join, &tile, &room);
-                let counted = simjoin_testing::count(&*technique, &join, &tile, &room);
+                let tight_budget =
+                    Budget { bytes, device_bytes, patient: true, events: true, ..unlimited };
+                let budget = if tight { tight_budget } else { unlimited };
+                let found = run(&*technique, &join, &tile, &budget);
+                let counted = simjoin_testing::count(&*technique, &join, &tile, &budget);
                 if found != expected || counted != rows {
                     let (name, variant) = (technique.name(), technique.variant());
                     let (found, expected) = (found.len(), expected.len());
@@ -245,7 +244,7 @@ fn random_collections(device: &Arc<Device>) -> Result<(), Failed> {
     result.map_err(|error| error.to_string().into())
 }
 
-/// Enough sets for many blocks and ranges, and more survivors than fit one step.
+/// Enough sets for many blocks and ranges, and more survivors than fit in one step.
 fn many_near_duplicates(device: &Arc<Device>) -> Result<(), Failed> {
     let (left, right) = if brief() {
         (near_duplicates(60, 0..260), near_duplicates(60, 130..300))
@@ -261,8 +260,8 @@ fn many_near_duplicates(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Far more candidates and answers than there is room for at once, on the device and on the host.
-fn little_room(device: &Arc<Device>) -> Result<(), Failed> {
+/// Far more candidates and answers than fit at once, on the device and on the host.
+fn full_buffers(device: &Arc<Device>) -> Result<(), Failed> {
     let rows: Rows = some(0..1500u32, 12)
         .map(|row| (0..12).chain([20 + row % 700, 800 + row]).collect())
         .collect();
@@ -276,8 +275,8 @@ fn little_room(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The whole collection twice: rows are counted, and sets are joined once.
-fn everything_twice(device: &Arc<Device>) -> Result<(), Failed> {
+/// A collection in which every row is repeated: rows are counted, but sets are joined once.
+fn repeated_sets(device: &Arc<Device>) -> Result<(), Failed> {
     let mut rows = near_duplicates(40, 0..400);
     rows.extend(rows.clone());
     for measure in some(Measure::ALL, 5) {
@@ -287,7 +286,7 @@ fn everything_twice(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Sizes 1 and 100,000 beside each other; one token in every set; equal sets.
+/// Sizes 1 and 100,000 together; one token in every set; equal sets.
 fn large_sets(device: &Arc<Device>) -> Result<(), Failed> {
     let mut rows: Rows = (1..40u32).map(|row| [0, row, row / 2].into()).collect();
     let large = if brief() { 5_000 } else { 100_000 };
@@ -303,14 +302,14 @@ fn large_sets(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Long sets whose common tokens stand where a merge by a warp goes from one stretch to the next, first or last; sizes
-/// beside multiples of a stretch; pairs that fall short of what is needed at their end.
+/// Long sets whose common tokens are at the borders of stretches of a merge by a warp, first or last; sizes
+/// near multiples of a stretch; pairs that fail the bounds at their end.
 fn long_sets(device: &Arc<Device>) -> Result<(), Failed> {
     let mut rows = Rows::new();
     for size in some([127, 129, 239, 240, 241, 479, 480, 481, 959, 960, 961, 1919, 1921], 5) {
         let even = |count: u32| (0..count).map(|at| 2 * at);
         rows.push(even(size).collect());
-        // Shares what stands at even places, or all but the first, the last or some in the middle.
+        // Shares the tokens at even places, or all tokens except the first, the last or some in the middle.
         rows.push(even(size).map(|token| token + token / 2 % 2).collect());
         rows.push((1..size + 1).map(|at| 2 * at).collect());
         rows.push(even(size - 1).chain([2 * size + 1]).collect());
@@ -333,9 +332,10 @@ fn long_sets(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Arrays that several threads send, of every kind, in two collections, with repeats: what the CPU finds.
+/// Arrays of every kind that several threads send, in two collections, with repeats. The pairs are compared
+/// with those of the CPU.
 fn large_arrays(device: &Arc<Device>) -> Result<(), Failed> {
-    // Every array of more than one buffer goes by several threads, and those of one buffer too.
+    // Every array of more than one buffer is sent by several threads, and those of one buffer too.
     simjoin_gpu::send_by_threads_from(1 << 10);
     let outcome = large_arrays_by_threads(device);
     simjoin_gpu::send_by_threads_from(1 << 20);
@@ -343,8 +343,8 @@ fn large_arrays(device: &Arc<Device>) -> Result<(), Failed> {
 }
 
 fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
-    // Of each pair of neighbours one has up to two tokens more.
-    // Enough that weights take several buffers, unless brief: then tokens do.
+    // One row of each pair of neighbours has up to two additional tokens. There are enough rows that weights
+    // take several buffers or, if shortened, that tokens do.
     let count = sized(900_000, 30_000, 5_000);
     let row = |row: u32| -> BTreeSet<u32> {
         let token = |at: u32| {
@@ -360,12 +360,13 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.9").unwrap());
     let (left, right) = collections(&left, Some(&right));
     for (join, part) in SetTask::directions(&left, right.as_ref(), true, bounds) {
-        let (whole, room) = (Tile::whole(&join), Budget::unlimited(10_000, 2));
-        let expected = run(&PrefixBitmap { words: 1 }, &join, &whole, &room);
-        let counted = simjoin_testing::count(&PrefixBitmap { words: 1 }, &join, &whole, &room);
+        let (whole, budget) = (Tile::whole(&join), Budget::unlimited(10_000, 2));
+        let expected = run(&PrefixBitmap { words: 1 }, &join, &whole, &budget);
+        let counted = simjoin_testing::count(&PrefixBitmap { words: 1 }, &join, &whole, &budget);
         for technique in simjoin_gpu::techniques(std::slice::from_ref(device), &filters()) {
             let variant = technique.variant();
-            // One of those that filter on the CPU will do, and where time is short the fastest of the others.
+            // Only one technique with a CPU filter is tested, and in small runs only the fastest of the
+            // others.
             if technique.name() == "gpu-verify" && variant != "ppjoin B"
                 || technique.name() == "gpu-bitmap"
                     && length() == Length::Small
@@ -374,10 +375,10 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
                 continue;
             }
             let name = format!("{} {variant}, {part:?}", technique.name());
-            if run(&*technique, &join, &whole, &room) != expected {
+            if run(&*technique, &join, &whole, &budget) != expected {
                 return Err(format!("{name}: the pairs differ").into());
             }
-            if simjoin_testing::count(&*technique, &join, &whole, &room) != counted {
+            if simjoin_testing::count(&*technique, &join, &whole, &budget) != counted {
                 return Err(format!("{name}: the counts differ").into());
             }
         }
@@ -388,9 +389,9 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A tile that no device can hold is refused, and cut smaller by the planner.
-fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
-    // Enough that what each set takes is more than what a tile takes for rows beyond the last one.
+/// A tile that does not fit the device is cut by the planner.
+fn tiles_that_do_not_fit(device: &Arc<Device>) -> Result<(), Failed> {
+    // Enough rows that sets take more memory than the padding of a tile.
     let rows = near_duplicates(300, 0..if brief() { 1200 } else { 3000 });
     let (sets, _) = collections(&rows, None);
     let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
@@ -399,9 +400,9 @@ fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
     let whole = Tile::whole(join);
     let expected = run(&Naive, join, &whole, &Budget::unlimited(1000, 1));
     for technique in some(techniques(device), 4) {
-        // Half of what a join of the largest sets adds to what is always needed.
+        // The limit is halfway between the memory for a join of the largest set and that for all.
         let (n, name) = (whole.probes.end, technique.name());
-        // Most tiles of a cut have two sides, each of which has its fixed part.
+        // Most tiles of a cut have two sides, each with its fixed part.
         let least = Tile { probes: n - 1..n, builds: 0..1 };
         let [least, all] = [&least, &whole].map(|tile| technique.device_bytes(join, tile, 1));
         let limit = (least + all) / 2;
@@ -413,8 +414,8 @@ fn what_does_not_fit_is_cut(device: &Arc<Device>) -> Result<(), Failed> {
         if choices.len() < 2 {
             return Err(format!("{name}: one tile for {limit} bytes").into());
         }
-        let room = Budget { device_bytes: limit, ..Budget::unlimited(1000, 1) };
-        let each = |choice: &Choice| run(&*technique, join, &choice.tile, &room);
+        let budget = Budget { device_bytes: limit, ..Budget::unlimited(1000, 1) };
+        let each = |choice: &Choice| run(&*technique, join, &choice.tile, &budget);
         let mut found: Vec<SetPair> = choices.iter().flat_map(each).collect();
         found.sort_unstable();
         if found != expected {

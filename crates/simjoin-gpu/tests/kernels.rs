@@ -1,13 +1,14 @@
 //! Does every kernel compile for every architecture that it is meant for?
 //!
-//! `kernels-compiled.txt` records what has compiled: a line for each kernel, its definitions, an architecture and
-//! NVRTC's version, with a hash of the text. Only what is not in it is a test here. These tests need NVRTC, but no
-//! device; where it is missing they are ignored, unless `SIMJOIN_NVRTC` says that it must be there.
+//! `kernels-compiled.txt` records what has compiled: one line per kernel, set of definitions, architecture
+//! and version of NVRTC, with a hash of the text. Only kernels that are not in it are tested here. These
+//! tests need NVRTC, but no device. Without NVRTC they are ignored, unless `SIMJOIN_NVRTC` names it.
 //!
-//! * `SIMJOIN_KERNELS=all` compiles everything, whatever the record says.
-//! * `SIMJOIN_KERNELS_RECORD=1` writes the record if everything has compiled. `cargo xtask gpu-kernels` sets it.
+//! * `SIMJOIN_KERNELS=all` compiles every kernel, recorded or not.
+//! * `SIMJOIN_KERNELS_RECORD=1` writes the record if all kernels have compiled. `cargo xtask gpu-kernels`
+//!   sets it.
 //!
-//! The tests of the other record, `gpu-verification.toml`, are here as well.
+//! The tests of the other record, `gpu-verification.toml`, are here too.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use simjoin_gpu::{Kernel, Nvrtc, kernel_text, kernels};
@@ -17,17 +18,17 @@ use std::process::ExitCode;
 #[path = "device/record.rs"]
 mod record;
 
-/// The version of NVRTC that the record is about.
+/// The version of NVRTC that the record is for.
 const VERSION: (i32, i32) = (13, 0);
 
-/// Where the record is kept.
+/// The path of the record.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels-compiled.txt");
 
 fn main() -> ExitCode {
     let arguments = Arguments::from_args();
-    // Compiled anew, not taken from a cache.
+    // An empty cache, so that kernels are compiled.
     let empty = std::env::temp_dir().join(format!("simjoin-kernels-{}", std::process::id()));
-    // SAFETY: no other thread has begun.
+    // SAFETY: no other thread has started.
     unsafe { std::env::set_var("XDG_CACHE_HOME", &empty) };
     let compiled = std::fs::read_to_string(FILE).unwrap_or_default();
     let compiled: BTreeSet<&str> = compiled.lines().collect();
@@ -57,10 +58,10 @@ fn main() -> ExitCode {
         }
     }
     let known = lines.iter().filter(|line| compiled.contains(&***line)).count();
-    eprintln!("{known} of {} kernels are as they were when they compiled", lines.len());
+    eprintln!("{known} of {} kernels have not changed since they compiled", lines.len());
     match std::fs::read_to_string(record::FILE) {
         Ok(text) => match record::changes(&text, kernel_text::FILES) {
-            Ok(said) | Err(said) => eprintln!("{said}"),
+            Ok(report) | Err(report) => eprintln!("{report}"),
         },
         Err(error) => eprintln!("{}: {error}", record::FILE),
     }
@@ -83,7 +84,7 @@ fn main() -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Returns the line of the record: what is compiled, by what, and the hash of the options and the text.
+/// Returns the line of the record for a kernel, with a hash of the options and the text.
 fn line(name: &str, defines: &[(&str, u32)], architecture: &str, source: &str) -> String {
     let mut words = vec![name.to_owned()];
     words.extend(defines.iter().map(|(name, to)| format!("{name}={to}")));
@@ -96,9 +97,7 @@ fn line(name: &str, defines: &[(&str, u32)], architecture: &str, source: &str) -
 fn compile(source: &str, architecture: &str, defines: &[(&str, u32)]) -> Result<(), Failed> {
     let nvrtc = Nvrtc::get().map_err(|error| error.to_string())?;
     if nvrtc.version() != VERSION && std::env::var_os("SIMJOIN_KERNELS_RECORD").is_some() {
-        return Err(
-            format!("NVRTC is {:?}; the record is about {VERSION:?}", nvrtc.version()).into()
-        );
+        return Err(format!("NVRTC is {:?}; the record is for {VERSION:?}", nvrtc.version()).into());
     }
     let code = nvrtc.compile(source, architecture, defines);
     let code = code.map_err(|error| error.to_string())?;

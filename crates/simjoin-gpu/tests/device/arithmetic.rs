@@ -1,10 +1,10 @@
-//! Is the arithmetic that kernels share right where numbers are too large for a test of whole joins?
+//! Is the arithmetic of shared kernel functions right for numbers too large for a test of whole joins?
 
 use libtest_mimic::Failed;
 use simjoin_gpu::Device;
 use std::sync::Arc;
 
-/// Numbers of warps: of the first and the last thread of the warp that is asked for, in blocks of 256 threads.
+/// Computes the warp numbers of the first and the last thread of a warp, in blocks of 256 threads.
 static WARPS: &str = concat!(
     include_str!("../../src/kernels/accept.cuh"),
     include_str!("../../src/kernels/sets.cuh"),
@@ -19,7 +19,7 @@ extern \"C\" __global__ void warp_numbers(const u64* warps, u32 count, u64* numb
 "
 );
 
-/// Lengths: of each number and the one after it, the longer one.
+/// Computes the larger of each number and the next one.
 static LENGTHS: &str = concat!(
     include_str!("../../src/kernels/vectors.cuh"),
     "
@@ -29,7 +29,7 @@ extern \"C\" __global__ void longer_ones(const double* lengths, u32 count, doubl
 "
 );
 
-/// What is no number is longer than anything, whichever comes first: it stands for lengths that cannot be told.
+/// NaN is larger than anything, in either order: it marks lengths that are unknown.
 pub fn lengths(device: &Arc<Device>) -> Result<(), Failed> {
     let (none, most) = (f64::NAN, f64::INFINITY);
     let lengths = [1.0, 2.0, 2.0, 1.0, none, 1.0, most, none, most, 0.0];
@@ -39,13 +39,13 @@ pub fn lengths(device: &Arc<Device>) -> Result<(), Failed> {
         device.run_once(LENGTHS, "longer_ones", &bits).map_err(|error| error.to_string())?;
     for (at, (found, expected)) in found.into_iter().map(f64::from_bits).zip(expected).enumerate() {
         if found != expected && !(found.is_nan() && expected.is_nan()) {
-            return Err(format!("number {at}: {found} rather than {expected}").into());
+            return Err(format!("number {at}: {found}, expected {expected}").into());
         }
     }
     Ok(())
 }
 
-/// A join may have nearly 2^32 sets, and a warp for each: 2^37 threads.
+/// A join may have nearly 2^32 sets with one warp each: 2^37 threads.
 pub fn warps(device: &Arc<Device>) -> Result<(), Failed> {
     let warps: Vec<u64> =
         [0, 1, 7, 8, 1 << 20, (1 << 27) - 1, 1 << 27, (1 << 27) + 7, u32::MAX - 2]
@@ -56,9 +56,7 @@ pub fn warps(device: &Arc<Device>) -> Result<(), Failed> {
     for (warp, number) in warps.into_iter().zip(numbers) {
         let (first, last) = (number & u64::from(u32::MAX), number >> 32);
         if (first, last) != (warp, warp) {
-            return Err(
-                format!("threads of warp {warp} take themselves for {first} and {last}").into()
-            );
+            return Err(format!("threads of warp {warp} compute {first} and {last}").into());
         }
     }
     Ok(())

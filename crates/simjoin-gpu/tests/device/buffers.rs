@@ -1,6 +1,6 @@
-//! Does a join lose nothing when the buffers of its kernels are full?
+//! Are joins exact when the buffers of their kernels are full, and is memory released?
 
-use super::emulated::{Part, again};
+use super::emulated::{Part, run_in_process};
 use super::vectors::{by_cpu, check_one, clustered, vectors};
 use super::{near_duplicates, run};
 use libtest_mimic::Failed;
@@ -11,16 +11,17 @@ use simjoin_gpu::{Device, GpuBitmap, GpuVectors, VectorWay, devices};
 use simjoin_testing::collections;
 use std::sync::Arc;
 
-/// Rows in runs of 128 equal ones. Runs hold one of two points that are exactly at the distance from each other, so a
-/// tile has pairs that are surely near, or pairs that the predicate must decide about, or none, in any order. Where
-/// pairs are only counted the former are added up and the latter fill the buffer of candidates.
+/// Tests rows in runs of 128 equal ones. Runs hold points that are exactly at the distance from each other,
+/// or far away. So a tile has pairs that are surely near, pairs that the predicate must decide, or none, in
+/// any order. If pairs are only counted, the former are added up and the latter fill the buffer of
+/// candidates.
 pub fn counting(device: &Arc<Device>) -> Result<(), Failed> {
     let dimension = 8;
     let near = vec![0.3; dimension];
     let (mut at, mut far) = (near.clone(), near.clone());
     at[0] = 0.55;
     far[1] = 9.0;
-    // As f32, as the rows are.
+    // In f32, like the rows.
     let distance = f64::from(0.55f32) - f64::from(0.3f32);
     for runs in ["aabbab", "abacab"] {
         let of = |run: char| match run {
@@ -37,12 +38,12 @@ pub fn counting(device: &Arc<Device>) -> Result<(), Failed> {
         let far = runs.len() as u64 * 128 - near;
         let expected = near * (near - 1) / 2 + far * far.saturating_sub(1) / 2;
         for way in [VectorWay::Tensor, VectorWay::NestedLoop] {
-            // As much room as one tile may need.
+            // The smallest buffer, which suffices for one tile.
             let technique =
                 GpuVectors { candidates: 0, ..GpuVectors::new(std::slice::from_ref(device), way) };
-            let room = Budget::unlimited(0, 1);
+            let budget = Budget::unlimited(0, 1);
             let prepared = technique
-                .prepare(&join, &Vectors::whole(&join), &room)
+                .prepare(&join, &Vectors::whole(&join), &budget)
                 .map_err(|e| e.to_string())?;
             let mut worker = prepared.worker().map_err(|e| e.to_string())?;
             let mut count = VectorCount(0);
@@ -59,7 +60,8 @@ pub fn counting(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Launches of one tile or one block at a time, as on a device that is so slow that the driver would end longer ones.
+/// Tests launches of one tile or one block at a time, as on a device so slow that the driver would end longer
+/// ones.
 pub fn short_launches(device: &Arc<Device>) -> Result<(), Failed> {
     let launch_seconds = Some(1e-12);
     let one = std::slice::from_ref(device);
@@ -76,19 +78,19 @@ pub fn short_launches(device: &Arc<Device>) -> Result<(), Failed> {
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
     let joins = SetTask::directions(&sets, None, false, bounds);
     let (join, _) = &joins[0];
-    let (tile, room) = (Tile::whole(join), Budget::unlimited(1000, 2));
+    let (tile, budget) = (Tile::whole(join), Budget::unlimited(1000, 2));
     let usual = GpuBitmap::new(one, 256);
     let short = GpuBitmap { launch_seconds, ..GpuBitmap::new(one, 256) };
     let pieces = |technique: &GpuBitmap| {
-        technique.prepare(join, &tile, &room).map(|one| one.pieces()).map_err(|e| e.to_string())
+        technique.prepare(join, &tile, &budget).map(|one| one.pieces()).map_err(|e| e.to_string())
     };
     let (one, many) = (pieces(&usual)?, pieces(&short)?);
     if one != 1 || many < 3 {
         return Err(format!("pieces: {one} and {many}").into());
     }
-    match run(&short, join, &tile, &room) == run(&Naive, join, &tile, &room) {
+    match run(&short, join, &tile, &budget) == run(&Naive, join, &tile, &budget) {
         true => Ok(()),
-        false => Err("gpu-bitmap finds other pairs in short launches".into()),
+        false => Err("gpu-bitmap finds different pairs in short launches".into()),
     }
 }
 
@@ -98,15 +100,15 @@ pub const PARTS: [Part; 3] = [
     ("memory_after_joins", memory_after_joins),
 ];
 
-/// A device on which nothing that takes more than it says that it does fits.
+/// Tests devices so small that joins fail if they exceed their estimates.
 pub fn little_memory(_: &Arc<Device>) -> Result<(), Failed> {
     for devices in ["9.0:2:5M", "7.5:2:5M"] {
-        again("joins_of_little_memory", &[("EMULATOR_DEVICES", devices)])?;
+        run_in_process("joins_of_little_memory", &[("EMULATOR_DEVICES", devices)])?;
     }
     Ok(())
 }
 
-/// All the memory of the device, in slabs or as a whole: none of it is taken twice.
+/// Joins with all the memory of the device, in slabs or as a whole.
 fn joins_of_little_memory() -> Result<(), Failed> {
     let devices = devices().map_err(|error| error.to_string())?;
     for (rows, dimension, text) in [(900, 8, "0.2"), (300, 100, "1.6")] {
@@ -121,9 +123,12 @@ fn joins_of_little_memory() -> Result<(), Failed> {
     Ok(())
 }
 
-/// A device with a display: the driver ends kernels that take long.
+/// Tests a device with a display, whose driver ends long kernels.
 pub fn timeout(_: &Arc<Device>) -> Result<(), Failed> {
-    again("display", &[("EMULATOR_DEVICES", "8.6:2:1G,8.6:2:1G"), ("EMULATOR_DISPLAY", "1")])
+    run_in_process(
+        "display",
+        &[("EMULATOR_DEVICES", "8.6:2:1G,8.6:2:1G"), ("EMULATOR_DISPLAY", "1")],
+    )
 }
 
 fn display() -> Result<(), Failed> {
@@ -135,9 +140,9 @@ fn display() -> Result<(), Failed> {
     }
 }
 
-/// Memory that a join has taken is there for other processes when it has ended.
+/// Tests that memory of a join is free for other processes afterwards.
 pub fn given_back(_: &Arc<Device>) -> Result<(), Failed> {
-    again("memory_after_joins", &[("EMULATOR_DEVICES", "9.0:2:1G")])
+    run_in_process("memory_after_joins", &[("EMULATOR_DEVICES", "9.0:2:1G")])
 }
 
 fn memory_after_joins() -> Result<(), Failed> {
@@ -146,10 +151,10 @@ fn memory_after_joins() -> Result<(), Failed> {
     let rows = vectors(&clustered(5, 300, 4, 9, 0.3), false);
     let predicate = VectorPredicate::within("0.1").unwrap();
     let join = VectorTask::new(&rows, None, predicate);
-    let room = Budget::unlimited(0, 3);
+    let budget = Budget::unlimited(0, 3);
     let technique = GpuVectors::new(devices, VectorWay::NestedLoop);
     let prepared = technique
-        .prepare(&join, &Vectors::whole(&join), &room)
+        .prepare(&join, &Vectors::whole(&join), &budget)
         .map_err(|error| error.to_string())?;
     let worker = || prepared.worker().map_err(|error| error.to_string());
     let (mut first, mut second) = (worker()?, worker()?);

@@ -1,11 +1,11 @@
-//! Does a device that fails say so, rather than answer wrongly, hang, or end the process?
+//! Does a failing device return an error, rather than wrong answers, and without a hang or a crash?
 //!
-//! The emulated device ends the process where memory is used after it was freed, so these tests are about what is
-//! freed when, too: buffers must outlive what the device does with them, whatever has failed. Streams run late and in a
-//! random order, so that copies are still on their way when something fails.
+//! The emulated device ends the process if memory is used after it was freed. So these tests also check when
+//! memory is freed: buffers must outlive the device's use of them, after any failure. Streams run late and in
+//! a random order, so that copies are still in flight when something fails.
 
-use super::emulated::{Part, again};
-use super::vectors::{by_cpu, clustered, named, vectors};
+use super::emulated::{Part, run_in_process};
+use super::vectors::{by_cpu, clustered, sorted_pairs, vectors};
 use super::{near_duplicates, run};
 use libtest_mimic::Failed;
 use simjoin_core::{
@@ -22,9 +22,9 @@ use std::sync::Arc;
 
 pub const PARTS: [Part; 1] = [("answers_or_errors", answers_or_errors)];
 
-/// A fault at one of many places, on one device and on two.
+/// Tests a fault at each of many places, on one device and on two.
 pub fn anywhere(_: &Arc<Device>) -> std::result::Result<(), Failed> {
-    // Early, in the middle and late; the later ones are in joins of vectors.
+    // Early, in the middle and late. The later ones are in joins of vectors.
     let allocations = [2, 9, 30, 70, 150];
     let launches = [1, 4, 12, 30, 60];
     let calls = [30, 200, 500, 900, 1500];
@@ -33,7 +33,7 @@ pub fn anywhere(_: &Arc<Device>) -> std::result::Result<(), Failed> {
         for (at, place) in places.into_iter().enumerate() {
             let two = "8.6:2:1G,8.6:2:1G";
             let device = if at % 2 == 0 { "9.0:2:1G" } else { two };
-            again(
+            run_in_process(
                 "answers_or_errors",
                 &[
                     ("EMULATOR_DEVICES", device),
@@ -46,7 +46,7 @@ pub fn anywhere(_: &Arc<Device>) -> std::result::Result<(), Failed> {
     Ok(())
 }
 
-/// Every technique finds what the CPU finds, or says that the device has failed.
+/// Checks that every technique finds the pairs of the CPU or returns that the device has failed.
 fn answers_or_errors() -> std::result::Result<(), Failed> {
     let devices = match devices() {
         Err(Error::Unavailable(_)) => return Ok(()),
@@ -57,8 +57,8 @@ fn answers_or_errors() -> std::result::Result<(), Failed> {
     let (sets, _) = collections(&rows, None);
     let joins = SetTask::directions(&sets, None, true, bounds);
     let (join, _) = &joins[0];
-    let (tile, room) = (Tile::whole(join), Budget::unlimited(1000, 2));
-    let expected = run(&Naive, join, &tile, &room);
+    let (tile, budget) = (Tile::whole(join), Budget::unlimited(1000, 2));
+    let expected = run(&Naive, join, &tile, &budget);
     let (all, filter, way) = (devices.to_vec(), &PpJoin, Way::B);
     let techniques: [Box<dyn Technique<Sets>>; 4] = [
         Box::new(GpuBitmap::new(devices, 256)),
@@ -67,8 +67,8 @@ fn answers_or_errors() -> std::result::Result<(), Failed> {
         Box::new(GpuVerify { devices: all, filter, way }),
     ];
     for technique in techniques {
-        let found = sets_of(&*technique, join, &tile, &room);
-        judge(technique.name(), found, &expected)?;
+        let found = sets_of(&*technique, join, &tile, &budget);
+        check_result(technique.name(), found, &expected)?;
     }
     let rows = vectors(&clustered(1, 300, 40, 9, 0.3), false);
     let predicate = VectorPredicate::within("1.1").unwrap();
@@ -76,13 +76,13 @@ fn answers_or_errors() -> std::result::Result<(), Failed> {
     let expected = by_cpu(&join);
     for way in VectorWay::ALL {
         let technique = GpuVectors { tiles: (1, 2), ..GpuVectors::new(devices, way) };
-        let found = vectors_of(&technique, &join).map(|pairs| named(&join, &pairs));
-        judge(way.name(), found, &expected)?;
+        let found = vectors_of(&technique, &join).map(|pairs| sorted_pairs(&join, &pairs));
+        check_result(way.name(), found, &expected)?;
     }
     Ok(())
 }
 
-fn judge<T: PartialEq>(
+fn check_result<T: PartialEq>(
     name: &str,
     found: Result<T>,
     expected: &T,
@@ -91,7 +91,7 @@ fn judge<T: PartialEq>(
         Err(Error::Unavailable(_)) => Ok(()),
         Err(why) => Err(format!("{name}: {why:?}")),
         Ok(found) if found == *expected => Ok(()),
-        Ok(_) => Err(format!("{name} finds other pairs")),
+        Ok(_) => Err(format!("{name} finds different pairs")),
     }
 }
 
@@ -119,28 +119,28 @@ impl Sink<VectorPair> for Pairs<VectorPair> {
     }
 }
 
-/// Returns what a technique finds.
+/// Returns the pairs that a technique finds.
 fn sets_of(
     technique: &dyn Technique<Sets>,
     join: &SetTask<'_>,
     tile: &Tile,
-    room: &Budget,
+    budget: &Budget,
 ) -> Result<Vec<SetPair>> {
     let mut sink = Pairs(Vec::new());
-    sets_into(technique, join, tile, room, &mut sink)?;
+    sets_into(technique, join, tile, budget, &mut sink)?;
     sink.0.sort_unstable();
     Ok(sink.0)
 }
 
-/// Runs a technique with two workers in turn, until it fails or the sink has enough.
+/// Runs a technique with two workers in turn, until it fails or the sink breaks.
 fn sets_into(
     technique: &dyn Technique<Sets>,
     join: &SetTask<'_>,
     tile: &Tile,
-    room: &Budget,
+    budget: &Budget,
     sink: &mut dyn Sink<SetPair>,
 ) -> Result<()> {
-    let mut prepared = technique.prepare(join, tile, room)?;
+    let mut prepared = technique.prepare(join, tile, budget)?;
     for round in 0..prepared.rounds() {
         prepared.begin(round)?;
         let mut workers = [prepared.worker()?, prepared.worker()?];

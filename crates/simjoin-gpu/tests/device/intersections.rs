@@ -1,4 +1,4 @@
-//! Do two arrays share what the oracle says?
+//! Are the intersections of two arrays those of the oracle?
 
 use crate::brief;
 use libtest_mimic::Failed;
@@ -9,10 +9,11 @@ use simjoin_gpu::{Device, DeviceArray, IntersectKernel, intersect};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Every kernel and the one that is chosen, either way round: size and elements.
-fn check(device: &Arc<Device>, a: &[u32], b: &[u32], what: &str) -> Result<(), String> {
-    let held: BTreeSet<u32> = a.iter().copied().collect();
-    let expected: Vec<u32> = b.iter().copied().filter(|value| held.contains(value)).collect();
+/// Checks the size and the elements from every kernel and from the chosen one, in both orders of the arrays.
+fn check(device: &Arc<Device>, a: &[u32], b: &[u32], case: &str) -> Result<(), String> {
+    let elements_of_a: BTreeSet<u32> = a.iter().copied().collect();
+    let expected: Vec<u32> =
+        b.iter().copied().filter(|value| elements_of_a.contains(value)).collect();
     for kernel in IntersectKernel::ALL.map(Some).into_iter().chain([None]) {
         for (a, b) in [(a, b), (b, a)] {
             let name = kernel.map_or("auto", IntersectKernel::name);
@@ -21,19 +22,19 @@ fn check(device: &Arc<Device>, a: &[u32], b: &[u32], what: &str) -> Result<(), S
             };
             let size = run(false)?.size;
             if size != expected.len() as u64 {
-                return Err(format!("{what}: {name} counts {size} of {}", expected.len()));
+                return Err(format!("{case}: {name} counts {size} of {}", expected.len()));
             }
             let found = run(true)?;
             if found.elements.as_deref() != Some(&expected) || found.size != size {
                 let (n, m) = (a.len(), b.len());
-                return Err(format!("{what}: {name} writes other elements of {n} and {m}"));
+                return Err(format!("{case}: {name} writes different elements of {n} and {m}"));
             }
         }
     }
     Ok(())
 }
 
-/// So many ascending numbers with random gaps, from a number on.
+/// Returns `count` ascending numbers with random gaps, from `first` on.
 fn ascending(seed: u64, first: u32, count: usize, gap: u64) -> Vec<u32> {
     let mut random = Random::new(seed);
     let mut value = u64::from(first);
@@ -45,8 +46,8 @@ fn ascending(seed: u64, first: u32, count: usize, gap: u64) -> Vec<u32> {
     values
 }
 
-/// Disjoint, equal, one inside the other, one element, all elements, runs, very different sizes, the
-/// first and the last number, sizes at the edges of blocks, nothing.
+/// Tests disjoint arrays, equal ones, one inside the other, one element, all elements, runs, very different
+/// sizes, the first and the last number, sizes at the edges of blocks, and empty arrays.
 pub(crate) fn adversarial(device: &Arc<Device>) -> Result<(), Failed> {
     let large = if brief() { 9_000 } else { 100_000 };
     let all: Vec<u32> = (0..large).collect();
@@ -91,8 +92,8 @@ pub(crate) fn adversarial(device: &Arc<Device>) -> Result<(), Failed> {
         ),
         ("sparse and dense", ascending(5, 0, 3000, 800), ascending(6, 0, 10 * large as usize, 3)),
     ];
-    for (what, a, b) in &cases {
-        check(device, a, b, what)?;
+    for (case, a, b) in &cases {
+        check(device, a, b, case)?;
     }
     // Sizes at which tiles, blocks and parts end.
     for edge in [1, 2, 3, 4, 2048, 3840, 4096, 30_720, 61_440] {
@@ -122,20 +123,20 @@ pub(crate) fn random(device: &Arc<Device>) -> Result<(), Failed> {
     let result = TestRunner::new(config).run(&input, |(seed, n, m, g, h, offset, shared)| {
         let a = ascending(seed, 0, n, g);
         let mut b = ascending(seed ^ 1, offset, m, h);
-        // Some of what one has is given to the other.
+        // Some elements of `a` are added to `b`.
         if shared > 0 {
             b.extend(a.iter().copied().step_by(1 << (2 * shared)));
             b.sort_unstable();
             b.dedup();
         }
-        let what = format!("seed {seed}: {n} and {m}, gaps {g} and {h}");
-        check(device, &a, &b, &what).map_err(TestCaseError::fail)
+        let case = format!("seed {seed}: {n} and {m}, gaps {g} and {h}");
+        check(device, &a, &b, &case).map_err(TestCaseError::fail)
     });
     result.map_err(|error| error.to_string().into())
 }
 
-/// What does not ascend is refused.
-pub(crate) fn refused(device: &Arc<Device>) -> Result<(), Failed> {
+/// Tests that arrays that do not ascend are rejected.
+pub(crate) fn rejected(device: &Arc<Device>) -> Result<(), Failed> {
     let mut values: Vec<u32> = (0..50_000).collect();
     values[40_000] = 39_999;
     match DeviceArray::new(device, &values) {

@@ -1,8 +1,8 @@
-//! What becomes of devices and compilers that do not go together, and of code that was kept?
+//! What happens with devices and compilers that do not fit together, and with damaged cached code?
 
-use super::emulated::{Part, again};
+use super::emulated::{Part, run_in_process};
 use super::run;
-use super::vectors::{self, Collect, by_cpu, clustered, named, vectors};
+use super::vectors::{self, Collect, by_cpu, clustered, sorted_pairs, vectors};
 use libtest_mimic::Failed;
 use simjoin_core::{Bounds, Error, Measure, Predicate, VectorPredicate};
 use simjoin_cpu::Naive;
@@ -23,11 +23,11 @@ pub const PARTS: [Part; 6] = [
     ("inexact_sums", inexact_sums),
 ];
 
-/// A device that NVRTC does not know yet runs what NVRTC makes for the newest one that it knows.
+/// Tests that a device that NVRTC does not know runs code for the newest one that it knows.
 pub fn newer_device(_: &Arc<Device>) -> Result<(), Failed> {
     let folder = Folder::new("newer")?;
     for (device, nvrtc) in [("12.0:2:1G", "12.4"), ("10.0:2:1G", "12.4")] {
-        again(
+        run_in_process(
             "joins",
             &[
                 ("EMULATOR_DEVICES", device),
@@ -40,65 +40,73 @@ pub fn newer_device(_: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Where NVRTC makes nothing for a device, the error says so and is one that the CPU can take over from.
+/// Tests that the error is `Unavailable`, so that the CPU can do the work, if NVRTC makes no code for a
+/// device.
 pub fn nothing_compiles(_: &Arc<Device>) -> Result<(), Failed> {
     let folder = Folder::new("nothing")?;
     let all = "sm_75,sm_80,sm_86,sm_87,sm_88,sm_89,sm_90";
     let cache = ("XDG_CACHE_HOME", folder.text());
-    again("no_code", &[("EMULATOR_DEVICES", "9.0:2:1G"), ("EMULATOR_NVRTC_REFUSES", all), cache])?;
+    run_in_process(
+        "no_code",
+        &[("EMULATOR_DEVICES", "9.0:2:1G"), ("EMULATOR_NVRTC_REFUSES", all), cache],
+    )?;
     let versions = [("EMULATOR_DRIVER", "12.4"), ("EMULATOR_NVRTC", "13.0")];
-    again("no_compiler", &[versions[0], versions[1], cache])
+    run_in_process("no_compiler", &[versions[0], versions[1], cache])
 }
 
-/// Devices that are too old, or that cannot be opened, are left out, and the others are used.
+/// Tests that devices that are too old, or that cannot be opened, are left out, and the others are used.
 pub fn some_left_out(_: &Arc<Device>) -> Result<(), Failed> {
-    again("second_device_alone", &[("EMULATOR_DEVICES", "6.1:2:1G,9.0:2:1G")])?;
+    run_in_process("second_device_alone", &[("EMULATOR_DEVICES", "6.1:2:1G,9.0:2:1G")])?;
     let both = ("EMULATOR_DEVICES", "9.0:2:1G,9.0:2:1G");
-    again("second_device_alone", &[both, ("EMULATOR_CLOSED", "0")])?;
-    again("no_device", &[both, ("EMULATOR_CLOSED", "0,1")])
+    run_in_process("second_device_alone", &[both, ("EMULATOR_CLOSED", "0")])?;
+    run_in_process("no_device", &[both, ("EMULATOR_CLOSED", "0,1")])
 }
 
-/// Kept code that was cut short or that does not load is compiled anew, and is whole afterwards.
+/// Tests that cached code that was cut short or does not load is compiled and cached again.
 pub fn damaged_code(_: &Arc<Device>) -> Result<(), Failed> {
     let folder = Folder::new("damaged")?;
-    let run =
-        || again("joins", &[("EMULATOR_DEVICES", "9.0:2:1G"), ("XDG_CACHE_HOME", folder.text())]);
+    let run = || {
+        run_in_process(
+            "joins",
+            &[("EMULATOR_DEVICES", "9.0:2:1G"), ("XDG_CACHE_HOME", folder.text())],
+        )
+    };
     run()?;
-    let kept = folder.kept()?;
-    if kept.is_empty() {
-        return Err("no code is kept".into());
+    let cached_files = folder.cached_files()?;
+    if cached_files.is_empty() {
+        return Err("no code is cached".into());
     }
     let code = |file: &PathBuf| std::fs::read(file).map_err(|error| error.to_string());
-    let whole = kept.iter().map(code).collect::<Result<Vec<_>, _>>()?;
+    let whole = cached_files.iter().map(code).collect::<Result<Vec<_>, _>>()?;
     for damage in [|code: &[u8]| code[..code.len() / 2].to_vec(), other_code] {
-        for (file, whole) in kept.iter().zip(&whole) {
+        for (file, whole) in cached_files.iter().zip(&whole) {
             std::fs::write(file, damage(whole)).map_err(|error| error.to_string())?;
         }
         run()?;
-        for (file, whole) in kept.iter().zip(&whole) {
+        for (file, whole) in cached_files.iter().zip(&whole) {
             if code(file)? != *whole {
-                return Err(format!("{} is not as it was", file.display()).into());
+                return Err(format!("{} was not restored", file.display()).into());
             }
         }
     }
     Ok(())
 }
 
-/// A file that is whole, of code that no driver loads.
+/// Returns a valid cache file with code that no driver loads.
 fn other_code(_: &[u8]) -> Vec<u8> {
     simjoin_gpu::as_kept(b"\x7fELF, but nothing else")
 }
 
-/// Tensor cores that keep 12 bits of a sum: a kernel that cuts off the others stands for them.
+/// Tests tensor cores that keep 12 bits of a sum, simulated by a kernel that truncates the sums.
 pub fn inexact_device(_: &Arc<Device>) -> Result<(), Failed> {
     let folder = Folder::new("inexact")?;
-    let find = "        // What rows and columns ask for.";
+    let find = "        // The thresholds of rows and columns.";
     let cut = "        for (u32 i = 0; i < TALL * BROAD * 4; i++) {\n            Sum& sum = sums[i / (BROAD * 4)][i / 4 % BROAD][i % 4];\n            sum = (Sum)((int)(sum * 16) / 16);\n        }\n";
     let file = folder.0.join("mutation");
     std::fs::write(&file, format!("{find}\n=====\n{cut}{find}")).map_err(|e| e.to_string())?;
     let file = file.to_str().expect("a temporary file's name is text");
     for device in ["9.0:2:1G", "8.6:2:1G"] {
-        again(
+        run_in_process(
             "inexact_sums",
             &[
                 ("EMULATOR_DEVICES", device),
@@ -110,16 +118,16 @@ pub fn inexact_device(_: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Tensor cores are left alone, and pairs are found without.
+/// Checks that tensor cores are not used, and that pairs are found without them.
 fn inexact_sums() -> Result<(), Failed> {
     let devices = devices().map_err(|error| error.to_string())?;
     let rows = vectors(&clustered(1, 300, 100, 9, 0.3), false);
     let predicate = VectorPredicate::within("1.5").unwrap();
     let join = VectorTask::new(&rows, None, predicate);
-    let room = Budget::unlimited(0, 2);
+    let budget = Budget::unlimited(0, 2);
     let technique = GpuVectors::new(devices, VectorWay::Tensor);
     let prepared = technique
-        .prepare(&join, &Vectors::whole(&join), &room)
+        .prepare(&join, &Vectors::whole(&join), &budget)
         .map_err(|error| error.to_string())?;
     let details = prepared.details();
     if !details.contains("differences") || !details.contains("less exactly") {
@@ -127,13 +135,13 @@ fn inexact_sums() -> Result<(), Failed> {
     }
     let mut sink = Collect(Vec::new());
     vectors::run(&technique, &join, &mut sink)?;
-    if named(&join, &sink.0) != by_cpu(&join) {
-        return Err("gpu-tensor finds other pairs".into());
+    if sorted_pairs(&join, &sink.0) != by_cpu(&join) {
+        return Err("gpu-tensor finds different pairs".into());
     }
     match GpuVectors::new(devices, VectorWay::Quantile).prepare(
         &join,
         &Vectors::whole(&join),
-        &room,
+        &budget,
     ) {
         Err(Error::Unavailable(why)) if why.contains("less exactly") => Ok(()),
         Err(why) => Err(why.to_string().into()),
@@ -141,7 +149,7 @@ fn inexact_sums() -> Result<(), Failed> {
     }
 }
 
-/// A folder that is removed at the end.
+/// A folder that is removed when it is dropped.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -155,8 +163,8 @@ impl Folder {
         self.0.to_str().expect("a temporary folder's name is text")
     }
 
-    /// The files of kept code, by name.
-    fn kept(&self) -> Result<Vec<PathBuf>, String> {
+    /// Returns the files of cached code, by name.
+    fn cached_files(&self) -> Result<Vec<PathBuf>, String> {
         fn files(folder: &Path, found: &mut Vec<PathBuf>) -> std::io::Result<()> {
             for entry in std::fs::read_dir(folder)? {
                 let path = entry?.path();
@@ -177,22 +185,22 @@ impl Drop for Folder {
     }
 }
 
-/// A few techniques on all devices find what the CPU finds.
+/// Checks that some techniques find the pairs of the CPU on all devices.
 fn joins() -> Result<(), Failed> {
     let devices = devices().map_err(|error| error.to_string())?;
     let rows = super::near_duplicates(30, 0..150);
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
     let (left, _) = collections(&rows, None);
     for (join, _) in SetTask::directions(&left, None, true, bounds) {
-        let (tile, room) = (Tile::whole(&join), Budget::unlimited(1000, 2));
-        let expected = run(&Naive, &join, &tile, &room);
+        let (tile, budget) = (Tile::whole(&join), Budget::unlimited(1000, 2));
+        let expected = run(&Naive, &join, &tile, &budget);
         let techniques: [Box<dyn Technique<Sets>>; 2] = [
             Box::new(GpuBitmap::new(devices, 256)),
             Box::new(GpuPrefix { devices: devices.to_vec() }),
         ];
         for technique in techniques {
-            if run(&*technique, &join, &tile, &room) != expected {
-                return Err(format!("{} finds other pairs", technique.name()).into());
+            if run(&*technique, &join, &tile, &budget) != expected {
+                return Err(format!("{} finds different pairs", technique.name()).into());
             }
         }
     }
@@ -201,21 +209,21 @@ fn joins() -> Result<(), Failed> {
     let join = VectorTask::new(&rows, None, predicate);
     let mut sink = Collect(Vec::new());
     vectors::run(&GpuVectors::new(devices, VectorWay::Tensor), &join, &mut sink)?;
-    match named(&join, &sink.0) == by_cpu(&join) {
+    match sorted_pairs(&join, &sink.0) == by_cpu(&join) {
         true => Ok(()),
-        false => Err("gpu-tensor finds other pairs".into()),
+        false => Err("gpu-tensor finds different pairs".into()),
     }
 }
 
-/// The device is there, but there is no code for it.
+/// Checks the error for a device without code.
 fn no_code() -> Result<(), Failed> {
     let devices = devices().map_err(|error| error.to_string())?;
     let rows = vectors(&clustered(1, 300, 4, 9, 0.3), false);
     let predicate = VectorPredicate::within("0.1").unwrap();
     let join = VectorTask::new(&rows, None, predicate);
     let technique = GpuVectors::new(devices, VectorWay::NestedLoop);
-    let room = Budget::unlimited(0, 2);
-    match technique.prepare(&join, &Vectors::whole(&join), &room) {
+    let budget = Budget::unlimited(0, 2);
+    match technique.prepare(&join, &Vectors::whole(&join), &budget) {
         Err(Error::Unavailable(why)) if why.contains("compute capability 9.0") => Ok(()),
         Err(why) => Err(format!("another error: {why:?}").into()),
         Ok(_) => Err("it is prepared".into()),

@@ -12,12 +12,12 @@ use simjoin_testing::{near_duplicates, predicate, rows};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// The overlap of two ascending slices, one token after the other.
+/// Returns the overlap of two ascending slices, one token after the other.
 fn overlap(a: &[u32], b: &[u32]) -> u32 {
     a.iter().filter(|token| b.binary_search(token).is_ok()).count() as u32
 }
 
-/// The overlaps of each row with all columns.
+/// Returns the overlaps of each row with all columns.
 fn matrix(rows: &SetCollection, columns: &SetCollection) -> Vec<Vec<u32>> {
     let row = |row: u32| {
         let column = |column: u32| overlap(rows.set(row), columns.set(column));
@@ -34,7 +34,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// The columns that a row meets, each pair once.
+    /// Returns the number of columns that a row meets if each pair is met once.
     fn met(&self, row: u32) -> u32 {
         if self.columns.is_some() { self.columns.map_or(0, |c| c.len() as u32) } else { row }
     }
@@ -61,7 +61,7 @@ impl Case<'_> {
             ControlFlow::Continue(())
         });
         if flow.map_err(|error| error.to_string())?.is_break() {
-            return Err("broken off".into());
+            return Err("stopped early".into());
         }
         if next != self.rows.len() && self.columns.is_none_or(|columns| !columns.is_empty()) {
             return Err(format!("{next} of {} rows", self.rows.len()));
@@ -96,11 +96,11 @@ impl Case<'_> {
             ControlFlow::Continue(())
         });
         if flow.map_err(|error| error.to_string())?.is_break() {
-            return Err("broken off".into());
+            return Err("stopped early".into());
         }
         if found != expected {
             let (found, expected) = (found.len(), expected.len());
-            return Err(format!("{found} of {expected} pairs at {predicate}, or others"));
+            return Err(format!("{found} of {expected} pairs at {predicate}, or different ones"));
         }
         Ok(())
     }
@@ -130,7 +130,7 @@ impl Case<'_> {
             ControlFlow::Continue(())
         });
         if flow.map_err(|error| error.to_string())?.is_break() {
-            return Err("broken off".into());
+            return Err("stopped early".into());
         }
         if next != self.rows.len() as u32 && self.columns.is_none_or(|c| !c.is_empty()) && most > 0
         {
@@ -139,35 +139,35 @@ impl Case<'_> {
         wrong.map_or(Ok(()), Err)
     }
 
-    /// A technique, with all the memory of the device or with as little as it takes.
+    /// Checks a technique, with unlimited memory or with as little as possible.
     fn check(
         &self,
         technique: OverlapTechnique,
         predicate: Predicate,
         tight: bool,
     ) -> Result<(), String> {
-        let mut room = Budget::unlimited(1000, 2);
+        let mut budget = Budget::unlimited(1000, 2);
         if tight {
-            room.device_bytes = 1;
-            room.bytes = 1 << 20;
+            budget.device_bytes = 1;
+            budget.bytes = 1 << 20;
         }
-        // Asks for what is missing until it is enough.
+        // Raise the limit until it suffices.
         let mut overlaps = loop {
-            match Overlaps::new(self.device, self.rows, self.columns, technique, &room) {
+            match Overlaps::new(self.device, self.rows, self.columns, technique, &budget) {
                 Ok(overlaps) => break overlaps,
                 Err(Error::Memory { needed, limit, device: true, .. })
-                    if tight && needed > limit && limit == room.device_bytes =>
+                    if tight && needed > limit && limit == budget.device_bytes =>
                 {
-                    room.device_bytes = needed;
+                    budget.device_bytes = needed;
                 }
                 Err(error) => return Err(error.to_string()),
             }
         };
         self.counts(&mut overlaps)?;
-        // These need a little more.
+        // The following needs a little more memory.
         if tight {
-            room.device_bytes += 1 << 20;
-            overlaps = Overlaps::new(self.device, self.rows, self.columns, technique, &room)
+            budget.device_bytes += 1 << 20;
+            overlaps = Overlaps::new(self.device, self.rows, self.columns, technique, &budget)
                 .map_err(|error| error.to_string())?;
         }
         self.selected(&mut overlaps, Predicate::parse(Measure::Overlap, "1").unwrap())?;
@@ -221,7 +221,7 @@ pub(crate) fn random(device: &Arc<Device>) -> Result<(), Failed> {
     result.map_err(|error| error.to_string().into())
 }
 
-/// Enough sets for many blocks, and for several tiles and pieces where memory is short.
+/// Tests enough sets for many blocks, and for several tiles and pieces if memory is short.
 pub(crate) fn many(device: &Arc<Device>) -> Result<(), Failed> {
     let (seeds, rows, others) =
         sized((400, 0..2100, 1000..1700), (60, 0..160, 100..230), (40, 0..90, 60..100));
@@ -234,8 +234,8 @@ pub(crate) fn many(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Disjoint sets, equal ones but for a token, one inside the other, one token, all tokens, runs, and sizes
-/// for counts of one, two and four bytes.
+/// Tests disjoint sets, sets that differ in one token, one inside the other, one token, all tokens, runs, and
+/// sizes for counts of one, two and four bytes.
 pub(crate) fn adversarial(device: &Arc<Device>) -> Result<(), Failed> {
     let predicate = Predicate::parse(Measure::Containment, "1").unwrap();
     let most: &[u32] = if brief() { &[300] } else { &[255, 256, 257, 5_000, 100_000] };
@@ -254,7 +254,7 @@ pub(crate) fn adversarial(device: &Arc<Device>) -> Result<(), Failed> {
         check(device, predicate, &rows, Some(&others), false)?;
         check(device, predicate, &others, Some(&rows), true)?;
     }
-    // Nothing on either side, or one set.
+    // No sets on either side, or one set.
     let one: Rows = vec![[5].into()];
     check(device, predicate, &vec![], None, false)?;
     check(device, predicate, &one, None, false)?;
@@ -263,12 +263,12 @@ pub(crate) fn adversarial(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A consumer that has had enough is given no more.
-pub(crate) fn enough(device: &Arc<Device>) -> Result<(), Failed> {
+/// Tests that a consumer that breaks is not called again.
+pub(crate) fn stopped(device: &Arc<Device>) -> Result<(), Failed> {
     let (rows, _) = collections(&near_duplicates(60, 0..700), None);
-    let room = Budget { bytes: 1 << 16, ..Budget::unlimited(1000, 2) };
+    let budget = Budget { bytes: 1 << 16, ..Budget::unlimited(1000, 2) };
     let technique = OverlapTechnique::Combined(None);
-    let mut overlaps = Overlaps::new(device, &rows, None, technique, &room)?;
+    let mut overlaps = Overlaps::new(device, &rows, None, technique, &budget)?;
     let mut calls = [0; 3];
     let positive = Predicate::parse(Measure::Overlap, "1").unwrap();
     let flows = [

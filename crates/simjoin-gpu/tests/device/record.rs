@@ -1,15 +1,15 @@
-//! Which kernels have run on a real device, on which one, and when?
+//! Which kernels have run on a real device, on which device, and when?
 //!
 //! `cargo xtask gpu-record` runs the tests of `device.rs` on this machine's GPU and writes the record.
-//! `cargo xtask gpu-kernels` says which kernels have changed since.
+//! `cargo xtask gpu-kernels` reports the kernels that have changed since.
 
 use simjoin_gpu::{DeviceInfo, kernel_text};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Where the record is kept.
+/// The path of the record.
 pub const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/gpu-verification.toml");
 
-/// Returns the record of a run in which so many tests have passed, or why there can be none.
+/// Returns the record of a run in which `passed` tests passed, or an error that says why there can be none.
 pub fn record(info: &DeviceInfo, passed: u64) -> Result<String, String> {
     if emulated(&info.name) {
         return Err(format!("`{}` is emulated; only a real device can be recorded", info.name));
@@ -35,7 +35,8 @@ pub fn record(info: &DeviceInfo, passed: u64) -> Result<String, String> {
     Ok(text)
 }
 
-/// Returns one line about the kernels that have changed since a record was written, or what is wrong with it.
+/// Returns one line about the kernels that have changed since a record was written, or an error about the
+/// record.
 pub fn changes(record: &str, files: &[(&str, &str)]) -> Result<String, String> {
     let value = |name: &str| {
         let mut values = record.lines().filter_map(|line| line.split_once(" = "));
@@ -49,12 +50,12 @@ pub fn changes(record: &str, files: &[(&str, &str)]) -> Result<String, String> {
     let (device, date) = (known("device")?, known("date")?);
     if emulated(device) {
         return Err(format!(
-            "{FILE} is of `{device}`, which is emulated; it must be of a real device"
+            "{FILE} names `{device}`, which is emulated; it must name a real device"
         ));
     }
     if !known("passed")?.parse::<u32>().is_ok_and(|passed| passed > 0) {
         return Err(format!(
-            "{FILE} records no passed test; `cargo xtask gpu-record` writes it anew"
+            "{FILE} records no passed test; `cargo xtask gpu-record` writes it again"
         ));
     }
     let differs = |(name, source): &&(&str, &str)| value(name) != Some(&*kernel_text::hash(source));
@@ -70,12 +71,12 @@ pub fn changes(record: &str, files: &[(&str, &str)]) -> Result<String, String> {
     })
 }
 
-/// Whether a device of this name is emulated.
+/// Returns whether a device of this name is emulated.
 fn emulated(name: &str) -> bool {
     name.to_lowercase().contains("emulated")
 }
 
-/// Returns year, month and day of a day counted from 1970-01-01.
+/// Returns the year, month and day of a day counted from 1970-01-01.
 fn date(mut day: u64) -> (u64, u64, u64) {
     let leap = |year: u64| {
         year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
@@ -119,18 +120,18 @@ fn device(name: &str) -> DeviceInfo {
 
 fn record_names_kernels_that_changed() {
     let text = record(&device("NVIDIA H200"), 22).unwrap();
-    let said = |files: &[(&str, &str)]| changes(&text, files).unwrap();
+    let report = |files: &[(&str, &str)]| changes(&text, files).unwrap();
     let mut files = kernel_text::FILES.to_vec();
-    assert!(said(&files).starts_with("no kernel has changed since"), "{}", said(&files));
+    assert!(report(&files).starts_with("no kernel has changed since"), "{}", report(&files));
     let commented = format!("// a comment\n{}", files[0].1);
     files[0].1 = &commented;
-    assert!(said(&files).contains("no kernel has changed"), "{}", said(&files));
+    assert!(report(&files).contains("no kernel has changed"), "{}", report(&files));
     let longer = format!("{}\nint more;", files[5].1);
     files[5].1 = &longer;
     files.push(("new.cu", "int a;"));
     let expected = "prefix.cu, new.cu; run `cargo xtask gpu-record` on a machine with a GPU";
-    assert!(said(&files).contains("(NVIDIA H200, 2"), "{}", said(&files));
-    assert!(said(&files).ends_with(expected), "{}", said(&files));
+    assert!(report(&files).contains("(NVIDIA H200, 2"), "{}", report(&files));
+    assert!(report(&files).ends_with(expected), "{}", report(&files));
     for (from, to) in [("passed = 22", "passed = 0"), ("device =", "devil ="), ("date =", "day =")]
     {
         assert!(changes(&text.replace(from, to), &files).is_err(), "{to}");

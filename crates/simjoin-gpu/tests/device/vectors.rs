@@ -1,4 +1,4 @@
-//! Does every technique for vectors find the pairs of a plain loop, and their distances to the last bit?
+//! Does every technique for vectors find the pairs of a plain loop, with distances equal to the last bit?
 
 use super::{brief, sized, some};
 use libtest_mimic::Failed;
@@ -28,10 +28,10 @@ impl Sink<VectorPair> for Collect {
     }
 }
 
-/// Has enough after the first batch.
-struct Enough(u64);
+/// A sink that breaks after the first batch.
+struct FirstBatch(u64);
 
-impl Sink<VectorPair> for Enough {
+impl Sink<VectorPair> for FirstBatch {
     fn wants_value(&self) -> bool {
         true
     }
@@ -42,7 +42,7 @@ impl Sink<VectorPair> for Enough {
     }
 }
 
-/// The predicate in the order of its definition, without any of our code.
+/// Adds terms in the order that the predicate defines, without any code of the library.
 fn in_order(terms: impl Iterator<Item = f64>) -> f64 {
     let mut sums = [0.0; 16];
     terms.enumerate().for_each(|(i, term)| sums[i % 16] += term);
@@ -97,7 +97,7 @@ fn expected(join: &VectorTask<'_>) -> Found {
     found
 }
 
-/// Every technique in every variant that finds its way by another path.
+/// Returns every technique in every variant that uses different code.
 fn techniques(device: &Arc<Device>, join: &VectorTask<'_>) -> Vec<(String, GpuVectors)> {
     let fit = Arc::new(Fit::of(join));
     let one = [device.clone()];
@@ -122,14 +122,14 @@ fn techniques(device: &Arc<Device>, join: &VectorTask<'_>) -> Vec<(String, GpuVe
     all
 }
 
-/// What a technique finds; `None` where it says that it cannot.
+/// Runs a technique; returns `None` if it does not support the join.
 pub(crate) fn run(
     technique: &GpuVectors,
     join: &VectorTask<'_>,
     sink: &mut dyn Sink<VectorPair>,
 ) -> Result<Option<()>, String> {
-    let room = Budget::unlimited(0, 3);
-    let prepared = match technique.prepare(join, &Vectors::whole(join), &room) {
+    let budget = Budget::unlimited(0, 3);
+    let prepared = match technique.prepare(join, &Vectors::whole(join), &budget) {
         Ok(prepared) => prepared,
         Err(error) => {
             let text = error.to_string();
@@ -148,7 +148,7 @@ pub(crate) fn run(
     Ok(Some(()))
 }
 
-pub(crate) fn named(join: &VectorTask<'_>, pairs: &[VectorPair]) -> Found {
+pub(crate) fn sorted_pairs(join: &VectorTask<'_>, pairs: &[VectorPair]) -> Found {
     let mut found: Found = pairs
         .iter()
         .map(|pair| {
@@ -181,7 +181,7 @@ pub(crate) fn check_one(
     if run(technique, join, &mut sink).map_err(fail)?.is_none() {
         return Ok(false);
     }
-    let found = named(join, &sink.0);
+    let found = sorted_pairs(join, &sink.0);
     if &found != expected {
         let missing = expected.iter().find(|pair| found.binary_search(pair).is_err());
         let surplus = found.iter().find(|pair| expected.binary_search(pair).is_err());
@@ -216,19 +216,19 @@ pub(crate) fn vectors(rows: &[Vec<f64>], wide: bool) -> VectorCollection {
     VectorCollection::of_entries("v", rows[0].len(), elements).unwrap()
 }
 
-/// A join of rows at the very distance of two of them, or a bit beside it.
+/// Returns a join at the exact distance of two rows, or at the next number above or below it.
 fn with_tie<'a>(
     probe: &'a VectorCollection,
     build: Option<&'a VectorCollection>,
     cosine: bool,
     pick: (usize, usize),
-    beside: i8,
+    nudge_by: i8,
 ) -> VectorTask<'a> {
     let other = build.unwrap_or(probe);
     let (mut a, mut b) = (Vec::new(), Vec::new());
     probe.row(pick.0 % probe.len(), &mut a);
     other.row(pick.1 % other.len(), &mut b);
-    let nudge = |x: f64| match beside {
+    let nudge = |x: f64| match nudge_by {
         -1 => x.next_down(),
         1 => x.next_up(),
         _ => x,
@@ -244,7 +244,7 @@ fn with_tie<'a>(
     VectorTask::new(probe, build, predicate.unwrap())
 }
 
-/// Rows in clusters.
+/// Returns rows in clusters.
 pub(crate) fn clustered(
     seed: u64,
     n: usize,
@@ -261,8 +261,9 @@ pub(crate) fn clustered(
     (0..n).map(&mut row).collect()
 }
 
-/// Rows of one of several kinds: on a lattice with many repeats and ties, in clusters, spread evenly, far
-/// from the origin, along a line, of all sizes, small whole numbers, or ordinary but for a few rows or elements.
+/// Generates rows of one of several kinds: on a lattice with many repeats and ties, in clusters, uniform, far
+/// from the origin, along a straight line, of all magnitudes, small whole numbers, or ordinary except for a
+/// few rows or elements.
 fn rows(d: usize, n: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
     const WILD: [f64; 8] = [1e-30, 1e3, 1e7, 1e16, -1e16, 1e20, 1e150, -9999.0];
     let wild = |x: f64| WILD[(8.0 * (x - 0.8) / 0.2) as usize % 8];
@@ -302,20 +303,20 @@ pub fn random(device: &Arc<Device>) -> Result<(), Failed> {
     let input = shape.prop_flat_map(|(d, n)| (rows(d, n), rows(d, n / 2 + 1)));
     let settings = (any::<bool>(), any::<bool>(), any::<bool>(), any::<(u16, u16)>(), -1i8..2);
     let result = runner.run(&(input, settings), |((left, right), settings)| {
-        let (two, wide, cosine, pick, beside) = settings;
+        let (two, wide, cosine, pick, nudge_by) = settings;
         let (left, right) = (vectors(&left, wide), vectors(&right, wide));
         let zero = |side: &VectorCollection| {
             all_rows(side).iter().any(|row| !VectorPredicate::has_direction(product(row, row)))
         };
         let cosine = cosine && !zero(&left) && !zero(&right);
         let pick = (usize::from(pick.0), usize::from(pick.1));
-        let join = with_tie(&left, two.then_some(&right), cosine, pick, beside);
+        let join = with_tie(&left, two.then_some(&right), cosine, pick, nudge_by);
         check(device, &join).map_err(TestCaseError::fail)
     });
     result.map_err(|error| error.to_string().into())
 }
 
-/// Many rows that are equal, or a step of a lattice apart, in blocks and buffers that they overflow.
+/// Tests many rows that are equal, or a lattice step apart, so that blocks and buffers overflow.
 pub fn duplicates(device: &Arc<Device>) -> Result<(), Failed> {
     let n = sized(1500, 300, 200);
     for (d, wide) in some([(3, false), (16, true), (40, false)], 3) {
@@ -338,7 +339,7 @@ pub fn duplicates(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// From one dimension to 4,096, at distances that pairs are exactly at.
+/// Tests dimensions from 1 to 4,096, at distances that some pairs have exactly.
 pub fn dimensions(device: &Arc<Device>) -> Result<(), Failed> {
     let all = [1, 2, 3, 8, 15, 16, 17, 31, 32, 33, 63, 64, 65, 128, 257, 784, 960, 2048, 4096];
     let most = sized(4096, 4096, 960);
@@ -349,18 +350,18 @@ pub fn dimensions(device: &Arc<Device>) -> Result<(), Failed> {
         for wide in [false, true] {
             let (left, right) = (vectors(&left, wide), vectors(&right, wide));
             for cosine in [false, true] {
-                // Half of the four.
+                // Half of the four cases.
                 if sized(false, false, wide == cosine) {
                     continue;
                 }
-                for (two, beside) in [(false, 0), (true, -1)] {
-                    // Nine clusters: the two are of the same one.
+                for (two, nudge_by) in [(false, 0), (true, -1)] {
+                    // There are nine clusters; the two rows belong to the same one.
                     let join = with_tie(
                         &left,
                         two.then_some(&right),
                         cosine,
                         (4, if two { 13 } else { 22 }),
-                        beside,
+                        nudge_by,
                     );
                     check(device, &join)?;
                 }
@@ -370,7 +371,7 @@ pub fn dimensions(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Thousands of rows, so that there are many blocks, cells and pages, beside the CPU's nested loop.
+/// Tests thousands of rows, with many blocks, cells and pages, against the CPU's nested loop.
 pub fn many(device: &Arc<Device>) -> Result<(), Failed> {
     let cases: [(usize, usize, usize, f64, &str, bool); 7] = [
         (40_000, 2, 50, 0.1, "0.002", false),
@@ -397,7 +398,7 @@ pub fn many(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// More rows than are sorted with one table of counts, few of which are near each other. Some are equal.
+/// Tests more rows than one table of counts can sort; few are near each other, and some are equal.
 pub fn sorted_in_pieces(device: &Arc<Device>) -> Result<(), Failed> {
     let mut random = Random::new(11);
     let mut rows: Vec<Vec<f64>> = (0..34_000).map(|_| vec![100.0 * random.unit()]).collect();
@@ -425,7 +426,7 @@ pub fn sorted_in_pieces(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// What the CPU's nested loop finds.
+/// Returns the pairs of the CPU's nested loop.
 pub(crate) fn by_cpu(join: &VectorTask<'_>) -> Found {
     let prepared = simjoin_cpu::NestedLoop
         .prepare(join, &Vectors::whole(join), &Budget::unlimited(0, 16))
@@ -446,10 +447,10 @@ pub(crate) fn by_cpu(join: &VectorTask<'_>) -> Found {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(work)).collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect::<Vec<_>>()
     });
-    named(join, &pairs)
+    sorted_pairs(join, &pairs)
 }
 
-/// Images of bytes: the decision itself, beside the oracle.
+/// Tests images of bytes, which tensor cores decide, against the oracle.
 pub fn bytes(device: &Arc<Device>) -> Result<(), Failed> {
     for (n, d) in some([(700, 784), (1500, 20), (900, 128)], 3) {
         let n = n / sized(1, 1, 3);
@@ -476,7 +477,8 @@ pub fn bytes(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A device that is too small for the rows: slabs; one that is too small for those says so.
+/// Tests a device that is too small for the rows, so that slabs are used, and one that is too small even for
+/// those.
 pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
     let n = if brief() { 1200 } else { 6000 };
     for (d, cosine, text) in some([(4, false, "0.05"), (70, false, "1.1"), (12, true, "0.99")], 3) {
@@ -495,26 +497,24 @@ pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
                     tiles: (1, 64),
                     ..GpuVectors::new(std::slice::from_ref(device), way)
                 };
-                let room = Budget::unlimited(0, 2);
+                let budget = Budget::unlimited(0, 2);
                 let prepare = |memory: u64| {
                     GpuVectors { memory, ..small.clone() }.prepare(
                         &join,
                         &Vectors::whole(&join),
-                        &room,
+                        &budget,
                     )
                 };
-                // What it says that it needs is enough, and a byte less is not.
+                // The memory in the error suffices, and one byte less does not.
                 let needed = match prepare(1 << 16) {
                     Err(Error::Memory { needed, limit, device: true, .. }) if limit == 1 << 16 => {
                         needed
                     }
                     Err(error) => return Err(error.to_string().into()),
-                    Ok(_) => return Err("64 KiB are enough".into()),
+                    Ok(_) => return Err("64 KiB suffice".into()),
                 };
                 if prepare(needed - 1).is_ok() {
-                    return Err(
-                        format!("{}: less than {needed} bytes are enough", way.name()).into()
-                    );
+                    return Err(format!("{}: less than {needed} bytes suffice", way.name()).into());
                 }
                 let (row, _) = small.bytes_of(&join);
                 for memory in some([needed, needed + row * n as u64 / 2], 2) {
@@ -531,7 +531,8 @@ pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Rows without a direction are named; a sink that has enough ends the join; no rows are no pairs.
+/// Tests that a row without a direction is named in the error, a sink that breaks ends the join, and empty
+/// inputs have no pairs.
 pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
     outliers(device)?;
     let mut rows = clustered(5, 400, 6, 3, 0.2);
@@ -539,10 +540,10 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
     let with_zero = vectors(&rows, false);
     let predicate = VectorPredicate::cosine("0.9").unwrap();
     let join = VectorTask::new(&with_zero, None, predicate);
-    let room = Budget::unlimited(0, 2);
+    let budget = Budget::unlimited(0, 2);
     for way in VectorWay::ALL {
         let technique = GpuVectors::new(std::slice::from_ref(device), way);
-        match technique.prepare(&join, &Vectors::whole(&join), &room) {
+        match technique.prepare(&join, &Vectors::whole(&join), &budget) {
             Err(error) if error.to_string().contains("row 333") => {}
             Err(error) => return Err(format!("{}: {error}", way.name()).into()),
             Ok(_) => return Err(format!("{}: a zero has a direction", way.name()).into()),
@@ -552,10 +553,10 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
         rows[333] = vec![0.0; 6];
         let predicate = VectorPredicate::within("10").unwrap();
         let join = VectorTask::new(&plain, None, predicate);
-        let mut enough = Enough(0);
-        run(&technique, &join, &mut enough)?;
-        if enough.0 == 0 || enough.0 > 400 * 399 / 2 {
-            return Err(format!("{}: {} pairs before it stopped", way.name(), enough.0).into());
+        let mut first_batch = FirstBatch(0);
+        run(&technique, &join, &mut first_batch)?;
+        if first_batch.0 == 0 || first_batch.0 > 400 * 399 / 2 {
+            return Err(format!("{}: {} pairs before it stopped", way.name(), first_batch.0).into());
         }
         for count in [0usize, 1] {
             let few = VectorCollection::of_entries("few", 6, Elements::F32(vec![0.5; 6 * count]))
@@ -575,7 +576,8 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Rows in `[0, 1]` but for one that is far away, or for sentinels in some places: few pairs are left to the predicate.
+/// Tests rows in `[0, 1]` with one row, or every fifth, that has an element far away: the predicate decides
+/// few pairs.
 fn outliers(device: &Arc<Device>) -> Result<(), Failed> {
     let n = sized(3000, 1000, 300);
     for (d, text) in [(3, "0.05"), (40, "1.6")] {
@@ -610,11 +612,11 @@ fn outliers(device: &Arc<Device>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Counts the pairs that the predicate is asked about.
+/// Counts the pairs that the predicate decides.
 fn candidates(technique: &GpuVectors, join: &VectorTask<'_>) -> Result<u64, String> {
-    let room = Budget::unlimited(0, 1);
+    let budget = Budget::unlimited(0, 1);
     let prepared =
-        technique.prepare(join, &Vectors::whole(join), &room).map_err(|e| e.to_string())?;
+        technique.prepare(join, &Vectors::whole(join), &budget).map_err(|e| e.to_string())?;
     let mut worker = prepared.worker().map_err(|e| e.to_string())?;
     let mut sink = Collect(Vec::new());
     for piece in 0..prepared.pieces() {
