@@ -1,5 +1,5 @@
-// What does CUDA C++ have that C++ has not? Built-in variables, types, intrinsics and atomics, as far as the kernels
-// use them. A function that is missing here is a compile error that names it.
+// What does CUDA C++ have that C++ lacks? Built-in variables, types, intrinsics and atomics, as far
+// as the kernels use them. A function that is missing here is a compile error that names it.
 #pragma once
 #include "machine.h"
 
@@ -36,7 +36,7 @@ static inline float4 make_float4(float x, float y, float z, float w) { return {x
 
 namespace emulator {
 
-// Any type of up to eight bytes as a number, and back.
+// Converts any type of up to eight bytes to a number, and back.
 template <class T>
 EMULATOR_OWN static inline uint64_t bits_of(T value) {
     static_assert(sizeof(T) <= 8, "a warp operation moves at most eight bytes");
@@ -146,8 +146,8 @@ static inline unsigned __float_as_uint(float x) { return (unsigned)emulator::bit
 static inline long long __double_as_longlong(double x) { return (long long)emulator::bits_of(x); }
 static inline double __longlong_as_double(long long x) { return emulator::value_of<double>((uint64_t)x); }
 
-// Products and sums that are written plainly may be fused, as NVRTC fuses them; these never are: the compiler does
-// not see where their results come from.
+// Plain products and sums may be fused, as NVRTC fuses them. These are never fused, because the
+// compiler does not see where their results come from.
 template <class T>
 static inline T emulator_rounded(T value) {
 #if defined(__x86_64__)
@@ -165,7 +165,7 @@ static inline double __dsqrt_rn(double a) { return emulator_rounded(sqrt(a)); }
 static inline float __fadd_rn(float a, float b) { return emulator_rounded(emulator_rounded(a) + b); }
 static inline float __fmul_rn(float a, float b) { return emulator_rounded(a * b); }
 static inline double __fma_rn(double a, double b, double c) { return fma(a, b, c); }
-// Off by up to two units in the last place, as it may be.
+// The error may be two units in the last place.
 static inline float __fdividef(float a, float b) { return a * emulator_rounded(1.0f / b); }
 static inline float __double2float_rn(double x) { return (float)x; }
 static inline float __double2float_rd(double x) {
@@ -215,7 +215,7 @@ EMULATOR_OWN EMULATOR_ALONE static inline T atomicCAS(
 namespace emulator {
 EMULATOR_HIDDEN uint32_t shared_address(const void* pointer);
 
-// A kernel's entry in the module's table, its parameters taken from its type.
+// A kernel's entry in the module's table, with the parameters of its type.
 template <class... P>
 struct Parameters {
     static constexpr uint32_t sizes[sizeof...(P) + 1] = {(uint32_t)sizeof(P)..., 0};

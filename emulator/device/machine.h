@@ -1,7 +1,7 @@
 // What do compiled kernels, the code that runs their threads, and the driver share?
 //
-// Included before everything else, in kernels and in runtime.cc. No header of the C++ library is included
-// anywhere: kernels compile in a fraction of the time without.
+// Included first in kernels and in runtime.cc. No header of the C++ library is included anywhere:
+// without them kernels compile in a fraction of the time.
 #pragma once
 
 typedef __SIZE_TYPE__ size_t;
@@ -14,12 +14,12 @@ typedef __UINT64_TYPE__ uint64_t;
 typedef __UINTPTR_TYPE__ uintptr_t;
 
 #define EMULATOR_HIDDEN __attribute__((visibility("hidden")))
-// What the device itself does is no access of the kernel's: the check for races does not look at it.
+// Marks functions of the device itself, which the check for races ignores.
 #define EMULATOR_OWN __attribute__((no_sanitize("thread", "undefined")))
 
 namespace emulator {
 
-// A place in a kernel's source: what is executed there, and the line.
+// A place in a kernel's source: the operation and the line.
 struct Site {
     const char* what;
     uint32_t line;
@@ -31,46 +31,49 @@ struct Dim {
     uint32_t x, y, z;
 };
 
-// A copy by cp.async that has not arrived.
+// A pending copy by cp.async.
 struct Copy {
     char* to;
     const char* from;
 };
 
-// Copies of a thread that have not arrived, and where each group of them ends.
+// The pending copies of a thread, and the end of each group of them.
 struct Copies {
     Copy* list;
     uint32_t from, to, room;
     uint32_t groups[64];
     uint32_t groups_from, groups_to;
-    // What arrived by cp.async since the last fence.proxy.async, which wgmma must not read yet.
+    // The memory that cp.async has written since the last fence.proxy.async, which wgmma must not
+    // read yet.
     char *unfenced_from, *unfenced_to;
 };
 
-// A thread of a block: a fiber with a stack of its own. What is used at every switch is in one line of the cache.
+// A thread of a block: a fiber with its own stack. The members that every switch uses are in one
+// cache line.
 struct alignas(64) Thread {
     void* stack_pointer;
     Dim index;
-    // Its number in the block; the number of its warp; its place there.
+    // Its number in the block, the number of its warp, and its lane there.
     uint32_t number, warp, lane;
-    // The lanes that it waits for, where it waits for a warp operation.
+    // The lanes that it waits for at a warp operation.
     uint32_t mask;
-    // Where it passed last, or waits.
+    // The last site that it passed, or at which it waits.
     Site site;
 };
 
-// The thread that runs now, and what it reads of its block.
+// The running thread, and the variables of its block.
 extern EMULATOR_HIDDEN Thread* self;
 extern EMULATOR_HIDDEN Dim block_index, block_dimension, grid_dimension;
 
-// Where host and device have put things; the same in driver/launch.rs.
+// The addresses that host and device share; the same in driver/launch.rs.
 struct Machine {
-    // Stacks, one after the other, and how far apart they begin. Each ends (at its low end) at a guard page.
+    // Contiguous stacks, and the distance between them. Each ends (at its low end) at a guard page.
     char* stacks;
     uint64_t stack_stride;
     uint64_t stack_bytes;
-    // Shared memory, whose addresses count from here: first the dynamic part, which ends at `dynamic_end`, 256 KiB from
-    // the beginning, so that descriptors of wgmma can name all of it; then variables of fixed size.
+    // Shared memory, whose addresses count from here. First comes the dynamic part, which ends at
+    // `dynamic_end`, 256 KiB from the beginning, so that descriptors of wgmma can address all of
+    // it; then come variables of fixed size.
     char* shared;
     uint64_t shared_bytes;
     char* dynamic_end;
@@ -80,7 +83,7 @@ struct Machine {
     const float* halves;
     // Ends the process with a message.
     void (*fail)(const char* message, uint32_t line);
-    // The line of the source that an address of code is of, or 0.
+    // Returns the line of the source for an address of code, or 0.
     uint32_t (*line_of)(const void* address);
 };
 
@@ -89,7 +92,7 @@ struct Kernel {
     void (*run)(void** arguments);
     uint32_t parameters;
     const uint32_t* sizes;
-    // Threads of a block at most, by __launch_bounds__.
+    // The largest number of threads in a block, by __launch_bounds__.
     uint32_t most_threads;
 };
 
@@ -99,20 +102,20 @@ struct Launch {
     void** arguments;
     Dim grid, block;
     uint32_t dynamic_bytes;
-    // Bytes of shared memory that a block may have.
+    // The largest number of bytes of shared memory in a block.
     uint32_t shared_limit;
-    // A number that no other launch of this process has.
+    // A number that is unique in this process.
     uint64_t number;
     uint64_t seed;
 };
 
-// Where a thread is, for messages.
+// The position of a thread, for messages.
 struct Place {
     uint32_t block, thread, line, inside;
     const char* what;
 };
 
-// What the driver finds in a compiled module under the name `emulated_module`.
+// The table that the driver finds in a compiled module under the name `emulated_module`.
 struct Module {
     uint32_t version;
     uint32_t kernel_count;
@@ -128,7 +131,7 @@ struct Module {
 struct Variable {
     const char* name;
     uint32_t bytes, align, line;
-    // The last launch that used it, and where it lies.
+    // The last launch that used it, and its address.
     uint64_t launch;
     char* at;
 };
@@ -136,24 +139,25 @@ struct Variable {
 extern EMULATOR_HIDDEN uint64_t launch_number;
 extern EMULATOR_HIDDEN char* dynamic_memory;
 
-// Ends the process: what is wrong with what the running thread does, and where.
+// Ends the process with a message about the running thread and its position.
 EMULATOR_HIDDEN void die(const char* format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
-// Gives a variable its place, once and for all.
+// Assigns an address to a variable, once.
 EMULATOR_HIDDEN char* settle(Variable& variable);
 EMULATOR_HIDDEN void use_first(Variable& variable);
 
-// A thread comes by the declaration of a variable.
+// Called when a thread passes the declaration of a variable.
 EMULATOR_OWN static inline void use(Variable& variable) {
     if (__builtin_expect(variable.launch != launch_number, 0)) use_first(variable);
 }
 
-// A byte that nobody has written: an address, index or count made of it is far off, and a float of it is no number.
+// The contents of memory that nobody has written: as an address, index or count it is far too
+// large, and as a float it is NaN.
 static const uint16_t POISON = 0xffc3;
 EMULATOR_HIDDEN void poison(void* to, size_t bytes);
 
 #ifdef EMULATOR_RACES
-// What the device itself reads and writes of shared memory for a thread, for the check for races.
+// Notes accesses of the device itself to shared memory for a thread, for the check for races.
 EMULATOR_HIDDEN void note_read(const void* at, uint32_t bytes);
 EMULATOR_HIDDEN void note_write(const void* at, uint32_t bytes);
 EMULATOR_HIDDEN void note_atomic_at(const void* at, uint32_t bytes, const void* place);
@@ -162,7 +166,7 @@ static inline void note_read(const void*, uint32_t) {}
 static inline void note_write(const void*, uint32_t) {}
 #endif
 
-// What the lanes of a warp bring to an operation, or take from it; the last of them to arrive does the whole.
+// A function for the operands of all lanes of a warp, which the last lane to arrive calls.
 typedef void (*Together)(void** operands, uint32_t mask);
 EMULATOR_HIDDEN void meet(Site site, uint32_t mask, void* operand, Together run);
 
@@ -171,7 +175,7 @@ EMULATOR_OWN static inline void together(Site site, uint32_t mask, T& operand) {
     meet(site, mask, &operand, [](void** operands, uint32_t lanes) { T::run((T**)operands, lanes); });
 }
 
-// A barrier of the block: the values of all threads, or'ed, and'ed and added up.
+// The result of a barrier of the block: the or, the and, and the sum of the values of all threads.
 struct Votes {
     uint32_t any, all, count;
 };
@@ -181,7 +185,7 @@ EMULATOR_HIDDEN void synchronize_warp(Site site, uint32_t mask);
 }  // namespace emulator
 
 #ifdef EMULATOR_RACES
-// The place of an atomic is where it returns to.
+// The place of an atomic is its return address.
 #define EMULATOR_NOTE_ATOMIC(at, bytes) emulator::note_atomic_at(at, bytes, __builtin_return_address(0))
 #define EMULATOR_ALONE __attribute__((noinline))
 #else

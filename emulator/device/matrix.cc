@@ -1,23 +1,23 @@
 // What do tensor cores compute?
 //
-// The last lane of a warp to arrive computes for all of them. Bits and bytes are summed up exactly. Halves are summed
-// up as was measured on tensor cores: the products of four neighbours and the sum so far are cut off below the last of
-// 24 bits of the largest of them, and so is the new sum.
+// The last lane of a warp to arrive computes for all of them. Bits and bytes are added exactly.
+// Halves are added as measured on tensor cores: the products of four neighbours and the previous
+// sum are truncated below the last of 24 bits of the largest of them, and so is the new sum.
 
 namespace emulator {
 
 float float_of(uint16_t half) { return machine->halves[half]; }
 
-// To the nearest, ties to even; what is too large is infinite.
+// Rounds to nearest, ties to even; too large values become infinite.
 uint16_t half_of(float value) {
     uint32_t bits = __builtin_bit_cast(uint32_t, value);
     uint16_t sign = bits >> 16 & 0x8000;
     bits &= 0x7fffffff;
     if (bits > 0x7f800000) return sign | 0x7fff;
-    // Of 65,520 and more, rounding makes infinity.
+    // From 65,520 on, rounding makes infinity.
     if (bits >= 0x477ff000) return sign | 0x7c00;
     uint32_t exponent = bits >> 23;
-    // Below the smallest normal number: units of 2^-24.
+    // Below the smallest normal number, in units of 2^-24.
     uint32_t mantissa = (bits & 0x7fffff) | 0x800000;
     uint32_t drop = 13;
     uint32_t upper = 0;
@@ -32,7 +32,7 @@ uint16_t half_of(float value) {
     return sign | (uint16_t)((upper << 10) + kept);
 }
 
-// Adds the products of `WIDTH` columns with four elements of a row each.
+// Adds the products of four elements of a row with `WIDTH` columns.
 template <int WIDTH>
 static inline void add_four(const float* row, const float (*columns)[WIDTH], float* sums) {
     for (int j = 0; j < WIDTH; j++) {
@@ -45,14 +45,14 @@ static inline void add_four(const float* row, const float (*columns)[WIDTH], flo
         most = most > magnitude(p2) ? most : magnitude(p2);
         most = most > magnitude(p3) ? most : magnitude(p3);
         most = most > magnitude(c) ? most : magnitude(c);
-        // A unit of the last of 24 bits of the largest, and how many of it make one.
+        // The unit of the last of 24 bits of the largest, and its reciprocal.
         uint32_t low = most < (24u << 23) ? 24u << 23 : most;
         low = low > (253u << 23) ? 253u << 23 : low;
         float unit = __builtin_bit_cast(float, low - (23u << 23));
         float per = __builtin_bit_cast(float, (277u << 23) - low);
         int32_t sum = (int32_t)(p0 * per) + (int32_t)(p1 * per) + (int32_t)(p2 * per) + (int32_t)(p3 * per) +
             (int32_t)(c * per);
-        // The sum has up to 27 bits; as many are cut off as it has more than 24.
+        // The sum has up to 27 bits; those beyond 24 are truncated.
         uint32_t size = (uint32_t)(sum < 0 ? -sum : sum);
         uint32_t over = (size >= 1u << 24) + (size >= 1u << 25) + (size >= 1u << 26);
         size = size >> over << over;
@@ -62,7 +62,8 @@ static inline void add_four(const float* row, const float (*columns)[WIDTH], flo
     }
 }
 
-// K elements in 32 bytes: rows of A, and the columns of B as one row for each element.
+// Adds products of halves: rows of A have 16 elements in 32 bytes, and the columns of B become one
+// row for each element.
 template <int ROWS, int WIDTH>
 static void add_halves(const uint32_t (*a)[8], const uint32_t (*b)[8], float (*sums)[WIDTH]) {
     static float columns[16][WIDTH];
@@ -111,7 +112,7 @@ static void add_bits(const uint32_t (*a)[8], const uint32_t (*b)[8], int32_t (*s
     }
 }
 
-// ---- mma.sync: where each lane holds what, by PTX.
+// ---- mma.sync, with the layout of PTX.
 
 template <Elements ELEMENTS>
 struct MultiplyAs : Multiply {
@@ -168,8 +169,8 @@ void load_matrices(Site site, LoadMatrices& operand) {
     together(site, ALL, (LoadMatricesOf&)operand);
 }
 
-// ---- wgmma: a product is computed when it is waited for, from what is in shared memory then. What was there when it
-// was asked for is remembered by its hash: nobody may change it in between.
+// ---- wgmma: a product is computed when it is waited for, from the contents of shared memory at
+// that time. A hash remembers the contents at the start: nobody may change them in between.
 
 struct Product {
     Elements elements;
@@ -186,11 +187,11 @@ struct Products {
     uint32_t from, to;
     uint32_t groups[MOST];
     uint32_t groups_from, groups_to;
-    // Products that were asked for in this block.
-    uint64_t asked;
-    // Whether registers were fenced since they could last be touched.
+    // The number of products that were started in this block.
+    uint64_t started;
+    // Whether registers were fenced since the last wait.
     bool fenced;
-    // Sums that are under way, of one array of registers: `sums` of the product that began it.
+    // The pending sums, of one array of registers: `sums` of the product that began them.
     void* owner;
     uint32_t values[16][256];
 };
@@ -203,7 +204,7 @@ static void begin_matrices(uint32_t) {
     for (uint32_t w = 0; w < 32; w++) {
         Products& warp = products[w];
         warp.from = warp.to = warp.groups_from = warp.groups_to = 0;
-        warp.asked = 0;
+        warp.started = 0;
         warp.fenced = false;
         warp.owner = nullptr;
     }
@@ -215,21 +216,21 @@ static void end_matrices() {
         if (products[w].from != products[w].to) {
             fail("the block ended before its wgmma products were waited for", products[w].list[0].line);
         }
-        if (products[w].asked != products[w / 4 * 4].asked) {
+        if (products[w].started != products[w / 4 * 4].started) {
             fail("not all warps of a warpgroup took part in a wgmma", 0);
         }
     }
 }
 
-// A matrix of 32 bytes of each row, in rows of 128 bytes, swizzled: as the descriptor says, by PTX.
+// A matrix of 32 bytes of each row, in swizzled rows of 128 bytes, by its descriptor.
 struct Layout {
     uint32_t start, stride;
     static Layout of(uint64_t descriptor) {
-        if (descriptor >> 62 != 1) die("wgmma: only the swizzle of 128 bytes is known here, not %u", (uint32_t)(descriptor >> 62));
-        if (descriptor >> 49 & 7) die("wgmma: a base offset of %u is not known here", (uint32_t)(descriptor >> 49 & 7));
+        if (descriptor >> 62 != 1) die("wgmma: only the swizzle of 128 bytes is emulated, not %u", (uint32_t)(descriptor >> 62));
+        if (descriptor >> 49 & 7) die("wgmma: a base offset of %u is not emulated", (uint32_t)(descriptor >> 49 & 7));
         return {(uint32_t)(descriptor & 0x3fff) << 4, (uint32_t)(descriptor >> 32 & 0x3fff) << 4};
     }
-    // Where 16 bytes of a row lie.
+    // Returns the address of 16 bytes of a row.
     uint32_t at(uint32_t row, uint32_t piece) const {
         uint32_t address = start + row / 8 * stride + row % 8 * 128 + piece * 16;
         return address ^ (address >> 7 & 7) << 4;
@@ -257,7 +258,7 @@ static uint64_t hash_rows(Layout layout, uint32_t first, uint32_t count) {
 }
 
 static void check_rows(Layout layout, uint32_t first, uint32_t count) {
-    // Threads whose copies are not fenced; there should be none.
+    // The threads with unfenced copies; there should be none.
     static uint32_t unfenced[MOST_THREADS];
     uint32_t unfenced_count = 0;
     for (uint32_t t = 0; t < thread_count; t++) {
@@ -277,7 +278,7 @@ static void check_rows(Layout layout, uint32_t first, uint32_t count) {
     }
 }
 
-// A warp's part of a warpgroup's rows.
+// Returns the first row of a warp in its warpgroup.
 static uint32_t first_row(uint32_t warp) { return warp % 4 * 16; }
 
 static Products& own_products() {
@@ -300,21 +301,21 @@ static bool poisoned(const uint32_t* sums) {
     return true;
 }
 
-struct Ask {
+struct StartProduct {
     Elements elements;
     void* sums;
     uint64_t a, b;
     bool add;
-    static void run(Ask** lanes, uint32_t) {
+    static void run(StartProduct** lanes, uint32_t) {
         Products& warp = own_products();
-        const Ask& first = *lanes[0];
+        const StartProduct& first = *lanes[0];
         for (uint32_t l = 1; l < 32; l++) {
-            const Ask& lane = *lanes[l];
+            const StartProduct& lane = *lanes[l];
             if (lane.a != first.a || lane.b != first.b || lane.add != first.add) {
                 die("wgmma: the lanes of a warp name different matrices");
             }
         }
-        if (warp.to - warp.from == Products::MOST) die("wgmma: more than %u products are under way", Products::MOST);
+        if (warp.to - warp.from == Products::MOST) die("wgmma: more than %u products are pending", Products::MOST);
         Product& product = warp.list[warp.to % Products::MOST];
         product.elements = first.elements;
         product.a = first.a;
@@ -323,7 +324,7 @@ struct Ask {
         product.line = self->site.line;
         for (uint32_t l = 0; l < 32; l++) product.sums[l] = lanes[l]->sums;
         if (warp.owner && warp.owner != product.sums[0]) {
-            die("wgmma: sums in other registers are under way, which is not known here");
+            die("wgmma: pending sums in several arrays of registers are not emulated");
         }
         if (!warp.owner) {
             if (!warp.fenced) die("wgmma without a wgmma.fence since its registers could be touched");
@@ -347,12 +348,12 @@ struct Ask {
         check_rows(b, 0, 256);
         product.hash = hash_rows(a, first_row(self->warp), 16) ^ hash_rows(b, 0, 256);
         warp.to++;
-        warp.asked++;
+        warp.started++;
     }
 };
 
 void multiply_async(Site site, Elements elements, void* sums, uint64_t a, uint64_t b, bool add) {
-    Ask mine = {elements, sums, a, b, add};
+    StartProduct mine = {elements, sums, a, b, add};
     together(site, ALL, mine);
 }
 
@@ -368,7 +369,7 @@ void multiply_async_fence(Site site) {
 struct Commit {
     static void run(Commit**, uint32_t) {
         Products& warp = own_products();
-        if (warp.groups_to - warp.groups_from == Products::MOST) die("wgmma: too many groups are under way");
+        if (warp.groups_to - warp.groups_from == Products::MOST) die("wgmma: too many groups are pending");
         warp.groups[warp.groups_to++ % Products::MOST] = warp.to;
     }
 };
@@ -382,7 +383,7 @@ static void compute(Products& warp, const Product& product) {
     Layout a = Layout::of(product.a), b = Layout::of(product.b);
     uint32_t first = first_row(self->warp);
     if ((hash_rows(a, first, 16) ^ hash_rows(b, 0, 256)) != product.hash) {
-        die("what the wgmma of line %u multiplies was changed before it was waited for", product.line);
+        die("an operand of the wgmma of line %u was changed before it was waited for", product.line);
     }
     static uint32_t rows[16][8], columns[256][8];
     read_rows(a, first, 16, rows);
@@ -391,7 +392,7 @@ static void compute(Products& warp, const Product& product) {
     switch (product.elements) {
     case HALVES: add_halves<16, 256>(rows, columns, (float(*)[256])warp.values); break;
     case BYTES: add_bytes<16, 256>(rows, columns, (int32_t(*)[256])warp.values); break;
-    default: die("wgmma: bits are not known here");
+    default: die("wgmma: bits are not emulated");
     }
 }
 
@@ -410,7 +411,7 @@ struct Wait {
         }
         warp.fenced = false;
 #ifdef EMULATOR_RACES
-        // What the products read they have read.
+        // The products have finished reading.
         races_warp(self->warp, ALL);
 #endif
         if (sums && warp.from == warp.to) {

@@ -1,10 +1,12 @@
-// What does inline PTX do? One function for each form that translate.rs knows; it writes the calls.
+// What does inline PTX do? There is one function for each form that ptx.rs knows and writes calls
+// for.
 #pragma once
 #include "machine.h"
 
 namespace emulator {
 
-// The address of shared memory that a 32-bit number stands for; it must lie in what the block has.
+// Returns the address that a 32-bit number means in shared memory; it must be in memory of the
+// block.
 EMULATOR_HIDDEN char* shared_at(Site site, uint32_t address, uint32_t bytes, uint32_t align);
 
 EMULATOR_HIDDEN void copy_async(Site site, uint32_t to, const void* from);
@@ -14,14 +16,15 @@ EMULATOR_HIDDEN void store_shared_4(Site site, uint32_t to, uint32_t a, uint32_t
 EMULATOR_HIDDEN uint32_t load_shared(Site site, uint32_t from);
 EMULATOR_HIDDEN void fence_proxy_async(Site site);
 
-// ldmatrix: each lane names a row of 16 bytes, and has parts of four rows in the end.
+// ldmatrix: each lane names a row of 16 bytes, and gets parts of four rows.
 struct LoadMatrices {
     uint32_t at;
     uint32_t to[4];
 };
 EMULATOR_HIDDEN void load_matrices(Site site, LoadMatrices& operand);
 
-// mma.sync: 16 rows of A, 8 columns of B, 32 bytes of each; D = A * B + C. Words hold bits, bytes or halves.
+// mma.sync: 16 rows of A, 8 columns of B, 32 bytes of each; D = A * B + C. Words hold bits, bytes
+// or halves.
 enum Elements { BITS, BYTES, HALVES };
 struct Multiply {
     uint32_t a[4], b[2];
@@ -30,8 +33,8 @@ struct Multiply {
 };
 EMULATOR_HIDDEN void multiply(Site site, Elements elements, Multiply& operand);
 
-// wgmma.mma_async m64n256, 32 bytes of each row: both matrices in shared memory. The 128 sums of a thread lie one
-// after the other; they are poisoned until they have been waited for.
+// wgmma.mma_async m64n256, 32 bytes of each row, with both matrices in shared memory. The 128 sums
+// of a thread are contiguous, and poisoned until they have been waited for.
 EMULATOR_HIDDEN void multiply_async(
     Site site, Elements elements, void* sums, uint64_t a, uint64_t b, bool add
 );

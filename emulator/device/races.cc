@@ -1,27 +1,29 @@
-// Which accesses to shared memory does nothing order?
+// Which accesses to shared memory are not ordered?
 //
-// Kernels are compiled with the checks of ThreadSanitizer, but its library is not linked: the functions that it would
-// have are below. For each byte of shared memory they remember the last write and the last reads, by whom and when.
-// Two accesses of different threads race if at least one of them writes, not both are atomic, and between them there
-// was no barrier of the block, and, within a warp, no __syncwarp. (Other warp operations do not order memory.)
+// Kernels are compiled with the checks of ThreadSanitizer, but its library is not linked: its
+// functions are defined below. For each byte of shared memory they remember the last write and the
+// last reads, with thread and time. Two accesses of different threads race if at least one of them
+// writes, they are not both atomic, and between them there was no barrier of the block and, within
+// a warp, no __syncwarp. (Other warp operations do not order memory.)
 
 namespace emulator {
 
 #ifdef EMULATOR_RACES
 
-// An access: when, by whom, and where in the source (a line, or an address of code).
+// An access: its time, its thread, and its place in the source (a line, or an address of code).
 struct Access {
     uint64_t place;
-    // Barriers of all blocks so far, and __syncwarps of the warp; 0 where there was no access.
+    // The number of barriers of all blocks so far, and of __syncwarps of the warp; 0 if there was
+    // no access.
     uint32_t barriers, warp_syncs;
     uint16_t thread;
-    // Other threads of the warp have read it too since; it was an atomic.
-    bool several, atomic;
+    // Whether other threads of the warp have read the byte since, and whether it was an atomic.
+    bool shared_reads, atomic;
 };
 
 struct Cell {
     Access write;
-    // The last read, and the last one by another warp than that.
+    // The last read, and the last read by another warp.
     Access read, other;
 };
 
@@ -36,7 +38,8 @@ static void begin_races() {
 
 static void races_barrier() { barriers++; }
 
-// Partial warps are taken to be ordered as a whole: what only they order is too much, not too little.
+// A __syncwarp of part of a warp counts for the whole warp, so some races may be missed, but none
+// is reported wrongly.
 static void races_warp(uint32_t warp, uint32_t) { warp_syncs[warp]++; }
 
 static uint32_t line_of(uint64_t place) {
@@ -61,16 +64,16 @@ static void die_of_race(const char* now, const char* before, const Access& other
         self->number, now, (uint32_t)(at - begin), name, line, other.thread, before, other_line);
 }
 
-// Whether nothing orders an earlier access before one of the running thread.
+// Returns whether an earlier access is not ordered before one of the running thread.
 static inline bool races(const Access& earlier, bool atomic) {
     if (earlier.barriers != barriers || (atomic && earlier.atomic)) return false;
     const Thread& thread = *self;
     if (earlier.thread / 32u != thread.warp) return true;
     if (earlier.warp_syncs != warp_syncs[thread.warp]) return false;
-    return earlier.thread != thread.number || earlier.several;
+    return earlier.thread != thread.number || earlier.shared_reads;
 }
 
-static void look(const void* address, uint32_t bytes, bool write, bool atomic, uint64_t place) {
+static void check_access(const void* address, uint32_t bytes, bool write, bool atomic, uint64_t place) {
     uint64_t offset = (uint64_t)((const char*)address - machine->shared);
     if (offset >= machine->shared_bytes || !self) return;
     const Thread& thread = *self;
@@ -81,8 +84,8 @@ static void look(const void* address, uint32_t bytes, bool write, bool atomic, u
             (const char*)address + bytes <= variables[i]->at + variables[i]->bytes;
     }
     if (!within) {
-        self->site = {"an access beside shared memory", line_of(place)};
-        die("%u bytes are %s beside the shared variables of the block", bytes, write ? "written" : "read");
+        self->site = {"an access outside shared memory", line_of(place)};
+        die("%u bytes are %s outside the shared variables of the block", bytes, write ? "written" : "read");
     }
     Access mine = {place, barriers, warp_syncs[thread.warp], (uint16_t)thread.number, false, atomic};
     for (uint32_t i = 0; i < bytes; i++) {
@@ -104,17 +107,17 @@ static void look(const void* address, uint32_t bytes, bool write, bool atomic, u
             if (cell.read.thread / 32u != thread.warp) {
                 cell.other = cell.read;
             } else if (cell.read.warp_syncs == read.warp_syncs) {
-                read.several = cell.read.several || cell.read.thread != thread.number;
+                read.shared_reads = cell.read.shared_reads || cell.read.thread != thread.number;
             }
         }
         cell.read = read;
     }
 }
 
-void note_read(const void* at, uint32_t bytes) { look(at, bytes, false, false, self->site.line); }
-void note_write(const void* at, uint32_t bytes) { look(at, bytes, true, false, self->site.line); }
+void note_read(const void* at, uint32_t bytes) { check_access(at, bytes, false, false, self->site.line); }
+void note_write(const void* at, uint32_t bytes) { check_access(at, bytes, true, false, self->site.line); }
 void note_atomic_at(const void* at, uint32_t bytes, const void* place) {
-    look(at, bytes, true, true, (uint64_t)place);
+    check_access(at, bytes, true, true, (uint64_t)place);
 }
 
 #endif
@@ -125,7 +128,7 @@ void note_atomic_at(const void* at, uint32_t bytes, const void* place) {
 
 #define EMULATOR_HOOK(name, bytes, write)                                                            \
     extern "C" EMULATOR_HIDDEN void name(void* at) {                                                 \
-        emulator::look(at, bytes, write, false, (uint64_t)__builtin_return_address(0));              \
+        emulator::check_access(at, bytes, write, false, (uint64_t)__builtin_return_address(0));              \
     }
 EMULATOR_HOOK(__tsan_read1, 1, false)
 EMULATOR_HOOK(__tsan_read2, 2, false)
@@ -148,10 +151,10 @@ EMULATOR_HOOK(__tsan_unaligned_write16, 16, true)
 
 extern "C" {
 EMULATOR_HIDDEN void __tsan_read_range(void* at, size_t bytes) {
-    emulator::look(at, bytes, false, false, (uint64_t)__builtin_return_address(0));
+    emulator::check_access(at, bytes, false, false, (uint64_t)__builtin_return_address(0));
 }
 EMULATOR_HIDDEN void __tsan_write_range(void* at, size_t bytes) {
-    emulator::look(at, bytes, true, false, (uint64_t)__builtin_return_address(0));
+    emulator::check_access(at, bytes, true, false, (uint64_t)__builtin_return_address(0));
 }
 EMULATOR_HIDDEN void __tsan_init() {}
 EMULATOR_HIDDEN void __tsan_func_entry(void*) {}

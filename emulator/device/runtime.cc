@@ -1,11 +1,12 @@
 // How do the threads of a block run on one core?
 //
-// Each is a fiber with a stack of its own. A thread runs until it has to wait for others: for the lanes of its warp, or
-// for the whole block. Then the next lane of its warp that can go on does, or the next warp where none can. Blocks run
-// one after the other. Who can go on is known exactly, in bit masks, so that nobody looks in vain, and when nobody can,
-// threads wait for each other, which is said.
+// Each is a fiber with its own stack. A thread runs until it has to wait for the lanes of its warp
+// or for the whole block. Then the next runnable lane of its warp continues, or another warp if
+// there is none. Blocks run one after the other. Bit masks say exactly which lanes are runnable, so
+// there is no polling, and when none is, the threads wait for each other, which is reported.
 //
-// Compiled once, and linked to every module of kernels.
+// Compiled once, together with the other files of this folder, and linked to every module of
+// kernels.
 #include "machine.h"
 #include "ptx.h"
 
@@ -26,21 +27,19 @@ static const uint32_t MOST_THREADS = 1024;
 static const uint32_t ALL = 0xffffffffu;
 
 struct Warp {
-    // Lanes that exist and have not left; that can go on; that wait for other lanes; that wait for the block.
+    // The lanes that have not left the kernel; that are runnable; that wait for other lanes; that
+    // wait for the block.
     uint32_t alive, runnable, meeting, at_barrier;
-    // What the lanes that came last wait for.
+    // The operation that the last lanes to arrive wait for.
     uint32_t mask;
     Site site;
     void* operands[32];
 };
 
 static Thread threads[MOST_THREADS];
-static Copies copies[MOST_THREADS];
-// Whether any of these were used in this block.
-static bool copies_used;
 static Warp warps[MOST_THREADS / 32];
 static uint32_t warp_count;
-// Warps of which some lane can go on.
+// The warps with a runnable lane.
 static uint32_t ready;
 static uint32_t alive, waiting;
 static Site barrier_site;
@@ -56,6 +55,10 @@ Dim block_index, block_dimension, grid_dimension;
 uint64_t launch_number;
 char* dynamic_memory;
 
+static void begin_memory();
+static void begin_shared();
+static void end_shared();
+static void begin_copies();
 static void begin_matrices(uint32_t warps);
 static void end_matrices();
 #ifdef EMULATOR_RACES
@@ -66,7 +69,7 @@ static void races_warp(uint32_t warp, uint32_t mask);
 
 // ---- Fibers.
 
-// Keeps the registers of the running fiber on its stack, and goes on with another.
+// Saves the registers of the running fiber on its stack, and continues another one.
 extern "C" EMULATOR_HIDDEN void emulator_switch(void** from, void* to);
 #if defined(__x86_64__)
 asm(R"(
@@ -144,7 +147,7 @@ static void* prepare_stack(char* top, void (*begin)()) {
 #error "the emulated device runs on x86-64 and aarch64"
 #endif
 
-static uint32_t chance() {
+static uint32_t random_number() {
     random_state = random_state * 6364136223846793005u + 1442695040888963407u;
     return (uint32_t)(random_state >> 33);
 }
@@ -152,7 +155,7 @@ static uint32_t chance() {
 // ---- Messages.
 
 static void report(char* out, size_t room, size_t at) {
-    // Threads that wait at the same place are one line.
+    // Threads that wait at the same site share a line.
     for (uint32_t from = 0; from < thread_count && at + 200 < room;) {
         auto state = [](uint32_t number) {
             uint32_t bit = 1u << number % 32;
@@ -204,7 +207,7 @@ static void die_with_report(const char* what, uint32_t line) {
     abort();
 }
 
-static void where(Place* place) {
+static void fill_place(Place* place) {
     place->block = block_index.x;
     place->inside = self != nullptr;
     place->thread = self ? self->number : 0;
@@ -214,8 +217,8 @@ static void where(Place* place) {
 
 // ---- Who runs next.
 
-// The running thread waits, or has left: another goes on.
-static void go_on() {
+// Continues another thread: the running one waits, or has left.
+static void continue_another() {
     Thread* from = self;
     Warp* warp = &warps[from->warp];
     uint32_t number = from->warp;
@@ -227,10 +230,10 @@ static void go_on() {
                 emulator_switch(&from->stack_pointer, driver_stack);
                 return;
             }
-            die_with_report("threads wait for each other, and none can go on", from->site.line);
+            die_with_report("threads wait for each other, and none can continue", from->site.line);
         }
-        // Some warp that can go on, by chance.
-        uint32_t first = chance() % 32;
+        // A random runnable warp.
+        uint32_t first = random_number() % 32;
         uint32_t later = ready >> first << first;
         number = __builtin_ctz(later ? later : ready);
         warp = &warps[number];
@@ -258,7 +261,7 @@ static void release_barrier() {
 #endif
 }
 
-static void leave() {
+static void exit_thread() {
     Thread& thread = *self;
     Warp& warp = warps[thread.warp];
     uint32_t bit = 1u << thread.lane;
@@ -280,12 +283,12 @@ static void leave() {
 
 static void thread_main() {
     launch->kernel->run(launch->arguments);
-    leave();
-    go_on();
+    exit_thread();
+    continue_another();
     abort();
 }
 
-// ---- What threads do together.
+// ---- Barriers and warp operations.
 
 void meet(Site site, uint32_t mask, void* operand, Together run) {
     Thread& thread = *self;
@@ -295,7 +298,7 @@ void meet(Site site, uint32_t mask, void* operand, Together run) {
     if (!(mask & bit)) die("%s: the mask %08x does not name the calling lane %u", site.what, mask, thread.lane);
     if (mask & ~warp.alive) {
         char text[200];
-        snprintf(text, sizeof text, "%s: the mask %08x names lanes that have left the kernel, or never were: %08x",
+        snprintf(text, sizeof text, "%s: the mask %08x names lanes that have left the kernel, or never existed: %08x",
                  site.what, mask, mask & ~warp.alive);
         die_with_report(text, site.line);
     }
@@ -323,7 +326,7 @@ void meet(Site site, uint32_t mask, void* operand, Together run) {
     }
     warp.meeting |= bit;
     warp.runnable &= ~bit;
-    go_on();
+    continue_another();
 }
 
 Votes barrier(Site site, bool value) {
@@ -348,7 +351,7 @@ Votes barrier(Site site, bool value) {
     } else {
         warp.at_barrier |= bit;
         warp.runnable &= ~bit;
-        go_on();
+        continue_another();
     }
     return result;
 }
@@ -429,168 +432,6 @@ uint32_t match_any(Site site, uint32_t mask, uint64_t value) {
     return mine.result;
 }
 
-// ---- Shared memory.
-
-void poison(void* to, size_t bytes) {
-    char* at = (char*)to;
-    const char pattern[2] = {(char)(POISON & 255), (char)(POISON >> 8)};
-    // Even addresses begin the pattern, wherever the memory begins.
-    if (((uintptr_t)at & 1) && bytes) *at++ = pattern[1], bytes--;
-    uint16_t* words = (uint16_t*)at;
-    for (size_t i = 0; i < bytes / 2; i++) words[i] = POISON;
-    if (bytes & 1) at[bytes - 1] = pattern[0];
-}
-
-static bool is_poison(const char* from, const char* to) {
-    for (const char* at = from; at < to; at++) {
-        if (*at != (char)((uintptr_t)at & 1 ? POISON >> 8 : POISON & 255)) return false;
-    }
-    return true;
-}
-
-// Poisoned bytes behind each variable.
-static const uint32_t BEHIND = 32;
-static const uint32_t MOST_VARIABLES = 256;
-// Those that this launch has used, and the bytes of all of them.
-static Variable* variables[MOST_VARIABLES];
-static uint32_t variable_count, static_bytes;
-// How far places have been given to variables of the module.
-static uint32_t settled;
-
-char* settle(Variable& variable) {
-    uint32_t align = variable.align < 16 ? 16 : variable.align;
-    uint32_t at = (settled + align - 1) / align * align;
-    settled = at + variable.bytes + BEHIND;
-    if (settled > machine->static_bytes) die("the module has too many variables in shared memory");
-    return variable.at = machine->statics + at;
-}
-
-void use_first(Variable& variable) {
-    if (variable_count == MOST_VARIABLES) die("more than %u variables in shared memory", MOST_VARIABLES);
-    static_bytes += (variable.bytes + 15) / 16 * 16;
-    if (static_bytes + launch->dynamic_bytes > launch->shared_limit || static_bytes > 48 << 10) {
-        die("the block needs more shared memory than it may have: %u bytes of variables (with `%s`) and %u bytes of "
-            "dynamic memory, of %u (and 48 KiB of variables at most)",
-            static_bytes, variable.name, launch->dynamic_bytes, launch->shared_limit);
-    }
-    variable.launch = launch_number;
-    poison(variable.at, variable.bytes + BEHIND);
-    variables[variable_count++] = &variable;
-}
-
-uint32_t shared_address(const void* pointer) {
-    uint64_t at = (uint64_t)((const char*)pointer - machine->shared);
-    if (at > machine->shared_bytes) {
-        die("__cvta_generic_to_shared: %p does not lie in shared memory", pointer);
-    }
-    return (uint32_t)at;
-}
-
-char* shared_at(Site site, uint32_t address, uint32_t bytes, uint32_t align) {
-    self->site = site;
-    if (address % align != 0) {
-        die("%s: the shared address %u is not a multiple of %u", site.what, address, align);
-    }
-    char* at = machine->shared + address;
-    if (at >= dynamic_memory && at + bytes <= dynamic_memory + launch->dynamic_bytes) return at;
-    for (uint32_t i = 0; i < variable_count; i++) {
-        if (at >= variables[i]->at && at + bytes <= variables[i]->at + variables[i]->bytes) return at;
-    }
-    die("%s: the shared address %u lies neither in a variable nor in the %u bytes of dynamic memory from %u on",
-        site.what, address, launch->dynamic_bytes, (uint32_t)(dynamic_memory - machine->shared));
-}
-
-static void begin_shared() {
-    for (uint32_t i = 0; i < variable_count; i++) poison(variables[i]->at, variables[i]->bytes + BEHIND);
-    poison(dynamic_memory, machine->dynamic_end - dynamic_memory);
-}
-
-// Nobody may have written behind what is there.
-static void end_shared() {
-    for (uint32_t i = 0; i < variable_count; i++) {
-        const char* end = variables[i]->at + variables[i]->bytes;
-        if (!is_poison(end, end + BEHIND)) {
-            self = nullptr;
-            static char text[300];
-            snprintf(text, sizeof text, "the block wrote beyond the end of the shared variable `%s` of %u bytes",
-                     variables[i]->name, variables[i]->bytes);
-            fail(text, variables[i]->line);
-        }
-    }
-    if (!is_poison(dynamic_memory + launch->dynamic_bytes, machine->dynamic_end)) {
-        static char text[200];
-        snprintf(text, sizeof text, "the block wrote beyond the end of its %u bytes of dynamic shared memory",
-                 launch->dynamic_bytes);
-        fail(text, 0);
-    }
-}
-
-// ---- Copies that go on by themselves.
-
-// A copy may arrive at any moment until it is waited for: what is there is nobody's from now on, and what is copied
-// is read at the last moment.
-void copy_async(Site site, uint32_t to, const void* from) {
-    char* at = shared_at(site, to, 16, 16);
-    if ((uintptr_t)from % 16 != 0) die("%s: the global address %p is not a multiple of 16", site.what, from);
-    Copies& own = copies[self->number];
-    copies_used = true;
-    if (own.to == own.room) {
-        own.room = own.room ? 2 * own.room : 64;
-        own.list = (Copy*)realloc(own.list, own.room * sizeof(Copy));
-    }
-    poison(at, 16);
-    own.list[own.to++] = {at, (const char*)from};
-    note_write(at, 16);
-}
-
-void copy_async_commit(Site site) {
-    Copies& own = copies[self->number];
-    self->site = site;
-    copies_used = true;
-    if (own.groups_to - own.groups_from == 64) die("%s: more than 64 groups are under way", site.what);
-    own.groups[own.groups_to++ % 64] = own.to;
-}
-
-void copy_async_wait(Site site, uint32_t left) {
-    Copies& own = copies[self->number];
-    self->site = site;
-    while (own.groups_to - own.groups_from > left) {
-        uint32_t end = own.groups[own.groups_from++ % 64];
-        for (; own.from < end; own.from++) {
-            const Copy& copy = own.list[own.from];
-            memcpy(copy.to, copy.from, 16);
-            note_write(copy.to, 16);
-            if (!own.unfenced_from || copy.to < own.unfenced_from) own.unfenced_from = copy.to;
-            if (copy.to + 16 > own.unfenced_to) own.unfenced_to = copy.to + 16;
-        }
-    }
-    if (own.from == own.to) {
-        // Groups that are left are empty.
-        for (uint32_t group = own.groups_from; group != own.groups_to; group++) own.groups[group % 64] = 0;
-        own.from = own.to = 0;
-    }
-}
-
-void store_shared_4(Site site, uint32_t to, uint32_t a, uint32_t b, uint32_t c, uint32_t d) {
-    char* at = shared_at(site, to, 16, 16);
-    uint32_t words[4] = {a, b, c, d};
-    memcpy(at, words, 16);
-    note_write(at, 16);
-}
-
-uint32_t load_shared(Site site, uint32_t from) {
-    const char* at = shared_at(site, from, 4, 4);
-    note_read(at, 4);
-    uint32_t word;
-    memcpy(&word, at, 4);
-    return word;
-}
-
-void fence_proxy_async(Site site) {
-    self->site = site;
-    copies[self->number].unfenced_from = copies[self->number].unfenced_to = nullptr;
-}
-
 // ---- Blocks.
 
 static void begin_block() {
@@ -616,18 +457,11 @@ static void begin_block() {
         thread.warp = t / 32;
         thread.lane = t % 32;
         thread.site = {nullptr, 0};
-        // Stacks begin at different places of their pages, or all would meet in the same lines of the cache.
+        // Stacks begin at different offsets in their pages, or all would use the same cache lines.
         char* top = machine->stacks + (t + 1) * machine->stack_stride - t % 32 * 128;
         thread.stack_pointer = prepare_stack(top, thread_main);
     }
-    if (copies_used) {
-        for (uint32_t t = 0; t < thread_count; t++) {
-            Copies& own = copies[t];
-            own.from = own.to = own.groups_from = own.groups_to = 0;
-            own.unfenced_from = own.unfenced_to = nullptr;
-        }
-        copies_used = false;
-    }
+    begin_copies();
     begin_shared();
     begin_matrices(warp_count);
 #ifdef EMULATOR_RACES
@@ -637,7 +471,7 @@ static void begin_block() {
 
 static void run_block() {
     begin_block();
-    uint32_t first = chance() % warp_count;
+    uint32_t first = random_number() % warp_count;
     self = &threads[32 * first];
     emulator_switch(&driver_stack, self->stack_pointer);
     self = nullptr;
@@ -645,21 +479,21 @@ static void run_block() {
     end_shared();
 }
 
-static void run(const Launch* what) {
-    launch = what;
-    machine = what->machine;
-    launch_number = what->number;
-    random_state = what->seed * 2 + 1;
-    grid_dimension = what->grid;
-    block_dimension = what->block;
-    thread_count = what->block.x * what->block.y * what->block.z;
+static void run(const Launch* next) {
+    launch = next;
+    machine = next->machine;
+    launch_number = next->number;
+    random_state = next->seed * 2 + 1;
+    grid_dimension = next->grid;
+    block_dimension = next->block;
+    thread_count = next->block.x * next->block.y * next->block.z;
     warp_count = (thread_count + 31) / 32;
-    variable_count = static_bytes = 0;
-    // As near to the end as the alignment of a kernel's array lets it be.
-    dynamic_memory = machine->dynamic_end - (what->dynamic_bytes + 127) / 128 * 128;
-    for (uint32_t z = 0; z < what->grid.z; z++) {
-        for (uint32_t y = 0; y < what->grid.y; y++) {
-            for (uint32_t x = 0; x < what->grid.x; x++) {
+    begin_memory();
+    // As near to the end as the alignment of a kernel's array allows.
+    dynamic_memory = machine->dynamic_end - (next->dynamic_bytes + 127) / 128 * 128;
+    for (uint32_t z = 0; z < next->grid.z; z++) {
+        for (uint32_t y = 0; y < next->grid.y; y++) {
+            for (uint32_t x = 0; x < next->grid.x; x++) {
                 block_index = {x, y, z};
                 run_block();
             }
@@ -667,8 +501,8 @@ static void run(const Launch* what) {
     }
 }
 
-// ---- What the compiler's checks find. Memory of a thread's own lies in registers on a device: there it has no
-// alignment.
+// ---- Reports of the compiler's checks. Local memory of a thread is in registers on a device,
+// where it has no alignment.
 
 struct SourceLocation {
     const char* file;
@@ -715,5 +549,5 @@ EMULATOR_HIDDEN extern uint64_t form_counts[];
 
 extern "C" __attribute__((visibility("default"))) void emulated_module(emulator::Module* module) {
     using namespace emulator;
-    *module = {1, kernel_count, kernels, form_count, form_names, form_counts, run, where};
+    *module = {1, kernel_count, kernels, form_count, form_names, form_counts, run, fill_place};
 }

@@ -14,7 +14,7 @@ use std::cell::OnceCell;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write as _;
 
-/// A source, and what became of it.
+/// A source, and the results of compiling it.
 #[derive(Default)]
 struct Program {
     source: String,
@@ -22,16 +22,16 @@ struct Program {
     log: String,
     machine_code: Vec<u8>,
     image: Option<Image>,
-    /// Made when it is asked for.
+    /// Made when it is first requested.
     ptx: OnceCell<Vec<u8>>,
 }
 
 /// A version, major and minor.
 type Version = (i32, i32);
 
-/// Compute capabilities that an NVRTC of a version compiles for.
-fn known(version: Version) -> impl Iterator<Item = u32> {
-    // A capability, the first version that knows it, and the first that does not any more.
+/// Returns the compute capabilities that an NVRTC of a version compiles for.
+fn known_capabilities(version: Version) -> impl Iterator<Item = u32> {
+    // A capability, the first version that knows it, and the first that no longer does.
     let all: [(u32, Version, Version); 14] = [
         (50, (6, 0), (13, 0)),
         (52, (6, 0), (13, 0)),
@@ -54,7 +54,7 @@ fn known(version: Version) -> impl Iterator<Item = u32> {
         .filter(|number| !settings().refused.contains(number))
 }
 
-/// What options ask for.
+/// The parsed options.
 #[derive(Debug)]
 struct Options {
     architecture: Architecture,
@@ -79,8 +79,9 @@ fn options(list: &[String]) -> Result<Options, String> {
                 let value = value.or_else(|| list.next()).unwrap_or_default();
                 let wrong = || "nvrtc: error: invalid value for --gpu-architecture (-arch)\n";
                 let (architecture, is_virtual) = Architecture::parse(value).ok_or_else(wrong)?;
-                let is_known = known(settings().nvrtc).any(|number| number == architecture.number);
-                // Code for one very architecture exists from 9.0 on.
+                let is_known = known_capabilities(settings().nvrtc)
+                    .any(|number| number == architecture.number);
+                // Code for an exact architecture exists from 9.0 on.
                 if !is_known || (architecture.specific && architecture.number < 90) {
                     return Err(wrong().into());
                 }
@@ -93,7 +94,7 @@ fn options(list: &[String]) -> Result<Options, String> {
                 };
                 found.defines.push(format!("-D{definition}"));
             }
-            // What they change is not modelled.
+            // Their effect is not modelled.
             "--std"
             | "-std"
             | "--restrict"
@@ -126,7 +127,7 @@ impl Program {
         };
         match self.build(&options) {
             Ok(image) => {
-                // For a virtual architecture there is no machine code.
+                // There is no machine code for a virtual architecture.
                 if !options.is_virtual {
                     self.machine_code = image.to_bytes();
                 }
@@ -173,7 +174,7 @@ impl Program {
     }
 }
 
-/// Returns a translated source with all that it needs, and the table of its kernels.
+/// Returns a translated source with its prelude and the table of its kernels.
 fn module(translated: &translate::Translated) -> String {
     let mut code = toolchain::prelude();
     code.push_str(
@@ -181,10 +182,10 @@ fn module(translated: &translate::Translated) -> String {
     );
     code.push_str(&translated.code);
     code.push_str("\n# 1 \"module.cc\"\n");
-    // In the same name space as the kernels, which nobody else sees.
+    // In the anonymous namespace of the kernels.
     code.push_str("const emulator::Kernel table[] = {");
     for kernel in &translated.kernels {
-        let _ = write!(code, "EMULATOR_KERNEL({}, {}), ", kernel.name, kernel.most_threads);
+        let _ = write!(code, "EMULATOR_KERNEL({}, {}), ", kernel.name, kernel.max_threads);
     }
     code.push_str("{nullptr, nullptr, 0, nullptr, 0}};\n}\nnamespace emulator {\n");
     let forms: Vec<String> = translated.forms.iter().map(|form| format!("\"{form}\"")).collect();
@@ -207,35 +208,35 @@ fn module(translated: &translate::Translated) -> String {
 ///
 /// # Safety
 ///
-/// The handle is null, or of a program that has not been destroyed, and that no other thread uses.
+/// The handle is null, or belongs to a program that has not been destroyed and that no other thread uses.
 unsafe fn program<'a>(handle: *mut Program) -> Option<&'a mut Program> {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { handle.as_mut() }
 }
 
-/// Returns a text of C.
+/// Returns a C string.
 ///
 /// # Safety
 ///
-/// The pointer is null, or to a text that ends with a zero.
+/// The pointer is null, or points to a text that ends with a zero byte.
 unsafe fn text(pointer: *const c_char) -> String {
     if pointer.is_null() {
         return String::new();
     }
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { CStr::from_ptr(pointer) }.to_string_lossy().into_owned()
 }
 
-/// Gives the length of something.
+/// Writes a length to `size`.
 ///
 /// # Safety
 ///
-/// As for [`program`]; `size` is to a number.
+/// As for [`program`]; `size` is null or points to a number.
 unsafe fn length(handle: *mut Program, size: *mut usize, of: impl Fn(&Program) -> usize) -> Status {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     match unsafe { program(handle) } {
         Some(program) if !size.is_null() => {
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe { *size = of(program) };
             Status::NVRTC_SUCCESS
         }
@@ -243,17 +244,17 @@ unsafe fn length(handle: *mut Program, size: *mut usize, of: impl Fn(&Program) -
     }
 }
 
-/// Gives bytes.
+/// Copies bytes to `to`.
 ///
 /// # Safety
 ///
-/// As for [`program`]; `to` has room for as many bytes as there are.
+/// As for [`program`]; `to` is null or has space for all bytes.
 unsafe fn bytes(handle: *mut Program, to: *mut c_char, of: impl Fn(&Program) -> &[u8]) -> Status {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     match unsafe { program(handle) } {
         Some(program) if !to.is_null() => {
             let bytes = of(program);
-            // SAFETY: the caller's; the program's own bytes lie elsewhere.
+            // SAFETY: guaranteed by the caller; the program's bytes are elsewhere.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), bytes.len()) };
             Status::NVRTC_SUCCESS
         }
@@ -266,7 +267,7 @@ extern "C" fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> Status {
     if major.is_null() || minor.is_null() {
         return Status::NVRTC_ERROR_INVALID_INPUT;
     }
-    // SAFETY: the caller gives pointers to numbers.
+    // SAFETY: the caller passes pointers to numbers.
     unsafe { (*major, *minor) = settings().nvrtc };
     Status::NVRTC_SUCCESS
 }
@@ -276,8 +277,8 @@ extern "C" fn nvrtcGetNumSupportedArchs(count: *mut c_int) -> Status {
     if count.is_null() {
         return Status::NVRTC_ERROR_INVALID_INPUT;
     }
-    // SAFETY: the caller gives a pointer to a number.
-    unsafe { *count = known(settings().nvrtc).count() as c_int };
+    // SAFETY: the caller passes a pointer to a number.
+    unsafe { *count = known_capabilities(settings().nvrtc).count() as c_int };
     Status::NVRTC_SUCCESS
 }
 
@@ -286,8 +287,8 @@ extern "C" fn nvrtcGetSupportedArchs(list: *mut c_int) -> Status {
     if list.is_null() {
         return Status::NVRTC_ERROR_INVALID_INPUT;
     }
-    for (at, number) in known(settings().nvrtc).enumerate() {
-        // SAFETY: the caller gives room for as many as there are.
+    for (at, number) in known_capabilities(settings().nvrtc).enumerate() {
+        // SAFETY: the caller passes space for all of them.
         unsafe { *list.add(at) = number as c_int };
     }
     Status::NVRTC_SUCCESS
@@ -318,13 +319,13 @@ extern "C" fn nvrtcCreateProgram(
     if handle.is_null() || source.is_null() || headers != 0 {
         return Status::NVRTC_ERROR_INVALID_INPUT;
     }
-    // SAFETY: the caller gives texts.
+    // SAFETY: the caller passes texts.
     let (source, mut name) = unsafe { (text(source), text(name)) };
     if name.is_empty() {
         name = "default_program".into();
     }
     let program = Box::new(Program { source, name, ..Program::default() });
-    // SAFETY: the caller gives room for a handle.
+    // SAFETY: the caller passes space for a handle.
     unsafe { *handle = Box::into_raw(program) };
     Status::NVRTC_SUCCESS
 }
@@ -334,7 +335,7 @@ extern "C" fn nvrtcDestroyProgram(handle: *mut *mut Program) -> Status {
     if handle.is_null() {
         return Status::NVRTC_ERROR_INVALID_PROGRAM;
     }
-    // SAFETY: the caller gives a handle that was made above, once.
+    // SAFETY: the caller passes a handle that was created above, once.
     unsafe {
         if (*handle).is_null() {
             return Status::NVRTC_ERROR_INVALID_PROGRAM;
@@ -355,7 +356,7 @@ extern "C" fn nvrtcCompileProgram(
     let Some(program) = (unsafe { program(handle) }) else {
         return Status::NVRTC_ERROR_INVALID_PROGRAM;
     };
-    // SAFETY: the caller gives so many texts.
+    // SAFETY: the caller passes this number of texts.
     let list: Vec<String> =
         (0..count.max(0) as usize).map(|at| unsafe { text(*list.add(at)) }).collect();
     program.compile(&list)
@@ -369,7 +370,7 @@ extern "C" fn nvrtcGetCUBINSize(handle: *mut Program, size: *mut usize) -> Statu
 
 #[unsafe(no_mangle)]
 extern "C" fn nvrtcGetCUBIN(handle: *mut Program, to: *mut c_char) -> Status {
-    // SAFETY: the caller's handle, and room for as much as there is.
+    // SAFETY: the caller's handle, and space for all of it.
     unsafe { bytes(handle, to, |program| &program.machine_code) }
 }
 
@@ -381,7 +382,7 @@ extern "C" fn nvrtcGetPTXSize(handle: *mut Program, size: *mut usize) -> Status 
 
 #[unsafe(no_mangle)]
 extern "C" fn nvrtcGetPTX(handle: *mut Program, to: *mut c_char) -> Status {
-    // SAFETY: the caller's handle, and room for as much as there is.
+    // SAFETY: the caller's handle, and space for all of it.
     unsafe { bytes(handle, to, Program::ptx) }
 }
 
@@ -393,7 +394,7 @@ extern "C" fn nvrtcGetProgramLogSize(handle: *mut Program, size: *mut usize) -> 
 
 #[unsafe(no_mangle)]
 extern "C" fn nvrtcGetProgramLog(handle: *mut Program, to: *mut c_char) -> Status {
-    // SAFETY: the caller's handle, and room for the log and a zero.
+    // SAFETY: the caller's handle, and space for the log and a zero byte.
     unsafe {
         let status = bytes(handle, to, |program| program.log.as_bytes());
         if let (Status::NVRTC_SUCCESS, Some(program)) = (status, program(handle)) {

@@ -1,8 +1,8 @@
-//! In which format do modules pass from the compiler to the driver?
+//! What is the format of compiled modules?
 //!
-//! Machine code is a header that begins like an ELF file, the source (for messages), and a shared library. PTX is a text
-//! that ends with the same data in hexadecimal digits. The driver gets only an address, so the header holds the length,
-//! and a hash that shows whether the image is complete.
+//! Machine code is a header that begins like an ELF file, the source (for messages), and a shared library.
+//! PTX is a text that ends with the same data in hexadecimal digits. The driver only gets an address, so the
+//! header contains the length, and a hash that shows whether the image is complete.
 
 use crate::ptx::Architecture;
 use sha2::{Digest, Sha256};
@@ -10,15 +10,15 @@ use sha2::{Digest, Sha256};
 /// A compiled module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// What it was compiled for.
+    /// The architecture that it was compiled for.
     pub architecture: Architecture,
-    /// Whether the driver is to finish it for its device (PTX).
+    /// Whether the driver finishes it for its device (PTX).
     pub is_virtual: bool,
     /// The version of the compiler.
     pub nvrtc: (i32, i32),
-    /// How it was compiled: with checks for races, with a planted fault, by which build of the emulator.
+    /// A hash of the build of the emulator and of the settings for races and mutations.
     pub variant: [u8; 32],
-    /// The source as the compiler was given it.
+    /// The source as the compiler got it.
     pub source: String,
     /// The shared library.
     pub object: Vec<u8>,
@@ -30,7 +30,7 @@ const HEADER: usize = 16 + 32 + 6 * 4 + 32 + 2 * 8;
 const MARK: &str = "// emulated object ";
 
 impl Image {
-    /// As machine code.
+    /// Returns the image as machine code.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut body = Vec::with_capacity(HEADER + self.source.len() + self.object.len());
         let flags = [
@@ -55,7 +55,7 @@ impl Image {
         bytes
     }
 
-    /// As PTX: a text.
+    /// Returns the image as PTX, which is a text.
     pub fn to_ptx(&self) -> Vec<u8> {
         let mut text = format!(
             "// For the emulated device.\n.version 8.0\n.target sm_{}\n.address_size 64\n{MARK}",
@@ -70,17 +70,17 @@ impl Image {
         text
     }
 
-    /// Reads an image of either form. `read` answers up to so many bytes from an offset on: fewer where there are no
-    /// more. An error says what is wrong with it.
+    /// Reads an image in either form. `read` returns up to a number of bytes from an offset on, and fewer at
+    /// the end. An error says what is wrong with the image.
     pub fn read(read: &dyn Fn(usize, usize) -> Vec<u8>) -> Result<Self, &'static str> {
         let mut begin = read(0, HEADER);
         if begin.starts_with(MAGIC) {
             return Self::parse(&begin, read);
         }
         if !begin.starts_with(b"//") {
-            return Err("it is neither machine code nor PTX of the emulated compiler");
+            return Err("it is neither machine code nor PTX from the emulated compiler");
         }
-        // A text, up to its zero.
+        // A text that ends with a zero byte.
         begin = Vec::new();
         let end = loop {
             let more = read(begin.len(), 1 << 16);
@@ -93,15 +93,16 @@ impl Image {
                 break begin.len();
             }
         };
-        let text = std::str::from_utf8(&begin[..end]).map_err(|_| "the PTX is no text")?;
-        let (_, digits) = text.split_once(MARK).ok_or("the PTX is not of the emulated compiler")?;
+        let text = std::str::from_utf8(&begin[..end]).map_err(|_| "the PTX is not valid UTF-8")?;
+        let (_, digits) =
+            text.split_once(MARK).ok_or("the PTX is not from the emulated compiler")?;
         let digits = digits.trim().as_bytes();
         let digit = |byte: u8| char::from(byte).to_digit(16).map(|value| value as u8);
         let bytes = digits.chunks(2).map(|two| match two {
             [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
             _ => None,
         });
-        let bytes: Vec<u8> = bytes.collect::<Option<_>>().ok_or("the PTX is not whole")?;
+        let bytes: Vec<u8> = bytes.collect::<Option<_>>().ok_or("the PTX is not complete")?;
         let part = |from: usize, count: usize| {
             let from = from.min(bytes.len());
             bytes[from..(from + count).min(bytes.len())].to_vec()
@@ -129,7 +130,7 @@ impl Image {
         let rest = read(HEADER, source + object);
         let hash = Sha256::new().chain_update(&header[48..]).chain_update(&rest).finalize();
         if rest.len() != source + object || hash.as_slice() != &header[16..48] {
-            return Err("it is not whole");
+            return Err("it is not complete");
         }
         let mut variant = [0; 32];
         variant.copy_from_slice(&header[72..104]);
@@ -143,9 +144,8 @@ impl Image {
         })
     }
 
-    /// Returns whether it runs on a device of a compute capability, by the rules of CUDA: machine
-    /// code within a major version, PTX on everything later, what is for one very architecture
-    /// there alone.
+    /// Returns whether it runs on a device of a compute capability, by the rules of CUDA: machine code within
+    /// a major version, PTX on all later versions, and code for an exact architecture only on that one.
     pub fn runs_on(&self, capability: (i32, i32)) -> bool {
         let device = (10 * capability.0 + capability.1) as u32;
         let own = self.architecture.number;
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn images_come_back_as_they_were() {
+    fn images_survive_a_round_trip() {
         let image = image();
         assert_eq!(read(&image.to_bytes()), Ok(image.clone()));
         assert_eq!(read(&image.to_ptx()), Ok(image.clone()));
@@ -189,20 +189,20 @@ mod tests {
     }
 
     #[test]
-    fn damaged_images_are_refused() {
+    fn damaged_images_are_rejected() {
         let bytes = image().to_bytes();
         for length in [0, 3, 60, HEADER, bytes.len() - 1] {
             assert!(read(&bytes[..length]).is_err(), "{length} bytes");
         }
         let mut other = bytes.clone();
         other[HEADER + 8] ^= 1;
-        assert_eq!(read(&other), Err("it is not whole"));
+        assert_eq!(read(&other), Err("it is not complete"));
         let ptx = image().to_ptx();
         assert!(read(&ptx[..ptx.len() - 2]).is_err());
     }
 
     #[test]
-    fn images_run_where_cuda_lets_them() {
+    fn images_run_on_the_devices_that_cuda_allows() {
         let with = |number, specific, is_virtual| Image {
             architecture: Architecture { number, specific },
             is_virtual,

@@ -1,23 +1,22 @@
 //! How does inline PTX become C++?
 //!
 //! A statement of inline PTX is a text with numbered registers. [`statement`] splits it into instructions and
-//! writes a call for each. An instruction that is unknown, or that the architecture lacks, is an error that names it,
-//! as with `ptxas`.
+//! writes a call for each one. An instruction that is unknown, or that the architecture lacks, is an error
+//! that names it, as with `ptxas`.
 
 use std::fmt::Write as _;
 
 /// An architecture such as `sm_90a`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Architecture {
-    /// Major and minor version in one number, such as 90.
+    /// The major and minor version in one number, such as 90.
     pub number: u32,
-    /// Whether code is for this very architecture (`a`).
+    /// Whether code is for this exact architecture (`a`).
     pub specific: bool,
 }
 
 impl Architecture {
-    /// Returns the architecture of a name such as `sm_90a` or `compute_80`, and whether it is a
-    /// virtual one.
+    /// Returns the architecture of a name such as `sm_90a` or `compute_80`, and whether it is virtual.
     pub fn parse(name: &str) -> Option<(Self, bool)> {
         let (rest, is_virtual) = match name.strip_prefix("sm_") {
             Some(rest) => (rest, false),
@@ -31,22 +30,22 @@ impl Architecture {
         Some((Architecture { number, specific }, is_virtual))
     }
 
-    /// Its name without `sm_` or `compute_`.
+    /// Returns its name without `sm_` or `compute_`.
     pub fn suffix(self) -> String {
         format!("{}{}", self.number, if self.specific { "a" } else { "" })
     }
 }
 
-/// A form of an instruction.
+/// A supported form of an instruction.
 struct Form {
-    /// Its name, without operands; one that ends with `*` stands for all that begin so.
+    /// The name, without operands.
     opcode: &'static str,
-    /// The first architecture that has it; one that is negative is for that very architecture.
+    /// The first architecture that has it; a negative number stands for exactly that architecture.
     since: i32,
     write: fn(&mut Statement<'_>, &[Operand]) -> Option<String>,
 }
 
-/// What an instruction is given.
+/// An operand of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Operand {
     Register(usize),
@@ -57,10 +56,10 @@ enum Operand {
     Name(String),
 }
 
-/// A statement that is being written.
+/// A statement that is being translated.
 struct Statement<'a> {
     registers: &'a [String],
-    /// Predicates, and what they stand for.
+    /// The predicates with their C++ expressions.
     predicates: Vec<(String, String)>,
 }
 
@@ -158,7 +157,7 @@ const FORMS: &[Form] = &[
         opcode: "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16",
         since: -90,
         write: |s, o| match o {
-            // Both as they are, neither of them transposed.
+            // Neither matrix is negated or transposed.
             [Operand::List(sums), a, b, add, rest @ ..]
                 if *rest == [1, 1, 0, 0].map(Operand::Number) =>
             {
@@ -256,7 +255,7 @@ impl Statement<'_> {
         operands.iter().map(|operand| self.value(operand)).collect()
     }
 
-    /// `mma.sync`: four registers, four, two, four.
+    /// Translates `mma.sync`: four registers, four, two, four.
     fn multiply(&self, elements: &str, operands: &[Operand]) -> Option<String> {
         let [Operand::List(d), Operand::List(a), Operand::List(b), Operand::List(c)] = operands
         else {
@@ -283,7 +282,7 @@ impl Statement<'_> {
         Some(text)
     }
 
-    /// `wgmma.mma_async`: 128 sums that lie one after the other, two descriptors, and whether to add.
+    /// Translates `wgmma.mma_async`: 128 contiguous sums, two descriptors, and whether to add.
     fn multiply_async(
         &self,
         elements: &str,
@@ -299,15 +298,15 @@ impl Statement<'_> {
         let order: Vec<String> =
             (1..sums.len()).map(|k| format!("&{} == &{first} + {k}", sums[k])).collect();
         Some(format!(
-            "if (!({})) emulator::die(\"wgmma: its sums do not lie one after the other\"); \
+            "if (!({})) emulator::die(\"wgmma: its sums are not contiguous\"); \
              emulator::multiply_async(SITE, emulator::{elements}, &{first}, (uint64_t){a}, (uint64_t){b}, {add} != 0)",
             order.join(" && ")
         ))
     }
 }
 
-/// Returns a statement of inline PTX in C++. `registers` are the C++ expressions of `%0`, `%1` and
-/// so on; `count` is told the name of each form, and answers its place in the module's table.
+/// Returns a statement of inline PTX in C++. `registers` are the C++ expressions of `%0`, `%1` and so on.
+/// `count` gets the name of each form and returns its place in the module's table.
 pub fn statement(
     text: &str,
     registers: &[String],
@@ -316,7 +315,7 @@ pub fn statement(
 ) -> Result<String, String> {
     let mut statement = Statement { registers, predicates: Vec::new() };
     let mut written = String::new();
-    // Braces around instructions only limit where names are known.
+    // Braces around instructions only limit the scope of names.
     let inner = text.trim();
     let inner = match inner.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
         Some(block) if !inner.starts_with("{%") => block,
@@ -353,7 +352,7 @@ pub fn statement(
     Ok(format!("do {{ {written}}} while (0)"))
 }
 
-/// Operands between commas.
+/// Parses operands between commas.
 fn operands(text: &str) -> Option<Vec<Operand>> {
     let text = text.trim();
     if text.is_empty() {
@@ -426,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn predicates_stand_for_their_comparison() {
+    fn predicates_become_their_comparison() {
         let sums: Vec<String> = (0..128).map(|k| format!("%{k}")).collect();
         let text = format!(
             "{{ .reg .pred more; setp.ne.b32 more, %130, 0; \

@@ -1,7 +1,7 @@
-//! Which environment variables are there?
+//! Which environment variables does the emulator read?
 //!
-//! They are read once, when the first function of the driver or the compiler is called. A value that is not understood
-//! ends the process with a message: a test that requests an unknown device should not pass on another one.
+//! They are read once, when the first function of the driver or the compiler is called. An invalid value ends
+//! the process with a message: a test that requests an unknown device should not pass on another one.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -11,13 +11,13 @@ use std::sync::OnceLock;
 pub struct DeviceSettings {
     /// Compute capability.
     pub capability: (i32, i32),
-    /// How many multiprocessors.
+    /// The number of multiprocessors.
     pub multiprocessors: i32,
     /// Bytes of memory.
     pub memory: u64,
 }
 
-/// A fault that is planted; calls are counted from 1.
+/// A fault on request; calls are counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The N-th allocation fails, once.
@@ -28,7 +28,7 @@ pub enum Fault {
     Lost(u64),
 }
 
-/// All of them.
+/// All settings of the process.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `EMULATOR_DEVICES`
@@ -74,12 +74,12 @@ pub fn settings() -> &'static Settings {
 }
 
 impl Settings {
-    /// Reads them; `variable` answers the value of an environment variable.
+    /// Reads the settings. `variable` returns the value of an environment variable.
     pub fn parse(variable: &dyn Fn(&str) -> Option<String>) -> Result<Self, String> {
         let flag = |name: &str| match variable(name).as_deref() {
             None | Some("0") => Ok(false),
             Some("1") => Ok(true),
-            Some(other) => Err(format!("{name}={other}: expected 1 or nothing")),
+            Some(other) => Err(format!("{name}={other}: expected 0 or 1")),
         };
         let version = |name: &str| {
             let text = variable(name).unwrap_or_else(|| "12.8".into());
@@ -131,13 +131,13 @@ fn list(text: Option<String>) -> impl Iterator<Item = String> {
     parts.into_iter()
 }
 
-/// Two numbers with a dot in between.
+/// Parses two numbers with a dot in between.
 fn pair(text: &str) -> Option<(i32, i32)> {
     let (major, minor) = text.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// `9.0:4:1G`
+/// Parses a device such as `9.0:4:1G`.
 fn device(text: &str) -> Result<DeviceSettings, String> {
     let parse = || {
         let mut parts = text.split(':');
@@ -153,13 +153,13 @@ fn device(text: &str) -> Result<DeviceSettings, String> {
     };
     parse().ok_or_else(|| {
         format!(
-            "EMULATOR_DEVICES: `{text}` is not understood; expected compute capability, \
+            "EMULATOR_DEVICES: `{text}` is invalid; expected compute capability, \
              multiprocessors and memory, such as 9.0:4:1G"
         )
     })
 }
 
-/// `launch-failed@3`
+/// Parses a fault such as `launch-failed@3`.
 fn fault(text: &str) -> Result<Fault, String> {
     let parse = || {
         let (name, number) = text.split_once('@')?;
@@ -173,13 +173,13 @@ fn fault(text: &str) -> Result<Fault, String> {
     };
     parse().ok_or_else(|| {
         format!(
-            "EMULATOR_FAULT: `{text}` is not understood; expected out-of-memory@N, \
+            "EMULATOR_FAULT: `{text}` is invalid; expected out-of-memory@N, \
              launch-failed@N or lost@N, with N from 1 on"
         )
     })
 }
 
-/// Returns the two texts of a file.
+/// Returns the text to find and its replacement from a file.
 fn mutation(file: &str) -> Result<(String, String), String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| format!("EMULATOR_MUTATION={file}: {error}"))?;
@@ -193,7 +193,7 @@ fn mutation(file: &str) -> Result<(String, String), String> {
 fn default_cache() -> PathBuf {
     let mut information = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
     let own: fn() -> &'static Settings = settings;
-    // SAFETY: the function only writes to the structure, which lives through the call.
+    // SAFETY: the function only writes to the structure, which is alive during the call.
     let found = unsafe { libc::dladdr(own as *const libc::c_void, information.as_mut_ptr()) };
     let mut folder = None;
     if found != 0 {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_parsed() {
+    fn all_variables_are_parsed() {
         let settings = parse(&[
             ("EMULATOR_DEVICES", "9.0:4:1G,8.6:3:512M"),
             ("EMULATOR_FAULT", "out-of-memory@2,lost@30"),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused_with_the_name_of_the_variable() {
+    fn invalid_values_are_rejected_with_the_name_of_the_variable() {
         for (name, value) in [
             ("EMULATOR_DEVICES", "9:4:1G"),
             ("EMULATOR_DEVICES", "9.0:0:1G"),

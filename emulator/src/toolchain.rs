@@ -19,13 +19,14 @@ const MACHINE: &str = include_str!("../device/machine.h");
 const CUDA: &str = include_str!("../device/cuda.h");
 const PTX: &str = include_str!("../device/ptx.h");
 const RUNTIME: &str = include_str!("../device/runtime.cc");
+const MEMORY: &str = include_str!("../device/memory.cc");
 const MATRIX: &str = include_str!("../device/matrix.cc");
 const RACES: &str = include_str!("../device/races.cc");
 
 /// The C++ compiler.
 struct Compiler {
     program: String,
-    /// What it says of itself.
+    /// The output of `--version`.
     version: String,
 }
 
@@ -41,7 +42,7 @@ fn compiler() -> Result<&'static Compiler, String> {
     found.as_ref().map_err(String::clone)
 }
 
-/// Options for everything that is compiled.
+/// Returns the options for all compilations.
 fn options() -> Vec<&'static str> {
     let mut options = vec![
         "-std=c++17",
@@ -59,7 +60,7 @@ fn options() -> Vec<&'static str> {
         "-fno-math-errno",
         "-fno-trapping-math",
         "-fno-semantic-interposition",
-        // As NVRTC does where nothing is said against it.
+        // NVRTC does this by default.
         "-ffp-contract=fast",
     ];
     #[cfg(target_arch = "x86_64")]
@@ -88,13 +89,13 @@ fn is_modern() -> bool {
         && std::is_x86_feature_detected!("movbe")
 }
 
-/// Returns a source of several files in one.
-fn joined(files: &[(&str, &str)]) -> String {
+/// Returns the concatenation of several source files.
+fn concatenated(files: &[(&str, &str)]) -> String {
     let mut all = String::new();
     for (name, text) in files {
         all.push_str(&format!("# 1 \"{name}\"\n"));
         for line in text.lines() {
-            // What they include has come before.
+            // Included files come earlier.
             let keep = !line.starts_with("#include") && !line.starts_with("#pragma once");
             all.push_str(if keep { line } else { "" });
             all.push('\n');
@@ -105,13 +106,14 @@ fn joined(files: &[(&str, &str)]) -> String {
 
 /// Returns the beginning of every translated source.
 pub fn prelude() -> String {
-    joined(&[("machine.h", MACHINE), ("cuda.h", CUDA), ("ptx.h", PTX)])
+    concatenated(&[("machine.h", MACHINE), ("cuda.h", CUDA), ("ptx.h", PTX)])
 }
 
-/// How modules are compiled: the same for all of one build of the emulator, on one machine, with the same settings.
+/// Returns a hash of how modules are compiled: the same for one build of the emulator, on one machine, with
+/// the same settings.
 pub fn variant() -> [u8; 32] {
     let mut hash = Sha256::new();
-    for text in [MACHINE, CUDA, PTX, RUNTIME, MATRIX, RACES] {
+    for text in [MACHINE, CUDA, PTX, RUNTIME, MEMORY, MATRIX, RACES] {
         hash.update((text.len() as u64).to_le_bytes());
         hash.update(text);
     }
@@ -124,7 +126,7 @@ pub fn variant() -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// Runs the compiler on a text; what it writes to its output, or what it complains of.
+/// Runs the compiler on a text. Returns its output, or its error messages.
 fn run(arguments: &[&str], input: &str) -> Result<Vec<u8>, String> {
     let compiler = compiler()?;
     let failed = |error: std::io::Error| format!("{}: {error}", compiler.program);
@@ -138,7 +140,7 @@ fn run(arguments: &[&str], input: &str) -> Result<Vec<u8>, String> {
     let mut stdin = child.stdin.take();
     let output = std::thread::scope(|scope| {
         scope.spawn(move || {
-            // A compiler that does not want to read all of it says so itself.
+            // A compiler that does not read all of its input reports an error itself.
             if let Some(stdin) = stdin.as_mut() {
                 let _ = stdin.write_all(input.as_bytes());
             }
@@ -153,50 +155,51 @@ fn run(arguments: &[&str], input: &str) -> Result<Vec<u8>, String> {
     }
 }
 
-/// Returns the text of a source after the preprocessor. `name` is what messages call it.
+/// Returns the text of a source after the preprocessor. Messages refer to the source by `name`.
 pub fn preprocess(source: &str, name: &str, defines: &[String]) -> Result<String, String> {
     let mut arguments = vec!["-E", "-x", "c++", "-std=c++17", "-nostdinc"];
     arguments.extend(defines.iter().map(String::as_str));
     arguments.push("-");
     let text = format!("# 1 \"{name}\"\n{source}");
     let out = run(&arguments, &text)?;
-    String::from_utf8(out).map_err(|_| format!("{name} is no text"))
+    String::from_utf8(out).map_err(|_| format!("{name} is not valid UTF-8"))
 }
 
 /// Returns the shared library of a translated source.
 pub fn library(code: &str) -> Result<Vec<u8>, String> {
     let runtime = runtime()?;
     let runtime = runtime.to_string_lossy();
-    // Lines, for messages.
+    // Line numbers, for messages.
     let mut flags = vec!["-O2", "-g1", "-fsanitize=alignment,bounds"];
     if settings().races {
         flags.push("-fsanitize=thread");
     }
-    // The checks' functions are the runtime's own: the compiler's libraries are not linked.
+    // The runtime defines the functions of the checks, so the compiler's libraries are not linked.
     let link = ["-shared", "-nostdlib", "-x", "c++", "-", "-x", "none", &runtime, "-lm", "-lc"];
     flags.extend(link);
-    let file = kept(code, &flags, "so")?;
+    let file = cached_result(code, &flags, "so")?;
     std::fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-/// Returns the code that runs threads, compiled.
+/// Returns the compiled code that runs threads.
 fn runtime() -> Result<PathBuf, String> {
     static MADE: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     let made = MADE.get_or_init(|| {
-        let code = joined(&[
+        let code = concatenated(&[
             ("machine.h", MACHINE),
             ("ptx.h", PTX),
             ("runtime.cc", RUNTIME),
+            ("memory.cc", MEMORY),
             ("matrix.cc", MATRIX),
             ("races.cc", RACES),
         ]);
-        kept(&code, &["-O3", "-c", "-x", "c++", "-"], "o")
+        cached_result(&code, &["-O3", "-c", "-x", "c++", "-"], "o")
     });
     made.clone()
 }
 
-/// Returns the compiler's result for a text, from the cache if it is there.
-fn kept(code: &str, flags: &[&str], kind: &str) -> Result<PathBuf, String> {
+/// Returns the compiler's result for a text, from the cache if possible.
+fn cached_result(code: &str, flags: &[&str], kind: &str) -> Result<PathBuf, String> {
     let options = options();
     let mut hash = Sha256::new();
     for part in options.iter().chain(flags).copied().chain([&compiler()?.version[..], code]) {
@@ -231,7 +234,7 @@ fn kept(code: &str, flags: &[&str], kind: &str) -> Result<PathBuf, String> {
     made.map(|()| file)
 }
 
-/// A lock between processes; released when it goes, or its process does.
+/// A lock between processes, which is released when it is dropped or its process ends.
 struct Lock<'a> {
     _file: File,
     path: &'a Path,
@@ -251,7 +254,7 @@ impl<'a> Lock<'a> {
 
 impl Drop for Lock<'_> {
     fn drop(&mut self) {
-        // Waiting processes have the file open; at worst a result is made twice.
+        // Waiting processes have the file open. At worst a result is made twice.
         let _ = std::fs::remove_file(self.path);
     }
 }

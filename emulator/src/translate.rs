@@ -1,9 +1,9 @@
 //! How does CUDA C++ become C++?
 //!
-//! The preprocessor has run. Little of CUDA's own syntax is left: `__shared__` variables become references to places in
-//! the block's shared memory, dynamic arrays become pointers to it, inline PTX becomes calls ([`crate::ptx`]), and
-//! kernels are noted for the module's table. `device/cuda.h` defines everything else. Line numbers stay the same, so
-//! that messages can name them.
+//! The preprocessor has run, so little of CUDA's own syntax remains. `__shared__` variables become references
+//! to places in the block's shared memory, dynamic arrays become pointers to it, inline PTX becomes calls
+//! ([`crate::ptx`]), and kernels are listed for the module's table. `device/cuda.h` defines everything else.
+//! Line numbers stay the same, so that messages can name them.
 
 use crate::ptx::{self, Architecture};
 use std::fmt::Write as _;
@@ -13,18 +13,18 @@ use std::fmt::Write as _;
 pub struct Kernel {
     /// Its name.
     pub name: String,
-    /// The threads of a block at most, as the source has it.
-    pub most_threads: String,
+    /// The largest number of threads in a block, as an expression of the source.
+    pub max_threads: String,
 }
 
 /// A translated source.
 #[derive(Debug)]
 pub struct Translated {
-    /// C++, without what it includes.
+    /// The C++ code, without its prelude.
     pub code: String,
     /// Its kernels.
     pub kernels: Vec<Kernel>,
-    /// The forms of PTX in it, in the order of their counters.
+    /// The forms of PTX in the source, in the order of their counters.
     pub forms: Vec<&'static str>,
 }
 
@@ -83,7 +83,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Returns the end of a string or character that begins at a place.
+/// Returns the end of a string or character literal that begins at a place.
 fn end_of_quoted(bytes: &[u8], from: usize) -> usize {
     let mut at = from + 1;
     while at < bytes.len() && bytes[at] != bytes[from] {
@@ -92,7 +92,7 @@ fn end_of_quoted(bytes: &[u8], from: usize) -> usize {
     (at + 1).min(bytes.len())
 }
 
-/// Returns the place behind the bracket that closes the one at `from`.
+/// Returns the place after the bracket that closes the one at `from`.
 fn end_of_group(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut depth = 0usize;
@@ -117,7 +117,7 @@ fn end_of_group(text: &str, from: usize) -> Option<usize> {
     None
 }
 
-/// Returns the parts of a text between separators that stand in no bracket and no string.
+/// Returns the parts of a text between separators outside of brackets and strings.
 fn split(text: &str, separator: u8) -> Vec<&str> {
     let bytes = text.as_bytes();
     let (mut parts, mut last, mut at, mut depth) = (Vec::new(), 0, 0, 0i32);
@@ -141,7 +141,7 @@ fn split(text: &str, separator: u8) -> Vec<&str> {
     parts
 }
 
-/// Returns the strings of a text, one after the other, without their quotes.
+/// Returns the string literals of a text, concatenated, without their quotes.
 fn strings(text: &str) -> String {
     let bytes = text.as_bytes();
     let (mut all, mut at) = (String::new(), 0);
@@ -188,7 +188,7 @@ impl<'a> Translator<'a> {
                 Some((text, end)) => {
                     self.out.push_str(&self.source[copied..begin]);
                     self.out.push_str(&text);
-                    // Lines stay where they are.
+                    // Keep the line numbers.
                     let lines = self.source[begin..end].matches('\n').count();
                     self.out.extend(std::iter::repeat_n('\n', lines));
                     self.at = end;
@@ -200,26 +200,26 @@ impl<'a> Translator<'a> {
         Ok(())
     }
 
-    /// Returns the identifier at a place, or nothing.
+    /// Returns the identifier at a place, or an empty text.
     fn word_at(&self, at: usize) -> &'a str {
         let rest = &self.source.as_bytes()[at..];
         let length = rest.iter().position(|&byte| !is_word(byte)).unwrap_or(rest.len());
         &self.source[at..at + length]
     }
 
-    /// Returns the first place that is no space.
+    /// Returns the first place that is not a space.
     fn skip_space(&self, at: usize) -> usize {
         let rest = &self.source.as_bytes()[at..];
         at + rest.iter().position(|byte| !byte.is_ascii_whitespace()).unwrap_or(rest.len())
     }
 
-    /// Behind the brackets at a place, and what is between them.
+    /// Returns the place after the brackets at a place, and the text between them.
     fn group(&self, at: usize, what: &str) -> Result<(usize, &'a str), String> {
         let end = end_of_group(self.source, at).ok_or_else(|| format!("{what} has no end"))?;
         Ok((end, &self.source[at + 1..end - 1]))
     }
 
-    /// `asm volatile("..." : outputs : inputs : clobbers)`.
+    /// Translates `asm volatile("..." : outputs : inputs : clobbers)`.
     fn assembly(&mut self, begin: usize) -> Result<Option<(String, usize)>, String> {
         let mut at = self.skip_space(begin + self.word_at(begin).len());
         while matches!(self.word_at(at), "volatile" | "__volatile__") {
@@ -253,12 +253,12 @@ impl<'a> Translator<'a> {
         Ok(Some((written, end)))
     }
 
-    /// `extern "C" __global__`, or `extern __shared__`.
+    /// Translates `extern "C" __global__`, or `extern __shared__`.
     fn external(&mut self, begin: usize) -> Result<Option<(String, usize)>, String> {
         let at = self.skip_space(begin + "extern".len());
         if self.source[at..].starts_with("\"C\"") {
             let next = self.skip_space(at + 3);
-            // Kernels are found in the module's table: their names need not be known outside.
+            // Kernels are found in the module's table, so their names need not be exported.
             let is_kernel = self.word_at(next) == "__global__";
             return Ok(is_kernel.then(|| (String::new(), next)));
         }
@@ -276,7 +276,7 @@ impl<'a> Translator<'a> {
         Ok(Some((format!("{kind}* const {name} = ({kind}*)emulator::dynamic_memory;"), end)))
     }
 
-    /// `[__align__(n)] declaration;` from a place on: the alignment, the declaration, and where it ends.
+    /// Parses `[__align__(n)] declaration;` and returns the alignment, the declaration and its end.
     fn declaration(&self, from: usize) -> Result<(String, &'a str, usize), String> {
         let mut at = self.skip_space(from);
         let mut align = "0".to_string();
@@ -291,7 +291,7 @@ impl<'a> Translator<'a> {
         Ok((align, declaration, at + declaration.len() + 1))
     }
 
-    /// `__shared__ [__align__(n)] type name[sizes], name;`
+    /// Translates `__shared__ [__align__(n)] type name[sizes], name;`.
     fn shared(&mut self, begin: usize, from: usize) -> Result<(String, usize), String> {
         let (align, declaration, end) = self.declaration(from)?;
         let (mut written, mut kind) = (String::new(), "");
@@ -299,16 +299,16 @@ impl<'a> Translator<'a> {
         for (place, one) in split(declaration, b',').into_iter().enumerate() {
             let sizes_at = one.find('[').unwrap_or(one.len());
             let (head, sizes) = (one[..sizes_at].trim(), one[sizes_at..].trim());
-            let unclear = || format!("`{}` is not understood", &self.source[begin..end]);
+            let unsupported = || format!("`{}` is not supported", &self.source[begin..end]);
             let name = if place == 0 {
-                let (first, name) = split_name(head).ok_or_else(unclear)?;
+                let (first, name) = split_name(head).ok_or_else(unsupported)?;
                 kind = first;
                 name
             } else {
                 head
             };
             if name.is_empty() || !name.bytes().all(is_word) || one.contains('=') {
-                return Err(unclear());
+                return Err(unsupported());
             }
             // Static, so that lambdas that capture by value do not copy it.
             let _ = write!(
@@ -323,29 +323,29 @@ impl<'a> Translator<'a> {
         Ok((written, end))
     }
 
-    /// `__global__ void [__launch_bounds__(n)] name(`.
+    /// Parses `__global__ void [__launch_bounds__(n)] name(`.
     fn kernel(&mut self, from: usize) -> Result<(), String> {
         let mut at = self.skip_space(from);
-        let mut most_threads = "1024".to_string();
+        let mut max_threads = "1024".to_string();
         loop {
             let word = self.word_at(at);
-            let behind = self.skip_space(at + word.len());
+            let after_word = self.skip_space(at + word.len());
             match word {
                 "" => return Err("a kernel has no name".into()),
-                "void" => at = behind,
+                "void" => at = after_word,
                 "__launch_bounds__" => {
-                    let (end, inner) = self.group(behind, "__launch_bounds__")?;
-                    most_threads = split(inner, b',')[0].trim().to_string();
+                    let (end, inner) = self.group(after_word, "__launch_bounds__")?;
+                    max_threads = split(inner, b',')[0].trim().to_string();
                     at = self.skip_space(end);
                 }
                 name => {
-                    if self.source.as_bytes().get(behind) != Some(&b'(') {
+                    if self.source.as_bytes().get(after_word) != Some(&b'(') {
                         return Err(format!("the kernel `{name}` has no parameters"));
                     }
                     let name = name.to_string();
                     // A declaration and its definition are one kernel.
                     if !self.kernels.iter().any(|kernel| kernel.name == name) {
-                        self.kernels.push(Kernel { name, most_threads });
+                        self.kernels.push(Kernel { name, max_threads });
                     }
                     return Ok(());
                 }
@@ -354,7 +354,7 @@ impl<'a> Translator<'a> {
     }
 }
 
-/// Returns a type and the name behind it.
+/// Returns a type and the name after it.
 fn split_name(text: &str) -> Option<(&str, &str)> {
     let text = text.trim();
     let length = text.bytes().rev().take_while(|&byte| is_word(byte)).count();
@@ -391,20 +391,20 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_noted_with_their_bounds() {
+    fn kernels_are_listed_with_their_bounds() {
         let source = "extern \"C\" __global__ void __launch_bounds__(256, 1) a(int x) {}\n\
                       extern \"C\" __global__ void b(const int* x, u32 n) {}\n\
                       extern \"C\" int c();";
         let translated = translate(source, SM_80).unwrap();
         let kernel =
-            |name: &str, most: &str| Kernel { name: name.into(), most_threads: most.into() };
+            |name: &str, most: &str| Kernel { name: name.into(), max_threads: most.into() };
         assert_eq!(translated.kernels, [kernel("a", "256"), kernel("b", "1024")]);
         assert!(translated.code.starts_with("__global__ void __launch_bounds__(256, 1) a(int x)"));
         assert!(translated.code.contains("extern \"C\" int c();"));
     }
 
     #[test]
-    fn assembly_is_translated_and_lines_stay() {
+    fn assembly_is_translated_and_keeps_line_numbers() {
         let source = "a();\nasm volatile(\"cp.async.cg.shared.global [%0], [%1], 16;\"\n  ::\"r\"(to),\n\
                       \"l\"(p + (q, 4)) : \"memory\");\nb();";
         let translated = translate(source, SM_80).unwrap();
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn words_in_strings_and_names_are_left_alone() {
+    fn keywords_in_strings_and_names_stay_unchanged() {
         let source =
             "const char* a = \"asm(x) __shared__\"; int asmx = '\\''; int my__shared__ = 1;";
         assert_eq!(code(source), source);

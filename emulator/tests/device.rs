@@ -1,7 +1,8 @@
-//! Does the emulated device behave as CUDA's documentation says, and does it report kernels that break the rules?
+//! Does the emulated device behave as CUDA documents, and does it report kernels that break the rules?
 //!
-//! Environment variables, which a process reads once, choose the emulated machine. So each case runs in a separate process
-//! of this program, which loads the library by the names of NVIDIA's libraries, like any other program.
+//! Environment variables, which a process reads once, choose the emulated machine. So each case runs in a
+//! separate process of this program, which loads the library by the names of NVIDIA's libraries, like any
+//! other program.
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use std::path::{Path, PathBuf};
@@ -28,13 +29,13 @@ const CASE: &str = "EMULATOR_TEST_CASE";
 /// The expected end of a case's process.
 #[derive(Clone, Copy)]
 enum End {
-    /// Its checks hold.
+    /// All its checks pass.
     Well,
-    /// It is aborted with a message that has all of these.
+    /// It is aborted with a message that contains all of these parts.
     Abort(&'static [&'static str]),
 }
 
-/// A case.
+/// A test case.
 #[derive(Clone, Copy)]
 struct Case {
     name: &'static str,
@@ -97,28 +98,31 @@ fn place(folder: &Path) {
 }
 
 fn check(case: &Case, folder: &Path) -> Result<(), Failed> {
-    let kept = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulated-objects");
+    let objects = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("emulated-objects");
     let log = folder.join(format!("{}.log", case.name));
     let mutation = folder.join("mutation");
     let output = Command::new(std::env::current_exe()?)
         .env(CASE, case.name)
         .env("LD_LIBRARY_PATH", folder)
-        .env("EMULATOR_CACHE", kept)
+        .env("EMULATOR_CACHE", objects)
         .envs(case.variables.iter().map(|&(name, value)| match value {
             "{log}" => (name, log.clone().into_os_string()),
             "{mutation}" => (name, mutation.clone().into_os_string()),
             _ => (name, value.into()),
         }))
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let errors = String::from_utf8_lossy(&output.stderr);
     let signal = std::os::unix::process::ExitStatusExt::signal(&output.status);
     match case.end {
         End::Well if output.status.success() => {}
         // SIGABRT
-        End::Abort(parts) if signal == Some(6) && parts.iter().all(|part| said.contains(part)) => {}
-        End::Well => return Err(format!("ended with {}: {said}", output.status).into()),
+        End::Abort(parts)
+            if signal == Some(6) && parts.iter().all(|part| errors.contains(part)) => {}
+        End::Well => return Err(format!("ended with {}: {errors}", output.status).into()),
         End::Abort(parts) => {
-            return Err(format!("ended with {}, expected {parts:?}: {said}", output.status).into());
+            return Err(
+                format!("ended with {}, expected {parts:?}: {errors}", output.status).into()
+            );
         }
     }
     if case.variables.iter().any(|&(name, _)| name == "EMULATOR_LOG") {

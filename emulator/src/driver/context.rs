@@ -2,7 +2,7 @@
 //!
 //! Devices have only their primary context. Each thread has a current context.
 
-use super::{Outcome, call, call_here, devices, put, stream};
+use super::{Outcome, call, call_in_context, devices, put, stream};
 use crate::settings::settings;
 use cudarc::driver::sys::{CUcontext, CUdevice, CUresult};
 use std::cell::Cell;
@@ -16,7 +16,7 @@ pub(super) fn current() -> Option<usize> {
     CURRENT.get()
 }
 
-/// Contexts are numbers too.
+/// Returns the handle of a device's context, which is a number too.
 fn handle(device: usize) -> CUcontext {
     std::ptr::without_provenance_mut(0xc000 + 16 * device)
 }
@@ -35,12 +35,12 @@ extern "C" fn cuDevicePrimaryCtxRetain(context: *mut CUcontext, device: CUdevice
             return Err(CUresult::CUDA_ERROR_DEVICE_UNAVAILABLE);
         }
         driver.devices[at].healthy()?;
-        // SAFETY: the caller gives room for a handle.
+        // SAFETY: the caller passes space for a handle.
         unsafe { put(context, handle(at)) }
     })
 }
 
-/// Releases a context. Its objects stay: no program retains it twice and relies on its end.
+/// Releases a context. Its objects stay, since no program retains it again and relies on their end.
 #[unsafe(no_mangle)]
 extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult {
     call("cuDevicePrimaryCtxRelease_v2", |driver| {
@@ -53,7 +53,7 @@ extern "C" fn cuDevicePrimaryCtxRelease_v2(device: CUdevice) -> CUresult {
 extern "C" fn cuCtxGetCurrent(context: *mut CUcontext) -> CUresult {
     call("cuCtxGetCurrent", |_| {
         let current = CURRENT.get().map_or(std::ptr::null_mut(), handle);
-        // SAFETY: the caller gives room for a handle.
+        // SAFETY: the caller passes space for a handle.
         unsafe { put(context, current) }
     })
 }
@@ -72,15 +72,15 @@ extern "C" fn cuCtxSetCurrent(context: CUcontext) -> CUresult {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxGetDevice(device: *mut CUdevice) -> CUresult {
-    call_here("cuCtxGetDevice", |_, at| {
-        // SAFETY: the caller gives room for a device.
+    call_in_context("cuCtxGetDevice", |_, at| {
+        // SAFETY: the caller passes space for a device.
         unsafe { put(device, at as CUdevice) }
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuCtxSynchronize() -> CUresult {
-    call_here("cuCtxSynchronize", |driver, device| {
+    call_in_context("cuCtxSynchronize", |driver, device| {
         stream::drain_device(driver, device);
         driver.trim_pool(device);
         driver.devices[device].healthy()

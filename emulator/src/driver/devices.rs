@@ -1,4 +1,4 @@
-//! Which devices are there, and what can they do?
+//! Which devices are emulated, and what are their properties?
 
 use super::{Outcome, call, put};
 use crate::settings::{DeviceSettings, settings};
@@ -7,17 +7,18 @@ use cudarc::driver::sys::{
 };
 use std::ffi::{c_char, c_int};
 
-/// A device, and its primary context.
+/// A device with its primary context.
 pub(super) struct Device {
     pub(super) capability: (i32, i32),
     multiprocessors: i32,
     pub(super) memory: u64,
-    /// Bytes of the pool that are in use; that it holds; up to which it keeps them; and bytes outside of it.
+    /// The bytes of the pool that are in use, the bytes that it holds, the threshold up to which it keeps
+    /// them, and the bytes outside of it.
     pub(super) used: u64,
     pub(super) reserved: u64,
     pub(super) threshold: u64,
     pub(super) outside: u64,
-    /// What every call in its context answers from now on.
+    /// The error that every call in its context returns from now on.
     pub(super) error: Option<CUresult>,
 }
 
@@ -40,7 +41,7 @@ impl Device {
         self.error.map_or(Ok(()), Err)
     }
 
-    /// Bytes of shared memory that a block may have where it asks for it.
+    /// Returns the bytes of shared memory that a block may request.
     pub(super) fn shared_limit(&self) -> u32 {
         let kilobytes = match self.capability {
             (7, 0 | 2) => 96,
@@ -54,9 +55,9 @@ impl Device {
         kilobytes << 10
     }
 
-    /// Bytes of shared memory of a multiprocessor.
+    /// Returns the bytes of shared memory of a multiprocessor.
     fn shared_of_multiprocessor(&self) -> i32 {
-        // A block leaves one kilobyte to the system; 7.5 has no such rule.
+        // One kilobyte per block is reserved for the system; not on 7.5.
         let more = if self.capability < (8, 0) { 0 } else { 1 << 10 };
         self.shared_limit() as i32 + more
     }
@@ -77,7 +78,7 @@ impl Device {
             Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED => {
                 i32::from(!settings().no_pools)
             }
-            // Kilohertz and bits: 96 GB a second.
+            // In kilohertz and bits: 96 GB per second.
             Attribute::CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE => 1_000_000,
             Attribute::CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH => 384,
             Attribute::CU_DEVICE_ATTRIBUTE_CLOCK_RATE => 1_000_000,
@@ -113,7 +114,7 @@ pub(super) fn ordinal(driver: &super::Driver, device: CUdevice) -> Outcome<usize
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetCount(count: *mut c_int) -> CUresult {
     call("cuDeviceGetCount", |driver| {
-        // SAFETY: the caller gives a pointer to a number.
+        // SAFETY: the caller passes a pointer to a number.
         unsafe { put(count, driver.devices.len() as c_int) }
     })
 }
@@ -122,7 +123,7 @@ extern "C" fn cuDeviceGetCount(count: *mut c_int) -> CUresult {
 extern "C" fn cuDeviceGet(device: *mut CUdevice, number: c_int) -> CUresult {
     call("cuDeviceGet", |driver| {
         ordinal(driver, number)?;
-        // SAFETY: the caller gives room for a device.
+        // SAFETY: the caller passes space for a device.
         unsafe { put(device, number) }
     })
 }
@@ -136,7 +137,7 @@ extern "C" fn cuDeviceGetName(name: *mut c_char, room: c_int, device: CUdevice) 
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let count = text.len().min(room as usize);
-        // SAFETY: the caller gives so much room; what does not fit is cut off, and the last byte is zero.
+        // SAFETY: the caller passes this much space. A longer name is truncated, and the last byte is zero.
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr().cast(), name, count);
             *name.add(count - 1) = 0;
@@ -150,7 +151,7 @@ extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice) -> CUresul
     call("cuDeviceGetUuid_v2", |driver| {
         let mut bytes = [0; 16];
         bytes[15] = ordinal(driver, device)? as c_char;
-        // SAFETY: the caller gives room for it.
+        // SAFETY: the caller passes space for it.
         unsafe { put(uuid, CUuuid { bytes }) }
     })
 }
@@ -159,12 +160,12 @@ extern "C" fn cuDeviceGetUuid_v2(uuid: *mut CUuuid, device: CUdevice) -> CUresul
 extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, device: CUdevice) -> CUresult {
     call("cuDeviceTotalMem_v2", |driver| {
         let memory = driver.devices[ordinal(driver, device)?].memory;
-        // SAFETY: the caller gives a pointer to a number.
+        // SAFETY: the caller passes a pointer to a number.
         unsafe { put(bytes, memory as usize) }
     })
 }
 
-/// Attributes that are not known here are answered with an error, rather than with a number that nobody chose.
+/// Returns an attribute. An attribute that is not emulated is an error rather than an arbitrary number.
 #[unsafe(no_mangle)]
 extern "C" fn cuDeviceGetAttribute(
     value: *mut c_int,
@@ -174,7 +175,7 @@ extern "C" fn cuDeviceGetAttribute(
     call("cuDeviceGetAttribute", |driver| {
         let at = ordinal(driver, device)?;
         let found = driver.devices[at].attribute(at, attribute);
-        // SAFETY: the caller gives a pointer to a number.
+        // SAFETY: the caller passes a pointer to a number.
         unsafe { put(value, found.ok_or(CUresult::CUDA_ERROR_INVALID_VALUE)?) }
     })
 }
@@ -187,7 +188,7 @@ extern "C" fn cuDeviceGetDefaultMemPool(pool: *mut CUmemoryPool, device: CUdevic
         if settings().no_pools {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
-        // SAFETY: the caller gives room for a handle.
+        // SAFETY: the caller passes space for a handle.
         unsafe { put(pool, std::ptr::without_provenance_mut(at + 1)) }
     })
 }

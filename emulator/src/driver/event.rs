@@ -1,11 +1,11 @@
-//! When is an event over?
+//! When is an event complete?
 //!
-//! Each recording of an event has a number. A stream that waits for an event waits for the last recording at the time of
-//! the call; an event that was never recorded is over.
+//! Each recording of an event has a number. A stream that waits for an event waits for the last recording
+//! before the call. An event that was never recorded is complete.
 
 use super::report::misuse;
 use super::stream::{self, Op};
-use super::{Driver, Outcome, call, call_here, put};
+use super::{Driver, Outcome, call, call_in_context, put};
 use crate::settings::settings;
 use cudarc::driver::sys::{CUevent, CUresult, CUstream};
 use std::time::Instant;
@@ -13,13 +13,13 @@ use std::time::Instant;
 /// An event.
 pub(super) struct Event {
     device: usize,
-    /// The last recording.
+    /// The number of the last recording.
     ticket: Option<u64>,
-    /// When a stream came to it.
+    /// The time at which a stream reached it.
     reached: Option<Instant>,
 }
 
-/// A stream has come to a recording.
+/// Notes that a stream has reached a recording.
 pub(super) fn reached(driver: &mut Driver, event: usize, ticket: u64) {
     if let Some(event) = driver.events.get_mut(&event)
         && event.ticket == Some(ticket)
@@ -44,15 +44,15 @@ fn find<'a>(driver: &'a Driver, name: &str, event: CUevent) -> Outcome<&'a Event
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventCreate(event: *mut CUevent, _flags: u32) -> CUresult {
-    call_here("cuEventCreate", |driver, device| {
+    call_in_context("cuEventCreate", |driver, device| {
         let handle = driver.handle();
         driver.events.insert(handle, Event { device, ticket: None, reached: None });
-        // SAFETY: the caller gives room for a handle.
+        // SAFETY: the caller passes space for a handle.
         unsafe { put(event, std::ptr::without_provenance_mut(handle)) }
     })
 }
 
-/// Streams that wait for it, or have yet to come to it, are not disturbed.
+/// Destroys an event. Streams that wait for it, or have not reached it, are not affected.
 #[unsafe(no_mangle)]
 extern "C" fn cuEventDestroy_v2(event: CUevent) -> CUresult {
     call("cuEventDestroy_v2", |driver| {
@@ -64,7 +64,7 @@ extern "C" fn cuEventDestroy_v2(event: CUevent) -> CUresult {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> CUresult {
-    call_here("cuEventRecord", |driver, device| {
+    call_in_context("cuEventRecord", |driver, device| {
         let own = find(driver, "cuEventRecord", event)?.device;
         let stream = stream::find(driver, "cuEventRecord", stream, device)?;
         if own != device {
@@ -82,7 +82,7 @@ extern "C" fn cuEventRecord(event: CUevent, stream: CUstream) -> CUresult {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamWaitEvent(stream: CUstream, event: CUevent, _flags: u32) -> CUresult {
-    call_here("cuStreamWaitEvent", |driver, device| {
+    call_in_context("cuStreamWaitEvent", |driver, device| {
         let ticket = find(driver, "cuStreamWaitEvent", event)?.ticket;
         let stream = stream::find(driver, "cuStreamWaitEvent", stream, device)?;
         match ticket {
@@ -102,7 +102,7 @@ extern "C" fn cuEventQuery(event: CUevent) -> CUresult {
         let is_pending = |driver: &Driver| ticket.is_some_and(|t| driver.pending.contains(&t));
         if is_pending(driver) {
             // Streams advance with each query, so that a loop of queries ends.
-            stream::some_step(driver, None);
+            stream::step_any(driver, None);
         }
         driver.devices[device].healthy()?;
         if is_pending(driver) { Err(CUresult::CUDA_ERROR_NOT_READY) } else { Ok(()) }
@@ -115,8 +115,8 @@ extern "C" fn cuEventSynchronize(event: CUevent) -> CUresult {
         let found = find(driver, "cuEventSynchronize", event)?;
         let (ticket, device) = (found.ticket, found.device);
         while ticket.is_some_and(|ticket| driver.pending.contains(&ticket)) {
-            if !stream::some_step(driver, None) {
-                misuse("cuEventSynchronize: no stream will come to the event");
+            if !stream::step_any(driver, None) {
+                misuse("cuEventSynchronize: no stream will reach the event");
             }
         }
         driver.devices[device].healthy()
@@ -133,7 +133,7 @@ fn elapsed(name: &'static str, to: *mut f32, begin: CUevent, end: CUevent) -> CU
             return Err(CUresult::CUDA_ERROR_NOT_READY);
         };
         let seconds = until.saturating_duration_since(from).as_secs_f64();
-        // SAFETY: the caller gives a pointer to a number.
+        // SAFETY: the caller passes a pointer to a number.
         unsafe { put(to, (1e3 * seconds) as f32) }
     })
 }

@@ -1,4 +1,4 @@
-//! When does a planted fault happen?
+//! When does a requested fault happen?
 //!
 //! Allocations (of device and of pinned memory), launches and calls are counted from 1, over all devices.
 
@@ -6,7 +6,7 @@ use super::devices::Device;
 use crate::settings::{Fault, settings};
 use cudarc::driver::sys::CUresult;
 
-/// How many there were.
+/// The numbers of calls so far.
 #[derive(Default)]
 pub(super) struct Faults {
     allocations: u64,
@@ -15,16 +15,16 @@ pub(super) struct Faults {
     lost: bool,
 }
 
-fn planted(fault: Fault) -> bool {
+fn requested(fault: Fault) -> bool {
     settings().faults.contains(&fault)
 }
 
 impl Faults {
-    /// A call: it may be the one at which its device is lost.
+    /// Counts a call, at which its device may be lost.
     pub(super) fn called(&mut self, devices: &mut [Device], current: Option<usize>) {
         self.calls += 1;
         let due = |fault: &Fault| matches!(fault, Fault::Lost(number) if *number <= self.calls);
-        // One device is lost: that of the call, or of the first call after it that has one.
+        // One device is lost: that of this call, or of the first later call that has a device.
         if !self.lost
             && let Some(device) = current
             && settings().faults.iter().any(due)
@@ -37,12 +37,12 @@ impl Faults {
     /// Returns whether this allocation fails.
     pub(super) fn allocation_fails(&mut self) -> bool {
         self.allocations += 1;
-        planted(Fault::OutOfMemory(self.allocations))
+        requested(Fault::OutOfMemory(self.allocations))
     }
 
     /// Returns whether this launch fails.
     pub(super) fn launch_fails(&mut self) -> bool {
         self.launches += 1;
-        planted(Fault::LaunchFailed(self.launches))
+        requested(Fault::LaunchFailed(self.launches))
     }
 }

@@ -1,11 +1,12 @@
 //! How is a kernel run?
 //!
-//! The call of a launch copies the parameters. The launch runs when its stream comes to it, by the code of
-//! `device/runtime.cc` that is linked to each module. All launches use the same stacks and shared memory in turn.
+//! The call of a launch copies the parameters. The launch runs when its stream reaches it, with the code of
+//! `device/runtime.cc` that is linked to each module. All launches use the same stacks and shared memory in
+//! turn.
 
 use super::report::{self, misuse};
 use super::stream::{self, Op};
-use super::{Driver, Outcome, call_here, module, put};
+use super::{Driver, Outcome, call_in_context, module, put};
 use cudarc::driver::sys::{CUfunction, CUfunction_attribute as Attribute, CUresult, CUstream};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr::null_mut;
@@ -58,7 +59,7 @@ struct LaunchEntry {
     seed: u64,
 }
 
-/// Where a thread is, for messages.
+/// The position of a thread, for messages.
 #[repr(C)]
 #[derive(Default)]
 pub(super) struct Place {
@@ -81,23 +82,23 @@ pub(super) struct ModuleTable {
     pub(super) place: extern "C" fn(*mut Place),
 }
 
-/// Bytes of shared memory that a block has without asking for more.
-const USUAL: u32 = 48 << 10;
-const MOST_THREADS: usize = 1024;
+/// The bytes of shared memory that a block may use without a request.
+const DEFAULT_SHARED_BYTES: u32 = 48 << 10;
+const MAX_THREADS: usize = 1024;
 const STACK: usize = 128 << 10;
 const PAGE: usize = 4096;
 const STATIC_BYTES: usize = 4 << 20;
 const DYNAMIC_BYTES: usize = 256 << 10;
 
-/// Stacks, shared memory and tables: what launches run on.
+/// The stacks, shared memory and tables that launches use.
 pub(super) struct MachineMemory {
     machine: Machine,
-    /// Threads whose stacks have their guard pages: as many as the largest block so far.
+    /// The number of threads whose stacks have guard pages: that of the largest block so far.
     guarded: usize,
     _halves: Vec<f32>,
 }
 
-// SAFETY: it is used under the driver's lock alone.
+// SAFETY: it is only used under the driver's lock.
 unsafe impl Send for MachineMemory {}
 
 impl MachineMemory {
@@ -105,16 +106,16 @@ impl MachineMemory {
         let pages = |bytes: usize| -> *mut u8 {
             let both = libc::PROT_READ | libc::PROT_WRITE;
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            // SAFETY: new memory.
+            // SAFETY: this maps new memory.
             let at = unsafe { libc::mmap(null_mut(), bytes, both, flags, -1, 0) };
             if at == libc::MAP_FAILED {
-                misuse("there is no memory for the stacks of a block");
+                misuse("not enough memory for the stacks of a block");
             }
             at.cast()
         };
         let stride = STACK + PAGE;
-        let stacks = pages(MOST_THREADS * stride);
-        // A guard page before, between and behind the two parts.
+        let stacks = pages(MAX_THREADS * stride);
+        // Guard pages before, between and after the two parts.
         let all = pages(STATIC_BYTES + DYNAMIC_BYTES + 3 * PAGE);
         let shared = all.wrapping_add(PAGE);
         let dynamic_end = shared.wrapping_add(DYNAMIC_BYTES);
@@ -150,10 +151,10 @@ impl MachineMemory {
     /// Returns whether an address is in the stacks.
     pub(super) fn is_stack(&self, address: usize) -> bool {
         let begin = self.machine.stacks.addr();
-        (begin..begin + MOST_THREADS * (STACK + PAGE)).contains(&address)
+        (begin..begin + MAX_THREADS * (STACK + PAGE)).contains(&address)
     }
 
-    /// Returns whether an address is in shared memory or at its guards.
+    /// Returns whether an address is in shared memory or in its guard pages.
     pub(super) fn is_shared(&self, address: usize) -> bool {
         let begin = self.machine.shared.addr() - PAGE;
         let end = self.machine.statics.addr() + STATIC_BYTES + PAGE;
@@ -161,13 +162,13 @@ impl MachineMemory {
     }
 }
 
-/// Makes sure that nobody touches a page of what `MachineMemory` has mapped.
+/// Makes a page of `MachineMemory` inaccessible.
 fn guard(at: *mut u8) {
-    // SAFETY: a page of that mapping, which nobody uses.
+    // SAFETY: the page belongs to that mapping, and nobody uses it.
     unsafe { libc::mprotect(at.cast(), PAGE, libc::PROT_NONE) };
 }
 
-/// Returns the value of a half precision number.
+/// Returns the value of a half-precision number.
 fn half(bits: u16) -> f32 {
     let (exponent, mantissa) = (bits >> 10 & 31, f32::from(bits & 1023));
     let size = match exponent {
@@ -185,11 +186,11 @@ pub(super) struct Function {
     kernel: &'static KernelEntry,
     name: String,
     device: usize,
-    /// Bytes of dynamic shared memory that it may have.
+    /// The largest number of bytes of dynamic shared memory.
     dynamic_limit: u32,
 }
 
-// SAFETY: it is used under the driver's lock alone.
+// SAFETY: it is only used under the driver's lock.
 unsafe impl Send for Function {}
 
 impl Function {
@@ -200,7 +201,7 @@ impl Function {
         device: usize,
     ) -> Self {
         let name = name.to_string_lossy().into_owned();
-        Function { module, kernel, name, device, dynamic_limit: USUAL }
+        Function { module, kernel, name, device, dynamic_limit: DEFAULT_SHARED_BYTES }
     }
 }
 
@@ -209,17 +210,17 @@ pub(super) struct Launch {
     module: Arc<module::Module>,
     kernel: &'static KernelEntry,
     name: String,
-    /// The parameters, each at a multiple of 16 bytes, and where each begins.
+    /// The parameters, each at a multiple of 16 bytes, and the start of each.
     parameters: Vec<u128>,
     begins: Vec<usize>,
     grid: Dim,
     block: Dim,
     dynamic_bytes: u32,
-    /// Bytes of shared memory that a block may have.
+    /// The largest number of bytes of shared memory in a block.
     shared_limit: u32,
 }
 
-// SAFETY: it is used under the driver's lock alone.
+// SAFETY: it is only used under the driver's lock.
 unsafe impl Send for Launch {}
 
 /// Runs a launch to its end.
@@ -273,7 +274,7 @@ extern "C" fn cuFuncSetAttribute(
     attribute: Attribute,
     value: c_int,
 ) -> CUresult {
-    call_here("cuFuncSetAttribute", |driver, device| {
+    call_in_context("cuFuncSetAttribute", |driver, device| {
         let limit = driver.devices[device].shared_limit();
         let function = function(driver, handle)?;
         match attribute {
@@ -294,14 +295,14 @@ extern "C" fn cuFuncGetAttribute(
     attribute: Attribute,
     handle: CUfunction,
 ) -> CUresult {
-    call_here("cuFuncGetAttribute", |driver, _| {
+    call_in_context("cuFuncGetAttribute", |driver, _| {
         let function = function(driver, handle)?;
         let found = match attribute {
             Attribute::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK => function.kernel.most_threads,
             Attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES => function.dynamic_limit,
             _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         };
-        // SAFETY: the caller gives a pointer to a number.
+        // SAFETY: the caller passes a pointer to a number.
         unsafe { put(value, found as c_int) }
     })
 }
@@ -320,7 +321,7 @@ extern "C" fn cuLaunchKernel(
     parameters: *mut *mut c_void,
     extra: *mut *mut c_void,
 ) -> CUresult {
-    call_here("cuLaunchKernel", |driver, device| {
+    call_in_context("cuLaunchKernel", |driver, device| {
         let stream = stream::find(driver, "cuLaunchKernel", stream, device)?;
         let device_limit = driver.devices[device].shared_limit();
         let function = function(driver, handle)?;
@@ -348,7 +349,8 @@ extern "C" fn cuLaunchKernel(
         }
         let (mut bytes, mut begins) = (Vec::new(), Vec::new());
         for at in 0..count {
-            // SAFETY: the kernel has so many parameters, of these sizes, and the caller gives a pointer to each.
+            // SAFETY: the kernel has this number of parameters of these sizes, and the caller passes a
+            // pointer to each.
             let one = unsafe {
                 let size = *function.kernel.sizes.add(at) as usize;
                 std::slice::from_raw_parts((*parameters.add(at)).cast::<u8>(), size)
@@ -367,8 +369,12 @@ extern "C" fn cuLaunchKernel(
             grid: Dim { x: grid_x, y: grid_y, z: grid_z },
             block: Dim { x: block_x, y: block_y, z: block_z },
             dynamic_bytes,
-            // What a function did not ask for, it does not have.
-            shared_limit: if function.dynamic_limit > USUAL { device_limit } else { USUAL },
+            // A function that made no request has the default limit.
+            shared_limit: if function.dynamic_limit > DEFAULT_SHARED_BYTES {
+                device_limit
+            } else {
+                DEFAULT_SHARED_BYTES
+            },
         };
         stream::push(driver, stream, Op::Launch(Box::new(launch)))
     })
@@ -379,7 +385,7 @@ mod tests {
     use super::half;
 
     #[test]
-    fn halves_are_what_ieee_says() {
+    fn halves_follow_ieee_754() {
         let known = [
             (0, 0.0),
             (0x3c00, 1.0),

@@ -9,14 +9,14 @@
 //! call cuLaunchKernel TIMES
 //! ```
 //!
-//! `SOURCE` is a hash of the kernel's source: several sources may have kernels of the same name.
+//! `SOURCE` is a hash of the kernel's source, since several sources may have kernels of the same name.
 
 use crate::settings::settings;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// What was counted so far.
+/// The counts so far.
 #[derive(Default)]
 pub(super) struct Log {
     calls: BTreeMap<&'static str, u64>,
@@ -57,7 +57,7 @@ impl Log {
     }
 }
 
-/// Has the log written when the process ends.
+/// Registers a function that writes the log when the process ends.
 pub(super) fn at_exit() {
     if settings().log.is_some() {
         // SAFETY: the function may be called at any time, and does not unwind.
@@ -67,7 +67,7 @@ pub(super) fn at_exit() {
 
 extern "C" fn write() {
     let Some(file) = &settings().log else { return };
-    // A thread that still holds the lock at the end keeps its counts to itself.
+    // If a thread still holds the lock at the end, nothing is written.
     let Some(mut driver) = super::DRIVER.try_lock() else { return };
     let Some(driver) = driver.as_mut() else { return };
     let modules: Vec<_> = driver.modules.values().cloned().collect();

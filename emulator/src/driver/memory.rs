@@ -1,12 +1,13 @@
 //! How does a program allocate device memory and copy to and from it?
 //!
-//! Copies behave as CUDA documents them. A copy from memory that is not pinned reads the bytes during the call; a copy
-//! to such memory returns when they have arrived. With pinned memory a copy reads and writes when its stream comes to it.
+//! Copies behave as CUDA documents them. A copy from memory that is not pinned reads the bytes during the
+//! call, and a copy to such memory returns when they have arrived. With pinned memory a copy reads and writes
+//! when its stream reaches it.
 
 use super::report::misuse;
 use super::space::Owner;
 use super::stream::{self, Op, Source};
-use super::{Driver, Outcome, call_here, put};
+use super::{Driver, Outcome, call_in_context, put};
 use crate::settings::settings;
 use cudarc::driver::sys::{
     CUdeviceptr, CUmemPool_attribute as PoolAttribute, CUmemoryPool, CUresult, CUstream,
@@ -14,7 +15,7 @@ use cudarc::driver::sys::{
 use std::ffi::c_void;
 
 impl Driver {
-    /// Memory of a device.
+    /// Allocates memory of a device.
     fn allocate(&mut self, device: usize, bytes: usize, pooled: bool) -> Outcome<usize> {
         if bytes == 0 {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -27,7 +28,7 @@ impl Driver {
             device.used + device.outside + bytes as u64 <= device.memory
         };
         if !fits(self) {
-            // What streams are about to free is waited for.
+            // Wait for memory that streams are about to free.
             stream::drain_device(self, device);
             self.devices[device].healthy()?;
             if !fits(self) {
@@ -48,7 +49,7 @@ impl Driver {
         Ok(at)
     }
 
-    /// Gives memory back, now.
+    /// Releases memory immediately.
     pub(super) fn release(&mut self, at: usize) {
         match self.space.free(at) {
             Ok(allocation) => {
@@ -62,7 +63,7 @@ impl Driver {
         }
     }
 
-    /// What a pool holds beyond what it may keep goes back at a wait.
+    /// Reduces a pool to its threshold, as happens at a wait.
     pub(super) fn trim_pool(&mut self, device: usize) {
         let device = &mut self.devices[device];
         device.reserved = device.reserved.min(device.used.max(device.threshold));
@@ -78,15 +79,15 @@ impl Driver {
             Some(allocation) if allocation.freeing => {
                 misuse(&format!("{name}: {at:#x} is freed twice ({described})"))
             }
-            _ => misuse(&format!("{name}: {at:#x} was not allocated so; it is {described}")),
+            _ => misuse(&format!("{name}: {at:#x} was not allocated this way; it is {described}")),
         }
     }
 
-    /// Ends the process unless the bytes are a device's to use.
+    /// Ends the process unless the device may use the bytes.
     fn check(&self, name: &str, device: usize, at: usize, bytes: usize) {
         let wrong = |why: &str| -> ! {
             let what = self.space.describe(at);
-            misuse(&format!("{name} of {bytes} bytes at {at:#x} {why}: that is {what}"))
+            misuse(&format!("{name} of {bytes} bytes at {at:#x} {why}: this is {what}"))
         };
         match self.space.find(at) {
             None => wrong("is not in device memory"),
@@ -106,28 +107,28 @@ impl Driver {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemAllocAsync(to: *mut CUdeviceptr, bytes: usize, stream: CUstream) -> CUresult {
-    call_here("cuMemAllocAsync", |driver, device| {
+    call_in_context("cuMemAllocAsync", |driver, device| {
         if settings().no_pools {
             return Err(CUresult::CUDA_ERROR_NOT_SUPPORTED);
         }
         let stream = stream::find(driver, "cuMemAllocAsync", stream, device)?;
         let at = driver.allocate(device, bytes, true)?;
         if settings().order.is_some() {
-            // Nobody can use it before its stream has come so far.
+            // Nobody can use it before its stream has reached it.
             driver.space.open_one(at, false);
             if let Some(allocation) = driver.space.get_mut(at) {
                 allocation.ready = false;
             }
             stream::push(driver, stream, Op::Allocate(at))?;
         }
-        // SAFETY: the caller gives room for an address.
+        // SAFETY: the caller passes space for an address.
         unsafe { put(to, at as CUdeviceptr) }
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemFreeAsync(at: CUdeviceptr, stream: CUstream) -> CUresult {
-    call_here("cuMemFreeAsync", |driver, device| {
+    call_in_context("cuMemFreeAsync", |driver, device| {
         let stream = stream::find(driver, "cuMemFreeAsync", stream, device)?;
         driver.begin_free("cuMemFreeAsync", at as usize, Owner::Device(device));
         stream::push(driver, stream, Op::Free(at as usize))
@@ -136,17 +137,17 @@ extern "C" fn cuMemFreeAsync(at: CUdeviceptr, stream: CUstream) -> CUresult {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemAlloc_v2(to: *mut CUdeviceptr, bytes: usize) -> CUresult {
-    call_here("cuMemAlloc_v2", |driver, device| {
+    call_in_context("cuMemAlloc_v2", |driver, device| {
         let at = driver.allocate(device, bytes, false)?;
-        // SAFETY: the caller gives room for an address.
+        // SAFETY: the caller passes space for an address.
         unsafe { put(to, at as CUdeviceptr) }
     })
 }
 
-/// Waits for the whole device, as CUDA documents it.
+/// Frees memory. Waits for the whole device, as CUDA documents.
 #[unsafe(no_mangle)]
 extern "C" fn cuMemFree_v2(at: CUdeviceptr) -> CUresult {
-    call_here("cuMemFree_v2", |driver, device| {
+    call_in_context("cuMemFree_v2", |driver, device| {
         driver.begin_free("cuMemFree", at as usize, Owner::Device(device));
         stream::drain_device(driver, device);
         driver.devices[device].healthy()?;
@@ -157,10 +158,10 @@ extern "C" fn cuMemFree_v2(at: CUdeviceptr) -> CUresult {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) -> CUresult {
-    call_here("cuMemGetInfo_v2", |driver, device| {
+    call_in_context("cuMemGetInfo_v2", |driver, device| {
         let device = &driver.devices[device];
         let taken = device.reserved + device.outside;
-        // SAFETY: the caller gives pointers to numbers.
+        // SAFETY: the caller passes pointers to numbers.
         unsafe {
             put(free, device.memory.saturating_sub(taken) as usize)?;
             put(total, device.memory as usize)
@@ -180,12 +181,12 @@ extern "C" fn cuMemPoolSetAttribute(
     attribute: PoolAttribute,
     value: *mut c_void,
 ) -> CUresult {
-    call_here("cuMemPoolSetAttribute", |driver, _| {
+    call_in_context("cuMemPoolSetAttribute", |driver, _| {
         let device = pool_device(driver, pool)?;
         if value.is_null() || attribute != PoolAttribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
-        // SAFETY: the caller gives a pointer to a 64-bit number, which this attribute is.
+        // SAFETY: the caller passes a pointer to a 64-bit number, the type of this attribute.
         driver.devices[device].threshold = unsafe { value.cast::<u64>().read_unaligned() };
         Ok(())
     })
@@ -197,7 +198,7 @@ extern "C" fn cuMemPoolGetAttribute(
     attribute: PoolAttribute,
     value: *mut c_void,
 ) -> CUresult {
-    call_here("cuMemPoolGetAttribute", |driver, _| {
+    call_in_context("cuMemPoolGetAttribute", |driver, _| {
         let device = pool_device(driver, pool)?;
         let device = &driver.devices[device];
         let found = match attribute {
@@ -206,14 +207,14 @@ extern "C" fn cuMemPoolGetAttribute(
             PoolAttribute::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT => device.reserved,
             _ => return Err(CUresult::CUDA_ERROR_INVALID_VALUE),
         };
-        // SAFETY: the caller gives a pointer to a 64-bit number, which these attributes are.
+        // SAFETY: the caller passes a pointer to a 64-bit number, the type of these attributes.
         unsafe { put(value.cast::<u64>(), found) }
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize) -> CUresult {
-    call_here("cuMemPoolTrimTo", |driver, _| {
+    call_in_context("cuMemPoolTrimTo", |driver, _| {
         let device = pool_device(driver, pool)?;
         let device = &mut driver.devices[device];
         device.reserved = device.reserved.min(device.used.max(keep as u64));
@@ -223,25 +224,25 @@ extern "C" fn cuMemPoolTrimTo(pool: CUmemoryPool, keep: usize) -> CUresult {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemHostAlloc(to: *mut *mut c_void, bytes: usize, _flags: u32) -> CUresult {
-    call_here("cuMemHostAlloc", |driver, _| {
+    call_in_context("cuMemHostAlloc", |driver, _| {
         if bytes == 0 {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         if driver.faults.allocation_fails() {
             return Err(CUresult::CUDA_ERROR_OUT_OF_MEMORY);
         }
-        // Whole pages, so that it begins at one, as CUDA's does.
+        // Whole pages, so that it begins at a page, as with CUDA.
         let whole = bytes.next_multiple_of(4096);
         let at = driver.space.allocate(Owner::Host, whole, false);
         let at = at.ok_or(CUresult::CUDA_ERROR_OUT_OF_MEMORY)?;
-        // SAFETY: the caller gives room for an address.
+        // SAFETY: the caller passes space for an address.
         unsafe { put(to, std::ptr::with_exposed_provenance_mut(at)) }
     })
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cuMemFreeHost(at: *mut c_void) -> CUresult {
-    call_here("cuMemFreeHost", |driver, _| {
+    call_in_context("cuMemFreeHost", |driver, _| {
         let at = at.expose_provenance();
         driver.begin_free("cuMemFreeHost", at, Owner::Host);
         driver.release(at);
@@ -249,8 +250,7 @@ extern "C" fn cuMemFreeHost(at: *mut c_void) -> CUresult {
     })
 }
 
-/// Returns the bytes of a copy from the host: those that are there now, or the place of those that
-/// are pinned.
+/// Returns the source of a copy from the host: its bytes, or its address if the memory is pinned.
 fn source(driver: &Driver, from: *const c_void, bytes: usize) -> Outcome<Source> {
     if from.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
@@ -259,7 +259,7 @@ fn source(driver: &Driver, from: *const c_void, bytes: usize) -> Outcome<Source>
     if driver.space.is_pinned(at) {
         return Ok(Source::Pinned(at));
     }
-    // SAFETY: the caller gives so many bytes.
+    // SAFETY: the caller passes this number of bytes.
     Ok(Source::Taken(unsafe { std::slice::from_raw_parts(from.cast::<u8>(), bytes) }.into()))
 }
 
@@ -270,7 +270,7 @@ fn host_to_device(
     bytes: usize,
     stream: Option<CUstream>,
 ) -> CUresult {
-    call_here(name, |driver, device| {
+    call_in_context(name, |driver, device| {
         let handle = stream.unwrap_or(std::ptr::null_mut());
         let stream_handle = stream::find(driver, name, handle, device)?;
         if bytes == 0 {
@@ -294,7 +294,7 @@ fn device_to_host(
     bytes: usize,
     stream: Option<CUstream>,
 ) -> CUresult {
-    call_here(name, |driver, device| {
+    call_in_context(name, |driver, device| {
         let handle = stream.unwrap_or(std::ptr::null_mut());
         let stream_handle = stream::find(driver, name, handle, device)?;
         if bytes == 0 {
@@ -321,7 +321,7 @@ fn on_device(
     bytes: usize,
     stream: Option<CUstream>,
 ) -> CUresult {
-    call_here(name, |driver, device| {
+    call_in_context(name, |driver, device| {
         let handle = stream.unwrap_or(std::ptr::null_mut());
         let stream_handle = stream::find(driver, name, handle, device)?;
         if bytes == 0 {
@@ -341,7 +341,7 @@ fn set(
     count: usize,
     stream: Option<CUstream>,
 ) -> CUresult {
-    call_here(name, |driver, device| {
+    call_in_context(name, |driver, device| {
         let handle = stream.unwrap_or(std::ptr::null_mut());
         let stream_handle = stream::find(driver, name, handle, device)?;
         if count == 0 {

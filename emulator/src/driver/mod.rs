@@ -25,10 +25,10 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{c_char, c_int};
 
-/// What a call answers, but for success.
+/// The result of a call: a value, or the error code.
 type Outcome<T = ()> = Result<T, CUresult>;
 
-/// All that there is.
+/// The state of the driver.
 struct Driver {
     devices: Vec<devices::Device>,
     streams: BTreeMap<usize, stream::Stream>,
@@ -40,16 +40,16 @@ struct Driver {
     faults: fault::Faults,
     log: log::Log,
     random: Random,
-    /// Numbers of recorded events that streams have not come to.
+    /// The numbers of recordings that streams have not reached.
     pending: HashSet<u64>,
-    /// The device whose memory can be reached, where there are several.
+    /// The device whose memory is accessible, if there are several devices.
     active: Option<usize>,
     last_handle: usize,
     last_ticket: u64,
     last_launch: u64,
 }
 
-/// Numbers by chance, the same for the same seed.
+/// Pseudo-random numbers, the same for the same seed.
 struct Random(u64);
 
 impl Random {
@@ -78,8 +78,11 @@ fn call(name: &'static str, run: impl FnOnce(&mut Driver) -> Outcome) -> CUresul
     }
 }
 
-/// Runs a function that works in the context of the calling thread: it is given the device's number.
-fn call_here(name: &'static str, run: impl FnOnce(&mut Driver, usize) -> Outcome) -> CUresult {
+/// Runs a function in the context of the calling thread, with the number of its device.
+fn call_in_context(
+    name: &'static str,
+    run: impl FnOnce(&mut Driver, usize) -> Outcome,
+) -> CUresult {
     call(name, |driver| {
         let device = context::current().ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
         driver.devices[device].healthy()?;
@@ -111,7 +114,7 @@ impl Driver {
         }
     }
 
-    /// Returns a number for something new; they look like addresses.
+    /// Returns the number of a new handle. Handles look like addresses.
     fn handle(&mut self) -> usize {
         self.last_handle += 16;
         self.last_handle
@@ -123,16 +126,16 @@ impl Driver {
     }
 }
 
-/// Writes an answer where the caller wants it.
+/// Writes a result to the caller's memory.
 ///
 /// # Safety
 ///
-/// The pointer is null or to room for the value.
+/// The pointer is null or points to space for the value.
 unsafe fn put<T>(to: *mut T, value: T) -> Outcome {
     if to.is_null() {
         return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
     }
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { to.write_unaligned(value) };
     Ok(())
 }
@@ -154,14 +157,14 @@ extern "C" fn cuInit(flags: u32) -> CUresult {
 #[unsafe(no_mangle)]
 extern "C" fn cuDriverGetVersion(version: *mut c_int) -> CUresult {
     let (major, minor) = settings().driver;
-    // SAFETY: the caller gives a pointer to a number.
+    // SAFETY: the caller passes a pointer to a number.
     match unsafe { put(version, 1000 * major + 10 * minor) } {
         Ok(()) => CUresult::CUDA_SUCCESS,
         Err(code) => code,
     }
 }
 
-/// The errors that can be answered, with their descriptions.
+/// The error codes that calls return, with their descriptions.
 const ERRORS: &[(CUresult, &std::ffi::CStr, &std::ffi::CStr)] = &[
     (CUresult::CUDA_SUCCESS, c"CUDA_SUCCESS", c"no error"),
     (CUresult::CUDA_ERROR_INVALID_VALUE, c"CUDA_ERROR_INVALID_VALUE", c"invalid argument"),
@@ -213,7 +216,7 @@ fn error_text(
 ) -> CUresult {
     let found = ERRORS.iter().find(|(code, ..)| *code == error);
     let text = found.map_or(std::ptr::null(), of);
-    // SAFETY: the caller gives room for a pointer.
+    // SAFETY: the caller passes space for a pointer.
     match unsafe { put(to, text) } {
         Ok(()) if found.is_some() => CUresult::CUDA_SUCCESS,
         _ => CUresult::CUDA_ERROR_INVALID_VALUE,

@@ -2,7 +2,7 @@
 
 use super::launch::{Function, KernelEntry, ModuleTable};
 use super::log::Log;
-use super::{Driver, Outcome, call_here, put};
+use super::{Driver, Outcome, call_in_context, put};
 use crate::image::Image;
 use crate::settings::settings;
 use crate::toolchain;
@@ -18,15 +18,15 @@ pub(super) struct Module {
     /// Such as `sm_90a`.
     pub(super) architecture: String,
     pub(super) source: String,
-    /// A few digits that tell sources apart.
+    /// Some digits of a hash that distinguish sources.
     pub(super) source_name: String,
     pub(super) table: ModuleTable,
     library: *mut c_void,
-    /// Open as long as the library is loaded, whose name it is.
+    /// The file of the library, open as long as it is loaded.
     file: OwnedFd,
 }
 
-// SAFETY: the library's code runs under the driver's lock alone.
+// SAFETY: the library's code only runs under the driver's lock.
 unsafe impl Send for Module {}
 // SAFETY: as above.
 unsafe impl Sync for Module {}
@@ -54,7 +54,7 @@ impl Module {
         let library =
             unsafe { libc::dlopen(name.as_ptr().cast(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
         if library.is_null() {
-            // SAFETY: there was an error; its text lives until the next one.
+            // SAFETY: there was an error; its text is valid until the next one.
             let why = unsafe { CStr::from_ptr(libc::dlerror()) };
             return Err(why.to_string_lossy().into_owned());
         }
@@ -82,23 +82,24 @@ impl Module {
     }
 
     fn kernel(&self, name: &CStr) -> Option<&'static KernelEntry> {
-        // SAFETY: the table has so many entries, and lives as long as the library; functions keep that.
+        // SAFETY: the table has this number of entries and lives as long as the library, which functions keep
+        // alive.
         let kernels = unsafe {
             std::slice::from_raw_parts(self.table.kernels, self.table.kernel_count as usize)
         };
-        // SAFETY: names are texts with a zero.
+        // SAFETY: names end with a zero byte.
         kernels.iter().find(|kernel| unsafe { CStr::from_ptr(kernel.name) } == name)
     }
 
-    /// Returns the file of its library.
+    /// Returns the file descriptor of its library.
     pub(super) fn descriptor(&self) -> i32 {
         self.file.as_raw_fd()
     }
 
-    /// Adds the forms of PTX that it has executed.
+    /// Adds the forms of PTX that it has executed to a log.
     pub(super) fn count(&self, log: &mut Log) {
         for at in 0..self.table.form_count as usize {
-            // SAFETY: there are so many names and counters.
+            // SAFETY: there is this number of names and counters.
             let (name, times) = unsafe {
                 (CStr::from_ptr(*self.table.form_names.add(at)), *self.table.form_counts.add(at))
             };
@@ -114,10 +115,10 @@ impl Drop for Module {
     }
 }
 
-/// Reads memory of this process; fewer bytes where it ends.
+/// Reads memory of this process; returns fewer bytes if it ends earlier.
 fn read(base: usize, from: usize, count: usize) -> Vec<u8> {
     let mut bytes = Vec::new();
-    // Piece by piece: what cannot be read ends it.
+    // Piece by piece, until a piece cannot be read.
     while bytes.len() < count {
         let at = base + from + bytes.len();
         let piece = (count - bytes.len()).min(4096 - at % 4096);
@@ -125,7 +126,7 @@ fn read(base: usize, from: usize, count: usize) -> Vec<u8> {
         let local = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: piece };
         let remote =
             libc::iovec { iov_base: std::ptr::with_exposed_provenance_mut(at), iov_len: piece };
-        // SAFETY: the buffer is so long; the kernel checks the other side.
+        // SAFETY: the buffer has this length, and the operating system checks the other side.
         let read = unsafe {
             libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
         };
@@ -148,7 +149,7 @@ fn load(driver: &mut Driver, device: usize, image: *const c_void) -> Outcome<usi
     if image.is_virtual && image.nvrtc > driver_version {
         return Err(CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION);
     }
-    // Machine code of a later minor version is compatible, of a later major version it is not.
+    // Machine code of a later minor version is compatible, that of a later major version is not.
     if image.nvrtc.0 > driver_version.0 {
         return Err(CUresult::CUDA_ERROR_INVALID_IMAGE);
     }
@@ -173,14 +174,14 @@ fn load(driver: &mut Driver, device: usize, image: *const c_void) -> Outcome<usi
 
 #[unsafe(no_mangle)]
 extern "C" fn cuModuleLoadData(module: *mut CUmodule, image: *const c_void) -> CUresult {
-    call_here("cuModuleLoadData", |driver, device| {
+    call_in_context("cuModuleLoadData", |driver, device| {
         let handle = load(driver, device, image)?;
-        // SAFETY: the caller gives room for a handle.
+        // SAFETY: the caller passes space for a handle.
         unsafe { put(module, std::ptr::without_provenance_mut(handle)) }
     })
 }
 
-/// Options concern logs and the finishing of PTX, which is finished already.
+/// Loads a module. The options concern logs and the finishing of PTX, which is complete here.
 #[unsafe(no_mangle)]
 extern "C" fn cuModuleLoadDataEx(
     module: *mut CUmodule,
@@ -194,10 +195,10 @@ extern "C" fn cuModuleLoadDataEx(
 
 #[unsafe(no_mangle)]
 extern "C" fn cuModuleUnload(module: CUmodule) -> CUresult {
-    call_here("cuModuleUnload", |driver, _| {
+    call_in_context("cuModuleUnload", |driver, _| {
         let found = driver.modules.remove(&module.addr());
         let found = found.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
-        // Launches that are under way keep it.
+        // Pending launches keep it alive.
         found.count(&mut driver.log);
         driver.functions.retain(|_, function| !Arc::ptr_eq(&function.module, &found));
         Ok(())
@@ -210,20 +211,20 @@ extern "C" fn cuModuleGetFunction(
     module: CUmodule,
     name: *const c_char,
 ) -> CUresult {
-    call_here("cuModuleGetFunction", |driver, _| {
+    call_in_context("cuModuleGetFunction", |driver, _| {
         if name.is_null() {
             return Err(CUresult::CUDA_ERROR_INVALID_VALUE);
         }
         let found = driver.modules.get(&module.addr()).cloned();
         let module = found.ok_or(CUresult::CUDA_ERROR_INVALID_HANDLE)?;
-        // SAFETY: the caller gives a text with a zero.
+        // SAFETY: the caller passes a text that ends with a zero byte.
         let name = CString::from(unsafe { CStr::from_ptr(name) });
         let kernel = module.kernel(&name).ok_or(CUresult::CUDA_ERROR_NOT_FOUND)?;
         let device = module.device;
         let made = Function::new(module, kernel, &name, device);
         let handle = driver.handle();
         driver.functions.insert(handle, made);
-        // SAFETY: the caller gives room for a handle.
+        // SAFETY: the caller passes space for a handle.
         unsafe { put(function, std::ptr::without_provenance_mut(handle)) }
     })
 }

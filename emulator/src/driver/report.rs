@@ -1,8 +1,8 @@
 //! How are errors reported?
 //!
-//! A message names the error, the kernel, block and thread, and the line of the source; then the process aborts.
-//! Errors come from the checks of the driver ([`misuse`]), from those of the running kernel ([`fail`]), or from the
-//! signal of an access to a guard page.
+//! A message names the error, the kernel, block and thread, and the line of the source; then the process
+//! aborts. Errors come from the checks of the driver ([`misuse`]), from the checks of the running kernel
+//! ([`fail`]), or from the signal of an access to a guard page.
 
 use super::launch::{MachineMemory, Place};
 use super::space::Space;
@@ -13,20 +13,20 @@ use std::ptr::null_mut;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A kernel that runs.
+/// A running kernel.
 pub(super) struct RunningKernel<'a> {
     pub(super) name: &'a str,
     pub(super) grid: (u32, u32, u32),
     pub(super) block: u64,
     pub(super) source: &'a str,
     pub(super) place: extern "C" fn(*mut Place),
-    /// The file of its module's library.
+    /// The file descriptor of its module's library.
     pub(super) library: c_int,
     pub(super) machine: &'a MachineMemory,
 }
 
-/// What the device is doing.
-enum What<'a> {
+/// The work that a device is doing.
+enum Activity<'a> {
     Kernel(RunningKernel<'a>),
     Other(&'a dyn Fn() -> String),
 }
@@ -35,13 +35,13 @@ struct Running<'a> {
     thread: libc::pthread_t,
     space: &'a Space,
     device: usize,
-    what: What<'a>,
+    activity: Activity<'a>,
 }
 
-/// What runs now; it lives on the stack of the thread that runs it.
+/// The current work, on the stack of the thread that runs it.
 static RUNNING: AtomicPtr<Running<'static>> = AtomicPtr::new(null_mut());
 
-/// Ends the process because of what the program asked the driver for.
+/// Ends the process because of a wrong call of the driver.
 pub(super) fn misuse(why: &str) -> ! {
     say(&format!("emulated device: {why}"));
     std::process::abort()
@@ -50,13 +50,13 @@ pub(super) fn misuse(why: &str) -> ! {
 /// Prints a message, even if another thread has locked standard error.
 fn say(message: &str) {
     let text = format!("{message}\n");
-    // SAFETY: the text is there.
+    // SAFETY: the text is alive.
     unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
 }
 
-/// Does something with the memory of a device; an access that is not possible is said to be of it.
+/// Does something with the memory of a device. An impossible access is reported with the description `what`.
 pub(super) fn guarded(space: &Space, device: usize, what: &dyn Fn() -> String, run: impl FnOnce()) {
-    watch(space, device, What::Other(what), run);
+    watch(space, device, Activity::Other(what), run);
 }
 
 /// Runs a kernel.
@@ -66,28 +66,28 @@ pub(super) fn guarded_kernel(
     kernel: RunningKernel<'_>,
     run: impl FnOnce(),
 ) {
-    watch(space, device, What::Kernel(kernel), run);
+    watch(space, device, Activity::Kernel(kernel), run);
 }
 
-fn watch(space: &Space, device: usize, what: What<'_>, run: impl FnOnce()) {
-    // SAFETY: it asks for the calling thread.
+fn watch(space: &Space, device: usize, activity: Activity<'_>, run: impl FnOnce()) {
+    // SAFETY: it returns the calling thread.
     let thread = unsafe { libc::pthread_self() };
-    let mut running = Running { thread, space, device, what };
+    let mut running = Running { thread, space, device, activity };
     let _stack = SignalStack::new();
     RUNNING.store((&raw mut running).cast(), Ordering::Release);
     run();
     RUNNING.store(null_mut(), Ordering::Release);
 }
 
-/// Returns the kernel that runs in this thread, if any.
+/// Returns the work that runs in this thread, if any.
 fn running() -> Option<&'static Running<'static>> {
-    // SAFETY: the launch keeps it until its end, and this is called from within the launch.
+    // SAFETY: it lives until the end of the launch, and this is called during the launch.
     let running = unsafe { RUNNING.load(Ordering::Acquire).as_ref() }?;
-    // SAFETY: it asks for the calling thread.
+    // SAFETY: it returns the calling thread.
     (running.thread == unsafe { libc::pthread_self() }).then_some(running)
 }
 
-/// Returns the kernel that runs, where it is, and the line of its source.
+/// Describes a running kernel, its position, and the line of its source.
 fn place(kernel: &RunningKernel<'_>, line: Option<u32>) -> String {
     let mut place = Place::default();
     (kernel.place)(&raw mut place);
@@ -101,7 +101,7 @@ fn place(kernel: &RunningKernel<'_>, line: Option<u32>) -> String {
     if at == 0 {
         return text + ", before its first barrier or warp operation";
     }
-    // SAFETY: a text with a zero, which lives as long as the module.
+    // SAFETY: the text ends with a zero byte and lives as long as the module.
     let what = place.what.map(|what| unsafe { CStr::from_ptr(what.as_ptr()) }.to_string_lossy());
     let what = what.filter(|_| at == place.line).map_or(String::new(), |what| format!(" ({what})"));
     let how = if line.is_some() { "at" } else { "last at" };
@@ -112,19 +112,19 @@ fn place(kernel: &RunningKernel<'_>, line: Option<u32>) -> String {
     text
 }
 
-/// Ends the process because of what a kernel does; called by the device's code.
+/// Ends the process because of an error of a kernel; called by the device's code.
 pub(super) extern "C" fn fail(message: *const c_char, line: u32) {
-    // SAFETY: the device gives a text with a zero.
+    // SAFETY: the device passes a text that ends with a zero byte.
     let message = unsafe { CStr::from_ptr(message) }.to_string_lossy();
     let mut text = format!("emulated device: {message}");
-    if let Some(Running { what: What::Kernel(kernel), .. }) = running() {
+    if let Some(Running { activity: Activity::Kernel(kernel), .. }) = running() {
         text.push_str(&place(kernel, Some(line)));
     }
     say(&text);
     std::process::abort()
 }
 
-/// A stack for the handler: the running one may be at its end.
+/// A stack for the signal handler, since the running one may be exhausted.
 struct SignalStack {
     before: libc::stack_t,
 }
@@ -137,7 +137,7 @@ impl SignalStack {
         let at = OWN.with(|own| own.as_ptr().cast_mut());
         let own = libc::stack_t { ss_sp: at.cast(), ss_flags: 0, ss_size: 1 << 16 };
         let mut before = libc::stack_t { ss_sp: null_mut(), ss_flags: 0, ss_size: 0 };
-        // SAFETY: the memory is this thread's, and the old stack is put back before it goes.
+        // SAFETY: the memory belongs to this thread, and the old stack is restored before it is freed.
         unsafe { libc::sigaltstack(&raw const own, &raw mut before) };
         SignalStack { before }
     }
@@ -145,21 +145,21 @@ impl SignalStack {
 
 impl Drop for SignalStack {
     fn drop(&mut self) {
-        // SAFETY: as it was before.
+        // SAFETY: this restores the earlier stack.
         unsafe { libc::sigaltstack(&raw const self.before, null_mut()) };
     }
 }
 
 const SIGNALS: [c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
 
-/// What was done about these signals before.
+/// The earlier handlers of these signals.
 static BEFORE: OnceLock<[libc::sigaction; 4]> = OnceLock::new();
 
 /// Installs the handler.
 pub(super) fn install() {
     let mut before = [MaybeUninit::<libc::sigaction>::zeroed(); 4];
     for (signal, old) in SIGNALS.iter().zip(&mut before) {
-        // SAFETY: the structures are filled in, and the handler has the signature that the flags ask for.
+        // SAFETY: the structures are filled in, and the handler has the signature that the flags require.
         unsafe {
             let mut new = MaybeUninit::<libc::sigaction>::zeroed().assume_init();
             let handle: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = handle;
@@ -169,34 +169,34 @@ pub(super) fn install() {
             libc::sigaction(*signal, &raw const new, old.as_mut_ptr());
         }
     }
-    // SAFETY: each was filled in, or is all zeros: the default.
+    // SAFETY: each was filled in, or is all zeros, which is the default.
     let _ = BEFORE.set(before.map(|old| unsafe { old.assume_init() }));
 }
 
-/// Returns the line of a kernel's source that an address of its code is of, by the compiler's
-/// tools; 0 where they do not say.
+/// Returns the line of a kernel's source for an address of its code, found by the compiler's tools; 0 if they
+/// do not know it.
 pub(super) extern "C" fn line_of(address: *const c_void) -> u32 {
-    let Some(Running { what: What::Kernel(kernel), .. }) = running() else { return 0 };
+    let Some(Running { activity: Activity::Kernel(kernel), .. }) = running() else { return 0 };
     line(kernel, address.addr()).unwrap_or(0)
 }
 
 fn line(kernel: &RunningKernel<'_>, address: usize) -> Option<u32> {
     let mut found = MaybeUninit::<libc::Dl_info>::zeroed();
     let at = std::ptr::without_provenance(address);
-    // SAFETY: the function only writes to the structure, which lives through the call.
+    // SAFETY: the function only writes to the structure, which is alive during the call.
     if unsafe { libc::dladdr(at, found.as_mut_ptr()) } == 0 {
         return None;
     }
     // SAFETY: it was filled in.
     let base = unsafe { found.assume_init() }.dli_fbase.addr();
-    // Where a call returns to is behind it.
+    // A return address is after its call.
     let output = std::process::Command::new("addr2line")
         .args(["-i", "-e", &format!("/proc/{}/fd/{}", std::process::id(), kernel.library)])
         .arg(format!("{:#x}", address.checked_sub(base + 1)?))
         .output()
         .ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    // What is inlined comes first: of the device's own functions, their caller.
+    // Inlined functions come first. Skip the device's own functions.
     let of_source = text.lines().filter(|line| {
         let file = line.split(':').next().unwrap_or_default();
         !["machine.h", "cuda.h", "ptx.h", "module.cc"].iter().any(|own| file.ends_with(own))
@@ -209,7 +209,7 @@ fn line(kernel: &RunningKernel<'_>, address: usize) -> Option<u32> {
 /// Returns the address of the instruction that a signal came from.
 #[cfg(target_arch = "x86_64")]
 fn instruction(context: *mut c_void) -> usize {
-    // SAFETY: the handler is given this structure.
+    // SAFETY: the handler gets this structure.
     unsafe {
         (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_RIP as usize] as usize
     }
@@ -218,36 +218,36 @@ fn instruction(context: *mut c_void) -> usize {
 /// Returns the address of the instruction that a signal came from.
 #[cfg(target_arch = "aarch64")]
 fn instruction(context: *mut c_void) -> usize {
-    // SAFETY: the handler is given this structure.
+    // SAFETY: the handler gets this structure.
     unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.pc as usize }
 }
 
 extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, context: *mut c_void) {
     let Some(running) = running() else {
-        // Not ours: as it was before, and once more.
+        // Not ours: restore the earlier handler and let the instruction run again.
         let at = SIGNALS.iter().position(|&own| own == signal).unwrap_or(0);
         if let Some(before) = BEFORE.get() {
-            // SAFETY: what was installed before.
+            // SAFETY: this handler was installed before.
             unsafe { libc::sigaction(signal, &raw const before[at], null_mut()) };
         }
         return;
     };
-    // What runs can do nothing about it: allocating here is as good as anywhere.
+    // The process ends here, so allocating is fine.
     RUNNING.store(null_mut(), Ordering::Release);
-    // SAFETY: for these signals the structure holds an address.
+    // SAFETY: for these signals the structure contains an address.
     let address = unsafe { (*information).si_addr() }.addr();
     let what = match signal {
         libc::SIGFPE => "a whole number is divided by zero".to_string(),
-        libc::SIGILL => "the kernel reached what cannot be reached".to_string(),
+        libc::SIGILL => "the kernel reached code that is unreachable".to_string(),
         _ => format!("an access to {address:#x}: {}", describe(running, address)),
     };
     let mut text = String::new();
-    match &running.what {
-        What::Kernel(kernel) => {
+    match &running.activity {
+        Activity::Kernel(kernel) => {
             let at = line(kernel, instruction(context) + 1);
             let _ = write!(text, "emulated device: {what}{}", place(kernel, at));
         }
-        What::Other(doing) => {
+        Activity::Other(doing) => {
             let _ = write!(text, "emulated device: {}: {what}", doing());
         }
     }
@@ -261,14 +261,14 @@ fn describe(running: &Running<'_>, address: usize) -> String {
         if machine.is_stack(address) {
             Some("the stack of a thread is at its end".to_string())
         } else if machine.is_shared(address) {
-            Some("beside the shared memory of the block".to_string())
+            Some("outside the shared memory of the block".to_string())
         } else {
             None
         }
     };
-    let found = match &running.what {
-        What::Kernel(kernel) => own(kernel),
-        What::Other(_) => None,
+    let found = match &running.activity {
+        Activity::Kernel(kernel) => own(kernel),
+        Activity::Other(_) => None,
     };
     found.unwrap_or_else(|| {
         let text = running.space.describe(address);
@@ -280,7 +280,7 @@ fn describe(running: &Running<'_>, address: usize) -> String {
         } else if running.space.contains(address) || address < 1 << 20 {
             String::new()
         } else {
-            "; it is no memory of a device".into()
+            "; it is not device memory".into()
         };
         text + &whose
     })

@@ -1,16 +1,16 @@
 //! Where are allocations placed, so that every access beyond one is detected?
 //!
-//! A large range of addresses is reserved, and allocations are placed in it one after the other. Each has its own
-//! pages, and it ends (up to alignment to 16 bytes) at a guard page, which cannot be accessed. Freed memory becomes
-//! guard pages too, and its addresses are not reused until the whole range is used up.
+//! A large range of addresses is reserved, and allocations are placed in it one after the other. Each has its
+//! own pages and ends (up to an alignment of 16 bytes) at a guard page, which cannot be accessed. Freed
+//! memory becomes guard pages too, and its addresses are not reused until the whole range is used up.
 //!
-//! New memory is poisoned. Larger allocations are private mappings of one file of poison, so that memory that is never
-//! accessed costs nothing; larger parts that are set to zero are mapped anew, for the same reason.
+//! New memory is poisoned. Larger allocations are private mappings of one file of poison, so that memory that
+//! is never accessed costs nothing. For the same reason, larger parts that are set to zero are mapped anew.
 
 use std::collections::BTreeMap;
 use std::ptr::null_mut;
 
-/// Whose memory it is.
+/// The owner of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     Device(usize),
@@ -23,42 +23,42 @@ pub(super) enum Owner {
 pub(super) struct Allocation {
     pub(super) owner: Owner,
     pub(super) bytes: usize,
-    /// Where its pages begin, and how many bytes they have.
+    /// The start and the bytes of its pages.
     pages: usize,
     mapped: usize,
-    /// Whether it can be used: its stream has come to the allocation.
+    /// Whether it can be used: its stream has reached the allocation.
     pub(super) ready: bool,
-    /// Whether it is to be freed: nobody may ask for anything with it any more.
+    /// Whether it will be freed, so that no call may use it any more.
     pub(super) freeing: bool,
-    /// Of a pool.
+    /// Whether it belongs to a pool.
     pub(super) pooled: bool,
-    /// Whether its pages can be touched now.
+    /// Whether its pages are accessible now.
     open: bool,
 }
 
-/// All memory.
+/// The address space of all memory.
 #[derive(Default)]
 pub(super) struct Space {
     base: usize,
     size: usize,
     next: usize,
     live: BTreeMap<usize, Allocation>,
-    /// Where something was that has been freed: for messages.
+    /// Freed allocations, for messages.
     dead: BTreeMap<usize, Allocation>,
     poison: Option<i32>,
 }
 
 const PAGE: usize = 4096;
-/// What is mapped from the file of poison, and that file's size.
+/// The smallest allocation that is mapped from the file of poison, and the size of that file.
 const LARGE: usize = 64 << 10;
 const POISON_FILE: usize = 1 << 20;
-/// A byte at an even address, and one at an odd one; as in device/machine.h.
+/// The bytes at even and at odd addresses; as in device/machine.h.
 const POISON: [u8; 2] = [0xc3, 0xff];
-/// Freed allocations that are remembered.
+/// The number of freed allocations that are remembered.
 const REMEMBERED: usize = 100_000;
 
 fn poison(bytes: &mut [u8]) {
-    // What is there already is copied, twice as much each time.
+    // Copy the finished part, which doubles each time.
     let mut done = bytes.len().min(2);
     bytes[..done].copy_from_slice(&POISON[..done]);
     while done < bytes.len() {
@@ -75,7 +75,7 @@ fn is_poison(address: usize, byte: u8) -> bool {
 /// Maps pages at a fixed place of the reserved range.
 fn map(at: usize, bytes: usize, protection: i32, flags: i32, file: i32) -> bool {
     let to = std::ptr::without_provenance_mut(at);
-    // SAFETY: the range is reserved, and whatever is mapped there is not used by anybody any more.
+    // SAFETY: the range is reserved, and nobody uses earlier mappings there any more.
     let mapped = unsafe {
         libc::mmap(to, bytes, protection, flags | libc::MAP_PRIVATE | libc::MAP_FIXED, file, 0)
     };
@@ -85,16 +85,16 @@ fn map(at: usize, bytes: usize, protection: i32, flags: i32, file: i32) -> bool 
 impl Space {
     /// Returns the bytes at an address; the range must be mapped and readable.
     fn bytes(&mut self, at: usize, count: usize) -> &mut [u8] {
-        // SAFETY: the caller's; the driver's lock is held, and kernels do not run.
+        // SAFETY: guaranteed by the caller; the driver's lock is held, and kernels do not run.
         unsafe { std::slice::from_raw_parts_mut(std::ptr::with_exposed_provenance_mut(at), count) }
     }
 
     fn reserve(&mut self) -> bool {
-        // As much as there is, up to 16 TB.
+        // As much as possible, up to 16 TB.
         let mut size = 16usize << 40;
         while size >= 1 << 36 {
             let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-            // SAFETY: a new range of addresses that cannot be touched.
+            // SAFETY: this is a new range of addresses without access.
             let base = unsafe { libc::mmap(null_mut(), size, libc::PROT_NONE, flags, -1, 0) };
             if base != libc::MAP_FAILED {
                 (self.base, self.size) = (base.expose_provenance(), size);
@@ -106,13 +106,13 @@ impl Space {
         false
     }
 
-    /// Returns a place for a number of bytes of pages, with a guard page behind them.
+    /// Returns a place for pages of this size, with a guard page after them.
     fn place(&mut self, mapped: usize) -> Option<usize> {
         if self.size == 0 && !self.reserve() {
             return None;
         }
         for _ in 0..2 {
-            // Past what is still there, after the range was used up once.
+            // Skip live allocations, after the range was used up once.
             while let Some((_, other)) =
                 self.live.range(self.next..self.next + mapped + PAGE).next()
             {
@@ -128,17 +128,17 @@ impl Space {
         None
     }
 
-    /// Returns the file that is all poison.
+    /// Returns the file that is full of poison.
     fn poison_file(&mut self) -> Option<i32> {
         if self.poison.is_none() {
-            // SAFETY: the name is a text with a zero.
+            // SAFETY: the name ends with a zero byte.
             let file = unsafe { libc::memfd_create(c"poison".as_ptr(), libc::MFD_CLOEXEC) };
             let mut bytes = vec![0; POISON_FILE];
             poison(&mut bytes);
             let mut written = 0;
             while written < bytes.len() {
                 let rest = &bytes[written..];
-                // SAFETY: the bytes are there.
+                // SAFETY: the bytes are alive.
                 let count = unsafe { libc::write(file, rest.as_ptr().cast(), rest.len()) };
                 written += usize::try_from(count).ok().filter(|&count| count > 0)?;
             }
@@ -147,7 +147,7 @@ impl Space {
         self.poison
     }
 
-    /// New memory, poisoned; its address, or nothing where the machine has no more.
+    /// Allocates poisoned memory. Returns its address, or `None` if the machine has no more memory.
     pub(super) fn allocate(&mut self, owner: Owner, bytes: usize, pooled: bool) -> Option<usize> {
         let whole = bytes.next_multiple_of(16);
         let mapped = whole.next_multiple_of(PAGE);
@@ -185,18 +185,18 @@ impl Space {
         Some(at)
     }
 
-    /// Frees memory. Returns an error if its surroundings were overwritten.
+    /// Frees memory. Returns an error if the bytes around it were overwritten.
     pub(super) fn free(&mut self, at: usize) -> Result<Allocation, String> {
         let Some(allocation) = self.live.remove(&at) else {
-            return Err(format!("{at:#x} is no allocation"));
+            return Err(format!("{at:#x} is not an allocation"));
         };
         if !allocation.open {
             self.protect(&allocation, true);
         }
-        // What lies in the same pages before and behind it.
+        // The bytes before and after it in the same pages.
         let end = at + allocation.bytes;
-        let beside = [allocation.pages..at, end..allocation.pages + allocation.mapped];
-        for range in beside {
+        let surroundings = [allocation.pages..at, end..allocation.pages + allocation.mapped];
+        for range in surroundings {
             let found = self.bytes(range.start, range.len());
             let wrong =
                 (range.start..).zip(found).find(|(address, byte)| !is_poison(*address, **byte));
@@ -222,8 +222,8 @@ impl Space {
         Ok(allocation)
     }
 
-    /// Sets bytes of a device's memory to zero, as far as whole pages of it are many; which part is left to do: before
-    /// these, and after them.
+    /// Sets the whole pages of a range of device memory to zero if there are many. Returns the ranges before
+    /// and after them that remain to be set.
     pub(super) fn zero_pages(&self, at: usize, bytes: usize) -> [std::ops::Range<usize>; 2] {
         let (from, to) = (at.next_multiple_of(PAGE), (at + bytes) / PAGE * PAGE);
         let both = libc::PROT_READ | libc::PROT_WRITE;
@@ -236,7 +236,7 @@ impl Space {
 
     fn protect(&self, allocation: &Allocation, open: bool) {
         let protection = if open { libc::PROT_READ | libc::PROT_WRITE } else { libc::PROT_NONE };
-        // SAFETY: the pages are the allocation's, and nobody holds a reference to them.
+        // SAFETY: the pages belong to the allocation, and nobody holds a reference to them.
         unsafe {
             libc::mprotect(
                 std::ptr::with_exposed_provenance_mut(allocation.pages),
@@ -246,7 +246,7 @@ impl Space {
         }
     }
 
-    /// Lets the memory be touched that `wanted` names, and no other.
+    /// Makes the allocations that `wanted` accepts accessible, and the others inaccessible.
     pub(super) fn open(&mut self, wanted: impl Fn(&Allocation) -> bool) {
         let mut live = std::mem::take(&mut self.live);
         for allocation in live.values_mut() {
@@ -259,7 +259,7 @@ impl Space {
         self.live = live;
     }
 
-    /// Lets one allocation be touched, or not.
+    /// Makes one allocation accessible or inaccessible.
     pub(super) fn open_one(&mut self, at: usize, open: bool) {
         if let Some(allocation) = self.live.get(&at).cloned() {
             if allocation.open != open {
@@ -276,7 +276,7 @@ impl Space {
         self.live.get_mut(&at)
     }
 
-    /// Returns the allocation that an address lies in, and where it begins.
+    /// Returns the allocation that contains an address, and its start.
     pub(super) fn find(&self, address: usize) -> Option<(usize, &Allocation)> {
         let (&at, allocation) = self.live.range(..=address).next_back()?;
         (address < at + allocation.bytes.max(1)).then_some((at, allocation))
@@ -301,7 +301,7 @@ impl Space {
             return if allocation.ready {
                 format!("byte {} of {what}", address - at)
             } else {
-                format!("byte {} of {what}, to which its stream has not come", address - at)
+                format!("byte {} of {what}, which its stream has not reached", address - at)
             };
         }
         let freed = self.dead.range(..=address).next_back();
@@ -309,12 +309,12 @@ impl Space {
             && address < at + allocation.bytes
         {
             return format!(
-                "byte {} of what was {}, and has been freed",
+                "byte {} of {}, which has been freed",
                 address - at,
                 of(at, allocation)
             );
         }
-        // Beside what is nearest.
+        // Relative to the nearest allocation.
         let before = self.live.range(..=address).next_back();
         let after = self.live.range(address..).next();
         let near = |distance: usize| distance < 1 << 30;
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_beside_an_allocation_is_noticed_when_it_is_freed() {
+    fn writes_outside_an_allocation_are_reported_when_it_is_freed() {
         let mut space = Space::default();
         let at = space.allocate(Owner::Host, 100, false).unwrap();
         space.bytes(at, 101)[100] = 0;
@@ -367,7 +367,7 @@ mod tests {
         let at = space.allocate(Owner::Host, 100, false).unwrap();
         space.bytes(at - 1, 1)[0] = 0;
         assert!(space.free(at).unwrap_err().contains("before an allocation"));
-        assert!(space.free(at).unwrap_err().contains("is no allocation"));
+        assert!(space.free(at).unwrap_err().contains("is not an allocation"));
     }
 
     #[test]
@@ -380,6 +380,6 @@ mod tests {
         assert!(space.describe(first + 64).starts_with("0 bytes beyond the end of"));
         assert!(space.describe(first - 8).starts_with("8 bytes before"));
         space.free(first).unwrap();
-        assert!(space.describe(first + 3).ends_with("and has been freed"));
+        assert!(space.describe(first + 3).ends_with("which has been freed"));
     }
 }

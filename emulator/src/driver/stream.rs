@@ -1,11 +1,11 @@
 //! When does a stream execute its operations?
 //!
-//! It executes them at once or, with `EMULATOR_ORDER`, as late as CUDA allows: a stream keeps its operations in a queue
-//! and executes one from time to time, in a random order of streams, or when the program waits for it. So a program that
-//! relies on an order without an event fails.
+//! It executes them at once or, with `EMULATOR_ORDER`, as late as CUDA allows. Then a stream keeps its
+//! operations in a queue and executes one from time to time, in a random order of streams, or when the
+//! program waits for it. So a program that relies on an order without an event fails.
 
 use super::report::misuse;
-use super::{Driver, Outcome, call, call_here, context, launch, put, report};
+use super::{Driver, Outcome, call, call_in_context, context, launch, put, report};
 use crate::settings::settings;
 use cudarc::driver::sys::{CUresult, CUstream};
 use std::collections::VecDeque;
@@ -14,21 +14,21 @@ use std::collections::VecDeque;
 pub(super) struct Stream {
     pub(super) device: usize,
     queue: VecDeque<Op>,
-    /// It goes when it has done what it was given.
+    /// Whether it was destroyed; it is removed once its queue is empty.
     destroyed: bool,
 }
 
 /// The bytes of a copy from the host.
 pub(super) enum Source {
-    /// They were taken when the copy was asked for.
+    /// They were read during the call.
     Taken(Box<[u8]>),
-    /// They are read when the copy is done.
+    /// They are read when the copy is executed.
     Pinned(usize),
 }
 
-/// What a stream is given.
+/// An operation of a stream.
 pub(super) enum Op {
-    /// Memory can be used from now on.
+    /// From now on the memory can be used.
     Allocate(usize),
     Free(usize),
     ToDevice {
@@ -61,8 +61,8 @@ pub(super) enum Op {
     Wait(u64),
 }
 
-/// Returns the stream of a handle, which must be of the device whose context is current; null is
-/// the default one.
+/// Returns the stream of a handle, which must belong to the device of the current context; null is the
+/// default stream.
 pub(super) fn find(
     driver: &mut Driver,
     name: &str,
@@ -70,7 +70,7 @@ pub(super) fn find(
     device: usize,
 ) -> Outcome<usize> {
     let mut number = handle.addr();
-    // The default streams: null, the legacy one, and that of each thread.
+    // The default streams: null, the legacy stream, and that of each thread.
     if number <= 2 {
         number = 0x1000 + 16 * device;
         driver.streams.entry(number).or_insert_with(|| Stream {
@@ -94,7 +94,7 @@ fn existing<'a>(driver: &'a Driver, name: &str, number: usize) -> Outcome<&'a St
     }
 }
 
-/// Gives a stream something to do.
+/// Adds an operation to a stream.
 pub(super) fn push(driver: &mut Driver, stream: usize, op: Op) -> Outcome {
     if let Some(stream) = driver.streams.get_mut(&stream) {
         stream.queue.push_back(op);
@@ -102,23 +102,23 @@ pub(super) fn push(driver: &mut Driver, stream: usize, op: Op) -> Outcome {
     if settings().order.is_none() {
         drain(driver, stream);
     } else {
-        some(driver);
+        step_randomly(driver);
     }
     Ok(())
 }
 
-/// Some streams go on by a step, by chance.
-pub(super) fn some(driver: &mut Driver) {
+/// Executes operations of random streams.
+pub(super) fn step_randomly(driver: &mut Driver) {
     if settings().order.is_none() {
         return;
     }
     for _ in 0..driver.random.below(3) {
-        some_step(driver, None);
+        step_any(driver, None);
     }
 }
 
-/// Returns a step of some stream that can make one, of one device or of any; whether there was one.
-pub(super) fn some_step(driver: &mut Driver, device: Option<usize>) -> bool {
+/// Executes an operation of a random stream of a device, or of any device. Returns whether there was one.
+pub(super) fn step_any(driver: &mut Driver, device: Option<usize>) -> bool {
     let wanted = |stream: &Stream| {
         device.is_none_or(|device| stream.device == device) && !stream.queue.is_empty()
     };
@@ -132,36 +132,36 @@ pub(super) fn some_step(driver: &mut Driver, device: Option<usize>) -> bool {
     (0..busy.len()).any(|at| step(driver, busy[(first + at) % busy.len()]))
 }
 
-/// Lets a stream do all that it was given.
+/// Executes all operations of a stream.
 pub(super) fn drain(driver: &mut Driver, stream: usize) {
     let is_busy = |driver: &Driver| {
         driver.streams.get(&stream).is_some_and(|stream| !stream.queue.is_empty())
     };
     while is_busy(driver) {
-        // Others go on beside it, or when it waits for them.
+        // Other streams advance meanwhile, or when this one waits for them.
         if settings().order.is_some() && driver.random.below(4) == 0 {
-            some_step(driver, None);
+            step_any(driver, None);
         }
-        if is_busy(driver) && !step(driver, stream) && !some_step(driver, None) {
-            misuse("streams wait for events that no stream will come to");
+        if is_busy(driver) && !step(driver, stream) && !step_any(driver, None) {
+            misuse("streams wait for events that no stream will reach");
         }
     }
 }
 
-/// Lets all streams of a device do what they were given.
+/// Executes all operations of all streams of a device.
 pub(super) fn drain_device(driver: &mut Driver, device: usize) {
     let is_busy = |driver: &Driver| {
         let mut streams = driver.streams.values();
         streams.any(|stream| stream.device == device && !stream.queue.is_empty())
     };
     while is_busy(driver) {
-        if !some_step(driver, Some(device)) && !some_step(driver, None) {
-            misuse("streams wait for events that no stream will come to");
+        if !step_any(driver, Some(device)) && !step_any(driver, None) {
+            misuse("streams wait for events that no stream will reach");
         }
     }
 }
 
-/// Returns the next step of a stream, unless it waits; whether it was made.
+/// Executes the next operation of a stream, unless it waits. Returns whether it did.
 fn step(driver: &mut Driver, number: usize) -> bool {
     let Some(stream) = driver.streams.get_mut(&number) else { return false };
     let device = stream.device;
@@ -181,7 +181,7 @@ fn step(driver: &mut Driver, number: usize) -> bool {
 }
 
 fn perform(driver: &mut Driver, device: usize, op: Op) {
-    // A context that has failed does nothing any more, but events that others wait for are over.
+    // A failed context does nothing any more, but its events complete for those that wait.
     if driver.devices[device].error.is_some() {
         if let Op::Record { ticket, .. } = op {
             driver.pending.remove(&ticket);
@@ -217,8 +217,8 @@ fn perform(driver: &mut Driver, device: usize, op: Op) {
                 for part in parts {
                     let start = std::ptr::with_exposed_provenance_mut::<u8>(part.start);
                     if let [byte] = value[..] {
-                        // SAFETY: the call was checked to be within an allocation; where that has been freed
-                        // since, or is not there yet, the handler says so.
+                        // SAFETY: the call was checked to be within an allocation. If that has been freed
+                        // since, or is not allocated yet, the signal handler reports it.
                         unsafe { start.write_bytes(byte, part.len()) };
                         continue;
                     }
@@ -249,13 +249,13 @@ fn copy(driver: &Driver, device: usize, to: usize, from: usize, bytes: usize) {
     report::guarded(&driver.space, device, &what, || {
         let to = std::ptr::with_exposed_provenance_mut::<u8>(to);
         let from = std::ptr::with_exposed_provenance::<u8>(from);
-        // SAFETY: the call was checked to be within allocations, and the host's part is the caller's; where
-        // memory has been freed since, or is not there yet, the handler says so.
+        // SAFETY: the call was checked to be within allocations, and the caller guarantees the host's part.
+        // If memory has been freed since, or is not allocated yet, the signal handler reports it.
         unsafe { std::ptr::copy(from, to, bytes) };
     });
 }
 
-/// Lets a device's memory be reached, and no other device's.
+/// Makes the memory of one device accessible, and that of the others inaccessible.
 pub(super) fn activate(driver: &mut Driver, device: usize) {
     if driver.devices.len() < 2 || driver.active == Some(device) {
         return;
@@ -269,19 +269,19 @@ pub(super) fn activate(driver: &mut Driver, device: usize) {
 
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamCreate(stream: *mut CUstream, _flags: u32) -> CUresult {
-    call_here("cuStreamCreate", |driver, device| {
+    call_in_context("cuStreamCreate", |driver, device| {
         let handle = driver.handle();
         let made = Stream { device, queue: VecDeque::new(), destroyed: false };
         driver.streams.insert(handle, made);
-        // SAFETY: the caller gives room for a handle.
+        // SAFETY: the caller passes space for a handle.
         unsafe { put(stream, std::ptr::without_provenance_mut(handle)) }
     })
 }
 
-/// Whatever the stream was given is done all the same.
+/// Destroys a stream. Its pending operations are still executed.
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> CUresult {
-    call_here("cuStreamDestroy_v2", |driver, _| {
+    call_in_context("cuStreamDestroy_v2", |driver, _| {
         existing(driver, "cuStreamDestroy", stream.addr())?;
         if let Some(found) = driver.streams.get_mut(&stream.addr()) {
             found.destroyed = true;
@@ -293,8 +293,12 @@ extern "C" fn cuStreamDestroy_v2(stream: CUstream) -> CUresult {
     })
 }
 
-/// Returns the stream of a handle, whatever context is current; its device must not have failed.
-fn any(driver: &mut Driver, name: &str, stream: CUstream) -> Outcome<(usize, usize)> {
+/// Returns the stream of a handle for any current context; its device must not have failed.
+fn find_in_any_context(
+    driver: &mut Driver,
+    name: &str,
+    stream: CUstream,
+) -> Outcome<(usize, usize)> {
     if stream.addr() <= 2 {
         let device = context::current().ok_or(CUresult::CUDA_ERROR_INVALID_CONTEXT)?;
         return Ok((find(driver, name, stream, device)?, device));
@@ -307,7 +311,7 @@ fn any(driver: &mut Driver, name: &str, stream: CUstream) -> Outcome<(usize, usi
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamSynchronize(stream: CUstream) -> CUresult {
     call("cuStreamSynchronize", |driver| {
-        let (number, device) = any(driver, "cuStreamSynchronize", stream)?;
+        let (number, device) = find_in_any_context(driver, "cuStreamSynchronize", stream)?;
         drain(driver, number);
         driver.trim_pool(device);
         driver.devices[device].healthy()
@@ -317,8 +321,8 @@ extern "C" fn cuStreamSynchronize(stream: CUstream) -> CUresult {
 #[unsafe(no_mangle)]
 extern "C" fn cuStreamQuery(stream: CUstream) -> CUresult {
     call("cuStreamQuery", |driver| {
-        let (number, device) = any(driver, "cuStreamQuery", stream)?;
-        some_step(driver, None);
+        let (number, device) = find_in_any_context(driver, "cuStreamQuery", stream)?;
+        step_any(driver, None);
         driver.devices[device].healthy()?;
         let is_busy = driver.streams.get(&number).is_some_and(|stream| !stream.queue.is_empty());
         if is_busy { Err(CUresult::CUDA_ERROR_NOT_READY) } else { Ok(()) }

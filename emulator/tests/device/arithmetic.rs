@@ -6,17 +6,17 @@ use crate::{Case, holds};
 pub const CASES: &[Case] = &[
     holds("integer_intrinsics_match_their_definitions", integers),
     holds("floating_point_intrinsics_match_their_definitions", floats),
-    holds("products_may_be_fused_but_not_those_of_intrinsics", fused),
+    holds("plain_products_may_be_fused_but_intrinsics_are_not", fused),
     holds("warp_operations_match_their_definitions", warp),
     holds("warp_operations_with_partial_masks_work", partial_masks),
     holds("barriers_order_memory_and_combine_votes", barriers),
-    holds("threads_that_left_do_not_hold_up_a_barrier", left_threads),
+    holds("barriers_do_not_wait_for_threads_that_left", left_threads),
     holds("atomics_match_their_definitions", atomics),
     holds("built_in_variables_have_three_dimensions", dimensions),
     holds("lambdas_and_templates_share_their_shared_variables", shared_variables),
 ];
 
-/// Each thread computes a row of results from three numbers.
+/// Computes a row of results from three numbers in each thread.
 fn integers() {
     let source = r#"
 extern "C" __global__ void kernel(const u32* in, u32* out) {
@@ -33,7 +33,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     to[14] = min(a, 7); to[15] = max((u64)a, wide) >> 32;
 }"#;
     let mut input = randoms(1, 3 * 256);
-    // What is zero, one bit, all bits, and the largest of each sign.
+    // Zero, one bit, all bits, and the largest number of each sign.
     let edges = [0, 1, 2, 3, u32::MAX, 1 << 31, (1 << 31) - 1, 1 << 16];
     let mut next = random(2);
     for number in &mut input[..600] {
@@ -111,7 +111,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     }
 }
 
-/// Checks that products and sums are fused, unless the kernel forbids it or the processor cannot fuse them.
+/// Checks that products and sums may be fused, except in intrinsics.
 fn fused() {
     let source = r#"
 extern "C" __global__ void kernel(const u32* in, u32* out) {
@@ -174,7 +174,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
             at(if lane + 5 < 32 { lane + 5 } else { lane }),
             at(if lane % 8 + 3 < 8 { lane + 3 } else { lane }),
             at(lane ^ 17),
-            // A lane of a later part of the warp is not read, one of an earlier part is.
+            // A lane of a later part of the warp is not read; a lane of an earlier part is.
             at(if lane ^ 9 < eight + 8 { lane ^ 9 } else { lane }),
             every(&|value| value & 1 == 1),
             u32::from(every(&|value| value == input[31]) != 0),
@@ -271,7 +271,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     __syncthreads();
     if (i < 7) out[i] = cells[i];
     if (i < 2) { out[7 + 2 * i] = wide[i]; out[8 + 2 * i] = wide[i] >> 32; }
-    // In global memory too, where blocks meet.
+    // Atomics in global memory too.
     if (i == 0) atomicExch(&out[11], 5);
 }"#;
     let input = randoms(7, 256);
@@ -331,7 +331,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     if (threadIdx.x == 0) count = 10;
     held[threadIdx.x] = threadIdx.x;
     __syncthreads();
-    // By value: of what is shared there is one all the same.
+    // Captured by value, but shared variables exist only once.
     auto add = [=](u32 more) { return atomicAdd(&count, more); };
     add(1);
     __syncthreads();
@@ -339,7 +339,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     out[threadIdx.x] = read(31 - threadIdx.x) + 100 * rotate<32>(threadIdx.x) + 10000 * rotate<64>(threadIdx.x);
 }"#;
     let found = run(source, grid(1, 32, 0), &[], 32);
-    // Of the larger array, the last thread reads what nobody wrote.
+    // The last thread reads an element of the larger array that nobody wrote.
     for (i, &found) in found.iter().enumerate().take(31) {
         let i = i as u32;
         assert_eq!(found, 31 - i + 42 + 100 * ((i + 1) % 32) + 10000 * (i + 1));

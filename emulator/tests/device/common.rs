@@ -15,7 +15,7 @@ pub fn machine_code(source: &str, architecture: &str) -> Result<Vec<u8>, String>
     let source = CString::new(format!("{TYPES}{source}")).unwrap();
     let program = result::create_program(&source, Some(c"test.cu")).unwrap();
     let options = [format!("--gpu-architecture={architecture}"), "--std=c++17".into()];
-    // SAFETY: the program is alive, and the buffer as long as asked for.
+    // SAFETY: the program is alive, and the buffer has the reported length.
     unsafe {
         if result::compile_program(program, &options).is_err() {
             let log = result::get_program_log(program).unwrap();
@@ -66,7 +66,7 @@ pub fn grid(blocks: u32, threads: u32, shared: u32) -> LaunchConfig {
     LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared }
 }
 
-/// Runs `kernel(const u32* in, u32* out)` of a source, and returns what it has written.
+/// Runs `kernel(const u32* in, u32* out)` of a source, and returns its output.
 pub fn run(source: &str, config: LaunchConfig, input: &[u32], outputs: usize) -> Vec<u32> {
     let context = CudaContext::new(0).unwrap();
     let stream = context.new_stream().unwrap();

@@ -8,28 +8,26 @@ use cudarc::nvrtc::Ptx;
 use libtest_mimic::Failed;
 
 pub const CASES: &[Case] = &[
-    holds("devices_are_what_was_asked_for", devices)
+    holds("devices_match_the_settings", devices)
         .with(&[("EMULATOR_DEVICES", "7.5:3:512M,8.6:5:1G,12.0:7:2G")]),
-    holds("a_closed_device_has_no_context", closed)
+    holds("closed_device_has_no_context", closed)
         .with(&[("EMULATOR_DEVICES", "8.0:4:1G,8.0:4:1G"), ("EMULATOR_CLOSED", "1")]),
-    holds("without_pools_memory_is_allocated_plainly", no_pools)
-        .with(&[("EMULATOR_NO_POOLS", "1")]),
-    holds("memory_runs_out_at_the_device_s_size", small_memory)
+    holds("memory_is_allocated_without_pools", no_pools).with(&[("EMULATOR_NO_POOLS", "1")]),
+    holds("memory_runs_out_at_the_size_of_the_device", small_memory)
         .with(&[("EMULATOR_DEVICES", "8.0:4:4M")]),
-    holds("pools_keep_what_they_are_told_to", pools),
-    holds("an_allocation_fails_once", out_of_memory).with(&[("EMULATOR_FAULT", "out-of-memory@2")]),
-    holds("a_failed_launch_fails_its_context_for_good", launch_failed)
+    holds("pools_keep_memory_up_to_their_threshold", pools),
+    holds("allocation_fails_once", out_of_memory).with(&[("EMULATOR_FAULT", "out-of-memory@2")]),
+    holds("failed_launch_fails_its_context_permanently", launch_failed)
         .with(&[("EMULATOR_FAULT", "launch-failed@2"), ("EMULATOR_DEVICES", "8.0:4:1G,8.0:4:1G")]),
-    holds("a_lost_device_answers_nothing_but_errors", lost).with(&[("EMULATOR_FAULT", "lost@40")]),
-    holds("a_mutation_is_planted", mutated).with(&[("EMULATOR_MUTATION", "{mutation}")]),
-    holds("architectures_are_refused_by_name_and_by_version", refused)
+    holds("lost_device_returns_only_errors", lost).with(&[("EMULATOR_FAULT", "lost@40")]),
+    holds("mutation_is_applied", mutated).with(&[("EMULATOR_MUTATION", "{mutation}")]),
+    holds("architectures_are_rejected_by_name_and_by_version", refused)
         .with(&[("EMULATOR_NVRTC", "12.4"), ("EMULATOR_NVRTC_REFUSES", "sm_86")]),
-    holds("ptx_is_finished_by_the_driver_of_a_later_device", finished)
-        .with(&[("EMULATOR_DEVICES", "12.0:4:1G")]),
-    holds("images_that_do_not_fit_are_refused", misfits),
-    holds("an_older_driver_refuses_newer_code", old_driver)
+    holds("ptx_runs_on_a_later_device", finished).with(&[("EMULATOR_DEVICES", "12.0:4:1G")]),
+    holds("unsuitable_images_are_rejected", misfits),
+    holds("older_driver_rejects_newer_code", old_driver)
         .with(&[("EMULATOR_DRIVER", "12.4"), ("EMULATOR_NVRTC", "13.0")]),
-    holds("errors_of_the_compiler_name_file_and_line", compile_errors),
+    holds("compiler_errors_name_file_and_line", compile_errors),
     holds("the_log_counts_kernels_forms_and_calls", logged).with(&[("EMULATOR_LOG", "{log}")]),
 ];
 
@@ -74,7 +72,7 @@ fn no_pools() {
     assert_eq!(before - context.mem_get_info().unwrap().0, 4 << 20);
     drop(numbers);
     assert_eq!(context.mem_get_info().unwrap().0, before);
-    // SAFETY: nothing is done with the memory.
+    // SAFETY: the memory is not used.
     let pooled = unsafe { result::malloc_async(stream.cu_stream(), 16) };
     assert_eq!(pooled.unwrap_err().0, CUresult::CUDA_ERROR_NOT_SUPPORTED);
 }
@@ -92,7 +90,7 @@ fn pools() {
     use cudarc::driver::sys::CUmemPool_attribute as Of;
     let context = CudaContext::new(0).unwrap();
     let stream = context.new_stream().unwrap();
-    // SAFETY: the pool is the device's, and its attributes are 64-bit numbers.
+    // SAFETY: the pool belongs to the device, and its attributes are 64-bit numbers.
     unsafe {
         let pool = result::device::get_default_mem_pool(context.cu_device()).unwrap();
         let ask = |attribute| {
@@ -109,7 +107,7 @@ fn pools() {
         let allocate = || stream.alloc_zeros::<u8>(1 << 20).unwrap();
         let one = allocate();
         assert_eq!((held(), before - free()), ([1 << 20; 2], 1 << 20));
-        // Without a threshold, nothing is kept beyond a wait.
+        // Without a threshold, nothing is kept after a wait.
         drop(one);
         stream.synchronize().unwrap();
         assert_eq!((held(), before - free()), ([0; 2], 0));
@@ -131,15 +129,14 @@ fn out_of_memory() {
 
 fn launch_failed() {
     let context = CudaContext::new(0).unwrap();
-    // No events that fail in place of what is tested.
-    // SAFETY: there is one stream.
+    // No events that fail instead of the tested calls.
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();
     let function = kernel(&context, ADD);
     let input = stream.clone_htod(&[1u32; 64]).unwrap();
     let mut output: CudaSlice<u32> = stream.alloc_zeros(32).unwrap();
     let failed = CUresult::CUDA_ERROR_LAUNCH_FAILED;
-    // SAFETY: of the types that the kernel takes.
+    // SAFETY: the arguments have the types of the kernel's parameters.
     let mut launch = || unsafe {
         stream
             .launch_builder(&function)
@@ -149,7 +146,7 @@ fn launch_failed() {
             .map(|_| ())
     };
     launch().unwrap();
-    // It has not been executed when the call returns.
+    // The call returns before the launch is executed.
     launch().unwrap();
     // SAFETY: the stream is alive.
     let waited = unsafe { result::stream::synchronize(stream.cu_stream()) };
@@ -157,7 +154,7 @@ fn launch_failed() {
     assert_eq!(launch().unwrap_err().0, failed);
     assert_eq!(stream.alloc_zeros::<u32>(1).unwrap_err().0, failed);
     assert_eq!(CudaContext::new(0).unwrap_err().0, failed);
-    // Another device is another context.
+    // Another device has another context.
     let other = CudaContext::new(1).unwrap().new_stream().unwrap();
     assert_eq!(other.clone_dtoh(&other.clone_htod(&[5u32]).unwrap()).unwrap(), [5]);
 }
@@ -180,7 +177,7 @@ fn refused() {
     for known in ["sm_80", "sm_75", "compute_90", "sm_90a", "sm_70"] {
         assert!(machine_code(ADD, known).is_ok(), "{known}");
     }
-    // By name; later than the version; not at all; code for one very architecture of those that have none.
+    // Refused by name; newer than the version; unknown; exact architectures that do not exist.
     for unknown in ["sm_86", "compute_86", "sm_120", "sm_100", "sm_33", "sm_80a", "gfx90"] {
         let log = machine_code(ADD, unknown).unwrap_err();
         assert!(log.contains("invalid value for --gpu-architecture"), "{unknown}: {log}");
@@ -205,7 +202,7 @@ fn misfits() {
     let whole = machine_code(ADD, "sm_90").unwrap();
     let invalid = Err(CUresult::CUDA_ERROR_INVALID_IMAGE);
     for part in [16, 100, whole.len() / 2, whole.len() - 1] {
-        // As long as it was, but not written to its end.
+        // Of full length, but not completely written.
         let mut cut = whole[..part].to_vec();
         cut.resize(whole.len(), 0xee);
         assert_eq!(load(cut), invalid, "{part} bytes");

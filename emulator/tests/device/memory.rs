@@ -14,7 +14,7 @@ const TWO: &[(&str, &str)] = &[("EMULATOR_DEVICES", "8.0:4:64M,8.6:2:64M")];
 
 pub const CASES: &[Case] = &[
     aborts(
-        "a_read_one_past_the_end_is_reported",
+        "read_one_past_the_end_is_reported",
         &[
             "0 bytes beyond the end of an allocation of 64 bytes",
             "kernel `kernel`",
@@ -23,33 +23,33 @@ pub const CASES: &[Case] = &[
         || reach(16, false),
     ),
     aborts(
-        "a_write_past_the_end_is_reported",
+        "write_past_the_end_is_reported",
         &["8 bytes beyond the end of an allocation of 64 bytes", "thread 18 of 32"],
         || reach(18, true),
     ),
     aborts(
-        "a_write_within_the_last_16_bytes_is_reported_when_memory_is_freed",
+        "write_within_the_last_16_bytes_is_reported_when_memory_is_freed",
         &["beyond the end of an allocation of 60 bytes"],
         write_into_the_gap,
     ),
     aborts(
-        "a_read_of_freed_memory_is_reported",
-        &["and has been freed", "kernel `kernel`"],
+        "read_of_freed_memory_is_reported",
+        &["which has been freed", "kernel `kernel`"],
         freed_memory,
     ),
-    aborts("a_read_of_null_is_reported", &["near null", "kernel `kernel`"], null_pointer),
+    aborts("read_of_null_is_reported", &["near null", "kernel `kernel`"], null_pointer),
     aborts(
-        "an_access_beyond_dynamic_shared_memory_is_reported",
-        &["beside the shared memory of the block"],
+        "access_beyond_dynamic_shared_memory_is_reported",
+        &["outside the shared memory of the block"],
         beyond_dynamic,
     ),
     aborts(
-        "a_write_behind_a_shared_variable_is_reported",
+        "write_after_a_shared_variable_is_reported",
         &["beyond the end of the shared variable `held` of 64 bytes"],
-        behind_variable,
+        after_variable,
     ),
     aborts(
-        "an_index_out_of_bounds_is_reported",
+        "index_out_of_bounds_is_reported",
         &["index 16 is out of bounds", "held[threadIdx.x]"],
         index_out_of_bounds,
     ),
@@ -61,17 +61,17 @@ pub const CASES: &[Case] = &[
     .with(TWO),
     holds("new_memory_is_poisoned", poisoned),
     holds("shared_memory_is_poisoned_for_each_block", poisoned_shared),
-    holds("a_missing_wait_shows_in_random_order_1", missing_wait).with(LATE[0]),
-    holds("a_missing_wait_shows_in_random_order_2", missing_wait).with(LATE[1]),
-    holds("waits_hold_in_random_order_1", || streams(true, 40, true)).with(LATE[0]),
-    holds("waits_hold_in_random_order_2", || streams(true, 40, true)).with(LATE[1]),
+    holds("missing_wait_shows_in_random_order_1", missing_wait).with(LATE[0]),
+    holds("missing_wait_shows_in_random_order_2", missing_wait).with(LATE[1]),
+    holds("waits_are_respected_in_random_order_1", || streams(true, 40, true)).with(LATE[0]),
+    holds("waits_are_respected_in_random_order_2", || streams(true, 40, true)).with(LATE[1]),
     holds("ignored_waits_show_in_random_order", ignored_waits)
         .with(&[("EMULATOR_ORDER", "3"), ("EMULATOR_IGNORE_WAITS", "1")]),
-    holds("without_an_order_streams_do_everything_at_once", || streams(false, 40, true)),
+    holds("streams_execute_at_once_without_a_random_order", || streams(false, 40, true)),
     holds("pinned_memory_is_read_late_and_other_memory_at_once", late_reads).with(LATE[2]),
     aborts(
-        "memory_that_is_used_before_its_stream_allocates_it_is_reported",
-        &["to which its stream has not come"],
+        "use_of_memory_before_its_stream_allocates_it_is_reported",
+        &["which its stream has not reached"],
         early_use,
     )
     .with(LATE[3]),
@@ -81,7 +81,7 @@ pub const CASES: &[Case] = &[
 const COPY: &str = r#"
 extern "C" __global__ void kernel(const u32* in, u32* out) { out[threadIdx.x] = in[threadIdx.x]; }"#;
 
-/// A thread reaches beyond 16 numbers.
+/// Lets a thread access memory past 16 numbers.
 fn reach(thread: u32, write: bool) {
     let (a, b) = if write { ("out", "in") } else { ("in", "out") };
     let source = format!(
@@ -110,7 +110,7 @@ fn freed_memory() {
     let mut output: CudaSlice<u32> = stream.alloc_zeros(32).unwrap();
     let at = freed.device_ptr(&stream).0;
     drop(freed);
-    // SAFETY: of the types that the kernel takes.
+    // SAFETY: the arguments have the types of the kernel's parameters.
     unsafe { stream.launch_builder(&function).arg(&at).arg(&mut output).launch(grid(1, 32, 0)) }
         .unwrap();
 }
@@ -120,7 +120,7 @@ fn null_pointer() {
     let stream = context.new_stream().unwrap();
     let function = kernel(&context, COPY);
     let mut output: CudaSlice<u32> = stream.alloc_zeros(32).unwrap();
-    // SAFETY: of the types that the kernel takes.
+    // SAFETY: the arguments have the types of the kernel's parameters.
     unsafe { stream.launch_builder(&function).arg(&0u64).arg(&mut output).launch(grid(1, 32, 0)) }
         .unwrap();
 }
@@ -135,7 +135,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     run(source, grid(1, 64, 128), &[], 1);
 }
 
-fn behind_variable() {
+fn after_variable() {
     let source = r#"
 extern "C" __global__ void kernel(const u32* in, u32* out) {
     __shared__ u32 held[16];
@@ -164,7 +164,7 @@ fn other_device() {
     let stream = second.new_stream().unwrap();
     let function = kernel(&second, COPY);
     let mut output: CudaSlice<u32> = stream.alloc_zeros(32).unwrap();
-    // SAFETY: of the types that the kernel takes.
+    // SAFETY: the arguments have the types of the kernel's parameters.
     unsafe { stream.launch_builder(&function).arg(&at).arg(&mut output).launch(grid(1, 32, 0)) }
         .unwrap();
 }
@@ -180,7 +180,7 @@ fn poisoned() {
         let zeros: CudaSlice<u32> = stream.alloc_zeros(count).unwrap();
         assert!(stream.clone_dtoh(&zeros).unwrap().iter().all(|&value| value == 0));
     }
-    // SAFETY: there are so many bytes until they are freed.
+    // SAFETY: the memory has this number of bytes until it is freed.
     unsafe {
         let pinned = result::malloc_host(4096, 0).unwrap();
         let found = std::slice::from_raw_parts(pinned.cast::<u32>(), 1024);
@@ -207,8 +207,7 @@ fn rounds(wait: bool, rounds: u32) -> bool {
 extern "C" __global__ void fill(u32* to, u32 value) { to[threadIdx.x] = value; }
 extern "C" __global__ void kernel(const u32* in, u32* out) { out[threadIdx.x] = in[threadIdx.x]; }"#;
     let context = CudaContext::new(0).unwrap();
-    // Nothing but this test's own events.
-    // SAFETY: streams are waited for below.
+    // Only this test's own events are used.
     unsafe { context.disable_event_tracking() };
     let module = crate::common::module(&context, source);
     let (fill, copy) =
@@ -218,7 +217,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) { out[threadIdx.x] = 
     writer.synchronize().unwrap();
     let mut whole = true;
     for round in 0..rounds {
-        // SAFETY: of the types that the kernels take.
+        // SAFETY: the arguments have the types of the kernels' parameters.
         unsafe {
             writer
                 .launch_builder(&fill)
@@ -262,7 +261,7 @@ fn late_reads() {
     let stream = context.new_stream().unwrap();
     let (mut pinned_late, mut other_late) = (0, 0);
     for round in 0..40u32 {
-        // SAFETY: memory is used as long as it is there, and streams are waited for.
+        // SAFETY: memory is only used while it is allocated, and streams are waited for.
         unsafe {
             let pinned = result::malloc_host(64, 0).unwrap().cast::<u32>();
             let to = result::malloc_sync(128).unwrap();
@@ -275,7 +274,7 @@ fn late_reads() {
             other.fill(1000);
             let mut found = [0u32; 32];
             result::memcpy_dtoh_async(&mut found, to, stream.cu_stream()).unwrap();
-            // Not pinned: it is there when the call returns.
+            // Not pinned, so the copy is complete when the call returns.
             pinned_late += usize::from(found[0] == 1000);
             other_late += usize::from(found[16] != round);
             stream.synchronize().unwrap();
@@ -288,7 +287,7 @@ fn late_reads() {
 
 fn early_use() {
     let context = CudaContext::new(0).unwrap();
-    // SAFETY: that nothing waits is what is tested.
+    // SAFETY: this test checks that nothing waits.
     unsafe { context.disable_event_tracking() };
     let function = kernel(&context, COPY);
     let (one, other) = (context.new_stream().unwrap(), context.new_stream().unwrap());
@@ -296,7 +295,7 @@ fn early_use() {
         // SAFETY: any number is a value.
         let mut output: CudaSlice<u32> = unsafe { one.alloc(32).unwrap() };
         let input: CudaSlice<u32> = other.alloc_zeros(32).unwrap();
-        // SAFETY: of the types that the kernel takes.
+        // SAFETY: the arguments have the types of the kernel's parameters.
         unsafe {
             other.launch_builder(&function).arg(&input).arg(&mut output).launch(grid(1, 32, 0))
         }
@@ -311,10 +310,10 @@ fn late_free() {
     let function = kernel(&context, COPY);
     let input = stream.clone_htod(&[7u32; 32]).unwrap();
     let mut output: CudaSlice<u32> = stream.alloc_zeros(32).unwrap();
-    // SAFETY: of the types that the kernel takes.
+    // SAFETY: the arguments have the types of the kernel's parameters.
     unsafe { stream.launch_builder(&function).arg(&input).arg(&mut output).launch(grid(1, 32, 0)) }
         .unwrap();
-    // Freed in the order of its stream: after the kernel.
+    // Freed in the order of its stream, after the kernel.
     drop(input);
     assert_eq!(stream.clone_dtoh(&output).unwrap(), [7; 32]);
 }

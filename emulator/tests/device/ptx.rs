@@ -1,4 +1,4 @@
-//! Does every form of PTX do what its documentation says?
+//! Does every form of PTX behave as documented?
 
 use crate::common::{POISON, grid, random, randoms, run};
 use crate::{Case, holds};
@@ -13,7 +13,7 @@ pub const CASES: &[Case] = &[
     holds("mma_of_bits_matches_a_plain_loop", || multiply(0)),
     holds("mma_of_bytes_matches_a_plain_loop", || multiply(1)),
     holds("mma_of_halves_matches_a_plain_loop", || multiply(2)),
-    holds("sums_of_halves_are_cut_off_below_24_bits", cut_off),
+    holds("sums_of_halves_are_truncated_below_24_bits", truncated_sums),
     holds("wgmma_of_halves_matches_a_plain_loop", || multiply_groups(false)).with(ON_9),
     holds("wgmma_of_bytes_matches_a_plain_loop", || multiply_groups(true)).with(ON_9),
     holds("sums_of_wgmma_are_poisoned_until_their_wait", poisoned_sums).with(ON_9),
@@ -136,7 +136,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     for (u32 k = 0; k < 4; k++) rows[i][k] = in[4 * i + k];
     __syncwarp();
     u32 to[4];
-    // The rows of the matrices, the last first.
+    // The rows of the matrices, in reverse order.
     u32 at = (u32)__cvta_generic_to_shared(rows[31 - i]);
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(at));
@@ -146,14 +146,14 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
     let found = run(source, grid(1, 32, 0), &input, 128);
     for lane in 0..32 {
         for matrix in 0..4 {
-            // Row lane / 4 of a matrix is named by a lane, and lane % 4 is the pair of its elements.
+            // Lane / 4 is the row of a matrix, and lane % 4 the pair of its elements.
             let row = 31 - (8 * matrix + lane / 4);
             assert_eq!(found[4 * lane + matrix], input[4 * row + lane % 4]);
         }
     }
 }
 
-/// One product of 16 rows and 8 columns of 32 bytes each, by the layout of PTX.
+/// Checks one product of 16 rows and 8 columns of 32 bytes each, with the layout of PTX.
 fn multiply(kind: usize) {
     let form = [
         "m16n8k256.row.col.s32.b1.b1.s32.and.popc",
@@ -225,9 +225,9 @@ fn halves(bytes: &[u8]) -> impl Iterator<Item = f32> {
     bytes.chunks(2).map(|two| half(u16::from_le_bytes([two[0], two[1]])))
 }
 
-/// Checks the sum of a large product and many small ones. Each small one is below the last of 24 bits and lost, while an
-/// exact sum would keep all of them together. The error stays within the known bound of tensor cores.
-fn cut_off() {
+/// Checks the sum of a large product and many small ones. Each small one is below the last of 24 bits and
+/// lost, while an exact sum would keep their total. The error stays within the known bound of tensor cores.
+fn truncated_sums() {
     let source = r#"
 extern "C" __global__ void kernel(const u32* in, u32* out) {
     float s[4] = {0, 0, 0, 0};
@@ -270,7 +270,7 @@ __device__ void multiply(Sum (&s)[32][4], u64 a, u64 b, u32 more) {
         : SIXTEEN(0), SIXTEEN(4), SIXTEEN(8), SIXTEEN(12), SIXTEEN(16), SIXTEEN(20), SIXTEEN(24), SIXTEEN(28)
         : "l"(a), "l"(b), "r"(more));
 }
-// Rows of 128 bytes to shared memory, which begins at a multiple of 1,024.
+// Copies rows of 128 bytes to shared memory, from a multiple of 1,024 on.
 __device__ u32 fill(const u32* in) {
     extern __shared__ __align__(128) u8 unaligned[];
     u32 base = (u32)__cvta_generic_to_shared(unaligned);
@@ -297,7 +297,7 @@ fn group_source(bytes: bool, body: &str) -> String {
     format!("{head}{GROUPS}{body}")
 }
 
-/// All 128 bytes of 64 rows and 256 columns, in four steps of two groups.
+/// Checks all 128 bytes of 64 rows and 256 columns, in four steps of two groups.
 fn multiply_groups(bytes: bool) {
     let body = r#"
 extern "C" __global__ void __launch_bounds__(128) kernel(const u32* in, u32* out) {
@@ -364,7 +364,7 @@ extern "C" __global__ void __launch_bounds__(128) kernel(const u32* in, u32* out
 
 pub use group::*;
 
-/// Sources of a warpgroup's product that is wrong in one way, for the reports.
+/// Sources of a warpgroup's product with one error each, for the reports.
 mod group {
     use super::group_source;
 

@@ -11,7 +11,7 @@ pub const CASES: &[Case] = &[
     })
     .with(RACES),
     aborts(
-        "a_removed_barrier_is_a_race",
+        "removed_barrier_is_a_race",
         &["a race in shared memory", "of `held`", "line 8", "line 10"],
         || {
             sums("", "__syncthreads();", "__syncwarp();");
@@ -19,18 +19,18 @@ pub const CASES: &[Case] = &[
     )
     .with(RACES),
     aborts(
-        "a_removed_barrier_before_a_write_is_a_race",
+        "removed_barrier_before_a_write_is_a_race",
         &["a race in shared memory", "of `held`", "line 8", "line 10"],
         || {
             sums("__syncthreads();", "", "__syncwarp();");
         },
     )
     .with(RACES),
-    aborts("a_removed_syncwarp_is_a_race", &["a race in shared memory", "of `parts`"], || {
+    aborts("removed_syncwarp_is_a_race", &["a race in shared memory", "of `parts`"], || {
         sums("__syncthreads();", "__syncthreads();", "");
     })
     .with(RACES),
-    holds("without_the_check_races_are_not_reported", || {
+    holds("races_are_not_reported_without_the_check", || {
         sums("", "__syncthreads();", "__syncwarp();");
     }),
     holds("atomics_do_not_race_with_atomics", || {
@@ -38,7 +38,7 @@ pub const CASES: &[Case] = &[
     })
     .with(RACES),
     aborts(
-        "an_atomic_races_with_a_read",
+        "atomic_races_with_a_read",
         &["a race in shared memory", "`count`", "line 7", "line 9"],
         || {
             tickets("atomicAdd(&count, 1)", "");
@@ -58,7 +58,7 @@ pub const CASES: &[Case] = &[
     })
     .with(RACES),
     aborts(
-        "a_copy_that_only_its_own_thread_waited_for_is_a_race",
+        "copy_that_only_its_own_thread_waited_for_is_a_race",
         &["a race in shared memory", "dynamic shared memory"],
         || {
             copies("");
@@ -66,14 +66,14 @@ pub const CASES: &[Case] = &[
     )
     .with(RACES),
     aborts(
-        "a_read_beside_shared_variables_is_reported",
-        &["4 bytes are read beside the shared variables", "at line 7"],
-        beside,
+        "read_outside_shared_variables_is_reported",
+        &["4 bytes are read outside the shared variables", "at line 7"],
+        outside,
     )
     .with(RACES),
 ];
 
-/// Sums of each warp, and of the block, with what orders them.
+/// Computes sums of each warp and of the block, with the given synchronization.
 fn sums(first: &str, second: &str, within: &str) {
     let source = format!(
         r#"extern "C" __global__ void kernel(const u32* in, u32* out) {{
@@ -140,7 +140,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {{
     }
 }
 
-fn beside() {
+fn outside() {
     let source = r#"extern "C" __global__ void kernel(const u32* in, u32* out) {
     __shared__ u32 held[16];
     u32 i = threadIdx.x;

@@ -1,4 +1,4 @@
-//! Are errors of kernels reported with their place?
+//! Are errors of kernels reported with their position?
 
 use crate::common::{grid, kernel, ptx, run};
 use crate::{Case, aborts, ptx as forms};
@@ -18,17 +18,17 @@ pub const CASES: &[Case] = &[
         divergent_operations,
     ),
     aborts(
-        "a_lane_that_has_left_is_reported",
+        "lane_that_has_left_is_reported",
         &["names lanes that have left the kernel", "00000080", "__shfl_sync"],
         left_lane,
     ),
     aborts(
-        "a_lane_that_leaves_others_waiting_is_reported",
+        "lane_that_leaves_others_waiting_is_reported",
         &["leaves the kernel while others of its warp wait for it at __syncwarp"],
         leaving_lane,
     ),
     aborts(
-        "a_barrier_that_not_all_threads_reach_is_reported",
+        "barrier_that_not_all_threads_reach_is_reported",
         &[
             "threads wait for each other",
             "threads 0 to 31: waits for the block at line 4",
@@ -43,37 +43,37 @@ pub const CASES: &[Case] = &[
         different_barriers,
     ),
     aborts(
-        "a_mask_without_the_caller_is_reported",
+        "mask_without_the_caller_is_reported",
         &["does not name the calling lane 1"],
         wrong_mask,
     ),
     aborts(
-        "a_shuffle_from_outside_the_mask_is_reported",
+        "shuffle_from_outside_the_mask_is_reported",
         &["which the mask 0000ffff does not name"],
         outside_mask,
     ),
     aborts(
-        "a_misaligned_copy_is_reported",
+        "misaligned_copy_is_reported",
         &["is not a multiple of 16", "cp.async.cg.shared.global", "thread 1 of 32"],
         misaligned_copy,
     ),
     aborts(
-        "a_misaligned_ldmatrix_is_reported",
+        "misaligned_ldmatrix_is_reported",
         &["is not a multiple of 16", "ldmatrix"],
         misaligned_matrix,
     ),
     aborts(
-        "a_misaligned_vector_is_reported",
+        "misaligned_vector_is_reported",
         &["is not a multiple of 16", "uint4", "at line 3"],
         misaligned_vector,
     ),
-    aborts("a_misaligned_atomic_is_reported", &["atomicAdd", "is not aligned"], misaligned_atomic),
+    aborts("misaligned_atomic_is_reported", &["atomicAdd", "is not aligned"], misaligned_atomic),
     aborts(
-        "a_copy_outside_of_shared_memory_is_reported",
-        &["lies neither in a variable nor in the 64 bytes of dynamic memory"],
+        "copy_outside_of_shared_memory_is_reported",
+        &["is neither in a variable nor in the 64 bytes of dynamic memory"],
         copy_outside,
     ),
-    aborts("a_division_by_zero_is_reported", &["divided by zero", "kernel `kernel`"], division),
+    aborts("division_by_zero_is_reported", &["divided by zero", "kernel `kernel`"], division),
     aborts(
         "too_much_dynamic_shared_memory_is_reported",
         &["kernel `kernel`", "50000 bytes of shared memory; it may have 49152"],
@@ -84,32 +84,32 @@ pub const CASES: &[Case] = &[
         &["needs more shared memory than it may have", "`held`"],
         too_many_variables,
     ),
-    aborts("a_block_beyond_the_launch_bounds_is_reported", &["it may have 64"], launch_bounds),
-    aborts("an_empty_grid_is_reported", &["a grid of [0, 1, 1] blocks is not possible"], || {
+    aborts("block_beyond_the_launch_bounds_is_reported", &["it may have 64"], launch_bounds),
+    aborts("empty_grid_is_reported", &["a grid of [0, 1, 1] blocks is not possible"], || {
         run(NOTHING, grid(0, 32, 0), &[], 1);
     }),
     aborts(
         "memory_that_is_freed_twice_is_reported",
-        &["cuMemFree", "was not allocated so", "has been freed"],
+        &["cuMemFree", "was not allocated this way", "has been freed"],
         freed_twice,
     ),
     aborts(
-        "a_copy_beyond_an_allocation_is_reported",
+        "copy_beyond_an_allocation_is_reported",
         &["cuMemcpyHtoDAsync", "goes beyond the end of the allocation"],
         copy_beyond,
     ),
     aborts(
-        "a_copy_to_freed_memory_is_reported",
+        "copy_to_freed_memory_is_reported",
         &["cuMemcpyHtoDAsync", "has been freed"],
         copy_to_freed,
     ),
     aborts(
-        "a_destroyed_event_is_reported",
+        "destroyed_event_is_reported",
         &["cuEventRecord", "was destroyed before"],
         destroyed_event,
     ),
     aborts(
-        "a_destroyed_stream_is_reported",
+        "destroyed_stream_is_reported",
         &["cuStreamSynchronize", "was destroyed before"],
         destroyed_stream,
     ),
@@ -141,12 +141,12 @@ pub const CASES: &[Case] = &[
         },
     )
     .with(ON_9),
-    aborts("an_endless_recursion_is_reported", &["the stack of a thread is at its end"], recursion),
+    aborts("endless_recursion_is_reported", &["the stack of a thread is at its end"], recursion),
 ];
 
 const NOTHING: &str = r#"extern "C" __global__ void kernel(const u32* in, u32* out) {}"#;
 
-/// Sources begin in their second line: the first has types.
+/// Sources begin in line 2, since line 1 has types.
 fn divergent_operations() {
     let source = r#"extern "C" __global__ void kernel(const u32* in, u32* out) {
     u32 value = threadIdx.x;
@@ -177,7 +177,7 @@ extern "C" __global__ void kernel(const u32* in, u32* out) {
 
 fn deadlock() {
     let source = r#"extern "C" __global__ void kernel(const u32* in, u32* out) {
-    // The last lane of the second warp never comes.
+    // The last lane of the second warp never arrives.
     if (threadIdx.x < 32 || threadIdx.x == 63) __syncthreads();
     else __syncwarp();
 }"#;
@@ -263,7 +263,7 @@ fn too_much_dynamic() {
     let stream = context.new_stream().unwrap();
     let function = kernel(&context, NOTHING);
     let numbers: CudaSlice<u32> = stream.alloc_zeros(1).unwrap();
-    // SAFETY: of the types that the kernel takes.
+    // SAFETY: the arguments have the types of the kernel's parameters.
     unsafe {
         stream.launch_builder(&function).arg(&numbers).arg(&numbers).launch(grid(1, 32, 50_000))
     }
@@ -289,7 +289,7 @@ extern "C" __global__ void __launch_bounds__(64) kernel(const u32* in, u32* out)
 
 fn freed_twice() {
     let _context = CudaContext::new(0).unwrap();
-    // SAFETY: that this is wrong is what is tested.
+    // SAFETY: this is wrong on purpose, and the test checks the report.
     unsafe {
         let at = result::malloc_sync(64).unwrap();
         result::free_sync(at).unwrap();
@@ -300,7 +300,7 @@ fn freed_twice() {
 fn copy_beyond() {
     let context = CudaContext::new(0).unwrap();
     let stream = context.new_stream().unwrap();
-    // SAFETY: that this is wrong is what is tested.
+    // SAFETY: this is wrong on purpose, and the test checks the report.
     unsafe {
         let at = result::malloc_sync(64).unwrap();
         let _ = result::memcpy_htod_async(at + 4, &[0u32; 16], stream.cu_stream());
@@ -310,7 +310,7 @@ fn copy_beyond() {
 fn copy_to_freed() {
     let context = CudaContext::new(0).unwrap();
     let stream = context.new_stream().unwrap();
-    // SAFETY: that this is wrong is what is tested.
+    // SAFETY: this is wrong on purpose, and the test checks the report.
     unsafe {
         let at = result::malloc_sync(64).unwrap();
         result::free_sync(at).unwrap();
@@ -324,7 +324,7 @@ fn destroyed_event() {
     let event = context.new_event(None).unwrap();
     let handle = event.cu_event();
     drop(event);
-    // SAFETY: that this is wrong is what is tested.
+    // SAFETY: this is wrong on purpose, and the test checks the report.
     let _ = unsafe { result::event::record(handle, stream.cu_stream()) };
 }
 
@@ -333,7 +333,7 @@ fn destroyed_stream() {
     let stream = context.new_stream().unwrap();
     let handle = stream.cu_stream();
     drop(stream);
-    // SAFETY: that this is wrong is what is tested.
+    // SAFETY: this is wrong on purpose, and the test checks the report.
     let _ = unsafe { result::stream::synchronize(handle) };
 }
 
@@ -349,13 +349,13 @@ __device__ __noinline__ u32 deeper(volatile u32* at, u32 n) {
     return n == 0 ? held[0] : deeper(at, n - 1) + held[n % 64];
 }
 extern "C" __global__ void kernel(const u32* in, u32* out) { out[0] = deeper(out, 1 << 20); }"#;
-    // Compiled to PTX here, so that this way is gone too.
+    // Compiled to PTX, so that PTX is tested too.
     let context = CudaContext::new(0).unwrap();
     let stream = context.new_stream().unwrap();
     let function =
         context.load_module(ptx(source, "compute_80")).unwrap().load_function("kernel").unwrap();
     let mut output: CudaSlice<u32> = stream.alloc_zeros(1).unwrap();
-    // SAFETY: of the types that the kernel takes.
+    // SAFETY: the arguments have the types of the kernel's parameters.
     unsafe { stream.launch_builder(&function).arg(&0u64).arg(&mut output).launch(grid(1, 1, 0)) }
         .unwrap();
 }
