@@ -1,6 +1,6 @@
-"""How is a real browser asked what it sees?
+"""How is a real browser controlled?
 
-Chromium's DevTools protocol over a pair of pipes: messages of JSON, each ended by a zero byte. Only the
+By Chromium's DevTools protocol over a pair of pipes: JSON messages that end with a zero byte. Only the
 standard library is needed.
 """
 
@@ -17,12 +17,12 @@ NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 
 
 def find():
-    """The browser's path, or None."""
+    """Returns the path of the browser, or None."""
     return next((path for name in NAMES if (path := shutil.which(name))), None)
 
 
 class Failed(Exception):
-    """The browser did not do what it was asked for."""
+    """A request to the browser failed."""
 
 
 class Browser:
@@ -32,7 +32,7 @@ class Browser:
         self.seconds = seconds
         self.number = 0
         self.rest = b""
-        # What went wrong on the page, and what it asked the network for.
+        # The errors of the page, and its requests to the network.
         self.errors, self.requests = [], []
         self.folder = tempfile.mkdtemp(prefix="simjoin-chromium-")
         to_browser, self.send = os.pipe()
@@ -91,7 +91,7 @@ class Browser:
         self.close()
 
     def call(self, method, **parameters):
-        """Calls a method of the protocol and waits for its answer."""
+        """Calls a method of the protocol and returns its result."""
         self.number += 1
         message = {"id": self.number, "method": method, "params": parameters}
         if self.session:
@@ -106,22 +106,22 @@ class Browser:
                 return answer["result"]
 
     def next(self, end, what):
-        """The next message; events are remembered on the way."""
+        """Returns the next message, and records events."""
         while b"\0" not in self.rest:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self.receive], [], [], left)[0]:
-                raise Failed(f"the browser said nothing for {self.seconds} s: {what}")
+                raise Failed(f"the browser sent nothing for {self.seconds} s: {what}")
             more = os.read(self.receive, 1 << 20)
             if not more:
                 raise Failed(f"the browser ended: {what}")
             self.rest += more
         text, self.rest = self.rest.split(b"\0", 1)
         message = json.loads(text)
-        self.remember(message.get("method"), message.get("params", {}))
+        self.record(message.get("method"), message.get("params", {}))
         return message
 
-    def remember(self, method, event):
-        """Keeps what a test wants to know."""
+    def record(self, method, event):
+        """Records errors and requests."""
         if method == "Runtime.exceptionThrown":
             details = event["exceptionDetails"]
             self.errors.append(details.get("exception", {}).get("description") or details["text"])
@@ -133,7 +133,7 @@ class Browser:
             self.requests.append(event["request"]["url"])
 
     def show(self, width, height, dark=False):
-        """Sets the size of the window and the colours that the reader prefers."""
+        """Sets the size of the window and the preferred colours."""
         self.call(
             "Emulation.setDeviceMetricsOverride",
             width=width, height=height, deviceScaleFactor=1, mobile=width < 600,
@@ -142,7 +142,7 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[scheme])
 
     def open(self, path):
-        """Opens a file and waits until its script says that it is done."""
+        """Opens a file and waits until its script has finished."""
         self.errors.clear()
         self.requests.clear()
         self.call("Page.navigate", url="file://" + os.path.abspath(path))
@@ -153,11 +153,11 @@ class Browser:
         end = time.monotonic() + self.seconds
         while not self.ask(f"Boolean({condition})"):
             if time.monotonic() > end:
-                raise Failed(f"{condition} did not come true; the page said {self.errors}")
+                raise Failed(f"{condition} did not become true; errors of the page: {self.errors}")
             time.sleep(0.02)
 
     def ask(self, expression):
-        """The value of an expression on the page."""
+        """Returns the value of an expression on the page."""
         result = self.call(
             "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
         )
@@ -167,7 +167,7 @@ class Browser:
         return result["result"].get("value")
 
     def settle(self):
-        """Waits for two frames, after which what was asked for is drawn."""
+        """Waits for two frames, after which everything is drawn."""
         self.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))")
 
     def key(self, key, code, text=None):
@@ -177,11 +177,11 @@ class Browser:
         self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     def type(self, text):
-        """Types a text into what has the focus."""
+        """Types a text into the focused element."""
         self.call("Input.insertText", text=text)
 
     def picture(self, path, whole=True, most=None):
-        """Saves what is seen: the whole page, or its upper part."""
+        """Saves a picture of the whole page, or of its upper part."""
         self.settle()
         clip = {}
         if whole:

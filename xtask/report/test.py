@@ -2,10 +2,10 @@
 
     python3 xtask/report/test.py SIMJOIN [--pictures FOLDER]
 
-Makes reports of a few runs with the program SIMJOIN and looks at them with a headless Chromium: no error
-in the console, nothing asked of the network, marks in every chart, a sample that can be filtered by mouse
-and keyboard, light and dark, wide and narrow. --pictures FOLDER keeps what was seen. With --picture
-FILE.html FILE.png it makes a picture of the beginning of a page instead.
+Makes reports of a few runs with the program SIMJOIN and tests them in a headless Chromium: no error in the
+console, no request to the network, marks in every chart, a sample that can be filtered by mouse and
+keyboard, light and dark, wide and narrow. --pictures FOLDER saves pictures of all pages. With --picture
+FILE.html FILE.png it saves a picture of the beginning of a page instead.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def write(folder, name, lines):
 
 
 def reports(folder):
-    """Makes a report of each kind of run; answers with their names."""
+    """Makes a report of each kind of run, and returns their names."""
     with open(os.path.join(ROOT, "samples", "books.csv"), encoding="utf-8") as books:
         titles = [line.strip() for line in books][1:]
     write(folder, "titles.txt", titles)
@@ -72,7 +72,7 @@ def reports(folder):
 
 
 class Report(unittest.TestCase):
-    """One browser, one folder of reports."""
+    """Tests with one browser and one folder of reports."""
 
     @classmethod
     def setUpClass(cls):
@@ -92,26 +92,26 @@ class Report(unittest.TestCase):
         self.browser.settle()
 
     def ask(self, expression):
-        """The value of an expression on the page."""
+        """Returns the value of an expression on the page."""
         return self.browser.ask(expression)
 
     def data(self):
-        """What the page was made from."""
+        """Returns the data of the page."""
         return json.loads(self.ask("JSON.stringify(data)"))
 
     def marks(self, selector):
-        """How many of its marks can be seen."""
+        """Returns the number of visible elements."""
         return self.ask(
             f"[...document.querySelectorAll({json.dumps(selector)})].filter((one) => {{"
             " const box = one.getBoundingClientRect(); return box.width > 0 && box.height > 0; }).length"
         )
 
     def picture(self, name, **more):
-        """Keeps what is seen, where that is asked for."""
+        """Saves a picture of the page if requested."""
         if PICTURES:
             self.browser.picture(os.path.join(PICTURES, name + ".png"), **more)
 
-    def test_pages_load_in_silence_and_ask_for_nothing(self):
+    def test_pages_load_without_errors_or_requests(self):
         for name in self.names:
             for size, dark in [(WIDE, False), (WIDE, True), (PHONE, False), (PHONE, True)]:
                 with self.subTest(name=name, size=size, dark=dark):
@@ -120,13 +120,13 @@ class Report(unittest.TestCase):
                     asked = [url for url in self.browser.requests if not url.startswith(("file:", "data:"))]
                     self.assertEqual(asked, [])
                     self.assertEqual(len(self.browser.requests), len(set(self.browser.requests)))
-                    # Nothing lies beside the window.
+                    # Nothing is wider than the window.
                     self.assertLessEqual(self.ask("document.documentElement.scrollWidth"), size[0])
                     form = "dark" if dark else "light"
                     where = "phone" if size == PHONE else "wide"
                     self.picture(f"{name.removesuffix('.html')}-{where}-{form}")
 
-    def test_charts_have_marks_and_say_what_they_are(self):
+    def test_charts_have_marks_and_labels(self):
         for name in self.names:
             with self.subTest(name=name):
                 self.open(name)
@@ -142,7 +142,7 @@ class Report(unittest.TestCase):
                     self.assertEqual(self.marks("#input .dot"), len(data["frequencies"]["curve"]))
                 if data["groups"] and data["groups"]["groups"]:
                     self.assertGreaterEqual(self.marks("#groups .bar"), 1)
-                # Every chart has a label and a table of the same figures.
+                # Every chart has a label and a table with the same numbers.
                 self.assertEqual(self.ask("[...document.querySelectorAll('svg')].filter((one) => one.getAttribute('role') !== 'img' || !one.getAttribute('aria-label')).length"), 0)
                 self.assertEqual(
                     self.ask("[...document.querySelectorAll('.chart')].filter((one) => !one.closest('figure').querySelector('table')).length"), 0
@@ -152,7 +152,7 @@ class Report(unittest.TestCase):
                 self.assertEqual(self.ask("[...document.querySelectorAll('nav a')].filter((one) => !document.querySelector(one.getAttribute('href'))).length"), 0)
                 self.assertEqual(self.ask("[...document.querySelectorAll('input, select')].filter((one) => !one.closest('label')).length"), 0)
 
-    def test_figures_on_the_page_are_those_of_the_data(self):
+    def test_numbers_on_the_page_equal_the_data(self):
         self.open("text.html")
         data = self.data()
         grouped = f"{data['pairs']:,}"
@@ -164,18 +164,18 @@ class Report(unittest.TestCase):
         self.assertEqual(sum(cells), data["pairs"])
 
     def shown(self):
-        """The values of the pairs that are shown."""
+        """Returns the values of the shown pairs."""
         return self.ask("[...document.querySelectorAll('ol.pairs > li')].map((one) => Number(one.dataset.value))")
 
     def focus(self, selector):
-        """Puts the cursor somewhere."""
+        """Focuses an element."""
         self.ask(f"document.querySelector({json.dumps(selector)}).focus()")
 
     def clear(self):
-        """Begins anew."""
+        """Clears the filters."""
         self.ask("[...document.querySelectorAll('#pairs button')].find((one) => one.textContent === 'Clear').click()")
 
-    def test_the_sample_filters_by_similarity_with_the_keyboard(self):
+    def test_sample_is_filtered_with_the_keyboard(self):
         self.open("text.html")
         everything = [pair["value"] for pair in self.data()["sample"]["pairs"]]
         self.assertEqual(len(self.shown()), 25)
@@ -191,7 +191,7 @@ class Report(unittest.TestCase):
         self.assertEqual(len(self.shown()), min(25, len(wanted)))
         self.assertTrue(all(0.7 <= value <= 0.8 for value in self.shown()))
         self.assertIn(f"of {len(wanted)} pair", self.ask("document.querySelector('#pairs [role=status]').textContent"))
-        # Text, then clear, then more.
+        # Filter by text, clear, then show more.
         self.clear()
         self.assertEqual(len(self.shown()), 25)
         word = self.data()["sample"]["pairs"][0]["left"]["tokens"][0]
@@ -207,7 +207,7 @@ class Report(unittest.TestCase):
         self.assertEqual(self.shown(), sorted(everything, reverse=True)[:75])
         self.assertEqual(self.browser.errors, [])
 
-    def test_a_bar_of_the_histogram_shows_its_pairs(self):
+    def test_bar_of_the_histogram_shows_its_pairs(self):
         self.open("vectors.html")
         self.ask("document.querySelector('#results .bar').dispatchEvent(new MouseEvent('click'))")
         first = next(bin for bin in self.data()["histogram"]["bins"] if bin["count"])
@@ -215,7 +215,7 @@ class Report(unittest.TestCase):
         self.assertTrue(values)
         self.assertTrue(all(first["from"] <= value <= first["to"] + 1e-9 for value in values))
 
-    def test_counts_can_be_drawn_either_way(self):
+    def test_counts_have_two_scales(self):
         self.open("text.html")
         heights = "[...document.querySelectorAll('#results .bar')].map((one) => Number(one.getAttribute('height')))"
         before = self.ask(heights)
@@ -226,7 +226,7 @@ class Report(unittest.TestCase):
 
     def test_shared_tokens_are_marked(self):
         self.open("evil.html")
-        # Nothing of them has become a part of the page.
+        # The texts have added no elements to the page.
         self.assertEqual(self.ask("document.querySelectorAll('img, script:not([id]) ~ script').length"), 0)
         self.assertEqual(self.ask("document.scripts.length"), 2)
         pairs = self.data()["sample"]["pairs"]
@@ -234,11 +234,11 @@ class Report(unittest.TestCase):
         self.assertEqual(long["left"]["tokens"], EVIL)
         text = self.ask("[...document.querySelectorAll('ol.pairs > li')].map((one) => [...one.querySelectorAll('mark')].map((mark) => mark.textContent).join('|'))")
         self.assertTrue(any("</script> <img src=x onerror=alert(1)>" in one for one in text), text)
-        # What cannot be seen is shown by a picture or its number.
+        # Invisible characters are shown as symbols or numbers.
         self.assertTrue(any("␁␡" in one and "\\u202etxt" in one for one in text), text)
         self.assertTrue(all("more" not in one for one in text))
 
-    def test_light_and_dark_can_be_read(self):
+    def test_light_and_dark_have_enough_contrast(self):
         contrast = """
         (() => {
           const numbers = (colour) => colour.match(/[\\d.]+/g).map(Number);
@@ -272,14 +272,14 @@ class Report(unittest.TestCase):
             pages.append(self.ask("getComputedStyle(document.body).backgroundColor"))
         self.assertNotEqual(*pages)
 
-    def test_it_prints(self):
+    def test_page_can_be_printed(self):
         self.open("text.html")
         answer = self.browser.call("Page.printToPDF", printBackground=False)
         self.assertGreater(len(answer["data"]), 10_000)
 
 
 def main():
-    """Runs the tests, or makes a picture."""
+    """Runs the tests, or saves a picture."""
     global SIMJOIN, PICTURES
     parser = argparse.ArgumentParser()
     parser.add_argument("simjoin", nargs="?")

@@ -1,8 +1,9 @@
 //! Does the GPU code work on the emulated device?
 //!
-//! [`build`] builds the emulated device and puts it where programs look for NVIDIA's libraries. [`check`] runs on it the
-//! device tests of `simjoin-gpu`, at their smallest size, once for each compute capability that has kernels of its own,
-//! and then every command of the program. Nothing is taken from or left in the user's folders.
+//! [`build`] builds the emulated device and puts it where programs look for NVIDIA's libraries. [`check`]
+//! runs on it the device tests of `simjoin-gpu`, at their smallest size, once for each compute capability
+//! with separate kernels, and then every command of the program. It neither uses nor changes the user's
+//! folders.
 
 use crate::{Check, call, programs, root};
 use parking_lot::Mutex;
@@ -17,7 +18,8 @@ use std::time::Instant;
 const NAMES: [&str; 5] =
     ["libcuda.so", "libcuda.so.1", "libnvrtc.so", "libnvrtc.so.12", "libnvrtc.so.13"];
 
-/// The devices of each run: the tests' own, of a capability that chooses kernels of its own, and one of another kind.
+/// The devices of each run: the first one has a capability with separate kernels, the second one is of
+/// another kind.
 const DEVICES: [&str; 6] = [
     "9.0:4:2G,8.6:3:1G",
     "7.5:3:2G,9.0:2:1G",
@@ -27,25 +29,27 @@ const DEVICES: [&str; 6] = [
     "10.0:4:2G,9.0:3:1G",
 ];
 
-/// The first runs also look for races in shared memory: with all that an architecture can have, and with the least.
-const LOOK_FOR_RACES: usize = 2;
+/// The number of runs that also check for races in shared memory: the first with all features of an
+/// architecture, the second with the fewest.
+const RUNS_WITH_RACE_CHECK: usize = 2;
 
-/// Processes at a time.
-const AT_ONCE: usize = 2;
+/// The number of processes at a time.
+const PARALLEL_RUNS: usize = 2;
 
-/// Where cargo puts what it builds.
+/// Returns cargo's folder for build results.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// Where the emulated device is.
+/// Returns the folder of the emulated device.
 fn folder() -> PathBuf {
     target().join("emulator")
 }
 
 /// Builds the emulated device, and puts it where a program finds it.
 pub fn build() -> Check {
-    // As the step that runs all tests builds it: another build would replace the library under tests that run.
+    // Build it in the same way as the step that runs all tests: another build would replace the library while
+    // tests run.
     programs()?;
     let folder = folder();
     std::fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
@@ -53,7 +57,7 @@ pub fn build() -> Check {
         .map_err(|error| format!("{}: {error}", folder.display()))
 }
 
-/// Puts one library under all names, unless it is there already.
+/// Puts one library under all names, unless it is already there.
 fn place(built: &Path, folder: &Path) -> std::io::Result<()> {
     let library = folder.join(NAMES[0]);
     let new = std::fs::read(built)?;
@@ -62,7 +66,7 @@ fn place(built: &Path, folder: &Path) -> std::io::Result<()> {
     {
         return Ok(());
     }
-    // Processes that run keep what they have loaded.
+    // Running processes keep the library that they have loaded.
     let part = folder.join(format!("{}.{}.part", NAMES[0], std::process::id()));
     std::fs::write(&part, new)?;
     std::fs::rename(&part, &library)?;
@@ -71,12 +75,12 @@ fn place(built: &Path, folder: &Path) -> std::io::Result<()> {
         let _ = std::fs::remove_file(&link);
         std::os::unix::fs::symlink(NAMES[0], &link)?;
     }
-    // Kernels that another build of it compiled are of no use.
+    // Kernels from another build are of no use.
     let _ = std::fs::remove_dir_all(folder.join("cache"));
     Ok(())
 }
 
-/// The variables that make a program use the emulated device.
+/// Returns the variables that make a program use the emulated device.
 fn environment() -> Vec<(&'static str, String)> {
     let folder = folder();
     let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -90,7 +94,7 @@ fn environment() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Runs every device test, and every command, on the emulated device.
+/// Runs every device test and every command on the emulated device.
 pub fn check() -> Check {
     build()?;
     let log = folder().join("log");
@@ -108,7 +112,7 @@ pub fn check() -> Check {
     Ok(())
 }
 
-/// Builds a test, and says where it is.
+/// Builds a test and returns the path of its program.
 fn test_program(package: &str, name: &str) -> Result<PathBuf, String> {
     let output = Command::new("cargo")
         // With the features of all packages, as in the step that runs all tests.
@@ -123,7 +127,7 @@ fn test_program(package: &str, name: &str) -> Result<PathBuf, String> {
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    // Other packages may have a test of that name.
+    // Other packages may have a test with that name.
     let folder = format!("/{package}/tests/");
     let of_test = messages.filter(|message| {
         let target = &message["target"];
@@ -132,10 +136,10 @@ fn test_program(package: &str, name: &str) -> Result<PathBuf, String> {
     });
     let mut program =
         of_test.filter_map(|message| message["executable"].as_str().map(PathBuf::from));
-    program.next().ok_or_else(|| format!("cargo names no program for the test {name}"))
+    program.next().ok_or_else(|| format!("cargo reports no program for the test {name}"))
 }
 
-/// Runs the device tests once for each set of devices, some at a time. Returns how many tests have passed.
+/// Runs the device tests once for each set of devices, some at a time. Returns the number of passed tests.
 fn on_all_devices(program: &Path) -> Result<u64, String> {
     let (next, outcome) = (AtomicUsize::new(0), Mutex::new(Ok(0)));
     let work = || {
@@ -154,22 +158,22 @@ fn on_all_devices(program: &Path) -> Result<u64, String> {
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..PARALLEL_RUNS {
             scope.spawn(work);
         }
     });
     outcome.into_inner()
 }
 
-/// Runs the device tests on some devices, whose streams run late and in an order that differs from run to run.
+/// Runs the device tests on some devices. Streams run late, in an order that differs between runs.
 fn on_devices(program: &Path, devices: &str) -> Result<u64, String> {
     let begin = Instant::now();
     let at = DEVICES.iter().position(|&one| one == devices).unwrap_or(0);
     let seed = at + 1;
     let mut command = Command::new(program);
     command.args(["--test-threads", "1"]).envs(environment());
-    if at < LOOK_FOR_RACES {
-        // Kernels are compiled otherwise for it, so they are kept elsewhere.
+    if at < RUNS_WITH_RACE_CHECK {
+        // Kernels for this check are compiled differently, so they have another folder.
         command.env("EMULATOR_RACES", "1").env("XDG_CACHE_HOME", folder().join("cache/races"));
     }
     let output = command
@@ -179,13 +183,13 @@ fn on_devices(program: &Path, devices: &str) -> Result<u64, String> {
         .current_dir(root().join("crates/simjoin-gpu"))
         .output()
         .map_err(|error| format!("{}: {error}", program.display()))?;
-    let [said, complained] =
+    let [output_text, errors] =
         [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-    let passed = passed(&said);
+    let passed = passed(&output_text);
     if !output.status.success() || passed == 0 {
         return Err(format!(
             "device tests with EMULATOR_DEVICES={devices} EMULATOR_ORDER={seed} ended with {}:\n\
-             {said}\n{complained}",
+             {output_text}\n{errors}",
             output.status
         ));
     }
@@ -194,13 +198,13 @@ fn on_devices(program: &Path, devices: &str) -> Result<u64, String> {
     Ok(passed)
 }
 
-/// How many tests have passed, by what the test program said.
-fn passed(said: &str) -> u64 {
-    let result = said.lines().find_map(|line| line.strip_prefix("test result: ok. "));
+/// Returns the number of passed tests in the output of a test program.
+fn passed(output_text: &str) -> u64 {
+    let result = output_text.lines().find_map(|line| line.strip_prefix("test result: ok. "));
     result.and_then(|rest| rest.split(' ').next()?.parse().ok()).unwrap_or(0)
 }
 
-/// What was executed, from the log that all processes wrote to.
+/// Summarizes the log of all processes.
 fn summary(tests: u64, log: &str) -> String {
     let (mut kernels, mut pairs, mut forms) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut launches = 0;
@@ -234,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_summary_counts_what_different_processes_ran_once() {
+    fn summary_counts_kernels_of_all_processes_once() {
         let log = "kernel a@1 sm_80 2 64\nptx add.u64 3\ncall cuInit 1\n\
                    kernel a@1 sm_90 1 32\nkernel a@1 sm_80 1 32\nkernel b@1 sm_80 1 32\nptx add.u64 1\n";
         let text = summary(7, log);
@@ -243,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn passed_tests_are_counted_only_where_all_passed() {
+    fn passed_tests_are_counted_only_if_all_passed() {
         assert_eq!(passed("running\ntest result: ok. 22 passed; 0 failed; 0 ignored"), 22);
         assert_eq!(passed("test result: FAILED. 20 passed; 2 failed"), 0);
     }

@@ -1,4 +1,4 @@
-//! Where do Python's tools for a step come from?
+//! How does a step get its Python tools?
 
 use crate::{Check, call, install, root};
 use std::path::PathBuf;
@@ -9,8 +9,8 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// Makes the environment in a folder of `target`, unless one is there that was made by the same recipe. pip gets
-    /// the arguments.
+    /// Makes the environment in a folder of `target`, unless the folder has one from the same recipe. pip
+    /// gets the arguments.
     pub fn prepare(name: &str, recipe: &str, arguments: &[&str]) -> Result<Self, String> {
         let environment = Environment { folder: root().join("target").join(name) };
         let stamp = environment.folder.join("recipe");
@@ -24,8 +24,8 @@ impl Environment {
         Ok(environment)
     }
 
-    /// Makes an empty environment. Debian keeps what that takes in a package of its own, which is installed where it
-    /// is missing and can be.
+    /// Makes an empty environment. On Debian this needs a separate package, which is installed if it is
+    /// missing.
     fn make(&self) -> Check {
         let folder = self.folder.to_string_lossy();
         let make = || call("python3", &["-m", "venv", "--clear", &folder], &[]);
@@ -40,7 +40,7 @@ impl Environment {
     /// Runs one of its programs.
     pub fn run(&self, program: &str, arguments: &[&str]) -> Check {
         let bin = self.folder.join("bin");
-        // maturin builds for the interpreter that is first on the path.
+        // maturin builds for the first interpreter on the path.
         let path = std::env::var("PATH").unwrap_or_default();
         let path = format!("{}:{path}", bin.to_string_lossy());
         let program = bin.join(program);

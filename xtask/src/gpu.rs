@@ -1,19 +1,21 @@
-//! What of the GPU's part can be checked without a GPU?
+//! Which parts of the GPU code can be checked without a GPU?
 //!
-//! Every kernel compiles, which needs NVRTC but no device, and only where its text has changed since it last did
-//! (`crates/simjoin-gpu/kernels-compiled.txt`). Which kernels have changed since they last ran on a real device
-//! is said in one line (`crates/simjoin-gpu/gpu-verification.toml`); it is no failure.
+//! Every kernel compiles. This needs NVRTC but no device, and only runs for kernels that have changed since
+//! they last compiled (`crates/simjoin-gpu/kernels-compiled.txt`). One line reports the kernels that have
+//! changed since they last ran on a real device (`crates/simjoin-gpu/gpu-verification.toml`); that is not a
+//! failure.
 
 use crate::{Check, call, root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A test of `simjoin-gpu`, with the features of all packages, as in the step that runs all tests.
+/// Returns the arguments for a test of `simjoin-gpu`, with the features of all packages, as in the step that
+/// runs all tests.
 fn cargo_test(name: &str) -> Vec<&str> {
     vec!["test", "--quiet", "--locked", "--workspace", "--test", name, "--"]
 }
 
-/// Runs the tests of `simjoin-gpu` on the GPU of this machine, and records that they have passed.
+/// Runs the tests of `simjoin-gpu` on the GPU of this machine, and records the run if all pass.
 pub fn record() -> Check {
     call("cargo", &cargo_test("device"), &[("SIMJOIN_GPU_RECORD", "1")])
 }
@@ -53,7 +55,7 @@ fn compile(which: &str) -> Check {
     call("cargo", &cargo_test("kernels"), &environment)
 }
 
-/// The compiler, from the Python package, in a folder of its own.
+/// Returns the compiler, from the Python package in a separate folder.
 fn nvrtc() -> Result<PathBuf, String> {
     let folder = root().join("target/nvrtc");
     let found = |folder: &Path| {
@@ -70,5 +72,5 @@ fn nvrtc() -> Result<PathBuf, String> {
     let target = folder.to_string_lossy();
     let install = ["-m", "pip", "install", "--quiet", "--no-deps", "--target", &target];
     call("python3", &[&install[..], &["nvidia-cuda-nvrtc==13.0.*"]].concat(), &[])?;
-    found(&folder).ok_or_else(|| format!("{target} holds no libnvrtc.so"))
+    found(&folder).ok_or_else(|| format!("{target} contains no libnvrtc.so"))
 }

@@ -1,7 +1,7 @@
 //! Does every dependency between our crates point to an earlier one?
 //!
-//! The order below is the architecture: data flows through it from top to bottom, and nothing
-//! below is known above.
+//! The order below is the architecture: data flows from top to bottom, and upper crates do not know lower
+//! ones.
 
 use crate::{Check, modules, root};
 use serde_json::Value;
@@ -22,10 +22,10 @@ const ORDER: [&str; 12] = [
     "simjoin-python",
 ];
 
-/// What tests share: tests of every crate may use it, and nothing else may.
+/// The crate that tests share: tests of every crate may use it, other code may not.
 const FOR_TESTS: &str = "simjoin-testing";
 
-/// Programs for working on the project, which nothing may depend on.
+/// Tools for working on the project, which nothing may depend on.
 const TOOLS: [&str; 3] = ["cuda-emulator", "simjoin-fuzz", "xtask"];
 
 pub fn check() -> Check {
@@ -43,7 +43,7 @@ pub fn check() -> Check {
     modules::lengths()
 }
 
-/// The first rule that is broken, if any.
+/// Returns the first broken rule, if any.
 fn violations(crates: &[(String, Vec<String>)]) -> Option<String> {
     let place = |name: &str| ORDER.iter().position(|&other| other == name);
     for (name, dependencies) in crates {
@@ -51,7 +51,7 @@ fn violations(crates: &[(String, Vec<String>)]) -> Option<String> {
             continue;
         }
         if dependencies.iter().any(|dependency| dependency == FOR_TESTS) {
-            return Some(format!("{name} depends on {FOR_TESTS}, which is for tests only"));
+            return Some(format!("{name} depends on {FOR_TESTS}, which is only for tests"));
         }
         let Some(own) = place(name) else {
             return Some(format!("crate {name} has no place in the order of xtask/src/layers.rs"));
@@ -68,7 +68,7 @@ fn violations(crates: &[(String, Vec<String>)]) -> Option<String> {
     None
 }
 
-/// What cargo knows about the workspace.
+/// Returns cargo's metadata of the workspace.
 pub fn metadata(arguments: &[&str]) -> Result<Value, String> {
     let output = Command::new("cargo")
         .args(["metadata", "--format-version", "1", "--locked"])
@@ -82,7 +82,7 @@ pub fn metadata(arguments: &[&str]) -> Result<Value, String> {
     serde_json::from_slice(&output.stdout).map_err(|error| format!("cargo metadata: {error}"))
 }
 
-/// The elements of a JSON array; nothing for anything else.
+/// Returns the elements of a JSON array; none for any other value.
 pub fn array(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
@@ -100,18 +100,18 @@ mod tests {
     }
 
     #[test]
-    fn the_workspace_keeps_the_order() {
+    fn workspace_keeps_the_order_of_crates() {
         check().unwrap();
     }
 
     #[test]
-    fn a_later_crate_or_a_tool_or_a_stranger_is_refused() {
+    fn later_crates_tools_and_unknown_crates_are_rejected() {
         assert_eq!(violations(&crates(&[("simjoin-cpu", &["simjoin-core", "rayon"])])), None);
         let later = violations(&crates(&[("simjoin-core", &["simjoin-cpu"])])).unwrap();
         assert!(later.contains("comes later"), "{later}");
         assert!(violations(&crates(&[("simjoin-io", &["xtask"])])).is_some());
         let in_product = violations(&crates(&[("simjoin-cpu", &[FOR_TESTS])])).unwrap();
-        assert!(in_product.contains("for tests only"), "{in_product}");
+        assert!(in_product.contains("only for tests"), "{in_product}");
         assert!(violations(&crates(&[("simjoin-new", &[])])).is_some());
     }
 }

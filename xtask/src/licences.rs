@@ -1,13 +1,13 @@
 //! May every dependency be shipped with ours?
 //!
-//! Reads what each package declares, offline. Known vulnerabilities are not checked: the advisory
-//! database is a download of its own (`cargo audit` fetches it).
+//! Reads the licence that each package declares, offline. Known vulnerabilities are not checked, since the
+//! advisory database is a separate download (`cargo audit` fetches it).
 
 use crate::Check;
 use crate::layers::{array, metadata};
 use spdx::{Expression, Licensee, ParseMode};
 
-/// Licences that ask for no more than their text to be kept.
+/// The licences that only require that their text is kept.
 const ACCEPTED: [&str; 13] = [
     "0BSD",
     "Apache-2.0",
@@ -26,14 +26,14 @@ const ACCEPTED: [&str; 13] = [
 
 pub fn check() -> Check {
     let metadata = metadata(&[])?;
-    let refused: Vec<String> = array(&metadata["packages"])
+    let rejected: Vec<String> = array(&metadata["packages"])
         .filter_map(|package| {
             let licence = package["license"].as_str().unwrap_or("none declared");
             let name = package["name"].as_str().unwrap_or_default();
             (!accepted(licence)).then(|| format!("{name}: {licence}"))
         })
         .collect();
-    if refused.is_empty() { Ok(()) } else { Err(refused.join("; ")) }
+    if rejected.is_empty() { Ok(()) } else { Err(rejected.join("; ")) }
 }
 
 /// Returns whether an SPDX expression can be satisfied with accepted licences. `/` is an old way to write `OR`.
@@ -50,17 +50,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_workspace_is_clean() {
+    fn licences_of_the_workspace_are_accepted() {
         check().unwrap();
     }
 
     #[test]
-    fn every_accepted_licence_is_known() {
+    fn accepted_licences_are_valid_names() {
         assert!(ACCEPTED.iter().all(|name| Licensee::parse(name).is_ok()));
     }
 
     #[test]
-    fn expressions_are_evaluated() {
+    fn expressions_need_an_accepted_choice() {
         assert!(accepted("MIT"));
         assert!(accepted("MIT/Apache-2.0"));
         assert!(accepted("GPL-3.0 OR MIT"));

@@ -1,6 +1,6 @@
-//! What does the project check, and with which one command?
+//! What does the project check, and with which command?
 //!
-//! `cargo xtask test` runs everything that CI runs; each check is also a command of its own.
+//! `cargo xtask test` runs everything that CI runs. Each check is also a separate command.
 
 #![forbid(unsafe_code)]
 
@@ -18,37 +18,37 @@ use environment::Environment;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// What a check answers: nothing, or why it failed.
+/// The result of a check: nothing, or the reason why it failed.
 pub type Check = Result<(), String>;
 
 const HELP: &str = "\
 cargo xtask COMMAND
 
-  test               everything below but gpu-record, steady, soak and fuzz: what CI runs, with a table of times
+  test               everything below except gpu-record, steady, soak and fuzz, as in CI, with a table of times
   format             formatting
   lint               clippy on all targets, warnings denied
   unit               all tests of the workspace
   emulator           builds the emulated GPU in target/emulator
   emulated           the device tests and every command on emulated GPUs
   docs               documentation, warnings denied
-  layers             every crate, and module where they have an order, uses earlier ones only; no file is too long
-  licences           every dependency's licence is one that we accept
-  gpu-kernels        GPU kernels that have changed compile (--all: every one; NVRTC is installed in target/nvrtc)
+  layers             crates and ordered modules only use earlier ones, and no file is too long
+  licences           the licence of every dependency is accepted
+  gpu-kernels        changed GPU kernels compile (--all: every kernel; NVRTC is installed in target/nvrtc)
   fuzz-build         the fuzz targets build
   python             the Python package: wheel, tests, examples, types, style (in target/python)
   benchmarks         the tests of the benchmark driver
   report             the page of --report in a real browser (Chromium is installed)
   expected           a quick subset of the published exact counts (--all for every one)
   book               the documentation builds, and its commands print what it shows
-  soak [S]           random joins beside a brute force, kills and limits, for S seconds (3600)
+  soak [S]           random joins compared with brute force, with kills and limits, for S seconds (3600)
   gpu-record         run the tests of simjoin-gpu on the GPU of this machine, and record it
-  steady [N]         tests of plans and simulated devices, N times (20), on a busy machine, for three cost tables
+  steady [N]         tests of plans and simulated devices, N times (20), on a busy machine, with three cost tables
   fuzz TARGET [S]    run a fuzz target (readers or techniques) for S seconds, 60 by default";
 
 type Step = (&'static str, fn() -> Check);
 
-/// In the order in which they begin, two at a time. Those that build for release stand beside those that build for
-/// development, which share a folder that only one of them can use.
+/// The steps in the order in which they start, two at a time. Steps that build for release are next to steps
+/// that build for development, since only one step can use the development folder at a time.
 const STEPS: &[Step] = &[
     ("format", format),
     ("layers", layers::check),
@@ -97,12 +97,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the repository.
+/// Returns the root of the repository.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(PathBuf::new, Path::to_path_buf)
 }
 
-/// Runs a program in the root folder; it must succeed.
+/// Runs a program in the root folder. Returns an error if it fails.
 fn call(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Check {
     let status = Command::new(program)
         .args(arguments)
@@ -117,7 +117,7 @@ fn call(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Chec
     }
 }
 
-/// Installs a package of Debian; packages are installed one at a time, whichever steps want them.
+/// Installs a Debian package. Steps install packages one at a time.
 fn install(package: &str) -> Check {
     let path = root().join("target/installing.lock");
     let file = std::fs::File::create(&path);
@@ -128,7 +128,7 @@ fn install(package: &str) -> Check {
     call("apt-get", &["install", "--yes", "--quiet", "--no-install-recommends", package], &[])
 }
 
-/// rustfmt and clippy are parts of the toolchain that a minimal installation lacks.
+/// Installs a component of the toolchain, such as rustfmt or clippy, if a minimal installation lacks it.
 fn component(command: &str, name: &str) -> Check {
     let present = Command::new("cargo").args([command, "--version"]).output();
     if present.is_ok_and(|output| output.status.success()) {
@@ -168,7 +168,7 @@ fn docs() -> Check {
     )
 }
 
-/// libFuzzer is C++: its compiler is installed where it is missing and can be.
+/// Installs a C++ compiler if it is missing. libFuzzer is written in C++.
 fn cpp_compiler() -> Check {
     let present = |name: &str| Command::new(name).arg("--version").output().is_ok();
     if present("c++") || std::env::var_os("CXX").is_some() {
@@ -182,14 +182,14 @@ fn fuzz_build() -> Check {
     programs()
 }
 
-/// Builds all programs: with the tests, so that libraries have the features that they have there. For single
-/// programs they would be compiled again.
+/// Builds all programs, together with the tests, so that libraries have the same features. Otherwise they
+/// would be compiled again.
 fn programs() -> Check {
     cpp_compiler()?;
     call("cargo", &["build", "--workspace", "--bins", "--tests", "--locked"], &[])
 }
 
-/// Coverage instrumentation for libFuzzer with a stable compiler.
+/// The compiler options for coverage instrumentation for libFuzzer with a stable compiler.
 const COVERAGE: &str = "--cfg fuzzing -Cpasses=sancov-module -Ccodegen-units=1 \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
@@ -222,16 +222,16 @@ fn fuzz(target: &str, seconds: &str) -> Check {
     )
 }
 
-/// The compiler's host: naming it as the target keeps the instrumentation out of build scripts.
+/// Returns the compiler's host. Naming it as the target keeps the instrumentation out of build scripts.
 fn host() -> Result<String, String> {
     let output = Command::new("rustc").arg("-vV").output().map_err(|e| format!("rustc: {e}"))?;
     String::from_utf8_lossy(&output.stdout)
         .lines()
         .find_map(|line| line.strip_prefix("host: ").map(str::to_string))
-        .ok_or_else(|| "rustc names no host".into())
+        .ok_or_else(|| "rustc reports no host".into())
 }
 
-/// Random joins by the program itself, for a while.
+/// Runs random joins with the program for a while.
 fn soak(seconds: &str) -> Check {
     call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
     call("python3", &["fuzz/soak.py", "--seconds", seconds], &[])
@@ -253,14 +253,14 @@ fn benchmarks() -> Check {
     )
 }
 
-/// The page of `--report` as a browser sees it. The browser is installed where it is missing and can be.
+/// Tests the page of `--report` in a browser, which is installed if it is missing.
 fn report() -> Check {
     let present = |name: &&str| Command::new(*name).arg("--version").output().is_ok();
     // The names that `chromium.py` looks for.
     let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
     if !names.iter().any(present) {
         install("chromium").map_err(|why| {
-            format!("Chromium is needed to look at the page of a report; install it ({why})")
+            format!("Chromium is needed to test the page of a report; install it ({why})")
         })?;
     }
     programs()?;
@@ -278,13 +278,13 @@ fn published_counts(extra: &[&str]) -> Check {
     call("python3", &[&["benchmarks/run.py", "expected"], extra].concat(), &[])
 }
 
-/// Builds the documentation by mkdocs, in an environment of its own, and runs every command in it.
+/// Builds the documentation with mkdocs in a separate environment, and runs every command in it.
 fn book() -> Check {
     let recipe = std::fs::read_to_string(root().join("docs/requirements.txt"));
     let recipe = recipe.map_err(|error| format!("docs/requirements.txt: {error}"))?;
     let packages = ["--requirement", "docs/requirements.txt"];
     let environment = Environment::prepare("book-venv", &recipe, &packages)?;
-    // The book shows the program's own help.
+    // The book shows the program's help.
     call("cargo", &["build", "--release", "--locked", "--package", "simjoin-cli"], &[])?;
     let build = ["-m", "mkdocs", "build", "--quiet", "--config-file", "docs/mkdocs.yml"];
     environment.run("python", &build)?;

@@ -1,4 +1,4 @@
-//! Does every module of a crate use only modules that come before it, and is every file short?
+//! Does every module of a crate use only earlier modules, and is every file short?
 //!
 //! Crates whose modules have an order are listed in [`CRATES`]. Tests may use everything.
 
@@ -6,11 +6,11 @@ use crate::{Check, root};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Modules of a crate, the first ones first. A file belongs to the longest entry that its path begins with.
+/// The modules of a crate, in order. A file belongs to the longest entry that its path begins with.
 struct Order {
     name: &'static str,
     modules: &'static [&'static str],
-    /// Modules that use a later one, to be mended.
+    /// Known uses of later modules, which should be removed.
     exceptions: &'static [(&'static str, &'static str)],
 }
 
@@ -39,7 +39,7 @@ const CRATES: [Order; 1] = [Order {
         "join",
         "explain",
         "intersect",
-        // What implements `Joinable`.
+        // The implementations of `Joinable`.
         "sets/joined",
         "vectors/sample",
         "vectors/joined",
@@ -48,8 +48,8 @@ const CRATES: [Order; 1] = [Order {
     exceptions: &[],
 }];
 
-/// The most lines of a file.
-const MOST_LINES: usize = 700;
+/// The largest number of lines in a file.
+const MAX_LINES: usize = 700;
 
 /// Checks the order of modules.
 pub fn order() -> Check {
@@ -73,12 +73,12 @@ pub fn lengths() -> Check {
     let mut long = Vec::new();
     for path in rust_files(&root().join("crates"))? {
         let lines = read(&path)?.lines().count();
-        if lines > MOST_LINES {
+        if lines > MAX_LINES {
             let name = path.strip_prefix(root()).unwrap_or(&path).display();
             long.push(format!("{name} has {lines} lines"));
         }
     }
-    let most = format!("a file may have {MOST_LINES} lines");
+    let most = format!("a file may have {MAX_LINES} lines");
     if long.is_empty() { Ok(()) } else { Err(format!("{}; {most}", long.join("; "))) }
 }
 
@@ -86,7 +86,7 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns all Rust files in a folder and the folders in it, in order.
+/// Returns all Rust files in a folder and its subfolders, sorted.
 fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let entries = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let mut files = Vec::new();
@@ -102,7 +102,7 @@ fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
     Ok(files)
 }
 
-/// Returns the uses of later modules, by the texts of all files of a crate.
+/// Returns the uses of later modules in the files of a crate.
 fn violations(order: &Order, files: &BTreeMap<String, String>) -> Vec<String> {
     let exported = files.get("lib").map(|lib| exports(lib)).unwrap_or_default();
     let place = |module: &str| order.modules.iter().position(|&other| other == module);
@@ -161,7 +161,7 @@ fn uses(text: &str) -> BTreeSet<String> {
     names
 }
 
-/// Returns the first names of the paths in a list of `use`, which begins after its brace.
+/// Returns the first names of the paths in a list of `use` that begins after its brace.
 fn listed(list: &str) -> Vec<String> {
     let (mut names, mut depth, mut begins) = (Vec::new(), 1, true);
     for (at, sign) in list.char_indices() {
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_workspace_keeps_the_order() {
+    fn workspace_keeps_the_order_of_modules() {
         order().unwrap();
     }
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_module_is_refused_however_it_is_named() {
+    fn later_modules_are_rejected_in_every_form_of_use() {
         for text in [
             "use crate::middle::Other;",
             "use crate::Renamed;",
@@ -225,7 +225,7 @@ mod tests {
             let broken = broken("low/file", text);
             assert_eq!(broken, ["low/file.rs uses middle, which comes later"], "{text}");
         }
-        assert_eq!(broken("strange", "").len(), 1);
+        assert_eq!(broken("unknown", "").len(), 1);
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! Does the Python package work?
 //!
-//! A virtual environment in `target/python`, a wheel of these sources in it, built in the development profile so
-//! that it shares what the other steps have compiled, and then its tests, the examples of its documentation, its
-//! types and its style.
+//! Creates a virtual environment in `target/python` and installs a wheel of these sources, built in the
+//! development profile so that it shares compiled code with the other steps. Then runs its tests, the
+//! examples of its documentation, and checks of its types and style.
 
 use crate::environment::Environment;
 use crate::{Check, root};
 
-/// Libraries for tests, and what builds wheels.
+/// The tools that build wheels.
 const TOOLS: [&str; 2] = ["maturin>=1.9,<2", "pip"];
 
-/// The virtual environment, made anew when its recipe has changed.
+/// Returns the virtual environment, which is made again if its recipe has changed.
 fn prepare() -> Result<Environment, String> {
     let recipe = std::fs::read_to_string(root().join("pyproject.toml"));
     let recipe = recipe.map_err(|error| format!("pyproject.toml: {error}"))?;
@@ -45,7 +45,7 @@ pub fn check() -> Check {
         .flatten()
         .map(|entry| entry.path())
         .find(|path| path.extension().is_some_and(|ending| ending == "whl"));
-    let wheel = wheel.ok_or_else(|| format!("{out} holds no wheel"))?;
+    let wheel = wheel.ok_or_else(|| format!("{out} contains no wheel"))?;
     let install = ["-m", "pip", "install", "--quiet", "--force-reinstall", "--no-deps"];
     environment.run("python", &[&install[..], &[&wheel.to_string_lossy()]].concat())?;
     environment.run("python", &["-m", "pytest", "--quiet", "python/tests"])?;
@@ -54,13 +54,13 @@ pub fn check() -> Check {
     environment.run("mypy", &["python/simjoin", "python/tests"])?;
     environment.run("stubtest", &["--mypy-config-file", "pyproject.toml", "simjoin._native"])?;
     environment.run("ruff", &["check", "--quiet", "python"])?;
-    // Scripts without types: at least every name is known.
+    // Scripts have no types, but every name must be known.
     let scripts = ["check", "--quiet", "--select", "F", "benchmarks", "docs", "fuzz"];
     environment.run("ruff", &scripts)?;
     environment.run("ruff", &["format", "--check", "--quiet", "python"])
 }
 
-/// The packages of an extra: the strings of its list in pyproject.toml.
+/// Returns the packages of an extra: the strings of its list in pyproject.toml.
 fn extras(recipe: &str, name: &str) -> Vec<String> {
     let list = recipe.split_once(&format!("\n{name} = [")).map_or("", |(_, rest)| rest);
     let list = list.split(']').next().unwrap_or_default();
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn extras_are_the_strings_of_a_list() {
+    fn extras_are_read_from_their_list() {
         let recipe = "[project.optional-dependencies]\ncuda = [\"a>=1,<2\"]\ntest = [\n    \"b\",\n    \"c\",\n]\n";
         assert_eq!(extras(recipe, "cuda"), ["a>=1,<2"]);
         assert_eq!(extras(recipe, "test"), ["b", "c"]);

@@ -1,8 +1,8 @@
-//! Do the tests say the same every time, on a busy machine, and whatever the planner believes of it?
+//! Do tests give the same result every time, on a busy machine, and for any cost table?
 //!
-//! Runs every test of plans, of simulated devices, and of CPU and device at once many times, beside as many busy
-//! processes as make a small machine slow, with the cost table as it is and scaled by 0.1 and by 10. A test that fails
-//! once depends on time.
+//! Runs the tests of plans, of simulated devices, and of CPU and device together many times, next to enough
+//! busy processes to slow down a small machine, with the cost table unchanged and scaled by 0.1 and by 10. A
+//! test that fails once depends on time.
 
 use crate::{Check, root};
 use std::path::{Path, PathBuf};
@@ -10,16 +10,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-/// Processes that do nothing but use a core.
-const BUSY: usize = 8;
+/// The number of processes that keep a core busy.
+const BUSY_PROCESSES: usize = 8;
 
-/// Programs of tests that run at a time: what one of them waits for, others use.
-const AT_ONCE: usize = 4;
+/// The number of test programs that run at a time: while one waits, others use the cores.
+const PARALLEL_PROGRAMS: usize = 4;
 
 /// The machines that tests are planned for.
 const MACHINES: [&str; 3] = ["fixed", "fixed:0.1", "fixed:10"];
 
-/// The packages whose tests are run, and of each the arguments for cargo that choose them.
+/// The packages whose tests are run, with the arguments for cargo that select the tests.
 const TESTS: [(&str, &[&str]); 3] = [
     ("simjoin-engine", &["--lib"]),
     ("simjoin", &["--lib", "--test", "machine", "--test", "glimpse", "--test", "vectors"]),
@@ -29,12 +29,12 @@ const TESTS: [(&str, &[&str]); 3] = [
     ),
 ];
 
-/// The command that a busy process is started with.
+/// The command that starts a busy process.
 pub const LOAD: &str = "steady-load";
 
-/// Runs all of them so many times for each machine.
+/// Runs all tests `times` times for each machine.
 pub fn check(times: &str) -> Check {
-    let wrong = || format!("steady {times}: expected how many times to run the tests, such as 20");
+    let wrong = || format!("steady {times}: expected the number of repetitions, such as 20");
     let times: usize = times.parse().ok().filter(|times| *times > 0).ok_or_else(wrong)?;
     let mut programs = Vec::new();
     for (package, chosen) in TESTS {
@@ -46,7 +46,7 @@ pub fn check(times: &str) -> Check {
     for machine in MACHINES {
         let begin = Instant::now();
         let next = AtomicUsize::new(0);
-        let take = || -> Result<[usize; 2], String> {
+        let run_next = || -> Result<[usize; 2], String> {
             let mut sum = [0; 2];
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
@@ -59,7 +59,7 @@ pub fn check(times: &str) -> Check {
             }
         };
         let sums = std::thread::scope(|scope| {
-            let threads: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(take)).collect();
+            let threads: Vec<_> = (0..PARALLEL_PROGRAMS).map(|_| scope.spawn(run_next)).collect();
             let ended =
                 threads.into_iter().map(|thread| thread.join().map_err(|_| "a thread ended")?);
             ended.collect::<Result<Vec<_>, String>>()
@@ -67,7 +67,7 @@ pub fn check(times: &str) -> Check {
         let [passed, failed] = [0, 1].map(|at| sums.iter().map(|sum| sum[at]).sum::<usize>());
         let seconds = begin.elapsed().as_secs_f64();
         eprintln!(
-            "SIMJOIN_MACHINE={machine}: {times} runs beside {BUSY} busy processes, {passed} tests passed and {failed} \
+            "SIMJOIN_MACHINE={machine}: {times} runs next to {BUSY_PROCESSES} busy processes, {passed} tests passed and {failed} \
              failed, {seconds:.0} s"
         );
         failures += failed;
@@ -76,7 +76,7 @@ pub fn check(times: &str) -> Check {
     if failures == 0 { Ok(()) } else { Err(format!("{failures} tests failed")) }
 }
 
-/// Builds tests of a package; returns their programs.
+/// Builds tests of a package and returns their programs.
 fn build(package: &str, chosen: &[&str]) -> Result<Vec<PathBuf>, String> {
     let output = Command::new("cargo")
         .args(["test", "--locked", "--no-run", "--package", package])
@@ -84,38 +84,38 @@ fn build(package: &str, chosen: &[&str]) -> Result<Vec<PathBuf>, String> {
         .current_dir(root())
         .output()
         .map_err(|error| format!("cargo: {error}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
+    let text = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(format!("the tests of {package} do not build:\n{said}"));
+        return Err(format!("the tests of {package} do not build:\n{text}"));
     }
     // Such as "Executable tests/bench.rs (target/debug/deps/bench-0123456789abcdef)".
-    let programs = said.lines().filter_map(|line| {
+    let programs = text.lines().filter_map(|line| {
         let line = line.trim().strip_prefix("Executable ")?;
         Some(root().join(line.rsplit_once('(')?.1.strip_suffix(')')?))
     });
     let programs: Vec<PathBuf> = programs.collect();
-    if programs.is_empty() { Err(format!("{package} has no tests:\n{said}")) } else { Ok(programs) }
+    if programs.is_empty() { Err(format!("{package} has no tests:\n{text}")) } else { Ok(programs) }
 }
 
-/// Runs a program of tests; returns how many passed and failed.
+/// Runs a test program and returns the numbers of passed and failed tests.
 fn run(folder: &Path, program: &Path, machine: &str) -> Result<[usize; 2], String> {
     let ran = Command::new(program)
         .current_dir(folder)
         .env("SIMJOIN_MACHINE", machine)
         .output()
         .map_err(|error| format!("{}: {error}", program.display()))?;
-    let said = String::from_utf8_lossy(&ran.stdout);
-    let tests = |state: &str| said.matches(&format!(" ... {state}\n")).count();
+    let text = String::from_utf8_lossy(&ran.stdout);
+    let tests = |state: &str| text.matches(&format!(" ... {state}\n")).count();
     if ran.status.success() {
         return Ok([tests("ok"), 0]);
     }
-    eprintln!("{} with SIMJOIN_MACHINE={machine}:\n{}", program.display(), ending(&said));
+    eprintln!("{} with SIMJOIN_MACHINE={machine}:\n{}", program.display(), last_lines(&text));
     Ok([tests("ok"), tests("FAILED").max(1)])
 }
 
-/// The last lines of what was said, none of them long.
-fn ending(said: &str) -> String {
-    let lines: Vec<String> = said.lines().map(|line| line.chars().take(500).collect()).collect();
+/// Returns the last lines of an output, each shortened.
+fn last_lines(text: &str) -> String {
+    let lines: Vec<String> = text.lines().map(|line| line.chars().take(500).collect()).collect();
     lines[lines.len().saturating_sub(60)..].join("\n")
 }
 
@@ -126,7 +126,7 @@ impl Load {
     fn start() -> Result<Self, String> {
         let mut load = Load(Vec::new());
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        for _ in 0..BUSY {
+        for _ in 0..BUSY_PROCESSES {
             let child = Command::new(&program).arg(LOAD).stdin(Stdio::piped()).spawn();
             load.0.push(child.map_err(|error| format!("{}: {error}", program.display()))?);
         }
@@ -143,7 +143,7 @@ impl Drop for Load {
     }
 }
 
-/// Keeps a core busy until whoever started this has ended.
+/// Keeps a core busy until the process that started this one has ended.
 pub fn load() -> Check {
     std::thread::spawn(|| {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());

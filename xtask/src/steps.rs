@@ -1,8 +1,9 @@
 //! How are all steps run, and how long does each take?
 //!
-//! Two at a time, because much of a step keeps only one core busy. Each is a process of its own (`cargo xtask STEP`)
-//! whose output is shown when it ends. Steps that need cargo's build folder at the same time wait for each other
-//! there. After a failure no further step begins. At the end there is a table of the time that each step took.
+//! Two at a time, because much of a step uses only one core. Each step is a separate process
+//! (`cargo xtask STEP`) whose output is shown when it ends. Steps that need cargo's build folder at the same
+//! time wait for each other. After a failure no further step starts. At the end a table shows the time of
+//! each step.
 
 use crate::{Check, root};
 use parking_lot::Mutex;
@@ -11,14 +12,14 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// How many steps run at a time.
-const LANES: usize = 2;
+/// The number of steps that run at a time.
+const PARALLEL_STEPS: usize = 2;
 
 /// Clock ticks per second in Linux's `/proc`.
 const TICKS: f64 = 100.0;
 
-/// A step that has ended.
-struct Ended {
+/// A finished step.
+struct FinishedStep {
     name: &'static str,
     line: String,
     passed: bool,
@@ -30,14 +31,14 @@ pub fn run_all(names: &[&'static str]) -> Check {
     let program = std::env::current_exe().map_err(|error| format!("xtask: {error}"))?;
     let logs = root().join("target/xtask");
     create_dir_all(&logs).map_err(|error| format!("{}: {error}", logs.display()))?;
-    let waiting = Mutex::new(names.iter());
+    let pending = Mutex::new(names.iter());
     let ended = Mutex::new(Vec::new());
     let next = || {
-        let failed = ended.lock().iter().any(|step: &Ended| !step.passed);
-        if failed { None } else { waiting.lock().next() }
+        let failed = ended.lock().iter().any(|step: &FinishedStep| !step.passed);
+        if failed { None } else { pending.lock().next() }
     };
     std::thread::scope(|scope| {
-        for _ in 0..LANES {
+        for _ in 0..PARALLEL_STEPS {
             scope.spawn(|| {
                 while let Some(&name) = next() {
                     eprintln!("── {name} …");
@@ -59,8 +60,8 @@ pub fn run_all(names: &[&'static str]) -> Check {
     if failed.is_empty() { Ok(()) } else { Err(format!("failed: {}", failed.join(", "))) }
 }
 
-/// Runs a step in a process of its own, and shows what it has printed.
-fn run_one(program: &Path, log: &Path, name: &'static str) -> Ended {
+/// Runs a step in a separate process, and shows its output.
+fn run_one(program: &Path, log: &Path, name: &'static str) -> FinishedStep {
     let run = || -> std::io::Result<(bool, String)> {
         let file = File::create(log)?;
         let status = Command::new(program)
@@ -69,17 +70,17 @@ fn run_one(program: &Path, log: &Path, name: &'static str) -> Ended {
             .stdout(file.try_clone()?)
             .stderr(file)
             .status()?;
-        let said = std::fs::read(log)?;
-        Ok((status.success(), String::from_utf8_lossy(&said).into_owned()))
+        let output = std::fs::read(log)?;
+        Ok((status.success(), String::from_utf8_lossy(&output).into_owned()))
     };
-    let (passed, said) = run().unwrap_or_else(|error| (false, format!("{name}: {error}\n")));
-    eprint!("{said}");
+    let (passed, output) = run().unwrap_or_else(|error| (false, format!("{name}: {error}\n")));
+    eprint!("{output}");
     // The last line of `run_step`.
-    let last = said.lines().rev().find_map(|line| line.strip_prefix(&format!("── {name}: ")));
-    Ended { name, line: last.unwrap_or("    failed").to_owned(), passed }
+    let last = output.lines().rev().find_map(|line| line.strip_prefix(&format!("── {name}: ")));
+    FinishedStep { name, line: last.unwrap_or("    failed").to_owned(), passed }
 }
 
-/// Runs a step in this process; its last line tells its times.
+/// Runs a step in this process. The last line of its output has its times.
 pub fn run_step(name: &str, check: fn() -> Check) -> Check {
     eprintln!("── {name}");
     let begin = Instant::now();
@@ -88,7 +89,8 @@ pub fn run_step(name: &str, check: fn() -> Check) -> Check {
     checked.map_err(|why| format!("── {name} failed: {why}"))
 }
 
-/// Returns the seconds since the beginning, and the CPU seconds of this process and of those that it has waited for.
+/// Returns the seconds since `begin`, and the CPU seconds of this process and of the processes that it has
+/// waited for.
 fn times(begin: Instant) -> String {
     let wall = begin.elapsed().as_secs_f64();
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -98,7 +100,7 @@ fn times(begin: Instant) -> String {
 
 /// Returns the sum of the four times in a line of `/proc/PID/stat`: user and system, own and children's.
 fn cpu_seconds(stat: &str) -> Option<f64> {
-    // The second field is a name in parentheses, which may hold anything.
+    // The second field is a name in parentheses, which may contain anything.
     let (_, fields) = stat.rsplit_once(')')?;
     let ticks: Option<Vec<f64>> =
         fields.split_whitespace().skip(11).take(4).map(|field| field.parse().ok()).collect();
