@@ -130,6 +130,7 @@ fn out_of_memory() {
 fn launch_failed() {
     let context = CudaContext::new(0).unwrap();
     // No events that fail instead of the tested calls.
+    // SAFETY: there is one stream.
     unsafe { context.disable_event_tracking() };
     let stream = context.new_stream().unwrap();
     let function = kernel(&context, ADD);

@@ -208,6 +208,7 @@ extern "C" __global__ void fill(u32* to, u32 value) { to[threadIdx.x] = value; }
 extern "C" __global__ void kernel(const u32* in, u32* out) { out[threadIdx.x] = in[threadIdx.x]; }"#;
     let context = CudaContext::new(0).unwrap();
     // Only this test's own events are used.
+    // SAFETY: streams are waited for below.
     unsafe { context.disable_event_tracking() };
     let module = crate::common::module(&context, source);
     let (fill, copy) =

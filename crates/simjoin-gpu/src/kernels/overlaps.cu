@@ -1,13 +1,11 @@
 // How many tokens does every pair of sets share?
 //
-// The counts of a tile, some rows by all columns, are stored row by row in numbers of WIDTH bytes,
-// wide enough for every count. In a self-join (`own`) a row meets the columns before it (`before`),
-// or all but itself. In other joins it meets all columns, or those before its `limit`. The other
-// places have no meaning.
+// The counts of a tile, some rows by all columns, are stored row by row in numbers of WIDTH bytes, wide enough for
+// every count. In a self-join (`own`) a row meets the columns before it (`before`), or all but itself. In other joins
+// it meets all columns, or those before its `limit`. The other places have no meaning.
 //
-// `product` multiplies the bits of frequent tokens. Then `walk_lists` adds one for each entry in
-// the lists of a row's rare tokens. `look_up` uses neither. `select` and `top` use the counts of a
-// tile.
+// `product` multiplies the bits of frequent tokens. Then `walk_lists` adds one for each entry in the lists of a row's
+// rare tokens. `look_up` uses neither. `select` and `top` use the counts of a tile.
 
 #define THREADS 256
 #define WARPS (THREADS / 32)
@@ -16,8 +14,7 @@
 // A row of bits in a stage has 512 bits, in pieces of 16 bytes.
 #define PIECES 4
 #define STAGE_BYTES ((ROWS + COLUMNS) * PIECES * 16)
-// The number of row blocks that run at the same time, so that the columns they read are loaded
-// once.
+// The number of row blocks that run at the same time, so that the columns they read are loaded once.
 #define GROUP 16
 // The words of a warp's window when bits are made.
 #define WINDOW 256
@@ -37,8 +34,7 @@ struct Tile {
     Count* counts;
     // The number of counts from one row to the next.
     u64 stride;
-    // The end of the columns that each row of all tiles meets, which rises; null if all rows meet
-    // all columns.
+    // The end of the columns that each row of all tiles meets, which rises; null if all rows meet all columns.
     const u32* limits;
     // The first row, and the numbers of rows and of columns.
     u32 first;
@@ -82,8 +78,8 @@ __device__ __forceinline__ u32 sum_before_in_warp(u32 value) {
     return sum - value;
 }
 
-// Returns the sum of the values of the threads before this one in the block, and sets `all` to the
-// sum of all. All threads of the block must call it.
+// Returns the sum of the values of the threads before this one in the block, and sets `all` to the sum of all. All
+// threads of the block must call it.
 __device__ __forceinline__ u32 sum_before(u32 value, u32* sums, u32& all) {
     u32 before = sum_before_in_warp(value);
     __syncthreads();
@@ -111,8 +107,7 @@ __device__ __forceinline__ u32 first_at_least(const u32* tokens, u32 size, u32 v
 
 // ---- In how many sets does each token occur, and what would lists cost?
 
-// Counts the sets with each token from `lonely` on, the first token that is not unique. One warp
-// per set.
+// Counts the sets with each token from `lonely` on, the first token that is not unique. One warp per set.
 extern "C" __global__ void count_tokens(Sets sets, u32 count, u32 lonely, u32* lengths) {
     u32 set = warp_of_grid();
     if (set >= count) return;
@@ -123,8 +118,8 @@ extern "C" __global__ void count_tokens(Sets sets, u32 count, u32 lonely, u32* l
     }
 }
 
-// Counts the entries of lists, and the meetings of rows with them, by the distance of tokens from
-// the most frequent one: below 512, below 1,024, below 2,048 and so on. 32 numbers each.
+// Counts the entries of lists, and the meetings of rows with them, by the distance of tokens from the most frequent
+// one: below 512, below 1,024, below 2,048 and so on. 32 numbers each.
 extern "C" __global__ void weigh(
     const u32* row_lengths, const u32* column_lengths, u32 tokens, u64* entries, u64* meetings
 ) {
@@ -200,8 +195,8 @@ __device__ __forceinline__ void add_one(Count* row, u32 column) {
 #endif
 }
 
-// Adds one for each entry of the lists of a row's rare tokens. One block per row. A warp takes 32
-// lists, and its threads walk them as one.
+// Adds one for each entry of the lists of a row's rare tokens. One block per row. A warp takes 32 lists, and its
+// threads walk them as one.
 extern "C" __global__ void __launch_bounds__(THREADS) walk_lists(
     Sets rows, Lists lists, Tile tile
 ) {
@@ -244,8 +239,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) walk_lists(
 
 // ---- Bits of frequent tokens
 
-// Makes the bits of each set: one for each token from `heavy` on, in `words` words per set. One
-// warp per set. Sets from `count` to `padded` have no bits.
+// Makes the bits of each set: one for each token from `heavy` on, in `words` words per set. One warp per set. Sets from
+// `count` to `padded` have no bits.
 extern "C" __global__ void __launch_bounds__(THREADS) fill_bits(
     Sets sets, u32 count, u32 padded, u32 heavy, u32 words, u32* bits
 ) {
@@ -281,9 +276,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) fill_bits(
     }
 }
 
-// Returns the place of the 16-byte `piece` of a row in a stage. Pieces are permuted so that the
-// same piece of eight neighbouring rows, and also of rows {0, 1, 16, 17, 32, 33, 48, 49} from an
-// even one on, lies in different banks.
+// Returns the place of the 16-byte `piece` of a row in a stage. Pieces are permuted so that the same piece of eight
+// neighbouring rows, and also of rows {0, 1, 16, 17, 32, 33, 48, 49} from an even one on, lies in different banks.
 __device__ __forceinline__ u32 place_of(u32 row, u32 piece) {
     return (row * PIECES + (piece ^ ((row / 2 + row / 16) % 4))) * 16;
 }
@@ -337,8 +331,8 @@ __device__ __forceinline__ void multiply(u32 (&sum)[4], const u32 (&a)[4], u32 b
 }
 #endif
 
-// Counts the common bits of all pairs of a tile. A block takes ROWS by COLUMNS of them. Bits exist
-// for all of these, and the tile has space for their counts.
+// Counts the common bits of all pairs of a tile. A block takes ROWS by COLUMNS of them. Bits exist for all of these,
+// and the tile has space for their counts.
 extern "C" __global__ void __launch_bounds__(THREADS, 1) product(
     const u32* row_bits, const u32* column_bits, u32 words, u32 row_blocks, u32 column_blocks,
     Tile tile
@@ -393,8 +387,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) product(
             }
             #pragma unroll
             for (u32 j = 0; j < 8; j += 2) {
-                // Both halves of eight columns, then of the next eight. Columns are ordered such
-                // that a thread's sums belong to sixteen neighbours.
+                // Both halves of eight columns, then of the next eight. Columns are ordered such that a thread's sums
+                // belong to sixteen neighbours.
                 u32 slot = lane_of() % 8;
                 u32 column = slot / 2 * 16 + (j + lane_of() / 16) * 2 + slot % 2;
                 u32 b[4];
@@ -460,10 +454,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) product(
 #define BINARY_SEARCH 1
 #define HASH 2
 
-// Blocks take rows in turn. The tokens of a row become a bitmap, a search tree whose upper levels
-// are in shared memory, or a hash table. Then warps look up the tokens of one column after the
-// other. Data that does not fit in shared memory (`room` words) is in `beside`, global memory of
-// `words` words per block.
+// Blocks take rows in turn. The tokens of a row become a bitmap, a search tree whose upper levels are in shared memory,
+// or a hash table. Then warps look up the tokens of one column after the other. Data that does not fit in shared memory
+// (`room` words) is in `beside`, global memory of `words` words per block.
 template <int HOW>
 __device__ __forceinline__ void look_up(
     const Sets& rows, const Sets& columns, Tile tile, u32 universe, u32 room, u32* beside,
@@ -585,9 +578,9 @@ __device__ __forceinline__ Vector load(const Count* from) {
     return vector;
 }
 
-// Finds the pairs of a tile that are in the answer: those whose overlap is positive and satisfies
-// the predicate. One block per row. Without `answers` it counts them for each row, and the pairs of
-// input rows that they represent. Otherwise it writes them from `places` on, by column.
+// Finds the pairs of a tile that are in the answer: those whose overlap is positive and satisfies the predicate. One
+// block per row. Without `answers` it counts them for each row, and the pairs of input rows that they represent.
+// Otherwise it writes them from `places` on, by column.
 extern "C" __global__ void __launch_bounds__(THREADS) select(
     Sets rows, Sets columns, Tile tile, u32 first_row, Predicate predicate, u64* places,
     Answer* answers, u64* stand_for
@@ -646,10 +639,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) select(
     }
 }
 
-// Finds the `most` best columns of each row: those of the largest positive overlap, and of equal
-// ones those of the smallest rank. One block per row, which examines one byte of (overlap, rank)
-// after the other, the highest first. Writes columns in ascending order, and their number to
-// `found`.
+// Finds the `most` best columns of each row: those of the largest positive overlap, and of equal ones those of the
+// smallest rank. One block per row, which examines one byte of (overlap, rank) after the other, the highest first.
+// Writes columns in ascending order, and their number to `found`.
 extern "C" __global__ void __launch_bounds__(THREADS) top(
     Tile tile, const u32* ranks, u32 most, Answer* answers, u32* found
 ) {

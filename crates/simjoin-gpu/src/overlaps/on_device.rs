@@ -162,21 +162,7 @@ impl<'a> OnDevice<'a> {
         if tokens > 0 {
             let lengths = on_device.lengths(tokens)?;
             let workload = on_device.workload(tokens, spare, tensor, &lengths)?;
-            let chosen = match technique {
-                OverlapTechnique::Index
-                | OverlapTechnique::BitmapDynamic
-                | OverlapTechnique::BinarySearch
-                | OverlapTechnique::Hash => Some((0, None)),
-                OverlapTechnique::Bitmap | OverlapTechnique::Dense => {
-                    Some((tokens, workload.class_within(tokens)))
-                }
-                OverlapTechnique::Combined(None) => workload.choose(),
-                OverlapTechnique::Combined(Some(frequent)) => {
-                    let frequent = frequent.min(tokens);
-                    Some((frequent, workload.class_within(frequent)))
-                }
-            };
-            let Some((frequent, class)) = chosen else {
+            let Some((frequent, class)) = on_device.choose_bits(tokens, &workload) else {
                 return memory_error(workload.bytes(0, None));
             };
             taken = workload.bytes(frequent, class);
@@ -197,6 +183,24 @@ impl<'a> OnDevice<'a> {
         seconds.prepare += f64::from(clock[0].elapsed_ms(&clock[1]).map_err(&at)?) / 1e3;
         on_device.spare -= taken;
         Ok(on_device)
+    }
+
+    /// Returns the number of tokens that get bits, and their last class; `None` if nothing fits.
+    fn choose_bits(&self, tokens: u32, workload: &Workload) -> Option<(u32, Option<usize>)> {
+        match self.technique {
+            OverlapTechnique::Index
+            | OverlapTechnique::BitmapDynamic
+            | OverlapTechnique::BinarySearch
+            | OverlapTechnique::Hash => Some((0, None)),
+            OverlapTechnique::Bitmap | OverlapTechnique::Dense => {
+                Some((tokens, workload.class_within(tokens)))
+            }
+            OverlapTechnique::Combined(None) => workload.choose(),
+            OverlapTechnique::Combined(Some(frequent)) => {
+                let frequent = frequent.min(tokens);
+                Some((frequent, workload.class_within(frequent)))
+            }
+        }
     }
 
     pub(super) fn universe(&self) -> u32 {
