@@ -455,7 +455,7 @@ impl Intersect {
     fn write(&mut self, plan: &LaunchPlan, out: &CudaSlice<u32>) -> Result<()> {
         let place = self.device.function(SOURCE, &[], "place_blocks")?;
         let blocks = u64::from(plan.blocks);
-        // SAFETY: the arguments match the kernel, and there are that many blocks.
+        // SAFETY: the arguments match the kernel, and `blocks` has this number of entries.
         unsafe {
             self.stream
                 .launch_builder(&place)

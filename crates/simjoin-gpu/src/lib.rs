@@ -39,7 +39,7 @@ pub use intersect::{DeviceArray, Intersect, IntersectKernel, Intersection, inter
 pub use mmjoin::GpuMmJoin;
 pub use nvrtc::Nvrtc;
 #[doc(hidden)]
-pub use nvrtc::as_kept;
+pub use nvrtc::cache_entry;
 pub use overlap_join::overlap_techniques;
 pub use overlaps::{Counts, OverlapSeconds, OverlapTechnique, OverlapTile, Overlaps};
 pub use prefix::GpuPrefix;

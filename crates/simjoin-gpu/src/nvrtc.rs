@@ -83,7 +83,7 @@ impl Code {
     /// time.
     pub(crate) fn keep(&self) {
         if let Some(file) = self.file.as_ref().filter(|_| !self.from_cache) {
-            keep(file, &as_kept(&self.bytes));
+            keep(file, &cache_entry(&self.bytes));
         }
     }
 
@@ -444,7 +444,7 @@ const HASH_BYTES: usize = 32;
 
 /// Returns the content of the cache file for this code.
 #[doc(hidden)]
-pub fn as_kept(code: &[u8]) -> Vec<u8> {
+pub fn cache_entry(code: &[u8]) -> Vec<u8> {
     [&Sha256::digest(code)[..], code].concat()
 }
 
@@ -468,7 +468,7 @@ mod tests {
     fn damaged_cache_files_are_removed() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("kernel.code");
-        keep(&file, &as_kept(b"machine code"));
+        keep(&file, &cache_entry(b"machine code"));
         assert_eq!(read_cached(&file).as_deref(), Some(&b"machine code"[..]));
         let whole = std::fs::read(&file).unwrap();
         for length in [0, 5, HASH_BYTES, HASH_BYTES + 1, whole.len() - 1] {

@@ -150,7 +150,7 @@ impl Sender {
                 sent[which].synchronize().map_err(&at)?;
                 let count = part.min(len - begin);
                 let bytes = buffers[which].as_mut_ptr();
-                // SAFETY: the buffer has that many bytes, aligned to a page, and every bit pattern is a
+                // SAFETY: the buffer holds `count` elements, aligned to a page, and every bit pattern is a
                 // value.
                 let out = unsafe { std::slice::from_raw_parts_mut(bytes.cast::<T>(), count) };
                 fill(begin, out);

@@ -94,7 +94,7 @@ pub fn damaged_code(_: &Arc<Device>) -> Result<(), Failed> {
 
 /// Returns a valid cache file with code that no driver loads.
 fn other_code(_: &[u8]) -> Vec<u8> {
-    simjoin_gpu::as_kept(b"\x7fELF, but nothing else")
+    simjoin_gpu::cache_entry(b"\x7fELF, but nothing else")
 }
 
 /// Tests tensor cores that keep 12 bits of a sum, simulated by a kernel that truncates the sums.
