@@ -27,7 +27,6 @@ use foldhash::fast::FixedState;
 use rayon::prelude::*;
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};
-use std::ops::ControlFlow;
 
 /// The numbers of a collection, row after row.
 #[derive(Clone, Debug, PartialEq)]
@@ -158,37 +157,10 @@ impl VectorCollection {
         self.repeats.is_some()
     }
 
-    /// Calls `visit` with each row of an entry, ascending, until it has enough.
+    /// Returns the rows that are an entry, ascending; at least one.
     #[inline]
-    pub fn try_rows<B>(
-        &self,
-        entry: u32,
-        mut visit: impl FnMut(u32) -> ControlFlow<B>,
-    ) -> ControlFlow<B> {
-        match &self.repeats {
-            None => visit(entry),
-            Some(repeats) => repeats.rows(entry).iter().try_for_each(|&row| visit(row)),
-        }
-    }
-
-    /// The first row of an entry.
-    #[inline]
-    pub fn first_row(&self, entry: u32) -> u32 {
-        self.repeats.as_ref().map_or(entry, |repeats| repeats.rows(entry)[0])
-    }
-
-    /// How many rows are an entry.
-    #[inline]
-    pub fn weight(&self, entry: u32) -> u32 {
-        self.repeats.as_ref().map_or(1, |repeats| repeats.rows(entry).len() as u32)
-    }
-
-    /// Each entry that stands in more than one row, with these rows, ascending.
-    pub fn repeated(&self) -> impl Iterator<Item = &[u32]> {
-        let all = self.repeats.iter().flat_map(|repeats| {
-            (0..repeats.starts.len() as u32 - 1).map(|entry| repeats.rows(entry))
-        });
-        all.filter(|rows| rows.len() > 1)
+    pub fn rows<'r>(&'r self, entry: &'r u32) -> &'r [u32] {
+        self.repeats.as_ref().map_or(std::slice::from_ref(entry), |repeats| repeats.rows(*entry))
     }
 
     /// The entry of a row.
@@ -475,14 +447,9 @@ mod tests {
                     let (mut a, mut b, mut seen) = (Vec::new(), Vec::new(), 0);
                     let mut firsts = Vec::new();
                     for entry in 0..merged.len() as u32 {
-                        let mut rows = Vec::new();
-                        let _ = merged.try_rows(entry, |row| {
-                            rows.push(row);
-                            ControlFlow::<()>::Continue(())
-                        });
-                        assert!(rows.is_sorted() && rows[0] == merged.first_row(entry));
-                        assert_eq!(rows.len(), merged.weight(entry) as usize);
-                        for &row in &rows {
+                        let rows = merged.rows(&entry);
+                        assert!(rows.is_sorted());
+                        for &row in rows {
                             assert_eq!(merged.entry_of(row), entry);
                             merged.row(row as usize, &mut a);
                             plain.row(row as usize, &mut b);
@@ -495,9 +462,6 @@ mod tests {
                     let distinct: std::collections::BTreeSet<u32> =
                         (0..300).map(|row| kind(row) % kinds).collect();
                     assert_eq!(merged.len(), distinct.len());
-                    let repeated: usize = merged.repeated().map(<[u32]>::len).sum();
-                    let alone = (0..merged.len() as u32).filter(|&one| merged.weight(one) == 1);
-                    assert_eq!(repeated, 300 - alone.count());
                 }
             }
         }
@@ -506,7 +470,7 @@ mod tests {
         merged.entries.clone_into(&mut collided);
         assert_eq!((alike, collided), (vec![3.0, 1.0, 2.0], vec![0, 1, 0, 2, 1, 0]));
         let zeros = VectorCollection::new("f", 1, Elements::F64(vec![0.0, -0.0, 0.0])).unwrap();
-        assert_eq!((zeros.len(), zeros.first_row(1)), (2, 1));
+        assert_eq!((zeros.len(), zeros.rows(&1)), (2, &[1][..]));
         assert!(!VectorCollection::new("f", 2, Elements::F32(vec![])).unwrap().has_repeats());
     }
 

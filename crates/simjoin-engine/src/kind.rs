@@ -11,8 +11,8 @@ use std::ops::{ControlFlow, Range};
 /// A kind of rows that can be joined.
 pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     /// The rows of one side.
-    type Collection: Debug + Send + Sync;
-    /// What a user asks for, such as a measure and a threshold.
+    type Collection: Entries;
+    /// The user's request, such as a measure and a threshold.
     type Wanted: Copy + Debug + Send + Sync;
     /// The predicate that decides about a pair.
     type Predicate: Copy + Debug + Send + Sync;
@@ -23,16 +23,21 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     /// The facts about a range from which techniques estimate their cost.
     type Survey<'a>;
 
+    /// Whether a probe meets only builds that are no larger, so that each of two sides probes the other one.
+    const BY_SIZE: bool = false;
+
     /// Returns the predicate for a user's request.
     fn predicate(wanted: Self::Wanted) -> Self::Predicate;
 
-    /// Returns the directions of a join: one task for a self-join, more for two collections.
+    /// Returns the directions of a join, as [`Task::directions`] does unless the kind supports fewer.
     fn directions<'a>(
         left: &'a Self::Collection,
         right: Option<&'a Self::Collection>,
         with_itself: bool,
         predicate: Self::Predicate,
-    ) -> Vec<(Task<'a, Self>, Direction)>;
+    ) -> Vec<(Task<'a, Self>, Direction)> {
+        Task::directions(left, right, with_itself, predicate)
+    }
 
     /// Returns the range that is a whole task.
     fn whole(task: &Task<'_, Self>) -> Self::Range;
@@ -60,58 +65,113 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     /// Returns the probe and the build of a pair.
     fn ends(pair: &Self::Pair) -> (u32, u32);
 
+    /// Returns the overlap of a pair, and its similarity or distance.
+    fn value(task: &Task<'_, Self>, pair: &Self::Pair) -> (u32, f64);
+
+    /// Returns whether a pair sits exactly on the threshold.
+    fn on_threshold(_: &Task<'_, Self>, _: &Self::Pair) -> bool {
+        false
+    }
+
+    /// Returns the pair of an entry with itself, if it satisfies the predicate. An entry without such a pair is in no
+    /// pair at all.
+    fn with_itself(
+        entries: &Self::Collection,
+        predicate: &Self::Predicate,
+        entry: u32,
+    ) -> Option<Self::Pair>;
+
+    /// Returns whether the pairs that techniques find are pairs of rows already.
+    fn finds_rows(_: &Task<'_, Self>) -> bool {
+        false
+    }
+
     /// Returns whether techniques can count the pairs of rows of a task without pushing what they find.
     fn can_count(_: &Task<'_, Self>) -> bool {
         true
     }
 
     /// Counts the pairs of rows that these pairs stand for.
-    fn rows(task: &Task<'_, Self>, pairs: &[Self::Pair]) -> u64;
+    fn count_rows(task: &Task<'_, Self>, pairs: &[Self::Pair]) -> u64 {
+        let Task { probe, build, .. } = task;
+        if Self::finds_rows(task) || !(probe.has_repeats() || build.has_repeats()) {
+            return pairs.len() as u64;
+        }
+        let rows = |pair| {
+            let ends = Self::ends(pair);
+            let (a, b) = (probe.rows(&ends.0).len() as u64, build.rows(&ends.1).len() as u64);
+            if task.is_repeat(ends) { a * (a - 1) / 2 } else { a * b }
+        };
+        pairs.iter().map(rows).sum()
+    }
 
     /// Calls `push` with every pair of rows that these pairs stand for.
+    #[inline]
     fn expand(
         task: &Task<'_, Self>,
         direction: Direction,
         pairs: &[Self::Pair],
-        push: impl FnMut(RowPair) -> ControlFlow<()>,
-    ) -> ControlFlow<()>;
+        mut push: impl FnMut(RowPair) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let left_input = direction.input_of_left();
+        for pair in pairs {
+            let (ends, (overlap, similarity)) = (Self::ends(pair), Self::value(task, pair));
+            let mut push =
+                |(left, right)| push(RowPair { left, right, overlap, similarity, left_input });
+            if Self::finds_rows(task) {
+                push(ends)?;
+                continue;
+            }
+            let builds = task.build.rows(&ends.1);
+            for (at, &probe) in task.probe.rows(&ends.0).iter().enumerate() {
+                let builds = if task.is_repeat(ends) { &builds[at + 1..] } else { builds };
+                for &build in builds {
+                    push(direction.left_and_right(probe, build))?;
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    }
 
-    /// Returns the first pair of rows that a pair stands for, and whether it sits exactly on the threshold.
-    fn shown(task: &Task<'_, Self>, direction: Direction, pair: &Self::Pair) -> (RowPair, bool);
-
-    /// Returns the number of entries and of rows of a collection.
-    fn sizes(collection: &Self::Collection) -> (usize, usize);
-
-    /// Returns the number of pairs of rows in the answer that no technique looks for: rows that are one entry, and
-    /// pairs with an empty row, where these are in the answer.
-    fn unsearched(task: &Task<'_, Self>, direction: Direction) -> u64;
-
-    /// Calls `visit` for each entry that stands in several rows and satisfies the predicate with itself: with its
-    /// first pair of rows, the number of pairs, and whether they sit exactly on the threshold.
-    fn visit_unsearched(
-        task: &Task<'_, Self>,
-        direction: Direction,
-        visit: impl FnMut(RowPair, u64, bool),
-    );
+    /// Returns the number of pairs of rows in the answer that no technique looks for: repeats, and pairs with an empty
+    /// row, where these are in the answer.
+    fn unsearched(task: &Task<'_, Self>, _: Direction) -> u64 {
+        task.repeats().map(|pair| Self::count_rows(task, &[pair])).sum()
+    }
 
     /// Calls `push` with every pair of rows that no technique looks for.
     fn expand_unsearched(
         task: &Task<'_, Self>,
         direction: Direction,
-        push: impl FnMut(RowPair) -> ControlFlow<()>,
-    ) -> ControlFlow<()>;
+        mut push: impl FnMut(RowPair) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        task.repeats().try_for_each(|pair| Self::expand(task, direction, &[pair], &mut push))
+    }
 
     /// Returns the number of pairs of rows in the answer where it is known without a look at any pair.
     fn known_number(_task: &Task<'_, Self>, _direction: Direction) -> Option<u64> {
         None
     }
 
-    /// Turns the smallest entry of each entry's component into the smallest row of each row's component.
-    fn label_rows(
-        collection: &Self::Collection,
-        predicate: &Self::Predicate,
-        component: impl FnMut(u32) -> u32,
-    ) -> Vec<u32>;
+    /// Returns the number of entries and of rows of a collection.
+    fn sizes(entries: &Self::Collection) -> (usize, usize) {
+        (entries.count() as usize, entries.records())
+    }
+}
+
+/// The rows of one side. Rows that are equal are one entry.
+pub trait Entries: Debug + Send + Sync {
+    /// Returns the number of entries.
+    fn count(&self) -> u32;
+
+    /// Returns the number of rows, empty ones included.
+    fn records(&self) -> usize;
+
+    /// Returns whether some entry stands in several rows.
+    fn has_repeats(&self) -> bool;
+
+    /// Returns the rows that hold an entry, ascending; at least one.
+    fn rows<'r>(&'r self, entry: &'r u32) -> &'r [u32];
 }
 
 /// Which side of a join probes which.
@@ -203,9 +263,52 @@ impl<K: Kind> Clone for Task<'_, K> {
 
 impl<K: Kind> Copy for Task<'_, K> {}
 
-impl<K: Kind> Task<'_, K> {
+impl<'a, K: Kind> Task<'a, K> {
+    /// Returns the tasks that make up a self-join (one) or a join of two collections (one, or two if sizes decide who
+    /// probes; and one more for the right collection `with_itself`).
+    pub fn directions(
+        left: &'a K::Collection,
+        right: Option<&'a K::Collection>,
+        with_itself: bool,
+        predicate: K::Predicate,
+    ) -> Vec<(Self, Direction)> {
+        let task = |probe, build, order| Task { probe, build, predicate, order };
+        let Some(right) = right else {
+            return vec![(task(left, left, Order::Before), Direction::LeftItself)];
+        };
+        let mut all = vec![(task(left, right, Order::NotLarger), Direction::LeftProbes)];
+        if K::BY_SIZE {
+            all.push((task(right, left, Order::Smaller), Direction::RightProbes));
+        }
+        if with_itself {
+            all.push((task(right, right, Order::Before), Direction::RightItself));
+        }
+        all
+    }
+
     /// Returns whether a collection is joined with itself: each unordered pair counts once.
     pub fn is_self_join(&self) -> bool {
         self.order == Order::Before
     }
+    /// Returns whether this pair of entries is one entry with itself.
+    fn is_repeat(&self, (probe, build): (u32, u32)) -> bool {
+        self.is_self_join() && probe == build
+    }
+
+    /// Returns the pair with itself of each entry that stands in several rows, in a self-join.
+    pub(crate) fn repeats(&self) -> impl Iterator<Item = K::Pair> {
+        let Task { probe, predicate, .. } = self;
+        let some = self.is_self_join() && probe.has_repeats();
+        let entries = 0..if some { probe.count() } else { 0 };
+        let repeated = entries.filter(|entry| probe.rows(entry).len() > 1);
+        repeated.filter_map(|entry| K::with_itself(probe, predicate, entry))
+    }
+}
+
+/// Cuts a range of probes into about `parts` smaller ones, each of a whole number of units but the last one.
+pub(crate) fn cut_probes(probes: &Range<u32>, unit: usize, parts: usize) -> Vec<Range<u32>> {
+    let units = probes.len().div_ceil(unit);
+    let each = units.div_ceil(parts.clamp(1, units.max(1))).max(1) * unit;
+    let starts = probes.clone().step_by(each);
+    starts.map(|start| start..probes.end.min(start.saturating_add(each as u32))).collect()
 }

@@ -47,13 +47,13 @@ impl<K: Kind> Sink<K::Pair> for CountSink<'_, K> {
     }
 
     fn push(&mut self, pairs: &[K::Pair]) -> ControlFlow<()> {
-        self.count(K::rows(&self.task, pairs));
+        self.count(K::count_rows(&self.task, pairs));
         ControlFlow::Continue(())
     }
 }
 
 impl<K: Kind> AnswerSink<K::Pair> for CountSink<'_, K> {
     fn absorb(&mut self, pairs: &[K::Pair]) -> Option<u64> {
-        Some(K::rows(&self.task, pairs))
+        Some(K::count_rows(&self.task, pairs))
     }
 }

@@ -260,12 +260,10 @@ impl Glimpse {
 
     /// Looks at the pairs of rows that no technique looks for.
     pub(crate) fn unsearched<K: Kind>(&self, (task, direction): &(Task<'_, K>, Direction)) {
-        K::visit_unsearched(task, *direction, |pair, rows, tight| {
-            let bin = &self.bins[self.bin(pair.similarity)];
-            bin.pairs.fetch_add(rows, Ordering::Relaxed);
-            self.tight.fetch_add(if tight { rows } else { 0 }, Ordering::Relaxed);
-            bin.offer(GlimpsePair { pair, rows });
-        });
+        let mut look = Look::new(self);
+        task.repeats().for_each(|pair| look.at_pairs(task, *direction, &[pair]));
+        // These are not pairs of distinct sets.
+        look.distinct = 0;
     }
 }
 
@@ -335,13 +333,13 @@ impl<'a> Look<'a> {
 
     fn at_pairs<K: Kind>(&mut self, task: &Task<'_, K>, direction: Direction, pairs: &[K::Pair]) {
         for pair in pairs {
-            let (row, tight) = K::shown(task, direction, pair);
-            let rows = K::rows(task, std::slice::from_ref(pair));
-            self.tight += if tight { rows } else { 0 };
-            self.at(GlimpsePair { pair: row, rows });
-        }
-        if let Some(components) = &self.glimpse.components {
-            components.unite_all(pairs.iter().map(K::ends));
+            let rows = K::count_rows(task, std::slice::from_ref(pair));
+            self.tight += if K::on_threshold(task, pair) { rows } else { 0 };
+            // The first pair of rows stands for all of them.
+            let _ = K::expand(task, direction, std::slice::from_ref(pair), |pair| {
+                self.at(GlimpsePair { pair, rows });
+                ControlFlow::Break(())
+            });
         }
     }
 }
@@ -406,6 +404,9 @@ impl<K: Kind, S: AnswerSink<K::Pair>> Sink<K::Pair> for WatchedSink<'_, K, S> {
     fn push(&mut self, pairs: &[K::Pair]) -> ControlFlow<()> {
         if let Some(look) = &mut self.look {
             look.at_pairs(&self.task, self.direction, pairs);
+            if let Some(components) = &look.glimpse.components {
+                components.unite_all(pairs.iter().map(K::ends));
+            }
         }
         self.sink.push(pairs)
     }

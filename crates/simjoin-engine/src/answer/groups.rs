@@ -4,7 +4,7 @@
 //! the memory is 4 bytes an entry, whatever the number of pairs.
 
 use super::{Answer, AnswerSink};
-use crate::kind::{Direction, Kind, Task};
+use crate::kind::{Direction, Entries, Kind, Task};
 use parking_lot::Mutex;
 use simjoin_core::Sink;
 use std::ops::ControlFlow;
@@ -48,12 +48,26 @@ impl Components {
     /// Returns the smallest row of each row's component.
     pub(crate) fn labels<K: Kind>(
         &self,
-        collection: &K::Collection,
+        entries: &K::Collection,
         predicate: &K::Predicate,
     ) -> Vec<u32> {
         let mut parents = self.parents.lock();
-        // The smallest entry is the root.
-        K::label_rows(collection, predicate, |entry| find(&mut parents, entry))
+        // The root of a component is its smallest entry, which may not stand in its smallest row.
+        let mut smallest: Vec<u32> =
+            (0..entries.count()).map(|entry| entries.rows(&entry)[0]).collect();
+        for entry in 0..smallest.len() {
+            let root = find(&mut parents, entry as u32) as usize;
+            smallest[root] = smallest[root].min(smallest[entry]);
+        }
+        let mut labels: Vec<u32> = (0..entries.records() as u32).collect();
+        for entry in 0..entries.count() {
+            // Rows of an entry that is in no pair stay alone.
+            if K::with_itself(entries, predicate, entry).is_some() {
+                let label = smallest[find(&mut parents, entry) as usize];
+                entries.rows(&entry).iter().for_each(|&row| labels[row as usize] = label);
+            }
+        }
+        labels
     }
 }
 
@@ -81,7 +95,7 @@ impl<K: Kind> Sink<K::Pair> for GroupSink<'_, K> {
 
     fn push(&mut self, pairs: &[K::Pair]) -> ControlFlow<()> {
         self.components.unite_all(pairs.iter().map(K::ends));
-        self.count(K::rows(&self.task, pairs));
+        self.count(K::count_rows(&self.task, pairs));
         ControlFlow::Continue(())
     }
 }
@@ -90,7 +104,7 @@ impl<K: Kind> AnswerSink<K::Pair> for GroupSink<'_, K> {
     fn absorb(&mut self, pairs: &[K::Pair]) -> Option<u64> {
         // Uniting twice does no harm.
         self.components.unite_all(pairs.iter().map(K::ends));
-        Some(K::rows(&self.task, pairs))
+        Some(K::count_rows(&self.task, pairs))
     }
 }
 

@@ -13,8 +13,8 @@ mod joined;
 
 pub use best::best_partners;
 
-use crate::kind::{Direction, Kind, Order, Task, Work};
-use crate::sets::{Sets, count_rows, expand_repeats, repeats};
+use crate::kind::{Direction, Kind, Task, Work, cut_probes};
+use crate::sets::{count_repeats, size_range};
 use simjoin_core::{Bounds, RowPair, SetCollection, SetId, SetPair};
 use std::ops::{ControlFlow, Range};
 
@@ -79,23 +79,6 @@ impl Kind for Overlaps {
         wanted
     }
 
-    fn directions<'a>(
-        left: &'a SetCollection,
-        right: Option<&'a SetCollection>,
-        with_itself: bool,
-        predicate: WantedOverlaps,
-    ) -> Vec<(OverlapTask<'a>, Direction)> {
-        let task = |probe, build, order| Task { probe, build, predicate, order };
-        let Some(right) = right else {
-            return vec![(task(left, left, Order::Before), Direction::LeftItself)];
-        };
-        let mut directions = vec![(task(left, right, Order::NotLarger), Direction::LeftProbes)];
-        if with_itself {
-            directions.push((task(right, right, Order::Before), Direction::RightItself));
-        }
-        directions
-    }
-
     fn whole(task: &OverlapTask<'_>) -> Range<SetId> {
         0..task.probe.len() as SetId
     }
@@ -115,111 +98,52 @@ impl Kind for Overlaps {
     }
 
     fn work(task: &OverlapTask<'_>, probes: &Range<SetId>) -> Work {
-        let sizes = |sets: &SetCollection, range: &Range<SetId>| match range.is_empty() {
-            true => (0, 0),
-            false => (sets.size(range.start), sets.size(range.end - 1)),
-        };
         Work {
             probes: probes.clone(),
-            probe_sizes: sizes(task.probe, probes),
-            build_sizes: sizes(task.build, &task.met_by(probes)),
+            probe_sizes: size_range(task.probe, probes),
+            build_sizes: size_range(task.build, &task.met_by(probes)),
             pairs: task.pairs_of(probes),
             tokens: task.probe.tokens_in(probes) as u64,
         }
     }
 
     fn cut(_: &OverlapTask<'_>, probes: &Range<SetId>, parts: usize) -> Vec<Range<SetId>> {
-        let each = probes.len().div_ceil(parts.clamp(1, probes.len().max(1))).max(1);
-        let starts = probes.clone().step_by(each);
-        starts.map(|start| start..probes.end.min(start.saturating_add(each as SetId))).collect()
+        cut_probes(probes, 1, parts)
     }
 
     fn ends(pair: &SetPair) -> (u32, u32) {
         (pair.probe, pair.build)
     }
 
-    fn rows(task: &OverlapTask<'_>, pairs: &[SetPair]) -> u64 {
-        match task.predicate {
-            WantedOverlaps::Top(_) => pairs.len() as u64,
-            WantedOverlaps::All | WantedOverlaps::Positive => {
-                count_rows(task.probe, task.build, pairs)
-            }
-        }
-    }
-
     #[inline]
-    fn expand(
-        task: &OverlapTask<'_>,
-        direction: Direction,
-        pairs: &[SetPair],
-        mut push: impl FnMut(RowPair) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        let left_input = direction.input_of_left();
-        let row = |(left, right), overlap| {
-            let similarity = f64::from(overlap);
-            RowPair { left, right, overlap, similarity, left_input }
-        };
-        if task.at_once() {
-            return pairs
-                .iter()
-                .try_for_each(|pair| push(row((pair.probe, pair.build), pair.overlap)));
-        }
-        for &SetPair { probe, build, overlap } in pairs {
-            for &a in task.probe.rows(probe) {
-                for &b in task.build.rows(build) {
-                    push(row(direction.left_and_right(a, b), overlap))?;
-                }
-            }
-        }
-        ControlFlow::Continue(())
+    fn value(_: &OverlapTask<'_>, pair: &SetPair) -> (u32, f64) {
+        (pair.overlap, f64::from(pair.overlap))
     }
 
-    fn shown(task: &OverlapTask<'_>, direction: Direction, pair: &SetPair) -> (RowPair, bool) {
-        let rows = match task.at_once() {
-            true => (pair.probe, pair.build),
-            false => direction
-                .left_and_right(task.probe.rows(pair.probe)[0], task.build.rows(pair.build)[0]),
-        };
-        let row = RowPair {
-            left: rows.0,
-            right: rows.1,
-            overlap: pair.overlap,
-            similarity: f64::from(pair.overlap),
-            left_input: direction.input_of_left(),
-        };
-        (row, false)
+    /// Returns none where the best of each row are wanted: techniques find the repeats among them.
+    fn with_itself(sets: &SetCollection, wanted: &WantedOverlaps, set: SetId) -> Option<SetPair> {
+        let pair = SetPair { probe: set, build: set, overlap: sets.size(set) };
+        (!matches!(wanted, WantedOverlaps::Top(_))).then_some(pair)
     }
 
-    fn sizes(sets: &SetCollection) -> (usize, usize) {
-        (sets.len(), sets.records())
+    fn finds_rows(task: &OverlapTask<'_>) -> bool {
+        task.at_once()
     }
 
-    fn unsearched(task: &OverlapTask<'_>, direction: Direction) -> u64 {
-        let equal = || match direction.is_itself() {
-            true => repeats(task.probe, &Bounds::ANY_TOKEN),
+    fn unsearched(task: &OverlapTask<'_>, _: Direction) -> u64 {
+        let repeats = match task.is_self_join() && !task.at_once() {
+            true => count_repeats(task.probe, &Bounds::ANY_TOKEN),
             false => 0,
         };
-        match task.predicate {
-            WantedOverlaps::All => equal() + empty::count(task),
-            WantedOverlaps::Positive => equal(),
-            WantedOverlaps::Top(_) => 0,
-        }
+        repeats + if task.predicate == WantedOverlaps::All { empty::count(task) } else { 0 }
     }
-
-    /// Visits nothing: without a threshold there is no glimpse.
-    fn visit_unsearched(_: &OverlapTask<'_>, _: Direction, _: impl FnMut(RowPair, u64, bool)) {}
 
     fn expand_unsearched(
         task: &OverlapTask<'_>,
         direction: Direction,
         mut push: impl FnMut(RowPair) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        if task.at_once() {
-            return ControlFlow::Continue(());
-        }
-        if direction.is_itself() {
-            expand_repeats(task.probe, &Bounds::ANY_TOKEN, direction, &mut push)?;
-        }
+        task.repeats().try_for_each(|pair| Self::expand(task, direction, &[pair], &mut push))?;
         match task.predicate {
             WantedOverlaps::All => empty::expand(task, direction, push),
             WantedOverlaps::Positive | WantedOverlaps::Top(_) => ControlFlow::Continue(()),
@@ -228,14 +152,6 @@ impl Kind for Overlaps {
 
     fn known_number(task: &OverlapTask<'_>, _: Direction) -> Option<u64> {
         (task.predicate == WantedOverlaps::All).then(|| all_pairs(task))
-    }
-
-    fn label_rows(
-        sets: &SetCollection,
-        _: &WantedOverlaps,
-        component: impl FnMut(u32) -> u32,
-    ) -> Vec<u32> {
-        Sets::label_rows(sets, &Bounds::ANY_TOKEN, component)
     }
 }
 

@@ -18,5 +18,5 @@ pub use samples::Effort;
 pub(crate) use samples::MANY;
 pub use survey::{Survey, WIDTHS};
 pub use task::{SetTask, Sets};
-pub(crate) use task::{count_rows, expand_repeats, repeats};
+pub(crate) use task::{count_repeats, size_range};
 pub use tile::{Tile, cut, passes};

@@ -13,9 +13,9 @@
 
 use super::survey::Survey;
 use super::{Tile, cut, reaches};
-use crate::kind::{Direction, Kind, Order, Task, Work};
-use simjoin_core::{Bounds, Predicate, RowPair, SetCollection, SetId, SetPair};
-use std::ops::{ControlFlow, Range};
+use crate::kind::{Direction, Entries, Kind, Order, Task, Work, cut_probes};
+use simjoin_core::{Bounds, Predicate, SetCollection, SetId, SetPair};
+use std::ops::Range;
 
 /// Sets of tokens.
 #[derive(Clone, Copy, Debug)]
@@ -24,29 +24,7 @@ pub enum Sets {}
 /// Which sets meet which.
 pub type SetTask<'a> = Task<'a, Sets>;
 
-impl<'a> SetTask<'a> {
-    /// Returns the tasks that make up a self-join (one) or a join of two collections (two, and a third for
-    /// the right one `with_itself`).
-    pub fn directions(
-        left: &'a SetCollection,
-        right: Option<&'a SetCollection>,
-        with_itself: bool,
-        bounds: Bounds,
-    ) -> Vec<(SetTask<'a>, Direction)> {
-        let task = |probe, build, order| SetTask { probe, build, predicate: bounds, order };
-        let Some(right) = right else {
-            return vec![(task(left, left, Order::Before), Direction::LeftItself)];
-        };
-        let mut directions = vec![
-            (task(left, right, Order::NotLarger), Direction::LeftProbes),
-            (task(right, left, Order::Smaller), Direction::RightProbes),
-        ];
-        if with_itself {
-            directions.push((task(right, right, Order::Before), Direction::RightItself));
-        }
-        directions
-    }
-
+impl SetTask<'_> {
     /// Returns the build sets that a probe set has to meet: those that the order and the length filter
     /// leave. The length filter loses nothing: a smaller set cannot reach the required overlap
     /// even if it is wholly contained.
@@ -70,17 +48,10 @@ impl Kind for Sets {
     type Range = Tile;
     type Survey<'a> = Survey<'a>;
 
+    const BY_SIZE: bool = true;
+
     fn predicate(wanted: Predicate) -> Bounds {
         Bounds::new(wanted)
-    }
-
-    fn directions<'a>(
-        left: &'a SetCollection,
-        right: Option<&'a SetCollection>,
-        with_itself: bool,
-        bounds: Bounds,
-    ) -> Vec<(SetTask<'a>, Direction)> {
-        SetTask::directions(left, right, with_itself, bounds)
     }
 
     fn whole(task: &SetTask<'_>) -> Tile {
@@ -103,14 +74,10 @@ impl Kind for Sets {
     }
 
     fn work(task: &SetTask<'_>, tile: &Tile) -> Work {
-        let sizes = |sets: &SetCollection, range: &Range<SetId>| match range.is_empty() {
-            true => (0, 0),
-            false => (sets.size(range.start), sets.size(range.end - 1)),
-        };
         Work {
             probes: tile.probes.clone(),
-            probe_sizes: sizes(task.probe, &tile.probes),
-            build_sizes: sizes(task.build, &tile.builds),
+            probe_sizes: size_range(task.probe, &tile.probes),
+            build_sizes: size_range(task.build, &tile.builds),
             pairs: reaches(task, tile).iter().map(|reach| reach.pairs).sum(),
             tokens: task.probe.tokens_in(&tile.probes) as u64,
         }
@@ -121,10 +88,7 @@ impl Kind for Sets {
         if probes.len() <= 1 {
             return vec![tile.clone()];
         }
-        let each = probes.len().div_ceil(parts.clamp(2, probes.len()));
-        let starts = probes.clone().step_by(each);
-        let tiles = starts.flat_map(|start| {
-            let probes = start..probes.end.min(start.saturating_add(each as SetId));
+        let tiles = cut_probes(probes, 1, parts.max(2)).into_iter().flat_map(|probes| {
             // One tile, with the build sets that the probes may meet.
             cut(task, &Tile { probes, builds: builds.clone() }, usize::MAX)
         });
@@ -135,159 +99,55 @@ impl Kind for Sets {
         (pair.probe, pair.build)
     }
 
-    fn rows(task: &SetTask<'_>, pairs: &[SetPair]) -> u64 {
-        count_rows(task.probe, task.build, pairs)
+    #[inline]
+    fn value(task: &SetTask<'_>, pair: &SetPair) -> (u32, f64) {
+        let (a, b) = (task.probe.size(pair.probe), task.build.size(pair.build));
+        (pair.overlap, task.predicate.parts().0.similarity(a, b, pair.overlap))
+    }
+
+    fn on_threshold(task: &SetTask<'_>, pair: &SetPair) -> bool {
+        let (a, b) = (task.probe.size(pair.probe), task.build.size(pair.build));
+        task.predicate.compare(a, b, pair.overlap).is_eq()
+    }
+
+    fn with_itself(sets: &SetCollection, bounds: &Bounds, set: SetId) -> Option<SetPair> {
+        let size = sets.size(set);
+        let pair = SetPair { probe: set, build: set, overlap: size };
+        bounds.accepts(size, size, size).then_some(pair)
+    }
+
+    fn unsearched(task: &SetTask<'_>, _: Direction) -> u64 {
+        if task.is_self_join() { count_repeats(task.probe, &task.predicate) } else { 0 }
+    }
+}
+
+impl Entries for SetCollection {
+    fn count(&self) -> u32 {
+        self.len() as u32
+    }
+
+    fn records(&self) -> usize {
+        self.records()
+    }
+
+    fn has_repeats(&self) -> bool {
+        self.has_repeats()
     }
 
     #[inline]
-    fn expand(
-        task: &SetTask<'_>,
-        direction: Direction,
-        pairs: &[SetPair],
-        mut push: impl FnMut(RowPair) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        let SetTask { probe: probes, build: builds, predicate, .. } = task;
-        let (measure, left_input) = (predicate.parts().0, direction.input_of_left());
-        for &SetPair { probe, build, overlap } in pairs {
-            let similarity = measure.similarity(probes.size(probe), builds.size(build), overlap);
-            for &a in probes.rows(probe) {
-                for &b in builds.rows(build) {
-                    let (left, right) = direction.left_and_right(a, b);
-                    push(RowPair { left, right, overlap, similarity, left_input })?;
-                }
-            }
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn shown(task: &SetTask<'_>, direction: Direction, pair: &SetPair) -> (RowPair, bool) {
-        let SetTask { probe: probes, build: builds, predicate, .. } = task;
-        let &SetPair { probe, build, overlap } = pair;
-        let (a, b) = (probes.size(probe), builds.size(build));
-        let (left, right) = direction.left_and_right(probes.rows(probe)[0], builds.rows(build)[0]);
-        let row = RowPair {
-            left,
-            right,
-            overlap,
-            similarity: predicate.parts().0.similarity(a, b, overlap),
-            left_input: direction.input_of_left(),
-        };
-        (row, predicate.compare(a, b, overlap).is_eq())
-    }
-
-    fn sizes(sets: &SetCollection) -> (usize, usize) {
-        (sets.len(), sets.records())
-    }
-
-    fn unsearched(task: &SetTask<'_>, direction: Direction) -> u64 {
-        if direction.is_itself() { repeats(task.probe, &task.predicate) } else { 0 }
-    }
-
-    fn visit_unsearched(
-        task: &SetTask<'_>,
-        direction: Direction,
-        mut visit: impl FnMut(RowPair, u64, bool),
-    ) {
-        if !direction.is_itself() {
-            return;
-        }
-        let (sets, bounds) = (task.probe, &task.predicate);
-        for set in repeated_sets(sets, bounds) {
-            let (size, rows) = (sets.size(set), sets.rows(set));
-            let pair = RowPair {
-                left: rows[0],
-                right: rows[1],
-                overlap: size,
-                similarity: bounds.parts().0.similarity(size, size, size),
-                left_input: direction.input_of_left(),
-            };
-            let weight = rows.len() as u64;
-            visit(pair, weight * (weight - 1) / 2, bounds.compare(size, size, size).is_eq());
-        }
-    }
-
-    fn expand_unsearched(
-        task: &SetTask<'_>,
-        direction: Direction,
-        push: impl FnMut(RowPair) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        if !direction.is_itself() {
-            return ControlFlow::Continue(());
-        }
-        expand_repeats(task.probe, &task.predicate, direction, push)
-    }
-
-    fn label_rows(
-        sets: &SetCollection,
-        bounds: &Bounds,
-        mut component: impl FnMut(u32) -> u32,
-    ) -> Vec<u32> {
-        let mut smallest: Vec<u32> =
-            (0..sets.len() as SetId).map(|set| sets.rows(set)[0]).collect();
-        for set in 0..sets.len() as SetId {
-            let root = component(set) as usize;
-            smallest[root] = smallest[root].min(sets.rows(set)[0]);
-        }
-        let mut labels: Vec<u32> = (0..sets.records() as u32).collect();
-        for set in 0..sets.len() as SetId {
-            // Rows of one set belong together if the set satisfies the bounds with itself; if it does
-            // not, neither does it with any other set, and each of its rows stays alone.
-            let size = sets.size(set);
-            if bounds.accepts(size, size, size) {
-                let label = smallest[component(set) as usize];
-                for &row in sets.rows(set) {
-                    labels[row as usize] = label;
-                }
-            }
-        }
-        labels
+    fn rows<'r>(&'r self, entry: &'r u32) -> &'r [u32] {
+        self.rows(*entry)
     }
 }
 
-/// Counts the pairs of rows that pairs of sets stand for.
-pub(crate) fn count_rows(probe: &SetCollection, build: &SetCollection, pairs: &[SetPair]) -> u64 {
-    if !probe.has_repeats() && !build.has_repeats() {
-        return pairs.len() as u64;
-    }
-    let rows =
-        |pair: &SetPair| u64::from(probe.weight(pair.probe)) * u64::from(build.weight(pair.build));
-    pairs.iter().map(rows).sum()
-}
-
-/// Returns the number of pairs of rows that hold the same set, as far as it satisfies the bounds with itself.
-pub(crate) fn repeats(sets: &SetCollection, bounds: &Bounds) -> u64 {
+/// Counts the pairs of rows that hold the same set, of sets that satisfy the bounds with themselves.
+pub(crate) fn count_repeats(sets: &SetCollection, bounds: &Bounds) -> u64 {
     let classes = sets.classes().iter().zip(sets.repeats());
     let accepted = classes.filter(|(class, _)| bounds.accepts(class.size, class.size, class.size));
     accepted.map(|(_, pairs)| pairs).sum()
 }
 
-/// Calls `push` with every pair of rows that hold the same set.
-pub(crate) fn expand_repeats(
-    sets: &SetCollection,
-    bounds: &Bounds,
-    direction: Direction,
-    mut push: impl FnMut(RowPair) -> ControlFlow<()>,
-) -> ControlFlow<()> {
-    let left_input = direction.input_of_left();
-    for set in repeated_sets(sets, bounds) {
-        let size = sets.size(set);
-        let similarity = bounds.parts().0.similarity(size, size, size);
-        for (at, &left) in sets.rows(set).iter().enumerate() {
-            for &right in &sets.rows(set)[at + 1..] {
-                push(RowPair { left, right, overlap: size, similarity, left_input })?;
-            }
-        }
-    }
-    ControlFlow::Continue(())
-}
-
-/// Returns the sets that stand in several rows and satisfy the bounds with themselves.
-fn repeated_sets<'s>(
-    sets: &'s SetCollection,
-    bounds: &'s Bounds,
-) -> impl Iterator<Item = SetId> + 's {
-    (0..sets.len() as SetId).filter(move |&set| {
-        let size = sets.size(set);
-        sets.weight(set) > 1 && bounds.accepts(size, size, size)
-    })
+/// Returns the smallest and the largest size in a range of sets.
+pub(crate) fn size_range(sets: &SetCollection, range: &Range<SetId>) -> (u32, u32) {
+    if range.is_empty() { (0, 0) } else { (sets.size(range.start), sets.size(range.end - 1)) }
 }

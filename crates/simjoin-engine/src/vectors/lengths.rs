@@ -29,7 +29,7 @@ pub fn no_direction(vectors: &VectorCollection, entry: usize, square: f64) -> Er
             "the vector's length, the root of {square:e}, is beyond what a cosine can be told of"
         ),
     };
-    let place = format!("row {} (counting from 0)", vectors.first_row(entry as u32));
+    let place = format!("row {} (counting from 0)", vectors.rows(&(entry as u32))[0]);
     let message = format!("{what}; a cosine expects vectors that are not");
     Error::input(vectors.name(), place, message)
 }

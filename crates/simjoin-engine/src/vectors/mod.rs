@@ -15,9 +15,9 @@ pub use lengths::{check_directions, no_direction, squared_lengths};
 pub(crate) use sample::estimate_pairs;
 pub(crate) use stripes::Striped;
 
-use crate::kind::{Direction, Kind, Order, Task, Work};
-use simjoin_core::{RowPair, Side, VectorCollection, VectorPair, VectorPredicate};
-use std::ops::{ControlFlow, Range};
+use crate::kind::{Direction, Entries, Kind, Order, Task, Work, cut_probes};
+use simjoin_core::{VectorCollection, VectorPair, VectorPredicate};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Rows of a stripe: as many as a device has tiles of next to each other.
@@ -120,10 +120,7 @@ impl Kind for Vectors {
     }
 
     fn cut(_: &VectorTask<'_>, probes: &Range<u32>, parts: usize) -> Vec<Range<u32>> {
-        let stripes = probes.len().div_ceil(STRIPE);
-        let each = stripes.div_ceil(parts.clamp(1, stripes.max(1))).max(1) * STRIPE;
-        let starts = probes.clone().step_by(each);
-        starts.map(|start| start..probes.end.min(start.saturating_add(each as u32))).collect()
+        cut_probes(probes, STRIPE, parts)
     }
 
     fn ends(pair: &VectorPair) -> (u32, u32) {
@@ -134,104 +131,34 @@ impl Kind for Vectors {
         !task.probe.has_repeats() && !task.build.has_repeats()
     }
 
-    fn rows(task: &VectorTask<'_>, pairs: &[VectorPair]) -> u64 {
-        if Self::can_count(task) {
-            return pairs.len() as u64;
-        }
-        let rows = |pair: &VectorPair| {
-            u64::from(task.probe.weight(pair.probe)) * u64::from(task.build.weight(pair.build))
-        };
-        pairs.iter().map(rows).sum()
+    #[inline]
+    fn value(_: &VectorTask<'_>, pair: &VectorPair) -> (u32, f64) {
+        (0, pair.distance)
+    }
+
+    /// Returns a pair: every predicate accepts the distance 0.
+    fn with_itself(_: &VectorCollection, _: &VectorPredicate, entry: u32) -> Option<VectorPair> {
+        Some(VectorPair { probe: entry, build: entry, distance: 0.0 })
+    }
+}
+
+impl Entries for VectorCollection {
+    fn count(&self) -> u32 {
+        self.len() as u32
+    }
+
+    fn records(&self) -> usize {
+        self.records()
+    }
+
+    fn has_repeats(&self) -> bool {
+        self.has_repeats()
     }
 
     #[inline]
-    fn expand(
-        task: &VectorTask<'_>,
-        direction: Direction,
-        pairs: &[VectorPair],
-        mut push: impl FnMut(RowPair) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        for &VectorPair { probe, build, distance } in pairs {
-            task.probe.try_rows(probe, |a| {
-                task.build.try_rows(build, |b| {
-                    let (left, right) = direction.left_and_right(a, b);
-                    push(row_pair(left, right, distance, Side::Left))
-                })
-            })?;
-        }
-        ControlFlow::Continue(())
+    fn rows<'r>(&'r self, entry: &'r u32) -> &'r [u32] {
+        self.rows(entry)
     }
-
-    #[inline]
-    fn shown(task: &VectorTask<'_>, direction: Direction, pair: &VectorPair) -> (RowPair, bool) {
-        let (probe, build) = (task.probe.first_row(pair.probe), task.build.first_row(pair.build));
-        let (left, right) = direction.left_and_right(probe, build);
-        (row_pair(left, right, pair.distance, Side::Left), false)
-    }
-
-    fn sizes(vectors: &VectorCollection) -> (usize, usize) {
-        (vectors.len(), vectors.records())
-    }
-
-    // A vector is at distance 0 from itself, which every predicate accepts.
-    fn unsearched(task: &VectorTask<'_>, direction: Direction) -> u64 {
-        repeated(task, direction).map(|rows| pairs_among(rows.len())).sum()
-    }
-
-    fn visit_unsearched(
-        task: &VectorTask<'_>,
-        direction: Direction,
-        mut visit: impl FnMut(RowPair, u64, bool),
-    ) {
-        let side = direction.input_of_left();
-        for rows in repeated(task, direction) {
-            visit(row_pair(rows[0], rows[1], 0.0, side), pairs_among(rows.len()), false);
-        }
-    }
-
-    fn expand_unsearched(
-        task: &VectorTask<'_>,
-        direction: Direction,
-        mut push: impl FnMut(RowPair) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
-        let side = direction.input_of_left();
-        for rows in repeated(task, direction) {
-            for (at, &left) in rows.iter().enumerate() {
-                for &right in &rows[at + 1..] {
-                    push(row_pair(left, right, 0.0, side))?;
-                }
-            }
-        }
-        ControlFlow::Continue(())
-    }
-
-    fn label_rows(
-        vectors: &VectorCollection,
-        _: &VectorPredicate,
-        mut component: impl FnMut(u32) -> u32,
-    ) -> Vec<u32> {
-        // Entries are in the order of their first rows, so the smallest entry has the smallest row.
-        let label = |row| vectors.first_row(component(vectors.entry_of(row)));
-        (0..vectors.records() as u32).map(label).collect()
-    }
-}
-
-fn row_pair(left: u32, right: u32, distance: f64, left_input: Side) -> RowPair {
-    RowPair { left, right, overlap: 0, similarity: distance, left_input }
-}
-
-/// Returns the rows of each entry that stands in several rows, if a direction joins a collection with itself.
-fn repeated<'a>(
-    task: &VectorTask<'a>,
-    direction: Direction,
-) -> impl Iterator<Item = &'a [u32]> + use<'a> {
-    let itself = direction.is_itself().then_some(task.probe);
-    itself.into_iter().flat_map(VectorCollection::repeated)
-}
-
-/// Counts the pairs among some rows.
-fn pairs_among(rows: usize) -> u64 {
-    rows as u64 * (rows as u64 - 1) / 2
 }
 
 /// What a first look at the vectors has shown; nothing where none was needed.

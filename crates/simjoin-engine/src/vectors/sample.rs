@@ -61,8 +61,9 @@ impl Sink<VectorPair> for Weighed<'_, '_> {
             let (probe, build) =
                 (self.probes[pair.probe as usize], self.builds[pair.build as usize]);
             if !(self.join.is_self_join() && probe == build) {
-                let weight = |side: &VectorCollection, entry| u64::from(side.weight(entry as u32));
-                self.rows += weight(self.join.probe, probe) * weight(self.join.build, build);
+                let weight = |side: &VectorCollection, entry| side.rows(&(entry as u32)).len();
+                self.rows +=
+                    (weight(self.join.probe, probe) * weight(self.join.build, build)) as u64;
             }
         }
         ControlFlow::Continue(())
