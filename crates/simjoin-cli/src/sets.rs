@@ -66,7 +66,7 @@ impl Rows for Sets {
     }
 
     fn glimpse(_: &Kept, predicate: Predicate, input: &Input<Self>) -> Glimpse {
-        Glimpse::of_sets(predicate, &input.left, input.right.as_ref(), true)
+        Glimpse::of_sets(predicate, &input.left, input.right.as_ref())
     }
 
     fn writer<'a>(
@@ -120,7 +120,7 @@ impl Rows for Sets {
             }),
             frequencies: Some(kept.frequencies()),
             groups: glimpse
-                .groups(left)
+                .groups::<Sets>(left, predicate)
                 .map(|labels| Groups::new(&labels, &keys, |row| kept.beginning(row))),
             sample: Sample::of_sets(glimpse, kept, &keys, right.is_some()),
         }

@@ -67,7 +67,7 @@ impl Rows for Vectors {
     }
 
     fn glimpse((): &(), predicate: VectorPredicate, input: &Input<Self>) -> Glimpse {
-        Glimpse::of_vectors(predicate, &input.left, input.right.as_ref(), true)
+        Glimpse::of_vectors(predicate, &input.left, input.right.as_ref())
     }
 
     fn writer<'a>(
@@ -129,7 +129,7 @@ impl Rows for Vectors {
             }),
             frequencies: None,
             groups: glimpse
-                .vector_groups(left, predicate)
+                .groups::<Vectors>(left, predicate)
                 .map(|labels| Groups::new(&labels, &keys, |row| beginning(left, row))),
             sample: Sample::of_vectors(glimpse, left, right, &keys),
         }

@@ -13,6 +13,19 @@ pub fn cache_file(name: impl AsRef<Path>) -> Option<PathBuf> {
     Some(folders.cache_dir().join("simjoin").join(name))
 }
 
+/// Returns the text of a file in the cache folder, after its header; `None` where its first line is another one.
+pub(crate) fn recall(name: &str, header: &str) -> Option<String> {
+    let text = std::fs::read_to_string(cache_file(name)?).ok()?;
+    Some(text.strip_prefix(header)?.strip_prefix('\n')?.to_owned())
+}
+
+/// Writes a file in the cache folder, after a header that [`recall`] expects.
+pub(crate) fn remember(name: &str, header: &str, text: &str) {
+    if let Some(file) = cache_file(name) {
+        keep(&file, format!("{header}\n{text}").as_bytes());
+    }
+}
+
 /// Writes a file, which other processes see as a whole or not at all. Only if the machine itself stops may it be cut short,
 /// so readers check what they read. A file that cannot be written is made again next time; that is no error.
 pub fn keep(file: &Path, bytes: &[u8]) {

@@ -75,7 +75,7 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
 
     /// Returns the pair of an entry with itself, if it satisfies the predicate. An entry without such a pair is in no
     /// pair at all.
-    fn with_itself(
+    fn self_pair(
         entries: &Self::Collection,
         predicate: &Self::Predicate,
         entry: u32,
@@ -290,6 +290,11 @@ impl<'a, K: Kind> Task<'a, K> {
     pub fn is_self_join(&self) -> bool {
         self.order == Order::Before
     }
+    /// Returns the collections: one in a self-join, else two.
+    pub(crate) fn sides(&self) -> impl Iterator<Item = &'a K::Collection> + use<'a, K> {
+        [Some(self.probe), (!self.is_self_join()).then_some(self.build)].into_iter().flatten()
+    }
+
     /// Returns whether this pair of entries is one entry with itself.
     fn is_repeat(&self, (probe, build): (u32, u32)) -> bool {
         self.is_self_join() && probe == build
@@ -301,7 +306,7 @@ impl<'a, K: Kind> Task<'a, K> {
         let some = self.is_self_join() && probe.has_repeats();
         let entries = 0..if some { probe.count() } else { 0 };
         let repeated = entries.filter(|entry| probe.rows(entry).len() > 1);
-        repeated.filter_map(|entry| K::with_itself(probe, predicate, entry))
+        repeated.filter_map(|entry| K::self_pair(probe, predicate, entry))
     }
 }
 

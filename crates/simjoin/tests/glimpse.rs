@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use simjoin::engine::{
     Bounds, Control, Elements, Engine, Glimpse, Join, Measure, Predicate, RowPair, SetCollection,
-    Sets, Side, VectorCollection, VectorPredicate,
+    Sets, Side, VectorCollection, VectorPredicate, Vectors,
 };
 use simjoin_testing::{Rows, brute_force, collections};
 use std::collections::{BTreeMap, BTreeSet};
@@ -58,7 +58,7 @@ fn look(
     (left, right): (&SetCollection, Option<&SetCollection>),
     answer: Answer,
 ) -> (Arc<Glimpse>, u64) {
-    let glimpse = Arc::new(Glimpse::of_sets(join.predicate(), left, right, true));
+    let glimpse = Arc::new(Glimpse::of_sets(join.predicate(), left, right));
     let join = join.clone().glimpse(glimpse.clone());
     let control = Control::default();
     let report = match answer {
@@ -133,7 +133,7 @@ proptest! {
                 prop_assert!(rows == pairs || crowded);
                 if right.is_none() {
                     let labels = join.groups(&left, &Control::default()).unwrap().0;
-                    prop_assert_eq!(glimpse.groups(&left), Some(labels));
+                    prop_assert_eq!(glimpse.groups::<Sets>(&left, predicate), Some(labels));
                 }
                 let seen = (bins, sample);
                 prop_assert_eq!(first.get_or_insert_with(|| seen.clone()), &seen);
@@ -174,7 +174,7 @@ proptest! {
         }
         for (technique, threads) in [("nested-loop", 1), ("quantile", 2), ("grid", 3)] {
             for answer in [Answer::Count, Answer::Pairs, Answer::Groups] {
-                let glimpse = Arc::new(Glimpse::of_vectors(predicate, &left, right.as_ref(), true));
+                let glimpse = Arc::new(Glimpse::of_vectors(predicate, &left, right.as_ref()));
                 let join = simjoin::engine::vector_join(predicate)
                     .technique(technique)
                     .threads(threads)
@@ -196,7 +196,7 @@ proptest! {
                 }
                 if right.is_none() {
                     let labels = plain.groups(&left, &control).unwrap().0;
-                    prop_assert_eq!(glimpse.vector_groups(&left, predicate), Some(labels));
+                    prop_assert_eq!(glimpse.groups::<Vectors>(&left, predicate), Some(labels));
                 }
                 prop_assert!(report.timeline.iter().all(|moment| moment.seconds <= report.seconds));
             }

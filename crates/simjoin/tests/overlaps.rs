@@ -359,7 +359,7 @@ fn what_needs_a_threshold_is_refused() {
     let refused = join.groups(&sets, &Control::default()).unwrap_err();
     assert!(refused.to_string().contains("threshold"), "{refused}");
     let any = Predicate::parse(Measure::Overlap, "1").unwrap();
-    let glimpse = Arc::new(Glimpse::of_sets(any, &sets, None, true));
+    let glimpse = Arc::new(Glimpse::of_sets(any, &sets, None));
     let refused = join.glimpse(glimpse).count(&sets, None, &Control::default()).unwrap_err();
     assert!(refused.to_string().contains("threshold"), "{refused}");
 }

@@ -1,58 +1,55 @@
 //! What do the results look like?
 //!
-//! A [`Glimpse`] watches a join, whatever it answers with: it counts the pairs by similarity (or
-//! distance), keeps a few of each bin to show, and knows which rows hang together.
+//! A [`Glimpse`] watches a join, whatever its answer: it counts the pairs by similarity (or distance), keeps a few of
+//! each bin to show, and finds the groups.
 //!
 //! # Flow
 //!
 //! ```text
-//! technique ─ pairs of sets ─► Seen ─► the sink of the answer
-//!                               └────► bins, sample, components
+//! technique ─ pairs of sets ─► WatchedSink ─► the sink of the answer
+//!                                   └───────► bins, sample, components
 //! ```
 //!
-//! Pairs of sets are seen before they are expanded to rows, so that counting stays as quick as it is
-//! where rows repeat: a pair of sets counts for all pairs of rows that hold them, and one pair of
-//! rows, the first of each, stands for them in the sample.
+//! Pairs of sets are seen before they are expanded to rows, so that counting stays as quick as it is where rows repeat:
+//! a pair of sets counts for all pairs of rows that hold them, and one pair of rows, the first of each, stands for them
+//! in the sample.
 //!
 //! # Memory
 //!
-//! [`Glimpse::bytes`]: bins, [`EACH`] pairs a bin, and 4 bytes a set where groups are wanted; never the
-//! number of results.
+//! [`Glimpse::bytes`]: bins, [`EACH`] pairs a bin, and 4 bytes a set of a self-join; never the number of results.
 //!
 //! # The sample
 //!
-//! Each pair of rows has a number by a fixed hash, and each bin keeps the pairs with the smallest
-//! ones. So the sample is the same with any number of threads, technique and device, and it holds
-//! pairs from the threshold up to identical ones, however rare some of them are.
+//! Each pair of rows has a number by a fixed hash, and each bin keeps the pairs with the smallest numbers. So the sample
+//! is the same with any number of threads, technique and device, and it holds pairs from the threshold up to identical
+//! ones, however rare some of them are.
 
 use super::{Answer, AnswerSink, Components};
 use crate::kind::{Direction, Kind, Task};
-use crate::sets::Sets;
-use crate::vectors::Vectors;
 use parking_lot::Mutex;
 use simjoin_core::{
     Bounds, Measure, Predicate, RowPair, SetCollection, Side, Sink, VectorCollection,
     VectorMeasure, VectorPredicate, mix64,
 };
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Pairs that a bin keeps at most.
 const EACH: usize = 100;
 
-/// Bins at most, beside one for those that are identical.
+/// Bins at most; sets have one more, for pairs of identical sets.
 const BINS: u64 = 50;
 
 /// What the results of a join look like: see [`Join::glimpse`](crate::Join::glimpse).
 #[derive(Debug)]
 pub struct Glimpse {
     bins: Vec<Bin>,
-    bounds: Option<Bounds>,
+    of_sets: bool,
     /// Pairs of distinct sets.
     distinct: AtomicU64,
     /// Pairs of rows that sit exactly on the threshold.
-    tight: AtomicU64,
+    on_threshold: AtomicU64,
     components: Option<Components>,
 }
 
@@ -72,7 +69,7 @@ pub struct GlimpseBin {
 pub struct GlimpsePair {
     /// The rows.
     pub pair: RowPair,
-    /// How many pairs of rows hold the same two sets.
+    /// The number of pairs of rows that hold the same two sets.
     pub rows: u64,
 }
 
@@ -81,50 +78,13 @@ struct Bin {
     from: f64,
     to: f64,
     pairs: AtomicU64,
-    /// Pairs with a larger number need not apply.
+    /// Pairs with a larger number are not kept.
     limit: AtomicU64,
-    kept: Mutex<BinaryHeap<Kept>>,
-}
-
-#[derive(Debug)]
-struct Kept {
-    number: u64,
-    seen: GlimpsePair,
-}
-
-impl Kept {
-    fn key(&self) -> (u64, u32, u32, bool) {
-        let RowPair { left, right, left_input, .. } = self.seen.pair;
-        (self.number, left, right, left_input == Side::Right)
-    }
-}
-
-impl PartialEq for Kept {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl Eq for Kept {}
-
-impl PartialOrd for Kept {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Kept {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.key().cmp(&other.key())
-    }
+    /// By number and input.
+    kept: Mutex<BTreeMap<(u64, Side), GlimpsePair>>,
 }
 
 impl Bin {
-    fn new(from: f64, to: f64) -> Self {
-        let limit = AtomicU64::new(u64::MAX);
-        Bin { from, to, pairs: AtomicU64::new(0), limit, kept: Mutex::default() }
-    }
-
     fn offer(&self, seen: GlimpsePair) {
         let RowPair { left, right, left_input, .. } = seen.pair;
         let rows = u64::from(left) << 32 | u64::from(right);
@@ -133,26 +93,24 @@ impl Bin {
             return;
         }
         let mut kept = self.kept.lock();
-        kept.push(Kept { number, seen });
+        kept.insert((number, left_input), seen);
         if kept.len() > EACH {
-            kept.pop();
+            kept.pop_last();
         }
-        if let Some(last) = kept.peek().filter(|_| kept.len() == EACH) {
-            self.limit.store(last.number, Ordering::Relaxed);
+        if let Some((last, _)) = kept.last_key_value().filter(|_| kept.len() == EACH) {
+            self.limit.store(last.0, Ordering::Relaxed);
         }
     }
 }
 
 impl Glimpse {
-    /// For a join of sets; `groups` for the connected components of a self-join as well.
+    /// Makes a glimpse for a join of sets.
     pub fn of_sets(
         predicate: Predicate,
         left: &SetCollection,
         right: Option<&SetCollection>,
-        groups: bool,
     ) -> Self {
-        let bounds = Bounds::new(predicate);
-        let (_, p, q) = bounds.parts();
+        let (_, p, q) = Bounds::new(predicate).parts();
         let bins = if predicate.measure() == Measure::Overlap {
             let largest =
                 |sets: &SetCollection| sets.classes().last().map_or(0, |class| class.size);
@@ -163,16 +121,14 @@ impl Glimpse {
             bins.push((1.0, 1.0));
             bins
         };
-        let groups = (groups && right.is_none()).then_some(left.len());
-        Glimpse::new(bins, Some(bounds), groups)
+        Glimpse::new(bins, true, right.is_none().then_some(left.len()))
     }
 
-    /// For a join of vectors; `groups` for the connected components of a self-join as well.
+    /// Makes a glimpse for a join of vectors.
     pub fn of_vectors(
         predicate: VectorPredicate,
         left: &VectorCollection,
         right: Option<&VectorCollection>,
-        groups: bool,
     ) -> Self {
         let farthest = match predicate.measure() {
             VectorMeasure::Euclidean => predicate.threshold(),
@@ -182,26 +138,32 @@ impl Glimpse {
         if bins.is_empty() {
             bins.push((0.0, farthest));
         }
-        Glimpse::new(bins, None, (groups && right.is_none()).then_some(left.len()))
+        Glimpse::new(bins, false, right.is_none().then_some(left.len()))
     }
 
-    fn new(bins: Vec<(f64, f64)>, bounds: Option<Bounds>, groups: Option<usize>) -> Self {
+    /// `entries`: those of a self-join, which has groups.
+    fn new(bins: Vec<(f64, f64)>, of_sets: bool, entries: Option<usize>) -> Self {
+        let bin = |(from, to)| {
+            let (pairs, limit) = (AtomicU64::new(0), AtomicU64::new(u64::MAX));
+            Bin { from, to, pairs, limit, kept: Mutex::default() }
+        };
         Glimpse {
-            bins: bins.into_iter().map(|(from, to)| Bin::new(from, to)).collect(),
-            bounds,
+            bins: bins.into_iter().map(bin).collect(),
+            of_sets,
             distinct: AtomicU64::new(0),
-            tight: AtomicU64::new(0),
-            components: groups.map(Components::new),
+            on_threshold: AtomicU64::new(0),
+            components: entries.map(Components::new),
         }
     }
 
-    /// Bytes that it takes at most, the labels of groups included.
+    /// Returns the bytes that it takes at most, including the labels of groups.
     pub fn bytes(&self) -> u64 {
-        let sample = self.bins.len() * (size_of::<Bin>() + 2 * EACH * size_of::<Kept>());
+        let each = size_of::<(u64, Side)>() + size_of::<GlimpsePair>();
+        let sample = self.bins.len() * (size_of::<Bin>() + 2 * EACH * each);
         sample as u64 + self.components.as_ref().map_or(0, Components::bytes)
     }
 
-    /// The pairs of rows by similarity, the lowest first. Empty bins are there too.
+    /// Returns the number of pairs of rows by similarity, the lowest first, with empty bins.
     pub fn bins(&self) -> Vec<GlimpseBin> {
         let bin = |bin: &Bin| GlimpseBin {
             from: bin.from,
@@ -211,47 +173,32 @@ impl Glimpse {
         self.bins.iter().map(bin).collect()
     }
 
-    /// Pairs of distinct sets or vectors in the answer.
+    /// Returns the number of pairs of distinct sets or vectors in the answer.
     pub fn distinct(&self) -> u64 {
         self.distinct.load(Ordering::Relaxed)
     }
 
-    /// Pairs of rows whose similarity is exactly the threshold; `None` for vectors.
+    /// Returns the number of pairs of rows whose similarity is exactly the threshold; `None` for vectors.
     pub fn on_threshold(&self) -> Option<u64> {
-        self.bounds.map(|_| self.tight.load(Ordering::Relaxed))
+        self.of_sets.then(|| self.on_threshold.load(Ordering::Relaxed))
     }
 
-    /// At most so many pairs, as evenly from all bins as they have them, by rising similarity.
+    /// Returns at most `most` pairs by rising similarity, as evenly from all bins as possible.
     pub fn sample(&self, most: usize) -> Vec<GlimpsePair> {
-        let kept = self.bins.iter().map(|bin| {
-            let kept = bin.kept.lock();
-            let mut kept: Vec<_> = kept.iter().map(|kept| (kept.key(), kept.seen)).collect();
-            kept.sort_unstable_by_key(|kept| kept.0);
-            kept
-        });
-        let kept: Vec<_> = kept.collect();
+        let kept: Vec<Vec<GlimpsePair>> =
+            self.bins.iter().map(|bin| bin.kept.lock().values().copied().collect()).collect();
         let turns = (0..EACH).flat_map(|turn| kept.iter().filter_map(move |bin| bin.get(turn)));
-        let mut sample: Vec<GlimpsePair> = turns.take(most).map(|kept| kept.1).collect();
+        let mut sample: Vec<GlimpsePair> = turns.take(most).copied().collect();
         sample.sort_by(|a, b| {
-            let key =
-                |seen: &GlimpsePair| (seen.pair.left_input.name(), seen.pair.left, seen.pair.right);
+            let key = |seen: &GlimpsePair| (seen.pair.left_input, seen.pair.left, seen.pair.right);
             a.pair.similarity.total_cmp(&b.pair.similarity).then(key(a).cmp(&key(b)))
         });
         sample
     }
 
-    /// For each row of a self-join of sets, the smallest row of its component.
-    pub fn groups(&self, sets: &SetCollection) -> Option<Vec<u32>> {
-        Some(self.components.as_ref()?.labels::<Sets>(sets, &self.bounds?))
-    }
-
-    /// For each vector of a self-join, the smallest row of its component.
-    pub fn vector_groups(
-        &self,
-        vectors: &VectorCollection,
-        predicate: VectorPredicate,
-    ) -> Option<Vec<u32>> {
-        Some(self.components.as_ref()?.labels::<Vectors>(vectors, &predicate))
+    /// Returns the smallest row of each row's component, in a self-join.
+    pub fn groups<K: Kind>(&self, rows: &K::Collection, wanted: K::Wanted) -> Option<Vec<u32>> {
+        Some(self.components.as_ref()?.labels::<K>(rows, &K::predicate(wanted)))
     }
 
     fn bin(&self, value: f64) -> usize {
@@ -267,7 +214,7 @@ impl Glimpse {
     }
 }
 
-/// Bins between two values, as wide as one, two or five of some power of ten.
+/// Makes bins between two values, as wide as one, two or five of some power of ten.
 fn even_bins(low: f64, high: f64) -> Vec<(f64, f64)> {
     if low >= high {
         return Vec::new();
@@ -283,7 +230,7 @@ fn even_bins(low: f64, high: f64) -> Vec<(f64, f64)> {
             };
             let width = at(1.0);
             let first = (low / width).floor();
-            // The quotient may come out a little below a whole number that it is.
+            // The quotient of a multiple may be rounded down below a whole number.
             let first = if at(first + 1.0) <= low { first + 1.0 } else { first };
             if (high - at(first)) / width > BINS as f64 + 1e-6 {
                 continue;
@@ -296,7 +243,7 @@ fn even_bins(low: f64, high: f64) -> Vec<(f64, f64)> {
     }
 }
 
-/// Bins of whole numbers: one each, or, where they are many, each wider than the one before.
+/// Makes bins of whole numbers: one each, or, where they are many, each wider than the one before.
 fn whole_bins(low: u64, high: u64) -> Vec<(f64, f64)> {
     let high = high.max(low);
     let growth = ((high + 1) as f64 / low as f64).powf(1.0 / BINS as f64);
@@ -311,17 +258,17 @@ fn whole_bins(low: u64, high: u64) -> Vec<(f64, f64)> {
     bins
 }
 
-/// One thread's look at pairs; what it counts is added at its end.
+/// One thread's counts, which are added when it is dropped.
 struct Look<'a> {
     glimpse: &'a Glimpse,
     pairs: Vec<u64>,
     distinct: u64,
-    tight: u64,
+    on_threshold: u64,
 }
 
 impl<'a> Look<'a> {
     fn new(glimpse: &'a Glimpse) -> Self {
-        Look { glimpse, pairs: vec![0; glimpse.bins.len()], distinct: 0, tight: 0 }
+        Look { glimpse, pairs: vec![0; glimpse.bins.len()], distinct: 0, on_threshold: 0 }
     }
 
     fn at(&mut self, seen: GlimpsePair) {
@@ -334,7 +281,7 @@ impl<'a> Look<'a> {
     fn at_pairs<K: Kind>(&mut self, task: &Task<'_, K>, direction: Direction, pairs: &[K::Pair]) {
         for pair in pairs {
             let rows = K::count_rows(task, std::slice::from_ref(pair));
-            self.tight += if K::on_threshold(task, pair) { rows } else { 0 };
+            self.on_threshold += if K::on_threshold(task, pair) { rows } else { 0 };
             // The first pair of rows stands for all of them.
             let _ = K::expand(task, direction, std::slice::from_ref(pair), |pair| {
                 self.at(GlimpsePair { pair, rows });
@@ -350,11 +297,11 @@ impl Drop for Look<'_> {
             bin.pairs.fetch_add(pairs, Ordering::Relaxed);
         }
         self.glimpse.distinct.fetch_add(self.distinct, Ordering::Relaxed);
-        self.glimpse.tight.fetch_add(self.tight, Ordering::Relaxed);
+        self.glimpse.on_threshold.fetch_add(self.on_threshold, Ordering::Relaxed);
     }
 }
 
-/// An answer whose pairs a glimpse sees, if one is wanted.
+/// An answer whose pairs a glimpse sees, if there is one.
 pub(crate) struct Watched<'a, A> {
     pub(crate) answer: &'a A,
     pub(crate) glimpse: Option<&'a Glimpse>,
@@ -376,7 +323,7 @@ impl<K: Kind, A: Answer<K>> Answer<K> for Watched<'_, A> {
     }
 }
 
-/// A sink with a glimpse at what goes into it.
+/// A sink whose pairs a glimpse sees.
 pub(crate) struct WatchedSink<'s, K: Kind, S> {
     sink: S,
     look: Option<Look<'s>>,
@@ -467,7 +414,7 @@ mod tests {
     #[test]
     fn a_sample_is_spread_over_the_bins_whatever_the_order() {
         let glimpse = |order: &mut dyn Iterator<Item = u32>| {
-            let glimpse = Glimpse::new(vec![(0.0, 0.5), (0.5, 1.0), (1.0, 1.0)], None, None);
+            let glimpse = Glimpse::new(vec![(0.0, 0.5), (0.5, 1.0), (1.0, 1.0)], true, None);
             let mut look = Look::new(&glimpse);
             for row in order {
                 // A thousand at the threshold, ten in the middle, one identical.

@@ -62,7 +62,7 @@ impl Components {
         let mut labels: Vec<u32> = (0..entries.records() as u32).collect();
         for entry in 0..entries.count() {
             // Rows of an entry that is in no pair stay alone.
-            if K::with_itself(entries, predicate, entry).is_some() {
+            if K::self_pair(entries, predicate, entry).is_some() {
                 let label = smallest[find(&mut parents, entry) as usize];
                 entries.rows(&entry).iter().for_each(|&row| labels[row as usize] = label);
             }

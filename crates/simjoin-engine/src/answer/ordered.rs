@@ -1,8 +1,8 @@
 //! How do pairs reach the user in one order, from many threads, in bounded memory?
 //!
 //! Each worker expands the pairs of its piece to rows in a buffer of its own. Pieces are handed on in
-//! their order: the worker whose piece is next passes its rows straight on; one that is early keeps
-//! its buffer, leaves it behind when the piece is done and there is room, and otherwise waits.
+//! their order: the worker whose piece is next passes its rows straight on; one that is early keeps its buffer, leaves
+//! it behind when the piece is done if there is enough memory, and otherwise waits.
 //!
 //! # Memory
 //!
@@ -22,7 +22,7 @@ use simjoin_core::{RowPair, Sink};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-/// How many rows may be held back.
+/// The numbers of rows that may be held back.
 #[derive(Clone, Copy)]
 pub struct OutputBuffers {
     /// Rows that a worker collects before it passes them on.
@@ -32,7 +32,7 @@ pub struct OutputBuffers {
 }
 
 impl OutputBuffers {
-    /// Makes buffers as large as they are useful within a number of bytes: half for workers, half for early pieces.
+    /// Makes buffers as large as is useful within a number of bytes: half for workers, half for early pieces.
     pub fn within(bytes: u64, threads: usize) -> Self {
         let rows = bytes / 2 / size_of::<RowPair>() as u64;
         let each = rows / threads.max(1) as u64;
@@ -64,11 +64,13 @@ struct State<F> {
 }
 
 impl<F: FnMut(&[RowPair]) -> ControlFlow<()>> State<F> {
-    fn pass_on(&mut self, rows: &[RowPair]) {
+    /// Passes on rows, which are then none.
+    fn pass_on(&mut self, rows: &mut Vec<RowPair>) {
         if self.flow.is_continue() && !rows.is_empty() {
             self.pairs += rows.len() as u64;
             self.flow = (self.take)(rows);
         }
+        rows.clear();
     }
 }
 
@@ -110,36 +112,30 @@ impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Ordered<F> {
             if rows.len() < self.buffers.buffer {
                 return ControlFlow::Continue(());
             }
-            state.pass_on(&rows);
-            rows.clear();
+            state.pass_on(&mut rows);
             if control.stopped() { ControlFlow::Break(()) } else { state.flow }
         });
         if flow.is_continue() {
-            state.pass_on(&rows);
+            state.pass_on(&mut rows);
         }
     }
 
-    /// Waits until a piece is next, or the consumer has had enough.
-    fn wait(&self, piece: usize) -> MutexGuard<'_, State<F>> {
-        let mut state = self.state.lock();
-        self.turn.wait_while(&mut state, |state| {
+    /// Waits until a piece is next, or the consumer wants no more.
+    fn wait(&self, state: &mut MutexGuard<'_, State<F>>, piece: usize) {
+        self.turn.wait_while(state, |state| {
             !self.any_order && state.next != piece && state.flow.is_continue()
         });
-        state
     }
 
     /// Passes on the early pieces that follow the next one, which has been passed on whole.
-    fn advance(&self, mut state: MutexGuard<'_, State<F>>) -> ControlFlow<()> {
+    fn advance(&self, state: &mut State<F>) -> ControlFlow<()> {
         if self.any_order {
             return state.flow;
         }
         state.next += 1;
-        while let Some(rows) = {
-            let next = state.next;
-            state.early.remove(&next)
-        } {
+        while let Some(mut rows) = state.early.remove(&state.next) {
             state.early_rows -= rows.len();
-            state.pass_on(&rows);
+            state.pass_on(&mut rows);
             state.next += 1;
         }
         self.turn.notify_all();
@@ -154,65 +150,17 @@ impl<K: Kind, F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Answer<K> for Orde
         F: 's;
 
     fn sink<'s>(&'s self, task: &Task<'s, K>, direction: Direction) -> OrderedSink<'s, K, F> {
-        let buffer = Buffer { ordered: self, piece: 0, rows: Vec::new() };
-        OrderedSink { buffer, task: *task, direction }
-    }
-}
-
-/// The rows of one worker.
-struct Buffer<'s, F> {
-    ordered: &'s Ordered<F>,
-    piece: usize,
-    rows: Vec<RowPair>,
-}
-
-impl<F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Buffer<'_, F> {
-    fn push(&mut self, row: RowPair) -> ControlFlow<()> {
-        self.rows.push(row);
-        if self.rows.len() < self.ordered.buffers.buffer {
-            return ControlFlow::Continue(());
-        }
-        let mut state = self.ordered.wait(self.piece);
-        state.pass_on(&self.rows);
-        self.rows.clear();
-        if state.flow.is_break() {
-            self.ordered.turn.notify_all();
-        }
-        state.flow
-    }
-
-    fn end(&mut self) -> ControlFlow<()> {
-        let mut state = self.ordered.state.lock();
-        let early = !self.ordered.any_order && state.next != self.piece;
-        if early && state.early_rows + self.rows.len() <= self.ordered.buffers.early {
-            state.early_rows += self.rows.len();
-            let rows = std::mem::take(&mut self.rows);
-            state.early.insert(self.piece, rows);
-            return state.flow;
-        }
-        drop(state);
-        let mut state = self.ordered.wait(self.piece);
-        state.pass_on(&self.rows);
-        self.rows.clear();
-        self.ordered.advance(state)
-    }
-}
-
-impl<F> Drop for Buffer<'_, F> {
-    /// A worker that panics never ends its piece: nobody may go on waiting for it.
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.ordered.state.lock().flow = ControlFlow::Break(());
-            self.ordered.turn.notify_all();
-        }
+        OrderedSink { ordered: self, task: *task, direction, piece: 0, rows: Vec::new() }
     }
 }
 
 /// The sink of one thread, which expands pairs to rows.
 pub struct OrderedSink<'s, K: Kind, F> {
-    buffer: Buffer<'s, F>,
+    ordered: &'s Ordered<F>,
     task: Task<'s, K>,
     direction: Direction,
+    piece: usize,
+    rows: Vec<RowPair>,
 }
 
 impl<K: Kind, F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Sink<K::Pair>
@@ -223,7 +171,20 @@ impl<K: Kind, F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> Sink<K::Pair>
     }
 
     fn push(&mut self, pairs: &[K::Pair]) -> ControlFlow<()> {
-        K::expand(&self.task, self.direction, pairs, |row| self.buffer.push(row))
+        let OrderedSink { ordered, task, direction, piece, rows } = self;
+        K::expand(task, *direction, pairs, |row| {
+            rows.push(row);
+            if rows.len() < ordered.buffers.buffer {
+                return ControlFlow::Continue(());
+            }
+            let mut state = ordered.state.lock();
+            ordered.wait(&mut state, *piece);
+            state.pass_on(rows);
+            if state.flow.is_break() {
+                ordered.turn.notify_all();
+            }
+            state.flow
+        })
     }
 }
 
@@ -231,15 +192,35 @@ impl<K: Kind, F: FnMut(&[RowPair]) -> ControlFlow<()> + Send> AnswerSink<K::Pair
     for OrderedSink<'_, K, F>
 {
     fn begin(&mut self, piece: usize) {
-        self.buffer.piece = piece;
+        self.piece = piece;
     }
 
     fn end(&mut self) -> ControlFlow<()> {
-        self.buffer.end()
+        let OrderedSink { ordered, piece, rows, .. } = self;
+        let mut state = ordered.state.lock();
+        let is_early = !ordered.any_order && state.next != *piece;
+        if is_early && state.early_rows + rows.len() <= ordered.buffers.early {
+            state.early_rows += rows.len();
+            state.early.insert(*piece, std::mem::take(rows));
+            return state.flow;
+        }
+        ordered.wait(&mut state, *piece);
+        state.pass_on(rows);
+        ordered.advance(&mut state)
     }
 
     fn absorb(&mut self, _: &[K::Pair]) -> Option<u64> {
         None
+    }
+}
+
+impl<K: Kind, F> Drop for OrderedSink<'_, K, F> {
+    /// Ends the waiting of others: a worker that panics never ends its piece.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.ordered.state.lock().flow = ControlFlow::Break(());
+            self.ordered.turn.notify_all();
+        }
     }
 }
 

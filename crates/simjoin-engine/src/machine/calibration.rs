@@ -5,11 +5,12 @@
 //! built-in cost table is used. A busy machine looks slow but never fast, so a measurement that is more than a day old
 //! is repeated and the faster one is kept. The cost table decides how a join is done, never what it finds.
 
-use crate::cache::{cache_file, keep};
+use crate::cache::{cache_file, recall, remember};
 use crate::costs::{CostTable, Ratios};
 use crate::host::Host;
 use parking_lot::RwLock;
 use simjoin_kernels::tier::Tier;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 /// The name of the file in the cache folder.
@@ -18,46 +19,28 @@ const FILE: &str = "calibration";
 /// The age after which a measurement is repeated.
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The state of the calibration: not looked up yet, looked up and not found, or measured.
-static RATIOS: RwLock<Known> = RwLock::new(Known::Nothing);
-
-#[derive(Clone, Copy)]
-enum Known {
-    Nothing,
-    Missing,
-    Measured { ratios: Ratios, lately: bool },
-}
-
-fn known() -> Known {
-    let known = *RATIOS.read();
-    match known {
-        Known::Nothing => remember(load().unwrap_or(Known::Missing)),
-        known => known,
-    }
-}
+/// The measured ratios, and whether they are recent; `None` until the machine is measured.
+static MEASURED: LazyLock<RwLock<Option<(Ratios, bool)>>> = LazyLock::new(|| RwLock::new(load()));
 
 /// Returns the cost table of this machine, or the built-in one, and whether it was measured recently.
 pub(crate) fn costs() -> (CostTable, bool) {
-    match known() {
-        Known::Measured { ratios, lately } => (CostTable::default().scaled(ratios), lately),
-        _ => (CostTable::default(), false),
+    match *MEASURED.read() {
+        Some((ratios, recent)) => (CostTable::default().scaled(ratios), recent),
+        None => (CostTable::default(), false),
     }
 }
 
 /// Measures this machine, caches the result, and returns the cost table.
 pub(crate) fn calibrated(host: &dyn Host) -> CostTable {
-    let mut ratios = host.calibrate();
-    if let Known::Measured { ratios: before, .. } = known() {
-        ratios = better(ratios, before);
-    }
-    if let Some(file) = cache_file(FILE) {
-        keep(&file, format(ratios).as_bytes());
-    }
-    remember(Known::Measured { ratios, lately: true });
+    let measured = host.calibrate();
+    let mut known = MEASURED.write();
+    let ratios = known.map_or(measured, |(before, _)| faster(measured, before));
+    *known = Some((ratios, true));
+    remember(FILE, &header(), &format(ratios));
     CostTable::default().scaled(ratios)
 }
 
-fn better(a: Ratios, b: Ratios) -> Ratios {
+fn faster(a: Ratios, b: Ratios) -> Ratios {
     Ratios {
         vector: a.vector.min(b.vector),
         lists: a.lists.min(b.lists),
@@ -66,17 +49,11 @@ fn better(a: Ratios, b: Ratios) -> Ratios {
     }
 }
 
-fn remember(known: Known) -> Known {
-    *RATIOS.write() = known;
-    known
-}
-
-fn load() -> Option<Known> {
-    let file = cache_file(FILE)?;
-    let ratios = parse(&std::fs::read_to_string(&file).ok()?)?;
-    let written = std::fs::metadata(&file).and_then(|data| data.modified()).ok();
+fn load() -> Option<(Ratios, bool)> {
+    let ratios = parse(&recall(FILE, &header())?)?;
+    let written = std::fs::metadata(cache_file(FILE)?).and_then(|data| data.modified()).ok();
     let age = written.and_then(|written| written.elapsed().ok());
-    Some(Known::Measured { ratios, lately: age.is_none_or(|age| age < DAY) })
+    Some((ratios, age.is_none_or(|age| age < DAY)))
 }
 
 /// Identifies the version and the instruction set of a calibration; others are ignored.
@@ -84,29 +61,16 @@ fn header() -> String {
     format!("simjoin {} {}", env!("CARGO_PKG_VERSION"), Tier::best())
 }
 
-fn format(ratios: Ratios) -> String {
-    let Ratios { vector, lists, scalar, memory } = ratios;
-    format!(
-        "{}\nvector {vector:.4}\nlists {lists:.4}\nscalar {scalar:.4}\nmemory {memory:.4}\n",
-        header()
-    )
+fn format(Ratios { vector, lists, scalar, memory }: Ratios) -> String {
+    format!("{vector:.4} {lists:.4} {scalar:.4} {memory:.4}\n")
 }
 
 fn parse(text: &str) -> Option<Ratios> {
-    let mut lines = text.lines();
-    if lines.next()? != header() {
-        return None;
-    }
-    let mut ratio = |name: &str| -> Option<f64> {
-        let value: f64 = lines.next()?.strip_prefix(name)?.trim().parse().ok()?;
-        (0.01..=1000.0).contains(&value).then_some(value)
-    };
-    Some(Ratios {
-        vector: ratio("vector ")?,
-        lists: ratio("lists ")?,
-        scalar: ratio("scalar ")?,
-        memory: ratio("memory ")?,
-    })
+    let numbers: Option<Vec<f64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+    let [vector, lists, scalar, memory] = numbers?[..] else { return None };
+    let plausible = |ratio| (0.01..=1000.0).contains(&ratio);
+    let all = [vector, lists, scalar, memory].into_iter().all(plausible);
+    all.then_some(Ratios { vector, lists, scalar, memory })
 }
 
 #[cfg(test)]
@@ -124,22 +88,14 @@ mod tests {
         let busy = Ratios { vector: 2.0, lists: 1.0, scalar: 1.9, memory: 1.0 };
         let quiet = Ratios { vector: 1.0, lists: 1.2, scalar: 1.0, memory: 1.1 };
         let both = Ratios { vector: 1.0, lists: 1.0, scalar: 1.0, memory: 1.0 };
-        assert_eq!(better(busy, quiet), both);
-        assert_eq!(better(quiet, busy), both);
+        assert_eq!(faster(busy, quiet), both);
+        assert_eq!(faster(quiet, busy), both);
     }
 
     #[test]
     fn anything_else_is_not_a_calibration() {
-        let good = format(Ratios { vector: 1.0, lists: 1.0, scalar: 1.0, memory: 1.0 });
-        for bad in [
-            String::new(),
-            good.replace("simjoin", "other"),
-            good.replace("scalar 1.0", "scalar x"),
-            good.replace("memory 1.0000", "memory -1"),
-            good.replace("vector 1.0000", "vector NaN"),
-            good.lines().take(3).collect::<Vec<_>>().join("\n"),
-        ] {
-            assert_eq!(parse(&bad), None, "{bad:?}");
+        for bad in ["", "1 1 1", "1 1 1 1 1", "1 1 x 1", "1 1 1 -1", "NaN 1 1 1", "vector 1 1 1"] {
+            assert_eq!(parse(bad), None, "{bad:?}");
         }
     }
 }

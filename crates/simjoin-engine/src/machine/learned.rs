@@ -6,10 +6,10 @@
 //! device, or if `SIMJOIN_LEARN=no` asks for the same plans every time.
 
 use super::Corrections;
-use crate::cache::{cache_file, keep};
+use crate::cache::{recall, remember};
 use crate::host::Host;
 use crate::report::StepReport;
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use std::collections::BTreeMap;
 
 /// The environment variable that turns learning off.
@@ -18,21 +18,20 @@ const VARIABLE: &str = "SIMJOIN_LEARN";
 /// The name of the file in the cache folder.
 const FILE: &str = "rates";
 
-/// The known corrections by number of threads; `None` until they were looked up.
-static KNOWN: Mutex<Option<BTreeMap<usize, Corrections>>> = Mutex::new(None);
+/// The corrections of this machine, by number of threads.
+type Known = BTreeMap<usize, Corrections>;
 
-fn known(host: &dyn Host) -> MutexGuard<'static, Option<BTreeMap<usize, Corrections>>> {
-    let mut known = KNOWN.lock();
-    if known.is_none() {
-        let text = cache_file(FILE).and_then(|file| std::fs::read_to_string(file).ok());
-        *known = Some(text.and_then(|text| parse(&header(host), &text)).unwrap_or_default());
-    }
-    known
+/// `None` until they were looked up.
+static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
+
+fn known(host: &dyn Host) -> MappedMutexGuard<'static, Known> {
+    let load = || recall(FILE, &header(host)).and_then(|text| parse(&text)).unwrap_or_default();
+    MutexGuard::map(KNOWN.lock(), |known| known.get_or_insert_with(load))
 }
 
 /// Returns the corrections for joins on a number of threads.
 pub(crate) fn corrections(host: &dyn Host, threads: usize) -> Corrections {
-    known(host).as_ref().and_then(|all| all.get(&threads).cloned()).unwrap_or_default()
+    known(host).get(&threads).cloned().unwrap_or_default()
 }
 
 /// Records the times of techniques that ran one after the other, or at the same time.
@@ -40,8 +39,7 @@ pub(crate) fn learn(host: &dyn Host, threads: usize, shared: bool, steps: &[Step
     if std::env::var_os(VARIABLE).is_some_and(|value| value == "no") {
         return;
     }
-    let mut known = known(host);
-    let all = known.get_or_insert_default();
+    let mut all = known(host);
     let corrections = all.entry(threads).or_default();
     let mut changed = false;
     for &StepReport { technique, estimated, seconds, .. } in steps {
@@ -49,8 +47,8 @@ pub(crate) fn learn(host: &dyn Host, threads: usize, shared: bool, steps: &[Step
             changed |= corrections.learn(technique, shared, estimated, seconds);
         }
     }
-    if changed && let Some(file) = cache_file(FILE) {
-        keep(&file, format(&header(host), all).as_bytes());
+    if changed {
+        remember(FILE, &header(host), &format(&all));
     }
 }
 
@@ -59,8 +57,8 @@ fn header(host: &dyn Host) -> String {
     format!("simjoin {} {}", env!("CARGO_PKG_VERSION"), host.device_names().join(", "))
 }
 
-fn format(header: &str, all: &BTreeMap<usize, Corrections>) -> String {
-    let mut text = format!("{header}\n");
+fn format(all: &Known) -> String {
+    let mut text = String::new();
     for (threads, corrections) in all {
         for (technique, scale, ratio, times) in corrections.iter() {
             text += &format!("{threads} {technique} {scale} {ratio:.4} {times}\n");
@@ -69,13 +67,9 @@ fn format(header: &str, all: &BTreeMap<usize, Corrections>) -> String {
     text
 }
 
-fn parse(header: &str, text: &str) -> Option<BTreeMap<usize, Corrections>> {
-    let mut lines = text.lines();
-    if lines.next()? != header {
-        return None;
-    }
-    let mut all: BTreeMap<usize, Corrections> = BTreeMap::new();
-    for line in lines {
+fn parse(text: &str) -> Option<Known> {
+    let mut all = Known::default();
+    for line in text.lines() {
         let words: Vec<&str> = line.split(' ').collect();
         let [threads, technique, scale, ratio, times] = words[..] else { return None };
         let corrections = all.entry(threads.parse().ok()?).or_default();
@@ -90,15 +84,15 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut all: BTreeMap<usize, Corrections> = BTreeMap::new();
+        let mut all = Known::default();
         for (threads, technique, scale, ratio, times) in
             [(16, "bitmap", -6, 0.5, 1), (16, "bitmap", 0, 1.25, 7), (2, "gpu-prefix", 1, 2.0, 30)]
         {
             let corrections = all.entry(threads).or_default();
             corrections.set(technique, scale, ratio, times);
         }
-        assert_eq!(parse("simjoin", &format("simjoin", &all)), Some(all));
-        assert_eq!(parse("simjoin", "something else\n"), None);
-        assert_eq!(parse("simjoin", "simjoin\n16 bitmap 0 1.0\n"), None);
+        assert_eq!(parse(&format(&all)), Some(all));
+        assert_eq!(parse("something else\n"), None);
+        assert_eq!(parse("16 bitmap 0 1.0\n"), None);
     }
 }

@@ -45,47 +45,34 @@ pub const VARIABLE: &str = "SIMJOIN_MACHINE";
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Machine {
-    costs: Costs,
+    /// The factor on the built-in cost table; `None` to measure the machine, and to let past runs correct estimates.
+    factor: Option<f64>,
     simulated: Option<Simulated>,
 }
 
-/// Where the cost table comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-enum Costs {
-    /// From measuring the machine; past runs correct it.
-    #[default]
-    Calibrated,
-    /// From the built-in table, times a factor.
-    Fixed(f64),
-}
-
 impl Machine {
-    /// A machine that is measured once and corrected by past runs. Both are kept in the user's cache folder.
+    /// Returns a machine that is measured once and corrected by past runs. Both are kept in the user's cache folder.
     pub fn calibrated() -> Self {
         Machine::default()
     }
 
-    /// A machine with the built-in cost table. Nothing is measured, learned, or kept.
+    /// Returns a machine with the built-in cost table. Nothing is measured, learned, or kept.
     pub fn fixed() -> Self {
-        Machine { costs: Costs::Fixed(1.0), simulated: None }
+        Machine { factor: Some(1.0), simulated: None }
     }
 
-    /// The same machine with a cost table times a factor. The machine is fixed from then on.
+    /// Multiplies the cost table by a factor. The machine is fixed from then on.
     pub fn scaled(self, factor: f64) -> Self {
-        Machine { costs: Costs::Fixed(self.scale() * factor), ..self }
+        Machine { factor: Some(self.scale() * factor), ..self }
     }
 
-    /// The same machine with a simulated device, given in the words of `SIMJOIN_SIMULATED_GPU`, such as
-    /// `speed=5,latency=2`. The machine is fixed from then on, and its clock virtual.
+    /// Adds a simulated device, given in the words of `SIMJOIN_SIMULATED_GPU`, such as `speed=5,latency=2`. The machine
+    /// is fixed from then on, and its clock virtual.
     pub fn simulating(self, device: &str) -> Result<Self> {
-        Ok(self.with_simulated(Simulated::parse(device)?))
+        Ok(Machine { simulated: Some(Simulated::parse(device)?), ..self.scaled(1.0) })
     }
 
-    fn with_simulated(self, device: Simulated) -> Self {
-        Machine { costs: Costs::Fixed(self.scale()), simulated: Some(device) }
-    }
-
-    /// The machine that the environment asks for.
+    /// Returns the machine that the environment asks for.
     pub fn from_environment() -> Result<Self> {
         let read = |name: &str| std::env::var_os(name).filter(|text| !text.is_empty());
         let machine = match read(VARIABLE) {
@@ -99,21 +86,17 @@ impl Machine {
     }
 
     fn parse(text: &str) -> Result<Self> {
-        let wrong = || {
-            Error::Config(format!(
+        let factor = match text {
+            "calibrated" => return Ok(Machine::calibrated()),
+            "fixed" => Some(1.0),
+            _ => text.strip_prefix("fixed:").and_then(|factor| factor.parse().ok()),
+        };
+        match factor.filter(|factor| (1e-6..=1e6).contains(factor)) {
+            Some(factor) => Ok(Machine::fixed().scaled(factor)),
+            None => Err(Error::Config(format!(
                 "{VARIABLE}: {text:?} is not a machine; expected calibrated, fixed, or fixed:FACTOR such as \
                  fixed:10"
-            ))
-        };
-        match text.split_once(':') {
-            None if text == "calibrated" => Ok(Machine::calibrated()),
-            None if text == "fixed" => Ok(Machine::fixed()),
-            Some(("fixed", factor)) => {
-                let factor: f64 = factor.parse().map_err(|_| wrong())?;
-                let sensible = (1e-6..=1e6).contains(&factor);
-                sensible.then(|| Machine::fixed().scaled(factor)).ok_or_else(wrong)
-            }
-            _ => Err(wrong()),
+            ))),
         }
     }
 
@@ -122,44 +105,41 @@ impl Machine {
         self.simulated.map(|device| device.to_string())
     }
 
-    /// The simulated device, if there is one.
+    /// Returns the simulated device, if there is one.
     pub(crate) fn simulated(&self) -> Option<Simulated> {
         self.simulated
     }
 
     /// Returns the factor of a fixed machine on the built-in cost table.
     pub(crate) fn scale(&self) -> f64 {
-        match self.costs {
-            Costs::Calibrated => 1.0,
-            Costs::Fixed(factor) => factor,
-        }
+        self.factor.unwrap_or(1.0)
     }
 
-    /// The cost table as far as it is known, and whether it needs no measuring.
+    /// Returns the cost table as far as it is known, and whether it needs no measuring.
     pub(crate) fn costs(&self) -> (CostTable, bool) {
-        match self.costs {
-            Costs::Calibrated => calibration::costs(),
-            Costs::Fixed(factor) => (CostTable::default().times(factor), true),
+        match self.factor {
+            None => calibration::costs(),
+            Some(factor) => (CostTable::default().times(factor), true),
         }
     }
 
-    /// The cost table after measuring the machine, unless it is fixed.
+    /// Returns the cost table after measuring the machine, unless it is fixed.
     pub(crate) fn measured_costs(&self, host: &dyn Host) -> CostTable {
-        match self.costs {
-            Costs::Calibrated => calibration::calibrated(host),
-            Costs::Fixed(_) => self.costs().0,
+        match self.factor {
+            None => calibration::calibrated(host),
+            Some(_) => self.costs().0,
         }
     }
 
     /// Returns the corrections of estimates for joins on a number of threads.
     pub(crate) fn corrections(&self, host: &dyn Host, threads: usize) -> Corrections {
-        match (self.simulated, self.costs) {
-            (None, Costs::Calibrated) => learned::corrections(host, threads),
-            _ => Corrections::default(),
+        match self.factor {
+            None => learned::corrections(host, threads),
+            Some(_) => Corrections::default(),
         }
     }
 
-    /// Remembers what techniques took, one after the other or at once, unless the machine is fixed.
+    /// Records the times of techniques that ran one after the other, or at once, unless the machine is fixed.
     pub(crate) fn learn(
         &self,
         host: &dyn Host,
@@ -167,7 +147,7 @@ impl Machine {
         at_once: bool,
         steps: &[StepReport],
     ) {
-        if self.costs == Costs::Calibrated && host.awake() {
+        if self.factor.is_none() && host.awake() {
             learned::learn(host, threads, at_once, steps);
         }
     }
@@ -180,7 +160,7 @@ impl Machine {
         }
     }
 
-    /// Returns the techniques of all devices for vectors; `shared`: those that can share a join with the CPU as well.
+    /// Returns the techniques of all devices for vectors; `shared`: including those that can share a join with the CPU.
     pub(crate) fn device_vector_techniques(
         &self,
         host: &'static dyn Host,
@@ -198,9 +178,7 @@ impl Machine {
         let mut all = of(false)?;
         if shared {
             let striped = of(true)?.into_iter().filter(|one| STRIPED.contains(&one.name()));
-            all.extend(
-                striped.map(|one| -> Box<dyn Technique<Vectors>> { Box::new(Striped(one)) }),
-            );
+            all.extend(striped.map(Striped::boxed));
         }
         Ok(all)
     }
@@ -226,7 +204,7 @@ impl Machine {
             return Ok(device.memory);
         }
         let free = host.devices()?.free_memory();
-        // A little for the driver.
+        // The driver needs a little.
         Ok(free - free / 20)
     }
 
@@ -241,7 +219,7 @@ const STRIPED: [&str; 2] = ["gpu-tensor", "gpu-nested-loop"];
 
 /// Returns the technique for vectors by which CPU cores share a join.
 pub(crate) fn striped_loop(host: &dyn Host) -> Box<dyn Technique<Vectors>> {
-    Box::new(Striped(host.striped_loop(STRIPE)))
+    Striped::boxed(host.striped_loop(STRIPE))
 }
 
 #[cfg(test)]

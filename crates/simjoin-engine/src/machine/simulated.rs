@@ -23,7 +23,7 @@ use crate::registry::{self, COMBINED, Subject};
 use crate::sets::Sets;
 use crate::technique::{Budget, Cost, Prepared, Technique, Techniques, Worker};
 use crate::vectors::Vectors;
-use simjoin_core::{Error, Result, SetCollection, Sink};
+use simjoin_core::{Error, Result, Sink, VectorCollection};
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -69,9 +69,9 @@ impl Simulated {
         };
         for part in text.split(',') {
             let (name, value) = part.split_once('=').ok_or_else(|| wrong(part))?;
-            let number = || value.parse().ok().filter(|&number: &f64| number.is_finite());
             let within = |low: f64, high: f64| {
-                number().filter(|number| (low..=high).contains(number)).ok_or_else(|| wrong(part))
+                let number = value.parse().ok().filter(|number| (low..=high).contains(number));
+                number.ok_or_else(|| wrong(part))
             };
             match name.trim() {
                 "speed" => device.speed = within(1e-6, 1e6)?,
@@ -85,8 +85,7 @@ impl Simulated {
                     }
                 }
                 "memory" => {
-                    let bytes = crate::size::bytes(value).ok_or_else(|| wrong(part))?;
-                    device.memory = bytes;
+                    device.memory = crate::size::bytes(value).ok_or_else(|| wrong(part))?;
                 }
                 _ => return Err(wrong(part)),
             }
@@ -95,18 +94,15 @@ impl Simulated {
     }
 
     /// Returns the techniques of the device for sets: two of the CPU's under other names.
-    pub(crate) fn set_techniques(self, of_cpu: Techniques<Sets>) -> Techniques<Sets> {
-        let played = |technique: Box<dyn Technique<Sets>>| {
-            let name = match (technique.name(), &*technique.variant()) {
-                ("bitmap", "256 bits") => "gpu-bitmap",
-                ("prefix-bitmap", "64 bits") => "gpu-prefix",
-                _ => return None,
-            };
-            Some((name, technique))
-        };
-        let mut played: Vec<_> = of_cpu.into_iter().filter_map(played).collect();
-        played.sort_by_key(|(name, _)| *name);
-        self.play(played, |_| 0)
+    pub(crate) fn set_techniques(self, mut of_cpu: Techniques<Sets>) -> Techniques<Sets> {
+        const PLAYED: [(&str, &str, &str); 2] =
+            [("gpu-bitmap", "bitmap", "256 bits"), ("gpu-prefix", "prefix-bitmap", "64 bits")];
+        let played = PLAYED.into_iter().filter_map(|(name, player, variant)| {
+            let is =
+                |one: &Box<dyn Technique<Sets>>| one.name() == player && one.variant() == variant;
+            Some((name, of_cpu.swap_remove(of_cpu.iter().position(is)?)))
+        });
+        self.play(played.collect(), |_| 0)
     }
 
     /// Returns its techniques for vectors: a nested loop under the name of each technique that a GPU has.
@@ -116,9 +112,7 @@ impl Simulated {
     ) -> Techniques<Vectors> {
         let names = registry::names(Subject::Vectors, Processor::Device);
         let played = names.map(|name| (name, striped_loop())).collect();
-        self.play(played, |task| {
-            task.probe.bytes() + if task.is_self_join() { 0 } else { task.build.bytes() }
-        })
+        self.play(played, |task| task.sides().map(VectorCollection::bytes).sum())
     }
 
     /// Returns its techniques for overlaps: one of the CPU's under the name of each technique that a GPU has.
@@ -135,8 +129,7 @@ impl Simulated {
             Some((name, of_cpu().into_iter().find(|one| one.name() == player)?))
         });
         self.play(played.collect(), |task| {
-            let bytes = |sets: &SetCollection| 4 * sets.total_tokens() as u64;
-            bytes(task.probe) + if task.is_self_join() { 0 } else { bytes(task.build) }
+            task.sides().map(|sets| 4 * sets.total_tokens() as u64).sum()
         })
     }
 
@@ -308,29 +301,26 @@ impl<K: Kind> Prepared<K> for PreparedOnSimulated<'_, K> {
     }
 
     fn worker<'w>(&'w self) -> Result<Box<dyn Worker<K> + 'w>> {
-        let PreparedOnSimulated { device, range, round, ref done, .. } = *self;
-        Ok(Box::new(SimulatedWorker { device, range, round, done, inner: self.inner.worker()? }))
+        Ok(Box::new(SimulatedWorker { prepared: self, inner: self.inner.worker()? }))
     }
 }
 
-struct SimulatedWorker<'w, K: Kind> {
-    device: Simulated,
-    range: u64,
-    round: usize,
-    done: &'w AtomicU64,
+struct SimulatedWorker<'w, 'a, K: Kind> {
+    prepared: &'w PreparedOnSimulated<'a, K>,
     inner: Box<dyn Worker<K> + 'w>,
 }
 
-impl<K: Kind> Worker<K> for SimulatedWorker<'_, K> {
+impl<K: Kind> Worker<K> for SimulatedWorker<'_, '_, K> {
     fn run(&mut self, piece: usize, sink: &mut dyn Sink<K::Pair>) -> Result<ControlFlow<()>> {
         let flow = self.inner.run(piece, sink)?;
         if flow.is_break() {
             return Ok(flow);
         }
-        let nth = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+        let PreparedOnSimulated { device, range, round, done, .. } = self.prepared;
+        let nth = done.fetch_add(1, Ordering::Relaxed) + 1;
         // A failing piece fails at its end, after its pairs were handed on: the worst case.
-        let number = self.range.wrapping_add((self.round as u64) << 32 | piece as u64);
-        if self.device.fails(nth, number) {
+        let number = range.wrapping_add((*round as u64) << 32 | piece as u64);
+        if device.fails(nth, number) {
             return Err(Error::Unavailable("the simulated GPU failed".into()));
         }
         Ok(flow)

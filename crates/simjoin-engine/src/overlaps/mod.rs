@@ -121,7 +121,7 @@ impl Kind for Overlaps {
     }
 
     /// Returns none where the best of each row are wanted: techniques find the repeats among them.
-    fn with_itself(sets: &SetCollection, wanted: &WantedOverlaps, set: SetId) -> Option<SetPair> {
+    fn self_pair(sets: &SetCollection, wanted: &WantedOverlaps, set: SetId) -> Option<SetPair> {
         let pair = SetPair { probe: set, build: set, overlap: sets.size(set) };
         (!matches!(wanted, WantedOverlaps::Top(_))).then_some(pair)
     }
@@ -181,16 +181,14 @@ pub struct OverlapSurvey {
 impl OverlapSurvey {
     /// Surveys a whole task.
     pub fn new(task: &OverlapTask<'_>) -> Self {
-        let OverlapTask { probe, build, .. } = *task;
-        let of_both = |count: fn(&SetCollection) -> usize| {
-            (count(build) + if task.is_self_join() { 0 } else { count(probe) }) as f64
-        };
+        let of_both =
+            |count: fn(&SetCollection) -> usize| task.sides().map(count).sum::<usize>() as f64;
         OverlapSurvey {
             pairs: task.pairs_of(&Overlaps::whole(task)) as f64,
             sets: of_both(SetCollection::len),
             tokens: of_both(SetCollection::total_tokens),
-            universe: build.universe(),
-            unique: build.unique_tokens(),
+            universe: task.build.universe(),
+            unique: task.build.unique_tokens(),
             meetings: meetings(task),
         }
     }

@@ -110,7 +110,7 @@ impl Kind for Sets {
         task.predicate.compare(a, b, pair.overlap).is_eq()
     }
 
-    fn with_itself(sets: &SetCollection, bounds: &Bounds, set: SetId) -> Option<SetPair> {
+    fn self_pair(sets: &SetCollection, bounds: &Bounds, set: SetId) -> Option<SetPair> {
         let size = sets.size(set);
         let pair = SetPair { probe: set, build: set, overlap: size };
         bounds.accepts(size, size, size).then_some(pair)

@@ -150,8 +150,7 @@ pub fn radii(join: &VectorTask<'_>) -> (f64, f64) {
 /// Rows drawn at random from both sides of a join.
 pub fn draw(join: &VectorTask<'_>, count: usize) -> Vec<Vec<f64>> {
     let mut random = Random::default();
-    let sides: &[&VectorCollection] =
-        if join.is_self_join() { &[join.probe] } else { &[join.probe, join.build] };
+    let sides: Vec<_> = join.sides().collect();
     let mut rows = Vec::with_capacity(count);
     for side in sides.iter().filter(|side| !side.is_empty()) {
         let share = (count / sides.len()).min(side.len());

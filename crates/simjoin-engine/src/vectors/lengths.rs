@@ -37,10 +37,7 @@ pub fn no_direction(vectors: &VectorCollection, entry: usize, square: f64) -> Er
 /// For a cosine, says which row has no direction.
 pub fn check_directions(task: &VectorTask<'_>) -> Result<()> {
     if task.predicate.measure() == VectorMeasure::Cosine {
-        squared_lengths(task.probe)?;
-        if !task.is_self_join() {
-            squared_lengths(task.build)?;
-        }
+        task.sides().try_for_each(|side| squared_lengths(side).map(drop))?;
     }
     Ok(())
 }

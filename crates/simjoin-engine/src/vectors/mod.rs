@@ -137,7 +137,7 @@ impl Kind for Vectors {
     }
 
     /// Returns a pair: every predicate accepts the distance 0.
-    fn with_itself(_: &VectorCollection, _: &VectorPredicate, entry: u32) -> Option<VectorPair> {
+    fn self_pair(_: &VectorCollection, _: &VectorPredicate, entry: u32) -> Option<VectorPair> {
         Some(VectorPair { probe: entry, build: entry, distance: 0.0 })
     }
 }

@@ -1,4 +1,4 @@
-//! How does a technique whose pieces are stripes do some of them?
+//! How does a technique whose pieces are stripes join a range of them?
 
 use super::{STRIPE, VectorSurvey, VectorTask, Vectors};
 use crate::costs::CostTable;
@@ -8,7 +8,13 @@ use simjoin_core::{Result, Sink, VectorPair};
 use std::ops::{ControlFlow, Range};
 
 /// A technique that prepares a whole task, and whose pieces are its stripes.
-pub(crate) struct Striped(pub(crate) Box<dyn Technique<Vectors>>);
+pub(crate) struct Striped(Box<dyn Technique<Vectors>>);
+
+impl Striped {
+    pub(crate) fn boxed(technique: Box<dyn Technique<Vectors>>) -> Box<dyn Technique<Vectors>> {
+        Box::new(Striped(technique))
+    }
+}
 
 impl Technique<Vectors> for Striped {
     fn name(&self) -> &'static str {
@@ -21,10 +27,6 @@ impl Technique<Vectors> for Striped {
 
     fn on_device(&self) -> bool {
         self.0.on_device()
-    }
-
-    fn shares(&self) -> bool {
-        true
     }
 
     fn cost(&self, survey: &VectorSurvey, costs: &CostTable) -> Option<Cost> {
