@@ -6,10 +6,9 @@
 //! other worker has an earlier time. So decisions are made in the same order, with the same times, on every machine
 //! and under any load.
 //!
-//! A worker that has finished must [end](Clock::end), or the others wait for it. The guard of [`Clock::ending`] does
-//! that even if the worker fails.
+//! A worker that has finished must end, or the others wait for it. The guard of [`Clock::ending`] ends it even if it fails.
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 use std::time::Instant;
 
 /// Tells the time to workers.
@@ -29,18 +28,12 @@ struct Worker {
     ended: bool,
 }
 
-impl Simulation {
-    fn lock(&self) -> MutexGuard<'_, Vec<Worker>> {
-        self.workers.lock()
-    }
-}
-
 /// Ends a worker when it is dropped.
 pub(crate) struct Ending<'c>(&'c Clock, usize);
 
 impl Drop for Ending<'_> {
     fn drop(&mut self) {
-        self.0.end(self.1);
+        self.0.update(|workers| workers[self.1].ended = true);
     }
 }
 
@@ -65,18 +58,25 @@ impl Clock {
         self.simulation.is_some()
     }
 
-    /// Returns the time of a worker: in virtual time, the end of the work that it announced.
-    pub(crate) fn now(&self, worker: usize) -> f64 {
-        match &self.simulation {
-            Some(simulation) => simulation.lock()[worker].time,
-            None => self.begin.elapsed().as_secs_f64(),
-        }
+    /// Returns the seconds of real time.
+    fn real_seconds(&self) -> f64 {
+        self.begin.elapsed().as_secs_f64()
+    }
+
+    /// Changes virtual time, or returns `None` in real time.
+    fn update<T>(&self, change: impl FnOnce(&mut [Worker]) -> T) -> Option<T> {
+        let Simulation { workers, changed } = self.simulation.as_ref()?;
+        let changes = change(&mut workers.lock());
+        changed.notify_all();
+        Some(changes)
     }
 
     /// Waits until no other worker has an earlier time; returns the worker's time.
     pub(crate) fn turn(&self, worker: usize) -> f64 {
-        let Some(simulation) = &self.simulation else { return self.now(worker) };
-        let mut workers = simulation.lock();
+        let Some(Simulation { workers, changed }) = &self.simulation else {
+            return self.real_seconds();
+        };
+        let mut workers = workers.lock();
         loop {
             let own = workers[worker].time;
             let earlier = |(at, other): (usize, &Worker)| {
@@ -85,25 +85,18 @@ impl Clock {
             if !workers.iter().enumerate().any(earlier) {
                 return own;
             }
-            simulation.changed.wait(&mut workers);
+            changed.wait(&mut workers);
         }
     }
 
     /// Announces that a worker is busy for a number of virtual seconds; returns when it begins.
     pub(crate) fn busy(&self, worker: usize, seconds: f64) -> f64 {
-        let Some(simulation) = &self.simulation else { return self.now(worker) };
-        let mut workers = simulation.lock();
-        let begin = workers[worker].time;
-        workers[worker].time = begin + if seconds.is_finite() { seconds.max(0.0) } else { 0.0 };
-        simulation.changed.notify_all();
-        begin
-    }
-
-    /// Ends a worker: it takes no more work.
-    pub(crate) fn end(&self, worker: usize) {
-        let Some(simulation) = &self.simulation else { return };
-        simulation.lock()[worker].ended = true;
-        simulation.changed.notify_all();
+        let begin = self.update(|workers| {
+            let begin = workers[worker].time;
+            workers[worker].time += if seconds.is_finite() { seconds.max(0.0) } else { 0.0 };
+            begin
+        });
+        begin.unwrap_or_else(|| self.real_seconds())
     }
 
     /// Returns a guard that ends a worker when it is dropped.
@@ -113,17 +106,16 @@ impl Clock {
 
     /// Lets one worker continue alone, starting when the last one ended.
     pub(crate) fn alone(&self, worker: usize) {
-        let Some(simulation) = &self.simulation else { return };
-        let mut workers = simulation.lock();
-        let time = latest(&workers);
-        workers.iter_mut().for_each(|one| one.ended = true);
-        workers[worker] = Worker { time, ended: false };
-        simulation.changed.notify_all();
+        self.update(|workers| {
+            let time = latest(workers);
+            workers.iter_mut().for_each(|one| one.ended = true);
+            workers[worker] = Worker { time, ended: false };
+        });
     }
 
     /// Returns the virtual seconds that have passed so far.
     pub(crate) fn virtual_seconds(&self) -> Option<f64> {
-        self.simulation.as_ref().map(|simulation| latest(&simulation.lock()))
+        self.update(|workers| latest(workers))
     }
 }
 
@@ -187,6 +179,6 @@ mod tests {
         let clock = Clock::real();
         assert!(!clock.is_virtual() && clock.virtual_seconds().is_none());
         assert!(clock.turn(7) <= clock.busy(3, 9.0));
-        clock.end(0);
+        drop(clock.ending(0));
     }
 }

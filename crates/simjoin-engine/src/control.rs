@@ -1,7 +1,7 @@
 //! How far has a join come, and should it stop?
 
-use parking_lot::Mutex;
 use simjoin_core::{Error, Result};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Lets another thread watch a join and end it.
@@ -49,23 +49,19 @@ impl Control {
 
 /// The first error of any thread.
 #[derive(Default)]
-pub(crate) struct Failure {
-    there: AtomicBool,
-    first: Mutex<Option<Error>>,
-}
+pub(crate) struct Failure(OnceLock<Error>);
 
 impl Failure {
     pub(crate) fn is_there(&self) -> bool {
-        self.there.load(Ordering::Relaxed)
+        self.0.get().is_some()
     }
 
-    /// Remembers an error, and tells the other threads.
+    /// Keeps an error, unless there is one already.
     pub(crate) fn set(&self, error: Error) {
-        self.first.lock().get_or_insert(error);
-        self.there.store(true, Ordering::Relaxed);
+        let _ = self.0.set(error);
     }
 
     pub(crate) fn check(self) -> Result<()> {
-        self.first.into_inner().map_or(Ok(()), Err)
+        self.0.into_inner().map_or(Ok(()), Err)
     }
 }

@@ -84,20 +84,21 @@ impl CostTable {
     /// Returns the cost table of another machine.
     pub fn scaled(&self, ratios: Ratios) -> Self {
         let Ratios { vector, lists, scalar, memory } = ratios;
+        let mixed = (memory + scalar) / 2.0;
         CostTable {
             scan: self.scan.map(|unit| unit * vector),
             list: self.list.map(|unit| unit * lists),
-            entry: self.entry * (memory + scalar) / 2.0,
+            entry: self.entry * mixed,
             pass: self.pass * scalar,
             call: self.call * scalar,
-            survivor: self.survivor * (memory + scalar) / 2.0,
-            second: self.second * (memory + scalar) / 2.0,
-            verify: self.verify * (memory + scalar) / 2.0,
+            survivor: self.survivor * mixed,
+            second: self.second * mixed,
+            verify: self.verify * mixed,
             verify_token: self.verify_token * scalar,
             sign_token: self.sign_token * vector,
             index: self.index * memory,
             lookup: self.lookup * memory,
-            walk: self.walk * (memory + scalar) / 2.0,
+            walk: self.walk * mixed,
             merge_token: self.merge_token * scalar,
             start: self.start,
             scale: self.scale,

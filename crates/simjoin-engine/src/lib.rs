@@ -58,6 +58,6 @@ pub use technique::{
     Budget, Cost, DeviceEvent, DeviceTimes, DeviceUnit, Prepared, Technique, Techniques, Worker,
 };
 pub use vectors::{
-    Fit, LIMITED, Limits, Recipe, STRIPE, Transform, VectorSurvey, VectorTask, Vectors,
-    check_directions, draw, no_direction, radii, squared_lengths,
+    Fit, LIMITED, Limits, STRIPE, Transform, VectorSurvey, VectorTask, Vectors, check_directions,
+    draw, no_direction, radii, squared_lengths,
 };

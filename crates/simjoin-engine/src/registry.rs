@@ -30,84 +30,60 @@ pub(crate) const NAIVE: &str = "naive";
 /// What a device counts overlaps by; the others are there for comparison.
 pub(crate) const COMBINED: &str = "combined";
 
-const WIDE: &[&str] = &["64", "128", "256", "512", "1024", "2048"];
-const FILTERS: &[&str] = &[
-    "all-pairs",
-    "all-pairs:a",
-    "all-pairs:b",
-    "all-pairs:c",
-    "ppjoin",
-    "ppjoin:a",
-    "ppjoin:b",
-    "ppjoin:c",
-    "group-join",
-    "group-join:a",
-    "group-join:b",
-    "group-join:c",
-];
+const WIDE: [&str; 6] = ["64", "128", "256", "512", "1024", "2048"];
 
-type Entry = (Subject, Processor, &'static str, &'static [&'static str]);
-
-/// Every technique: its subject, its processor, its name and its variants.
-const ALL: [Entry; 39] = {
+/// Returns the name of every technique of a processor.
+pub fn names(subject: Subject, processor: Processor) -> impl Iterator<Item = &'static str> {
     use Processor::{Cpu, Device};
     use Subject::{Intersections, Overlaps, Sets, Vectors};
-    [
-        (Sets, Cpu, "prefix-bitmap", WIDE.split_at(3).0),
-        (Sets, Cpu, "bitmap", WIDE),
-        (Sets, Cpu, "dense", &[]),
-        (Sets, Cpu, "ppjoin", &[]),
-        (Sets, Cpu, "group-join", &[]),
-        (Sets, Cpu, "skip-join", &[]),
-        (Sets, Cpu, "all-pairs", &[]),
-        (Sets, Cpu, "mmjoin", &[]),
-        (Sets, Cpu, "lcjoin", &[]),
-        (Sets, Cpu, NAIVE, &[]),
-        (Sets, Device, "gpu-bitmap", WIDE.split_at(2).1),
-        (Sets, Device, "gpu-prefix", &[]),
-        (Sets, Device, "gpu-verify", FILTERS),
-        (Sets, Device, "gpu-mmjoin", &[]),
-        (Vectors, Cpu, "quantile", &[]),
-        (Vectors, Cpu, "grid", &[]),
-        (Vectors, Cpu, "nested-loop", &[]),
-        (Vectors, Device, "gpu-quantile", &[]),
-        (Vectors, Device, "gpu-tensor", &[]),
-        (Vectors, Device, "gpu-grid", &[]),
-        (Vectors, Device, "gpu-nested-loop", &[]),
-        (Overlaps, Cpu, "index", &[]),
-        (Overlaps, Cpu, "bitmap", &[]),
-        (Overlaps, Cpu, "product", &[]),
-        (Overlaps, Device, COMBINED, &[]),
-        (Overlaps, Device, "dense", &[]),
-        (Overlaps, Device, "bitmap", &[]),
-        (Overlaps, Device, "index", &[]),
-        (Overlaps, Device, "bitmap-dynamic", &[]),
-        (Overlaps, Device, "binary-search", &[]),
-        (Overlaps, Device, "hash", &[]),
-        (Intersections, Cpu, "blocks", &[]),
-        (Intersections, Cpu, "merge", &[]),
-        (Intersections, Cpu, "gallop", &[]),
-        (Intersections, Cpu, "bitmap", &[]),
-        (Intersections, Device, "ip", &[]),
-        (Intersections, Device, "ip-obs", &[]),
-        (Intersections, Device, "ip-hash", &[]),
-        (Intersections, Device, "bitmap", &[]),
-    ]
-};
+    let names: &[&str] = match (subject, processor) {
+        (Sets, Cpu) => &[
+            "prefix-bitmap",
+            "bitmap",
+            "dense",
+            "ppjoin",
+            "group-join",
+            "skip-join",
+            "all-pairs",
+            "mmjoin",
+            "lcjoin",
+            NAIVE,
+        ],
+        (Sets, Device) => &["gpu-bitmap", "gpu-prefix", "gpu-verify", "gpu-mmjoin"],
+        (Vectors, Cpu) => &["quantile", "grid", "nested-loop"],
+        (Vectors, Device) => &["gpu-quantile", "gpu-tensor", "gpu-grid", "gpu-nested-loop"],
+        (Overlaps, Cpu) => &["index", "bitmap", "product"],
+        (Overlaps, Device) => {
+            &[COMBINED, "dense", "bitmap", "index", "bitmap-dynamic", "binary-search", "hash"]
+        }
+        (Intersections, Cpu) => &["blocks", "merge", "gallop", "bitmap"],
+        (Intersections, Device) => &["ip", "ip-obs", "ip-hash", "bitmap"],
+    };
+    names.iter().copied()
+}
 
-/// Returns the names of the techniques of a processor.
-pub fn names(subject: Subject, processor: Processor) -> impl Iterator<Item = &'static str> {
-    entries(subject, processor).map(|entry| entry.2)
+/// Returns the names of the variants of a technique.
+fn variants_of(subject: Subject, name: &str) -> Vec<String> {
+    let widths = |all: &[&str]| all.iter().map(|&width| width.into()).collect();
+    match (subject, name) {
+        (Subject::Sets, "prefix-bitmap") => widths(&WIDE[..3]),
+        (Subject::Sets, "bitmap") => widths(&WIDE),
+        (Subject::Sets, "gpu-bitmap") => widths(&WIDE[2..]),
+        (Subject::Sets, "gpu-verify") => {
+            let filters = ["all-pairs", "ppjoin", "group-join"].into_iter();
+            filters
+                .flat_map(|one| ["", ":a", ":b", ":c"].map(|way| format!("{one}{way}")))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// Returns the names with their variants, as `bitmap:256`.
 pub fn variants(subject: Subject, processor: Processor) -> impl Iterator<Item = String> {
-    entries(subject, processor)
-        .flat_map(|(_, _, name, all)| all.iter().map(move |variant| format!("{name}:{variant}")))
-}
-
-fn entries(subject: Subject, processor: Processor) -> impl Iterator<Item = &'static Entry> {
-    ALL.iter().filter(move |entry| entry.0 == subject && entry.1 == processor)
+    names(subject, processor).flat_map(move |name| {
+        variants_of(subject, name).into_iter().map(move |variant| format!("{name}:{variant}"))
+    })
 }
 
 /// Returns the names in a sentence, `auto` first.
@@ -186,10 +162,10 @@ impl Selection {
             |own: &str| only == Some(Processor::Device) && own.strip_prefix("gpu-") == Some(name);
         let processors =
             Processor::ALL.into_iter().filter(|one| only.is_none_or(|only| only == *one));
-        let mut found = processors.flat_map(|processor| entries(subject, processor));
-        let &(_, processor, name, variants) =
-            found.find(|entry| entry.2 == name || short(entry.2))?;
-        let known = variant.is_empty() || variants.contains(&variant);
+        let mut all = processors.flat_map(|one| names(subject, one).map(move |name| (one, name)));
+        let (processor, name) = all.find(|&(_, own)| own == name || short(own))?;
+        let known =
+            variant.is_empty() || variants_of(subject, name).iter().any(|own| own == variant);
         let words = variant.split(':').filter(|word| !word.is_empty()).map(str::to_owned).collect();
         known.then_some((processor, Named { name, words }))
     }

@@ -98,9 +98,9 @@ impl Simulated {
         const PLAYED: [(&str, &str, &str); 2] =
             [("gpu-bitmap", "bitmap", "256 bits"), ("gpu-prefix", "prefix-bitmap", "64 bits")];
         let played = PLAYED.into_iter().filter_map(|(name, player, variant)| {
-            let is =
-                |one: &Box<dyn Technique<Sets>>| one.name() == player && one.variant() == variant;
-            Some((name, of_cpu.swap_remove(of_cpu.iter().position(is)?)))
+            let mut all = of_cpu.iter();
+            let at = all.position(|one| one.name() == player && one.variant() == variant)?;
+            Some((name, of_cpu.swap_remove(at)))
         });
         self.play(played.collect(), |_| 0)
     }

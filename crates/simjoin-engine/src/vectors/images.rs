@@ -50,8 +50,7 @@ use super::VectorTask;
 use super::rotation::{self, WHOLE};
 use nalgebra::{DMatrix, DMatrixView};
 use rayon::prelude::*;
-use simjoin_core::Random;
-use simjoin_core::{Elements, VectorCollection, VectorMeasure};
+use simjoin_core::{Elements, Random, VectorCollection, VectorMeasure};
 use simjoin_kernels::distance::{exact_error, relative_error};
 use std::ops::Range;
 
@@ -73,65 +72,42 @@ pub struct Fit {
     pub head: usize,
 }
 
-/// How vectors become images.
+/// How vectors become images: `(x − centre)·scale`, or `x·scale/|x| − centre·scale` for units, folded; then its elements
+/// in an order, or along directions. Every coordinate is computed in f64 and rounded to f32 once.
 #[derive(Debug)]
 pub struct Transform {
-    dimension: usize,
-    scale: f64,
-    centre: Vec<f64>,
-    /// Scaled elements beyond are folded.
-    fold: f64,
-    unit: bool,
-    /// Nothing is rounded.
-    verbatim: bool,
-    shape: Shape,
-}
-
-/// How vectors become images: `(x − centre)·scale`, or `x·scale/|x| − centre·scale` for units, folded; then its elements
-/// in an order, or along directions.
-#[derive(Debug)]
-pub struct Recipe<'a> {
     /// One number for each element.
-    pub centre: &'a [f64],
+    pub centre: Vec<f64>,
     /// A power of two.
     pub scale: f64,
-    /// A power of two: elements beyond are folded.
+    /// A power of two: scaled elements beyond are folded.
     pub fold: f64,
     /// Whether vectors are divided by their lengths first.
     pub unit: bool,
-    /// Which elements are the coordinates; none where these are along directions.
+    /// The elements that are the coordinates; none where these are along directions.
     pub order: Vec<u32>,
-    /// Directions as the columns of a matrix of dimension × `columns`, row after row.
-    pub basis: Vec<f64>,
-    /// Coordinates, but for the one of what is left over.
-    pub columns: usize,
     /// Whether a last coordinate holds the length of what the directions leave over.
     pub left_over: bool,
-}
-
-#[derive(Debug)]
-enum Shape {
-    Axes(Vec<u32>),
-    /// A direction is a row of the basis. How far these are from orthonormal is the `τ` of the module's documentation.
-    Rotated {
-        basis: DMatrix<f64>,
-        error: f64,
-        left_over: bool,
-    },
+    /// Nothing is rounded.
+    verbatim: bool,
+    /// A direction is a row. Without rows, images are axes.
+    directions: DMatrix<f64>,
+    /// The `τ` of the module's documentation.
+    error: f64,
 }
 
 impl Fit {
     /// Rows that principal directions are taken from.
     pub const SAMPLE: usize = 1024;
 
-    /// Images along the directions that say most, all of whose coordinates are compared first.
+    /// Makes images along the directions that say most, and compares all of their coordinates first.
     pub fn of(join: &VectorTask<'_>) -> Self {
         let transform = Transform::best(join, &draw(join, Self::SAMPLE));
         Fit { head: transform.coordinates(), transform }
     }
 }
 
-/// The true distances that surely are beyond, and within, the predicate.
+/// Returns the true distances beyond which the predicate accepts nothing, and within which it accepts everything.
 pub fn radii(join: &VectorTask<'_>) -> (f64, f64) {
     let g = exact_error(join.dimension());
     let threshold = join.predicate.threshold();
@@ -147,7 +123,7 @@ pub fn radii(join: &VectorTask<'_>) -> (f64, f64) {
     }
 }
 
-/// Rows drawn at random from both sides of a join.
+/// Draws rows at random from both sides of a join.
 pub fn draw(join: &VectorTask<'_>, count: usize) -> Vec<Vec<f64>> {
     let mut random = Random::default();
     let sides: Vec<_> = join.sides().collect();
@@ -171,7 +147,7 @@ const VERBATIM: f64 = (1u64 << 40) as f64;
 const LEAST_FOLD: f64 = 64.0;
 /// How many times the bound for folding an element may be before it is limited.
 pub const LIMITED: f64 = (1u64 << 26) as f64;
-/// Deviations beyond so many times the usual one are those of outliers.
+/// Deviations beyond this multiple of the usual one are those of outliers.
 const ORDINARY: f64 = 64.0;
 /// No element deviates by more than so many times what another one does.
 const APART: f64 = 1024.0;
@@ -220,13 +196,13 @@ fn power(exponent: f64) -> f64 {
 }
 
 impl Transform {
-    /// Images with all elements, in falling order of their variance in the sample; centred where products of images are
+    /// Makes images of all elements, in falling order of their variance in the sample; centred where products of images are
     /// to be used.
     pub fn axes(join: &VectorTask<'_>, sample: &[Vec<f64>], centred: bool) -> Self {
         Self::new(join, sample, centred, false)
     }
 
-    /// Images along principal directions, where these say more than the elements themselves.
+    /// Makes images along principal directions, where these say more than the elements themselves.
     pub fn best(join: &VectorTask<'_>, sample: &[Vec<f64>]) -> Self {
         Self::new(join, sample, false, true)
     }
@@ -259,13 +235,15 @@ impl Transform {
             power((2.0 * extent * scale).max(LEAST_FOLD).log2().ceil()).min(most)
         };
         let mut transform = Transform {
-            dimension: d,
             scale,
             centre,
             fold: fold(around, most),
             unit,
+            order: Vec::new(),
+            left_over: false,
             verbatim: false,
-            shape: Shape::Axes(Vec::new()),
+            directions: DMatrix::zeros(0, d),
+            error: 0.0,
         };
         for row in &mut sample {
             row.iter_mut().zip(&transform.centre).for_each(|(x, c)| *x = (*x - c) * scale);
@@ -287,14 +265,13 @@ impl Transform {
                 let by_axes: f64 = order[..few].iter().map(|&i| variances[i as usize]).sum();
                 let says_more = along > 1.1 * by_axes || d > WHOLE;
                 if says_more && found.error < 1e-3 && found.rows.nrows() > 0 {
-                    let left_over = found.rows.nrows() < d;
-                    let (basis, error) = (found.rows, found.error);
-                    transform.shape = Shape::Rotated { basis, error, left_over };
+                    transform.left_over = found.rows.nrows() < d;
+                    (transform.directions, transform.error) = (found.rows, found.error);
                     return transform;
                 }
             }
         }
-        transform.shape = Shape::Axes(order);
+        transform.order = order;
         let narrow = |side: &VectorCollection| matches!(side.elements(), Elements::F32(_));
         if !centred && !unit && narrow(join.probe) && narrow(join.build) {
             transform.verbatim = true;
@@ -304,35 +281,24 @@ impl Transform {
         transform
     }
 
-    /// How images are made, for those who make them elsewhere: every coordinate in f64, rounded to f32 once.
-    pub fn recipe(&self) -> Recipe<'_> {
-        let (order, basis, left_over) = match &self.shape {
-            Shape::Axes(order) => (order.clone(), Vec::new(), false),
-            Shape::Rotated { basis, left_over, .. } => {
-                // Columns of the one are rows of the other.
-                (Vec::new(), basis.as_slice().to_vec(), *left_over)
-            }
-        };
-        let columns = self.coordinates() - usize::from(left_over);
-        let Transform { scale, fold, unit, centre, .. } = self;
-        Recipe { centre, scale: *scale, fold: *fold, unit: *unit, order, basis, columns, left_over }
+    /// Returns the directions as the columns of a matrix, row after row; empty where images are axes.
+    pub fn basis(&self) -> &[f64] {
+        // Columns of the one are rows of the other.
+        self.directions.as_slice()
     }
 
-    /// Coordinates of an image.
+    /// Returns the number of coordinates of an image.
     pub fn coordinates(&self) -> usize {
-        match &self.shape {
-            Shape::Axes(order) => order.len(),
-            Shape::Rotated { basis, left_over, .. } => basis.nrows() + usize::from(*left_over),
-        }
+        self.order.len() + self.directions.nrows() + usize::from(self.left_over)
     }
 
-    /// Whether images are rotated.
+    /// Returns whether images are rotated.
     pub fn rotated(&self) -> bool {
-        matches!(self.shape, Shape::Rotated { .. })
+        self.directions.nrows() > 0
     }
 
-    /// Makes images of some rows, one after the other with a stride; what is beyond their coordinates is
-    /// left as it is. Answers with the length of the longest scaled and centred row.
+    /// Makes images of some rows, one after the other with a stride, and leaves what is beyond their coordinates as it is.
+    /// Returns the length of the longest scaled and centred row.
     pub fn images(
         &self,
         vectors: &VectorCollection,
@@ -340,7 +306,7 @@ impl Transform {
         out: &mut [f32],
         stride: usize,
     ) -> f64 {
-        let d = self.dimension;
+        let d = self.centre.len();
         let count = rows.len();
         let mut scaled: Vec<f64> = Vec::with_capacity(count * d);
         let all = rows.start * d..rows.end * d;
@@ -367,28 +333,23 @@ impl Transform {
             }
             squares.push(square);
         }
-        match &self.shape {
-            Shape::Axes(order) => {
-                for (row, image) in scaled.chunks_exact(d).zip(out.chunks_mut(stride)) {
-                    for (to, &from) in image.iter_mut().zip(order) {
-                        *to = row[from as usize] as f32;
-                    }
+        if self.rotated() {
+            let seen = &self.directions * DMatrixView::from_slice(&scaled, d, count);
+            let images = out.chunks_mut(stride).zip(seen.column_iter()).zip(&squares);
+            for ((image, seen), &square) in images {
+                let mut along = 0.0;
+                for (to, &from) in image.iter_mut().zip(&seen) {
+                    *to = from as f32;
+                    along += from * from;
+                }
+                if self.left_over {
+                    image[seen.len()] = (square - along).max(0.0).sqrt() as f32;
                 }
             }
-            Shape::Rotated { basis, left_over, .. } => {
-                let seen = basis * DMatrixView::from_slice(&scaled, d, count);
-                let k = basis.nrows();
-                for ((image, seen), &square) in
-                    out.chunks_mut(stride).zip(seen.column_iter()).zip(&squares)
-                {
-                    let mut along = 0.0;
-                    for (to, &from) in image.iter_mut().zip(&seen) {
-                        *to = from as f32;
-                        along += from * from;
-                    }
-                    if *left_over {
-                        image[k] = (square - along).max(0.0).sqrt() as f32;
-                    }
+        } else {
+            for (row, image) in scaled.chunks_exact(d).zip(out.chunks_mut(stride)) {
+                for (to, &from) in image.iter_mut().zip(&self.order) {
+                    *to = row[from as usize] as f32;
                 }
             }
         }
@@ -396,11 +357,11 @@ impl Transform {
         longest.sqrt() * (1.0 + exact_error(d) * d as f64)
     }
 
-    /// The images of all rows with a stride, in parallel, and the length of the longest row. What is
-    /// beyond their coordinates is zero.
+    /// Makes the images of all rows with a stride, in parallel, with zeros beyond their coordinates. Returns them and the
+    /// length of the longest row.
     pub fn all_images(&self, vectors: &VectorCollection, stride: usize) -> (Vec<f32>, f64) {
         // Rows that fit the cache together.
-        let block = ((1 << 17) / self.dimension).clamp(16, 1024);
+        let block = ((1 << 17) / self.centre.len()).clamp(16, 1024);
         let mut out = vec![0f32; vectors.len() * stride];
         let longest = out
             .par_chunks_mut(block * stride)
@@ -424,47 +385,45 @@ impl Transform {
 
     /// Returns a length that no row exceeds once folded, for rows up to a length.
     pub fn longest_folded(&self, longest: f64) -> f64 {
-        let root = (self.dimension as f64).sqrt() * (1.0 + 1e-12);
+        let root = (self.centre.len() as f64).sqrt() * (1.0 + 1e-12);
         if longest <= self.fold { longest } else { longest.min(root * self.fold) }
     }
 
-    /// The radii in the units of images with all errors, for rows up to a length before they are folded: beyond the
-    /// first nothing is accepted; within the second, negative where there is none, everything is.
+    /// Returns the radii in the units of images with all errors, for rows up to a length before they are folded: nothing
+    /// beyond the first is accepted; everything within the second is, which is negative where there is none.
     pub fn reach(&self, join: &VectorTask<'_>, longest: f64) -> (f64, f64) {
         let (more, less) = radii(join);
         let (u, v) = (2f64.powi(-53), 2f64.powi(-24));
-        let d = self.dimension as f64;
+        let d = self.centre.len() as f64;
         let below_normal = (d + 1.0).sqrt() * 2f64.powi(-140);
         let length = self.longest_folded(longest);
         let limited = longest.min(LIMITED * self.fold * d.sqrt());
         let divided = if self.unit { 2.0 * (d + 8.0) * u * self.scale } else { 0.0 };
         let made = 4.0 * u * limited + divided + 1.01 * v * length + below_normal;
-        let (stretch, moved, complete) = match &self.shape {
-            Shape::Axes(_) if self.verbatim => (0.0, below_normal, true),
-            Shape::Axes(_) => (0.0, made, true),
-            Shape::Rotated { basis, error, left_over } => {
-                let products = d * ((basis.nrows() as f64).sqrt() + 2.0) * u;
-                let over = if *left_over { (error + 4.0 * products).sqrt() } else { 0.0 };
-                (*error, made + length * (2.0 * products + over), !left_over)
-            }
+        let (stretch, moved) = if self.rotated() {
+            let products = d * ((self.directions.nrows() as f64).sqrt() + 2.0) * u;
+            let over = if self.left_over { (self.error + 4.0 * products).sqrt() } else { 0.0 };
+            (self.error, made + length * (2.0 * products + over))
+        } else {
+            (0.0, if self.verbatim { below_normal } else { made })
         };
         let near = more * self.scale * (1.0 + 2.0 * stretch) + 2.0 * moved;
         let sure = less * self.scale * (1.0 - 2.0 * stretch) - 2.0 * moved;
-        (near, if complete && longest <= self.fold { sure } else { -1.0 })
+        (near, if !self.left_over && longest <= self.fold { sure } else { -1.0 })
     }
 
-    /// The limits of the kernels that add squared differences, for rows up to a length before they are folded.
+    /// Returns the limits of the kernels that add squared differences, for rows up to a length before they are folded.
     pub fn limits(&self, join: &VectorTask<'_>, longest: f64) -> Limits {
         let (near, sure) = self.reach(join, longest);
         // Some filters add zeros at the end of a row, and squares in another order.
         let error = relative_error(self.coordinates() + 64);
         if error > 0.5 {
-            // Sums of so many squares tell nothing.
+            // Sums of more squares tell nothing.
             let farthest = 2.0 * self.longest_folded(longest);
             return Limits { near: (4.0 * farthest * farthest + 1.0) as f32, sure: -1.0 };
         }
         let square = near * near * (1.0 + error);
-        // Squares below the normal numbers do not matter beside the least limit.
+        // Squares below the normal numbers do not matter compared with the least limit.
         let near = (square as f32).max(2f32.powi(-100)).next_up();
         let sure = match sure > 0.0 {
             true => ((sure * sure * (1.0 - error)) as f32).next_down(),

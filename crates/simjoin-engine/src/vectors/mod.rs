@@ -10,7 +10,7 @@ mod rotation;
 mod sample;
 mod stripes;
 
-pub use images::{Fit, LIMITED, Limits, Recipe, Transform, draw, radii};
+pub use images::{Fit, LIMITED, Limits, Transform, draw, radii};
 pub use lengths::{check_directions, no_direction, squared_lengths};
 pub(crate) use sample::estimate_pairs;
 pub(crate) use stripes::Striped;

@@ -1,4 +1,4 @@
-//! About how many pairs of vectors will there be?
+//! How many pairs of vectors are expected?
 //!
 //! Some rows of both sides, drawn by fixed random numbers, meet in a plain loop; what they find is scaled up.
 //! An entry that was drawn for both sides of a self-join finds itself, which does not count.
@@ -16,7 +16,7 @@ const PROBES: usize = 512;
 /// Products of elements, of all pairs together: they take less than a tenth of a second on a core.
 const PRODUCTS: usize = 4_000_000_000;
 
-/// The number of pairs of rows of a join, about; those of rows that are one entry are left out.
+/// Estimates the number of pairs of rows of a join, without repeats.
 pub(crate) fn estimate_pairs(host: &dyn Host, join: &VectorTask<'_>) -> Result<f64> {
     let (probes, builds) = (join.probe.len(), join.build.len());
     if probes == 0 || builds == 0 {
@@ -31,9 +31,7 @@ pub(crate) fn estimate_pairs(host: &dyn Host, join: &VectorTask<'_>) -> Result<f
     let stripes = host.striped_loop(PROBES);
     let prepared = stripes.prepare(&some, &Vectors::whole(&some), &Budget::unlimited(0, 1))?;
     let mut worker = prepared.worker()?;
-    let [probes_of, builds_of] =
-        [&probe_rows, &build_rows].map(|all| all.iter().copied().collect());
-    let mut found = Weighed { join, probes: probes_of, builds: builds_of, rows: 0 };
+    let mut found = Weighed { join, probes: probe_rows, builds: build_rows, rows: 0 };
     for piece in 0..prepared.pieces() {
         let _ = worker.run(piece, &mut found)?;
     }
@@ -70,8 +68,8 @@ impl Sink<VectorPair> for Weighed<'_, '_> {
     }
 }
 
-/// So many rows of all, or all of them.
-fn rows(all: usize, most: usize, random: &mut Random) -> BTreeSet<usize> {
+/// Draws at most a number of rows, or a little more than half of all.
+fn rows(all: usize, most: usize, random: &mut Random) -> Vec<usize> {
     if all <= most {
         return (0..all).collect();
     }
@@ -79,12 +77,12 @@ fn rows(all: usize, most: usize, random: &mut Random) -> BTreeSet<usize> {
     while rows.len() < most.min(all / 2 + 1) {
         rows.insert(random.below(all as u64) as usize);
     }
-    rows
+    rows.into_iter().collect()
 }
 
-/// These rows of a collection.
-fn drawn(vectors: &VectorCollection, rows: &BTreeSet<usize>) -> Result<VectorCollection> {
-    fn of<T: Copy>(all: &[T], dimension: usize, rows: &BTreeSet<usize>) -> Vec<T> {
+/// Copies these rows of a collection.
+fn drawn(vectors: &VectorCollection, rows: &[usize]) -> Result<VectorCollection> {
+    fn of<T: Copy>(all: &[T], dimension: usize, rows: &[usize]) -> Vec<T> {
         rows.iter().flat_map(|row| &all[row * dimension..(row + 1) * dimension]).copied().collect()
     }
     let dimension = vectors.dimension();

@@ -350,18 +350,19 @@ impl LoadedJoin {
     ) -> Result<CudaSlice<f32>> {
         let fail = failed("making images");
         let (stream, images) = (&work.stream, work.function("images")?);
-        let recipe = transform.recipe();
         let side = &self.sides[at];
         let one = |len: usize| len.max(1);
         // SAFETY: the kernel writes every element.
         let mut out =
             unsafe { stream.alloc::<f32>(one(side.count as usize * m as usize)) }.map_err(&fail)?;
-        let order = stream.clone_htod(&nonempty(&recipe.order)).map_err(&fail)?;
-        let basis = stream.clone_htod(&nonempty(&recipe.basis)).map_err(&fail)?;
-        let basis_pointer = if recipe.basis.is_empty() { 0 } else { basis.device_ptr(stream).0 };
-        let left_over = u32::from(complete && recipe.left_over);
+        let order = stream.clone_htod(&nonempty(&transform.order)).map_err(&fail)?;
+        let basis = stream.clone_htod(&nonempty(transform.basis())).map_err(&fail)?;
+        let basis_pointer =
+            if transform.basis().is_empty() { 0 } else { basis.device_ptr(stream).0 };
+        let left_over = u32::from(complete && transform.left_over);
         let columns = m - left_over;
-        let (stride, raw) = (recipe.columns as u32, side.raw.pointer(work));
+        let stride = (transform.coordinates() - usize::from(transform.left_over)) as u32;
+        let raw = side.raw.pointer(work);
         // SAFETY: the arguments match the kernel, and the buffers have the lengths that it needs.
         unsafe {
             stream

@@ -53,7 +53,7 @@ use cudarc::driver::{
 use load::{JoinWide, LoadedJoin};
 use simjoin_core::{Error, Result};
 use simjoin_engine::{
-    Budget, Cost, CostTable, Fit, Prepared, Recipe, Technique, Transform, VectorSurvey, VectorTask,
+    Budget, Cost, CostTable, Fit, Prepared, Technique, Transform, VectorSurvey, VectorTask,
     Vectors, Worker,
 };
 use slabs::SlabJoin;
@@ -578,11 +578,10 @@ unsafe impl DeviceRepr for Frame {}
 impl Frame {
     /// Returns the frame of a transform, and the centre on the device.
     fn of(work: &Work<'_>, transform: &Transform) -> Result<(Self, CudaSlice<f64>)> {
-        let recipe = transform.recipe();
-        let centre = work.stream.clone_htod(recipe.centre).map_err(failed("preparing"))?;
+        let &Transform { scale, fold, unit, ref centre, .. } = transform;
+        let (d, unit) = (centre.len() as u32, u32::from(unit));
+        let centre = work.stream.clone_htod(centre).map_err(failed("preparing"))?;
         let pointer = centre.device_ptr(&work.stream).0;
-        let (d, unit) = (recipe.centre.len() as u32, u32::from(recipe.unit));
-        let Recipe { scale, fold, .. } = recipe;
         Ok((Frame { centre: pointer, scale, fold, d, unit }, centre))
     }
 }
