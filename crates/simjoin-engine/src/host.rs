@@ -35,7 +35,7 @@ pub trait Host: Sync {
     /// Returns every technique for overlaps on CPU cores.
     fn overlap_techniques(&self, survey: &OverlapSurvey) -> Techniques<Overlaps>;
 
-    /// Returns a nested loop on CPU cores whose pieces are stripes of `stripe` probes.
+    /// Returns a nested loop on CPU cores that joins any range of probes, in pieces of `stripe` probes.
     fn striped_loop(&self, stripe: usize) -> Box<dyn Technique<Vectors>>;
 
     /// Intersects two ascending sets on CPU cores, by a certain method or by the one that suits each part, and hands
@@ -97,11 +97,12 @@ pub trait Device: Sync {
 /// How devices are to join vectors.
 #[derive(Clone)]
 pub struct DeviceVectors {
-    /// How vectors are looked at, if that is known.
+    /// How vectors become images, if that is known.
     pub fit: Option<Arc<Fit>>,
-    /// Bytes to take on each device at most.
+    /// The most bytes to take on each device.
     pub memory: u64,
-    /// Whether CPU cores work too: the pieces are then stripes, and a thread that waits for a device sleeps.
+    /// Whether CPU cores work too. Wanted are then techniques that join any range of stripes, and whose threads sleep
+    /// while they wait for a device.
     pub shared: bool,
 }
 
@@ -109,9 +110,9 @@ pub struct DeviceVectors {
 pub struct VectorTechniques {
     /// Every technique.
     pub all: Techniques<Vectors>,
-    /// What they estimate their costs from.
+    /// The facts from which they estimate their costs.
     pub survey: VectorSurvey,
-    /// How they look at vectors.
+    /// How their images are made.
     pub fit: Arc<Fit>,
 }
 

@@ -188,11 +188,6 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// Returns whether this is a self-join.
-    pub fn is_itself(self) -> bool {
-        matches!(self, Direction::LeftItself | Direction::RightItself)
-    }
-
     /// Returns the input that the left row of a pair belongs to.
     pub fn input_of_left(self) -> Side {
         if self == Direction::RightItself { Side::Right } else { Side::Left }

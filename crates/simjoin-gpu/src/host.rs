@@ -64,7 +64,10 @@ impl Device for Gpus {
                 ..GpuVectors::new(devices, way)
             })
         };
-        VectorWay::ALL.into_iter().map(technique).collect()
+        // Other ways order the rows, so their pieces are no stripes.
+        let able =
+            |way: &VectorWay| !shared || matches!(way, VectorWay::Tensor | VectorWay::NestedLoop);
+        VectorWay::ALL.into_iter().filter(able).map(technique).collect()
     }
 
     fn overlap_techniques(&self) -> Techniques<Overlaps> {

@@ -71,18 +71,17 @@ impl Technique<Vectors> for NestedLoop {
     fn prepare<'a>(
         &self,
         join: &VectorTask<'a>,
-        _: &Range<u32>,
+        probes: &Range<u32>,
         _room: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         let rows = block_rows(join.dimension());
         // Enough pieces for all threads, and no piece larger than its block.
         let per_piece = (join.probe.len() / 64).next_multiple_of(rows).clamp(rows, rows * BLOCKS);
-        Ok(Box::new(Loop::new(join, per_piece)?))
+        Ok(Box::new(Loop::new(join, probes, per_piece)?))
     }
 }
 
-/// The technique `nested-loop` in pieces of a size, for those who share them with somebody else: stripes of
-/// so many probes, with all that they meet.
+/// The technique `nested-loop` for any range of probes, in pieces of a certain size with all that they meet.
 pub struct StripedLoop {
     /// Probes of a piece.
     pub stripe: usize,
@@ -91,6 +90,10 @@ pub struct StripedLoop {
 impl Technique<Vectors> for StripedLoop {
     fn name(&self) -> &'static str {
         NestedLoop.name()
+    }
+
+    fn variant(&self) -> String {
+        "stripes".into()
     }
 
     fn cost(&self, survey: &VectorSurvey, costs: &CostTable) -> Option<Cost> {
@@ -105,15 +108,15 @@ impl Technique<Vectors> for StripedLoop {
     fn prepare<'a>(
         &self,
         join: &VectorTask<'a>,
-        _: &Range<u32>,
+        probes: &Range<u32>,
         _room: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
-        Ok(Box::new(Loop::new(join, self.stripe)?))
+        Ok(Box::new(Loop::new(join, probes, self.stripe)?))
     }
 }
 
 impl<'a> Loop<'a> {
-    fn new(join: &VectorTask<'a>, per_piece: usize) -> Result<Self> {
+    fn new(join: &VectorTask<'a>, probes: &Range<u32>, per_piece: usize) -> Result<Self> {
         let sample = draw(join, 256);
         let many = join.dimension() > FEW;
         let transform = Transform::axes(join, &sample, many);
@@ -125,8 +128,8 @@ impl<'a> Loop<'a> {
         let longest = transform.longest_folded(longest);
         let blur = 2.0 * product_error(join.dimension()) * longest * longest;
         let products = many && blur <= reach.0 * reach.0;
-        let (join, rows) = (*join, block_rows(join.dimension()));
-        Ok(Loop { join, transform, limits, reach, products, verifier, rows, per_piece })
+        let (join, probes, rows) = (*join, probes.clone(), block_rows(join.dimension()));
+        Ok(Loop { join, probes, transform, limits, reach, products, verifier, rows, per_piece })
     }
 }
 
@@ -150,6 +153,7 @@ fn longest(transform: &Transform, side: &VectorCollection) -> f64 {
 /// A join that is ready.
 struct Loop<'a> {
     join: VectorTask<'a>,
+    probes: Range<u32>,
     transform: Transform,
     limits: Limits,
     reach: (f64, f64),
@@ -168,7 +172,12 @@ impl Prepared<Vectors> for Loop<'_> {
     }
 
     fn pieces(&self) -> usize {
-        self.join.probe.len().div_ceil(self.per_piece)
+        self.probes.len().div_ceil(self.per_piece)
+    }
+
+    fn go_on(&mut self, probes: &Range<u32>) -> bool {
+        self.probes = probes.clone();
+        true
     }
 
     fn worker<'w>(&'w self) -> Result<Box<dyn Worker<Vectors> + 'w>> {
@@ -255,8 +264,8 @@ impl Worker<Vectors> for Runner<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn Sink<VectorPair>) -> Result<ControlFlow<()>> {
         self.finds.begin(sink);
         let of = self.of;
-        let first = piece * of.per_piece;
-        let probes = first..(first + of.per_piece).min(of.join.probe.len());
+        let first = of.probes.start as usize + piece * of.per_piece;
+        let probes = first..(first + of.per_piece).min(of.probes.end as usize);
         let mut start = if of.join.is_self_join() { first } else { 0 };
         self.probes.pack(of, of.join.probe, probes.clone());
         while start < of.join.build.len() {

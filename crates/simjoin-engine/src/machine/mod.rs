@@ -27,7 +27,7 @@ use crate::overlaps::{OverlapSurvey, Overlaps};
 use crate::report::StepReport;
 use crate::sets::Sets;
 use crate::technique::{Technique, Techniques};
-use crate::vectors::{Fit, STRIPE, Striped, Vectors};
+use crate::vectors::{Fit, STRIPE, Vectors};
 use simjoin_core::{Error, Result};
 use std::sync::Arc;
 
@@ -177,8 +177,7 @@ impl Machine {
         };
         let mut all = of(false)?;
         if shared {
-            let striped = of(true)?.into_iter().filter(|one| STRIPED.contains(&one.name()));
-            all.extend(striped.map(Striped::boxed));
+            all.extend(of(true)?);
         }
         Ok(all)
     }
@@ -214,12 +213,9 @@ impl Machine {
     }
 }
 
-/// Techniques of devices whose pieces may be stripes; others order the rows.
-const STRIPED: [&str; 2] = ["gpu-tensor", "gpu-nested-loop"];
-
 /// Returns the technique for vectors by which CPU cores share a join.
 pub(crate) fn striped_loop(host: &dyn Host) -> Box<dyn Technique<Vectors>> {
-    Striped::boxed(host.striped_loop(STRIPE))
+    host.striped_loop(STRIPE)
 }
 
 #[cfg(test)]

@@ -140,7 +140,7 @@ mod tests {
         for threshold in ["0.4", "0.5", "0.8", "0.9"] {
             let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, threshold).unwrap());
             for other in [None, Some(&right)] {
-                for (join, part) in SetTask::directions(&left, other, true, bounds) {
+                for (join, _) in SetTask::directions(&left, other, true, bounds) {
                     for builds in [0..join.build.len() as u32, 2..7] {
                         let tile = Tile { probes: 3..join.probe.len() as u32 - 1, builds };
                         let reaches = reaches(&join, &tile);
@@ -151,7 +151,7 @@ mod tests {
                             pairs += met.len() as u64;
                             for build in join.partners(probe) {
                                 let (n, m) = (join.probe.size(probe), join.build.size(build));
-                                let distinct = part.is_itself() && n == m;
+                                let distinct = join.is_self_join() && n == m;
                                 let most = m - u32::from(distinct);
                                 let possible = bounds.accepts(n, m, most);
                                 if possible && tile.builds.contains(&build) {

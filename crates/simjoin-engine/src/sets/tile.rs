@@ -17,14 +17,9 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// The tile that is a whole join.
+    /// Returns the tile that is a whole join.
     pub fn whole(join: &SetTask<'_>) -> Self {
         Tile { probes: 0..join.probe.len() as SetId, builds: 0..join.build.len() as SetId }
-    }
-
-    /// The tokens of the probes or of the build sets, whichever are more. In a self-join these are the same sets.
-    pub fn tokens(&self, join: &SetTask<'_>) -> usize {
-        join.probe.tokens_in(&self.probes).max(join.build.tokens_in(&self.builds))
     }
 }
 

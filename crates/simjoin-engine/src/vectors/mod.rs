@@ -8,12 +8,10 @@ mod joined;
 mod lengths;
 mod rotation;
 mod sample;
-mod stripes;
 
 pub use images::{Fit, LIMITED, Limits, Transform, draw, radii};
 pub use lengths::{check_directions, no_direction, squared_lengths};
 pub(crate) use sample::estimate_pairs;
-pub(crate) use stripes::Striped;
 
 use crate::kind::{Direction, Entries, Kind, Order, Task, Work, cut_probes};
 use simjoin_core::{VectorCollection, VectorPair, VectorPredicate};

@@ -404,6 +404,10 @@ impl Technique<Vectors> for GpuVectors {
         self.name_of()
     }
 
+    fn variant(&self) -> String {
+        if self.stripes { "stripes".into() } else { String::new() }
+    }
+
     fn on_device(&self) -> bool {
         true
     }
@@ -449,7 +453,7 @@ impl Technique<Vectors> for GpuVectors {
     fn prepare<'a>(
         &self,
         join: &VectorTask<'a>,
-        _: &Range<u32>,
+        probes: &Range<u32>,
         budget: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         let memory = self.device_memory()?;
@@ -484,17 +488,37 @@ impl Technique<Vectors> for GpuVectors {
             devices.push(LoadedJoin::new(self, device, join, &budget, &join_wide)?);
         }
         let technique = GpuVectors { candidates, ..self.clone() };
-        Ok(Box::new(WholeJoin { technique, devices, workers, dealt: AtomicUsize::new(0) }))
+        let dealt = AtomicUsize::new(0);
+        let mut whole = WholeJoin { pieces: 0..0, technique, devices, workers, dealt };
+        whole.choose(probes);
+        Ok(Box::new(whole))
     }
 }
 
 /// A join whose rows fit the devices.
 struct WholeJoin {
+    /// The pieces of the range.
+    pieces: Range<usize>,
     technique: GpuVectors,
     devices: Vec<LoadedJoin>,
     /// The number of workers per device.
     workers: usize,
     dealt: AtomicUsize,
+}
+
+impl WholeJoin {
+    /// Chooses the pieces of a range of probes.
+    fn choose(&mut self, probes: &Range<u32>) {
+        let all = self.devices[0].pieces.len();
+        self.pieces = match self.technique.stripes {
+            true => {
+                let first = probes.start as usize / GpuVectors::STRIPE;
+                let end = (probes.end as usize).div_ceil(GpuVectors::STRIPE);
+                first.min(all)..end.min(all)
+            }
+            false => 0..all,
+        };
+    }
 }
 
 impl Prepared<Vectors> for WholeJoin {
@@ -509,7 +533,12 @@ impl Prepared<Vectors> for WholeJoin {
     }
 
     fn pieces(&self) -> usize {
-        self.devices[0].pieces.len()
+        self.pieces.len()
+    }
+
+    fn go_on(&mut self, probes: &Range<u32>) -> bool {
+        self.choose(probes);
+        self.technique.stripes
     }
 
     fn workers(&self) -> usize {
@@ -518,7 +547,7 @@ impl Prepared<Vectors> for WholeJoin {
 
     fn worker<'w>(&'w self) -> Result<Box<dyn Worker<Vectors> + 'w>> {
         let which = self.dealt.fetch_add(1, Ordering::Relaxed) % self.devices.len();
-        Ok(Box::new(TileWorker::new(&self.technique, &self.devices[which])))
+        Ok(Box::new(TileWorker::new(&self.technique, &self.devices[which], self.pieces.start)))
     }
 }
 

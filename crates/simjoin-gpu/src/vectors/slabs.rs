@@ -242,7 +242,7 @@ impl Worker<Vectors> for SlabWorker<'_> {
             }
             loaded => loaded?,
         };
-        let mut worker = TileWorker::new(&slabs.technique, &loaded);
+        let mut worker = TileWorker::new(&slabs.technique, &loaded, 0);
         let mut sink = RenumberingSink {
             probes: &slabs.order(false)[round.probes.clone()],
             builds: &slabs.order(true)[round.builds.clone()],

@@ -75,14 +75,16 @@ struct Buffers<'w> {
 pub(super) struct TileWorker<'w> {
     technique: &'w GpuVectors,
     loaded: &'w LoadedJoin,
+    /// The number of the first piece.
+    first: usize,
     /// The buffers, created for the first piece.
     buffers: Option<Buffers<'w>>,
     candidates: u64,
 }
 
 impl<'w> TileWorker<'w> {
-    pub(super) fn new(technique: &'w GpuVectors, loaded: &'w LoadedJoin) -> Self {
-        TileWorker { technique, loaded, buffers: None, candidates: 0 }
+    pub(super) fn new(technique: &'w GpuVectors, loaded: &'w LoadedJoin, first: usize) -> Self {
+        TileWorker { technique, loaded, first, buffers: None, candidates: 0 }
     }
 }
 
@@ -317,7 +319,7 @@ impl Worker<Vectors> for TileWorker<'_> {
             self.buffers = Some(Buffers::new(self.technique, loaded)?);
         }
         let Some(buffers) = &mut self.buffers else { return Ok(ControlFlow::Continue(())) };
-        let piece = &loaded.pieces[piece];
+        let piece = &loaded.pieces[self.first + piece];
         if piece.tiles == 0 {
             return Ok(ControlFlow::Continue(()));
         }
