@@ -48,6 +48,12 @@ pub struct Bounds {
     q: u64,
 }
 
+impl From<Predicate> for Bounds {
+    fn from(predicate: Predicate) -> Self {
+        Bounds::new(predicate)
+    }
+}
+
 impl Bounds {
     /// A token in common: the bounds that any pair with an overlap satisfies.
     pub const ANY_TOKEN: Bounds = Bounds { measure: Measure::Overlap, p: 1, q: 1 };

@@ -16,7 +16,11 @@ pub fn cache_file(name: impl AsRef<Path>) -> Option<PathBuf> {
 /// Returns the text of a file in the cache folder, after its header; `None` where its first line is another one.
 pub(crate) fn recall(name: &str, header: &str) -> Option<String> {
     let text = std::fs::read_to_string(cache_file(name)?).ok()?;
-    Some(text.strip_prefix(header)?.strip_prefix('\n')?.to_owned())
+    after(&text, header).map(str::to_owned)
+}
+
+fn after<'t>(text: &'t str, header: &str) -> Option<&'t str> {
+    text.strip_prefix(header)?.strip_prefix('\n')
 }
 
 /// Writes a file in the cache folder, after a header that [`recall`] expects.
@@ -45,6 +49,14 @@ fn write(file: &Path, bytes: &[u8]) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn text_after_another_header_is_ignored() {
+        assert_eq!(after("simjoin 1\nsome\ntext\n", "simjoin 1"), Some("some\ntext\n"));
+        for text in ["", "simjoin 1", "simjoin 12\ntext", "simjoin 2\ntext", "\nsimjoin 1\n"] {
+            assert_eq!(after(text, "simjoin 1"), None, "{text:?}");
+        }
+    }
 
     #[test]
     fn a_file_is_replaced_as_a_whole_and_nothing_else_is_left() {

@@ -1,4 +1,4 @@
-//! How do workers that run at the same time tell the time?
+//! What time is it for workers that run at the same time?
 //!
 //! [`Clock::real`] is wall-clock time. [`Clock::simulated`] is virtual time, as in a discrete-event simulation: every
 //! worker has its own time, the end of the work that it announced last. The work itself runs at full speed on real
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn real_time_waits_for_nobody() {
+    fn real_time_never_waits() {
         let clock = Clock::real();
         assert!(!clock.is_virtual() && clock.virtual_seconds().is_none());
         assert!(clock.turn(7) <= clock.busy(3, 9.0));

@@ -3,7 +3,7 @@
 //! Costs are seconds on one core. The numbers below were measured on a 2-core AMD EPYC (Zen 4,
 //! AVX-512) on 2026-11-15 with `benchmarks/run.py techniques`, but for `list`, `survivor`, `second` and
 //! `verify`: these were fitted on 2026-11-16 and 17 to joins on a 2-core AMD EPYC without AVX-512 and on a
-//! Xeon with it, so that with the ratios of each they give what it took. [`CostTable::scaled`] fits all of them to
+//! Xeon with it, so that with the ratios of each they give the measured times. [`CostTable::scaled`] fits all of them to
 //! another machine by four ratios, measured by a short calibration: comparing signatures in runs and in
 //! lists, scalar steps, and jumps through memory.
 

@@ -48,7 +48,7 @@ pub trait Host: Sync {
         take: Option<TakeElements<'_>>,
     ) -> CpuIntersection;
 
-    /// Wakes up a device that intersects sets, or says why there is none.
+    /// Wakes up a device that intersects sets, or returns why there is none.
     fn device(&self) -> Result<()>;
 
     /// Intersects two ascending sets on a device, by the technique of this name or by the one that suits.

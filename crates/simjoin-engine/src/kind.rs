@@ -15,7 +15,7 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     /// The user's request, such as a measure and a threshold.
     type Wanted: Copy + Debug + Send + Sync;
     /// The predicate that decides about a pair.
-    type Predicate: Copy + Debug + Send + Sync;
+    type Predicate: From<Self::Wanted> + Copy + Debug + Send + Sync;
     /// A pair that a technique finds: two entries of the collections, and their overlap or distance.
     type Pair: Copy + Debug + Send + Sync;
     /// A part of a task: a range of probes and the rows that they meet.
@@ -27,7 +27,9 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
     const BY_SIZE: bool = false;
 
     /// Returns the predicate for a user's request.
-    fn predicate(wanted: Self::Wanted) -> Self::Predicate;
+    fn predicate(wanted: Self::Wanted) -> Self::Predicate {
+        wanted.into()
+    }
 
     /// Returns the directions of a join, as [`Task::directions`] does unless the kind supports fewer.
     fn directions<'a>(
@@ -155,17 +157,14 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
 
     /// Returns the number of entries and of rows of a collection.
     fn sizes(entries: &Self::Collection) -> (usize, usize) {
-        (entries.count() as usize, entries.records())
+        entries.sizes()
     }
 }
 
 /// The rows of one side. Rows that are equal are one entry.
 pub trait Entries: Debug + Send + Sync {
-    /// Returns the number of entries.
-    fn count(&self) -> u32;
-
-    /// Returns the number of rows, empty ones included.
-    fn records(&self) -> usize;
+    /// Returns the number of entries, and of rows, including empty ones.
+    fn sizes(&self) -> (usize, usize);
 
     /// Returns whether some entry stands in several rows.
     fn has_repeats(&self) -> bool;
@@ -193,7 +192,7 @@ impl Direction {
         if self == Direction::RightItself { Side::Right } else { Side::Left }
     }
 
-    /// Returns the rows of a probe and of a build as a person sees them: left and right.
+    /// Returns the rows of a probe and of a build in the order of the answer: left and right.
     #[inline]
     pub fn left_and_right(self, probe: u32, build: u32) -> (u32, u32) {
         let exchange = match self {
@@ -231,7 +230,7 @@ pub struct Work {
     pub tokens: u64,
 }
 
-/// Returns the share of the work in a part with these pairs and tokens of a whole; `None` if there is nothing.
+/// Returns the share of the work in a part with these pairs and tokens of a whole; `None` if the whole has none.
 pub(crate) fn work_share(part: [u64; 2], whole: [u64; 2]) -> Option<f64> {
     let share = |of: usize| part[of] as f64 / whole[of] as f64;
     (whole[0] > 0 && whole[1] > 0).then(|| f64::midpoint(share(0), share(1)))
@@ -299,7 +298,7 @@ impl<'a, K: Kind> Task<'a, K> {
     pub(crate) fn repeats(&self) -> impl Iterator<Item = K::Pair> {
         let Task { probe, predicate, .. } = self;
         let some = self.is_self_join() && probe.has_repeats();
-        let entries = 0..if some { probe.count() } else { 0 };
+        let entries = 0..if some { probe.sizes().0 as u32 } else { 0 };
         let repeated = entries.filter(|entry| probe.rows(entry).len() > 1);
         repeated.filter_map(|entry| K::self_pair(probe, predicate, entry))
     }

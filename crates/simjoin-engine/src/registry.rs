@@ -24,10 +24,10 @@ pub enum Subject {
 /// The name that lets the planner choose the technique.
 pub const AUTO: &str = "auto";
 
-/// The plain nested loop that tests compare all others with; `auto` never chooses it.
+/// The plain nested loop that tests compare other techniques with; `auto` never chooses it.
 pub(crate) const NAIVE: &str = "naive";
 
-/// What a device counts overlaps by; the others are there for comparison.
+/// The technique that a device counts overlaps with; the others serve comparisons.
 pub(crate) const COMBINED: &str = "combined";
 
 const WIDE: [&str; 6] = ["64", "128", "256", "512", "1024", "2048"];
@@ -183,7 +183,7 @@ pub fn chosen(
     Ok(only.map(|processor| (processor, name)))
 }
 
-/// Says which techniques there are for an engine.
+/// Returns the error about an unknown name, with the names for an engine.
 fn unknown(subject: Subject, text: &str, engine: Engine) -> Error {
     let all = [Processor::Cpu, Processor::Device];
     let (expected, place) = match engine {

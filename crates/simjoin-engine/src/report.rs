@@ -24,7 +24,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The name used on the command line and in statistics.
+    /// Returns the name used on the command line and in statistics.
     pub fn name(self) -> &'static str {
         match self {
             Engine::Auto => "auto",

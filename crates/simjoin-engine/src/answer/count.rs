@@ -1,8 +1,8 @@
-//! How many pairs are there?
+//! How many pairs of rows are there?
 //!
-//! A pair of distinct sets stands for every pair of rows that hold them; it is never expanded.
+//! A pair of distinct sets stands for every pair of rows that hold them; it is never expanded. The same sink finds groups.
 
-use super::{Answer, AnswerSink};
+use super::{Answer, AnswerSink, Components};
 use crate::kind::{Direction, Kind, Task};
 use simjoin_core::Sink;
 use std::ops::ControlFlow;
@@ -24,13 +24,15 @@ impl<K: Kind> Answer<K> for Counter {
     type Sink<'s> = CountSink<'s, K>;
 
     fn sink<'s>(&'s self, task: &Task<'s, K>, _: Direction) -> CountSink<'s, K> {
-        CountSink { task: *task, total: &self.total }
+        CountSink { task: *task, total: &self.total, components: None }
     }
 }
 
+/// Counts pairs of rows, and unites the components of their entries if these are wanted.
 pub(crate) struct CountSink<'s, K: Kind> {
-    task: Task<'s, K>,
-    total: &'s AtomicU64,
+    pub(super) task: Task<'s, K>,
+    pub(super) total: &'s AtomicU64,
+    pub(super) components: Option<&'s Components>,
 }
 
 impl<K: Kind> Sink<K::Pair> for CountSink<'_, K> {
@@ -39,7 +41,7 @@ impl<K: Kind> Sink<K::Pair> for CountSink<'_, K> {
     }
 
     fn only_counts(&self) -> bool {
-        K::can_count(&self.task)
+        self.components.is_none() && K::can_count(&self.task)
     }
 
     fn count(&mut self, rows: u64) {
@@ -47,13 +49,18 @@ impl<K: Kind> Sink<K::Pair> for CountSink<'_, K> {
     }
 
     fn push(&mut self, pairs: &[K::Pair]) -> ControlFlow<()> {
-        self.count(K::count_rows(&self.task, pairs));
+        let rows = self.absorb(pairs).unwrap_or(0);
+        self.count(rows);
         ControlFlow::Continue(())
     }
 }
 
 impl<K: Kind> AnswerSink<K::Pair> for CountSink<'_, K> {
     fn absorb(&mut self, pairs: &[K::Pair]) -> Option<u64> {
+        // Uniting twice does no harm.
+        if let Some(components) = self.components {
+            components.unite_all(pairs.iter().map(K::ends));
+        }
         Some(K::count_rows(&self.task, pairs))
     }
 }

@@ -1,13 +1,12 @@
-//! Which rows hang together?
+//! Which rows are connected by pairs?
 //!
-//! Connected components by union–find over distinct entries: pairs are never expanded or stored, and
-//! the memory is 4 bytes an entry, whatever the number of pairs.
+//! Connected components by union–find over distinct entries: pairs are never expanded or stored, and the memory is 4
+//! bytes an entry, whatever the number of pairs.
 
-use super::{Answer, AnswerSink};
+use super::Answer;
+use super::count::CountSink;
 use crate::kind::{Direction, Entries, Kind, Task};
 use parking_lot::Mutex;
-use simjoin_core::Sink;
-use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The connected components of a self-join.
@@ -18,17 +17,17 @@ pub(crate) struct Components {
 }
 
 impl Components {
-    /// Each entry is alone.
+    /// Makes a component of each entry.
     pub(crate) fn new(entries: usize) -> Self {
         Components { parents: Mutex::new((0..entries as u32).collect()), pairs: AtomicU64::new(0) }
     }
 
-    /// Returns the bytes for the components of so many entries and the labels of so many rows.
+    /// Returns the bytes for the components of a number of entries and the labels of a number of rows.
     pub(crate) fn memory_bytes((entries, rows): (usize, usize)) -> u64 {
         8 * entries as u64 + 4 * rows as u64
     }
 
-    /// Returns the bytes for the components, and for the labels of as many rows.
+    /// Returns the bytes for the components, and for their labels if no entry stands in several rows.
     pub(crate) fn bytes(&self) -> u64 {
         12 * self.parents.lock().len() as u64
     }
@@ -53,14 +52,15 @@ impl Components {
     ) -> Vec<u32> {
         let mut parents = self.parents.lock();
         // The root of a component is its smallest entry, which may not stand in its smallest row.
+        let (count, rows) = entries.sizes();
         let mut smallest: Vec<u32> =
-            (0..entries.count()).map(|entry| entries.rows(&entry)[0]).collect();
-        for entry in 0..smallest.len() {
+            (0..count as u32).map(|entry| entries.rows(&entry)[0]).collect();
+        for entry in 0..count {
             let root = find(&mut parents, entry as u32) as usize;
             smallest[root] = smallest[root].min(smallest[entry]);
         }
-        let mut labels: Vec<u32> = (0..entries.records() as u32).collect();
-        for entry in 0..entries.count() {
+        let mut labels: Vec<u32> = (0..rows as u32).collect();
+        for entry in 0..count as u32 {
             // Rows of an entry that is in no pair stay alone.
             if K::self_pair(entries, predicate, entry).is_some() {
                 let label = smallest[find(&mut parents, entry) as usize];
@@ -72,39 +72,10 @@ impl Components {
 }
 
 impl<K: Kind> Answer<K> for Components {
-    type Sink<'s> = GroupSink<'s, K>;
+    type Sink<'s> = CountSink<'s, K>;
 
-    fn sink<'s>(&'s self, task: &Task<'s, K>, _: Direction) -> GroupSink<'s, K> {
-        GroupSink { task: *task, components: self }
-    }
-}
-
-pub(crate) struct GroupSink<'s, K: Kind> {
-    task: Task<'s, K>,
-    components: &'s Components,
-}
-
-impl<K: Kind> Sink<K::Pair> for GroupSink<'_, K> {
-    fn wants_value(&self) -> bool {
-        false
-    }
-
-    fn count(&mut self, rows: u64) {
-        self.components.pairs.fetch_add(rows, Ordering::Relaxed);
-    }
-
-    fn push(&mut self, pairs: &[K::Pair]) -> ControlFlow<()> {
-        self.components.unite_all(pairs.iter().map(K::ends));
-        self.count(K::count_rows(&self.task, pairs));
-        ControlFlow::Continue(())
-    }
-}
-
-impl<K: Kind> AnswerSink<K::Pair> for GroupSink<'_, K> {
-    fn absorb(&mut self, pairs: &[K::Pair]) -> Option<u64> {
-        // Uniting twice does no harm.
-        self.components.unite_all(pairs.iter().map(K::ends));
-        Some(K::count_rows(&self.task, pairs))
+    fn sink<'s>(&'s self, task: &Task<'s, K>, _: Direction) -> CountSink<'s, K> {
+        CountSink { task: *task, total: &self.pairs, components: Some(self) }
     }
 }
 

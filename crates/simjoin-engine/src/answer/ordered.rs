@@ -12,7 +12,7 @@
 //! # Progress
 //!
 //! Pieces are begun in order, so the next piece has always been begun or is left behind
-//! complete; its worker never waits. Nobody waits for a piece that has not been begun.
+//! complete; its worker never waits. No worker waits for a piece that has not been begun.
 
 use super::{Answer, AnswerSink};
 use crate::control::Control;
@@ -45,7 +45,7 @@ impl OutputBuffers {
 
 /// Hands rows from many threads to one consumer, in the order of pieces.
 pub struct Ordered<F> {
-    /// Pieces may come in any order: nobody waits.
+    /// Pieces may come in any order, so no worker waits.
     any_order: bool,
     buffers: OutputBuffers,
     state: Mutex<State<F>>,

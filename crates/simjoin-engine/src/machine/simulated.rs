@@ -133,7 +133,7 @@ impl Simulated {
         })
     }
 
-    /// Wraps techniques of the CPU as those of the device. `resident`: bytes of rows that the device holds.
+    /// Makes techniques of the device of those of the CPU. `resident` counts the bytes of rows that the device holds.
     fn play<K: Kind>(
         self,
         techniques: Vec<(&'static str, Box<dyn Technique<K>>)>,
@@ -232,8 +232,7 @@ impl<K: Kind> Technique<K> for OnSimulated<K> {
         range: &K::Range,
         budget: &Budget,
     ) -> Result<Box<dyn Prepared<K> + 'a>> {
-        let fits = self.device_at_most(task, range, 1) <= self.device.memory;
-        let needed = if fits { 0 } else { self.device_bytes(task, range, 1) };
+        let needed = self.device_bytes(task, range, 1);
         if needed > self.device.memory {
             return Err(Error::Unavailable(format!(
                 "the simulated GPU has too little memory: {needed} bytes are needed"

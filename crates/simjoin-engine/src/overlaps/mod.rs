@@ -14,8 +14,8 @@ mod joined;
 pub use best::best_partners;
 
 use crate::kind::{Direction, Kind, Task, Work, cut_probes};
-use crate::sets::{count_repeats, size_range};
-use simjoin_core::{Bounds, RowPair, SetCollection, SetId, SetPair};
+use crate::sets::size_range;
+use simjoin_core::{RowPair, SetCollection, SetId, SetPair};
 use std::ops::{ControlFlow, Range};
 
 /// The overlaps of sets of tokens.
@@ -75,10 +75,6 @@ impl Kind for Overlaps {
     type Range = Range<SetId>;
     type Survey<'a> = OverlapSurvey;
 
-    fn predicate(wanted: WantedOverlaps) -> WantedOverlaps {
-        wanted
-    }
-
     fn whole(task: &OverlapTask<'_>) -> Range<SetId> {
         0..task.probe.len() as SetId
     }
@@ -131,10 +127,7 @@ impl Kind for Overlaps {
     }
 
     fn unsearched(task: &OverlapTask<'_>, _: Direction) -> u64 {
-        let repeats = match task.is_self_join() && !task.at_once() {
-            true => count_repeats(task.probe, &Bounds::ANY_TOKEN),
-            false => 0,
-        };
+        let repeats = task.repeats().map(|pair| Self::count_rows(task, &[pair])).sum::<u64>();
         repeats + if task.predicate == WantedOverlaps::All { empty::count(task) } else { 0 }
     }
 

@@ -16,7 +16,7 @@ pub trait CandidateFilter: Technique<Sets> {
     /// Prepares a tile for filtering, cut into pieces of about `piece_tokens` probe tokens.
     fn source<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         piece_tokens: usize,
     ) -> Box<dyn CandidateSource + 'a>;

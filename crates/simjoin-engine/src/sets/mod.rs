@@ -17,6 +17,6 @@ pub use reach::{Reach, build_prefixes, reaches};
 pub use samples::Effort;
 pub(crate) use samples::MANY;
 pub use survey::{Survey, WIDTHS};
+pub(crate) use task::size_range;
 pub use task::{SetTask, Sets};
-pub(crate) use task::{count_repeats, size_range};
 pub use tile::{Tile, cut, passes};

@@ -16,15 +16,14 @@ pub struct Reach {
     pub probes: Range<SetId>,
     /// The build sets that they may meet. In a self-join a probe meets only those before itself.
     pub builds: Range<SetId>,
-    /// How many pairs that makes.
+    /// The number of pairs of both.
     pub pairs: u64,
-    /// How many of its rarest tokens a probe must look up to meet every partner in reach; 0 when
-    /// there is none.
+    /// The number of its rarest tokens that a probe must look up to meet every partner in reach; 0 without a partner.
     pub prefix: u32,
 }
 
 impl Reach {
-    /// The build sets that a probe of this size meets.
+    /// Returns the build sets that a probe of this size meets.
     #[inline(always)]
     pub fn of(&self, order: Order, probe: SetId) -> Range<SetId> {
         let end = match order {
@@ -35,10 +34,10 @@ impl Reach {
     }
 }
 
-/// The reach of each size class of the probe collection within a tile; empty for classes outside
-/// the tile and for those that no build set can satisfy.
-pub fn reaches(join: &SetTask<'_>, tile: &Tile) -> Vec<Reach> {
-    let SetTask { probe, build, predicate: bounds, order } = *join;
+/// Returns the reach of each size class of the probe collection within a tile; empty for classes outside the tile and
+/// for those that no build set can satisfy.
+pub fn reaches(task: &SetTask<'_>, tile: &Tile) -> Vec<Reach> {
+    let SetTask { probe, build, predicate: bounds, order } = *task;
     let (mut smaller, mut first) = (0, 0);
     let of_class = |class: &simjoin_core::SizeClass| {
         let n = class.size;
@@ -81,14 +80,14 @@ pub fn reaches(join: &SetTask<'_>, tile: &Tile) -> Vec<Reach> {
     probe.classes().iter().map(of_class).collect()
 }
 
-/// How many of its rarest tokens a build set of each class must show to be found by every probe
-/// that reaches it; 0 where none does.
+/// Returns, for each class, the number of its rarest tokens that a build set must show to be found by every probe that
+/// reaches it; 0 where none does.
 ///
 /// Exact: the demand grows with the probe's size, so the smallest size that reaches the class
 /// demands least; the first common token of a pair stands so early that the demand can still be
 /// met after it.
-pub fn build_prefixes(join: &SetTask<'_>, tile: &Tile, reaches: &[Reach]) -> Vec<u32> {
-    let SetTask { probe, build, predicate: bounds, .. } = *join;
+pub fn build_prefixes(task: &SetTask<'_>, tile: &Tile, reaches: &[Reach]) -> Vec<u32> {
+    let SetTask { probe, build, predicate: bounds, .. } = *task;
     // Both ends of what a probe class reaches rise with the class, so the first class that reaches
     // far enough is the smallest.
     let mut next = 0;
@@ -108,6 +107,7 @@ pub fn build_prefixes(join: &SetTask<'_>, tile: &Tile, reaches: &[Reach]) -> Vec
     build.classes().iter().map(of_class).collect()
 }
 
+/// Counts the pairs of a reach.
 fn pairs(reach: &Reach, order: Order) -> u64 {
     let Reach { probes, builds, .. } = reach;
     let all = |probes: u64| probes * builds.len() as u64;
@@ -140,18 +140,18 @@ mod tests {
         for threshold in ["0.4", "0.5", "0.8", "0.9"] {
             let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, threshold).unwrap());
             for other in [None, Some(&right)] {
-                for (join, _) in SetTask::directions(&left, other, true, bounds) {
-                    for builds in [0..join.build.len() as u32, 2..7] {
-                        let tile = Tile { probes: 3..join.probe.len() as u32 - 1, builds };
-                        let reaches = reaches(&join, &tile);
+                for (task, _) in SetTask::directions(&left, other, true, bounds) {
+                    for builds in [0..task.build.len() as u32, 2..7] {
+                        let tile = Tile { probes: 3..task.probe.len() as u32 - 1, builds };
+                        let reaches = reaches(&task, &tile);
                         let mut pairs = 0;
                         for probe in tile.probes.clone() {
-                            let reach = &reaches[join.probe.class_of(probe) as usize];
-                            let met = reach.of(join.order, probe);
+                            let reach = &reaches[task.probe.class_of(probe) as usize];
+                            let met = reach.of(task.order, probe);
                             pairs += met.len() as u64;
-                            for build in join.partners(probe) {
-                                let (n, m) = (join.probe.size(probe), join.build.size(build));
-                                let distinct = join.is_self_join() && n == m;
+                            for build in task.partners(probe) {
+                                let (n, m) = (task.probe.size(probe), task.build.size(build));
+                                let distinct = task.is_self_join() && n == m;
                                 let most = m - u32::from(distinct);
                                 let possible = bounds.accepts(n, m, most);
                                 if possible && tile.builds.contains(&build) {

@@ -1,7 +1,7 @@
 //! What is the unit of work?
 //!
-//! A tile is a range of probe sets and the range of build sets that they may meet. Tiles are cut
-//! the same way whatever the number of threads, so that results can be handed on in one order.
+//! A tile is a range of probe sets and the range of build sets that they may meet. Tiles are cut the same way for any
+//! number of threads, so that results can be handed on in one order.
 
 use crate::SetTask;
 use simjoin_core::{SetCollection, SetId};
@@ -18,14 +18,14 @@ pub struct Tile {
 
 impl Tile {
     /// Returns the tile that is a whole join.
-    pub fn whole(join: &SetTask<'_>) -> Self {
-        Tile { probes: 0..join.probe.len() as SetId, builds: 0..join.build.len() as SetId }
+    pub fn whole(task: &SetTask<'_>) -> Self {
+        Tile { probes: 0..task.probe.len() as SetId, builds: 0..task.build.len() as SetId }
     }
 }
 
 /// Cuts a tile into smaller ones of about `tile_tokens` probe tokens, in rising order. Tiles without
 /// any partner, by order or by length, are left out.
-pub fn cut(join: &SetTask<'_>, tile: &Tile, tile_tokens: usize) -> Vec<Tile> {
+pub fn cut(task: &SetTask<'_>, tile: &Tile, tile_tokens: usize) -> Vec<Tile> {
     let mut tiles = Vec::new();
     let builds = &tile.builds;
     let mut start = tile.probes.start;
@@ -33,12 +33,12 @@ pub fn cut(join: &SetTask<'_>, tile: &Tile, tile_tokens: usize) -> Vec<Tile> {
         let mut end = start;
         let mut tokens = 0;
         while end < tile.probes.end && tokens < tile_tokens.max(1) {
-            tokens += join.probe.size(end) as usize;
+            tokens += task.probe.size(end) as usize;
             end += 1;
         }
         // Both ends of the partners' range rise with the probe.
-        let first = join.partners(start).start.max(builds.start);
-        let last = join.partners(end - 1).end.min(builds.end);
+        let first = task.partners(start).start.max(builds.start);
+        let last = task.partners(end - 1).end.min(builds.end);
         if first < last {
             tiles.push(Tile { probes: start..end, builds: first..last });
         }
@@ -111,12 +111,12 @@ pub(crate) mod tests {
         let left = collection(&[1, 1, 2, 3, 5, 8, 5000, 5000, 6000, 7000, 9000]);
         let right = collection(&[1, 2, 2, 4, 8, 10, 4000, 5000, 5500, 9999]);
         for other in [None, Some(&right)] {
-            for (join, _) in SetTask::directions(&left, other, true, jaccard("0.7")) {
-                for builds in passes(join.build, &(0..join.build.len() as SetId), 6000) {
-                    let tile = Tile { builds: builds.clone(), ..Tile::whole(&join) };
-                    let tiles = cut(&join, &tile, 5000);
-                    for probe in 0..join.probe.len() as SetId {
-                        let partners = join.partners(probe);
+            for (task, _) in SetTask::directions(&left, other, true, jaccard("0.7")) {
+                for builds in passes(task.build, &(0..task.build.len() as SetId), 6000) {
+                    let tile = Tile { builds: builds.clone(), ..Tile::whole(&task) };
+                    let tiles = cut(&task, &tile, 5000);
+                    for probe in 0..task.probe.len() as SetId {
+                        let partners = task.partners(probe);
                         let wanted = partners.start.max(builds.start)..partners.end.min(builds.end);
                         let owners: Vec<_> =
                             tiles.iter().filter(|t| t.probes.contains(&probe)).collect();
@@ -138,9 +138,9 @@ pub(crate) mod tests {
         let right = collection(&[1, 1, 2, 3, 3, 4, 8, 10]);
         let bounds = jaccard("0.5");
         let mut met = std::collections::HashMap::new();
-        for (join, part) in SetTask::directions(&left, Some(&right), false, bounds) {
-            for probe in 0..join.probe.len() as SetId {
-                for build in join.partners(probe) {
+        for (task, part) in SetTask::directions(&left, Some(&right), false, bounds) {
+            for probe in 0..task.probe.len() as SetId {
+                for build in task.partners(probe) {
                     let swapped = part == Direction::RightProbes;
                     let pair = if swapped { (build, probe) } else { (probe, build) };
                     *met.entry(pair).or_insert(0) += 1;

@@ -63,10 +63,10 @@ pub struct Limits {
     pub sure: f32,
 }
 
-/// How the vectors of a join are looked at.
+/// What filters compare of the vectors of a join.
 #[derive(Debug)]
 pub struct Fit {
-    /// How vectors become images.
+    /// The way in which vectors become images.
     pub transform: Transform,
     /// Coordinates that are compared first.
     pub head: usize,
@@ -101,17 +101,17 @@ impl Fit {
     pub const SAMPLE: usize = 1024;
 
     /// Makes images along the directions that say most, and compares all of their coordinates first.
-    pub fn of(join: &VectorTask<'_>) -> Self {
-        let transform = Transform::best(join, &draw(join, Self::SAMPLE));
+    pub fn of(task: &VectorTask<'_>) -> Self {
+        let transform = Transform::best(task, &draw(task, Self::SAMPLE));
         Fit { head: transform.coordinates(), transform }
     }
 }
 
 /// Returns the true distances beyond which the predicate accepts nothing, and within which it accepts everything.
-pub fn radii(join: &VectorTask<'_>) -> (f64, f64) {
-    let g = exact_error(join.dimension());
-    let threshold = join.predicate.threshold();
-    match join.predicate.measure() {
+pub fn radii(task: &VectorTask<'_>) -> (f64, f64) {
+    let g = exact_error(task.dimension());
+    let threshold = task.predicate.threshold();
+    match task.predicate.measure() {
         VectorMeasure::Euclidean => {
             (threshold * (1.0 + g) + 1e-155, threshold * (1.0 - g) - 1e-155)
         }
@@ -124,9 +124,9 @@ pub fn radii(join: &VectorTask<'_>) -> (f64, f64) {
 }
 
 /// Draws rows at random from both sides of a join.
-pub fn draw(join: &VectorTask<'_>, count: usize) -> Vec<Vec<f64>> {
+pub fn draw(task: &VectorTask<'_>, count: usize) -> Vec<Vec<f64>> {
     let mut random = Random::default();
-    let sides: Vec<_> = join.sides().collect();
+    let sides: Vec<_> = task.sides().collect();
     let mut rows = Vec::with_capacity(count);
     for side in sides.iter().filter(|side| !side.is_empty()) {
         let share = (count / sides.len()).min(side.len());
@@ -149,7 +149,7 @@ const LEAST_FOLD: f64 = 64.0;
 pub const LIMITED: f64 = (1u64 << 26) as f64;
 /// Deviations beyond this multiple of the usual one are those of outliers.
 const ORDINARY: f64 = 64.0;
-/// No element deviates by more than so many times what another one does.
+/// The most times that an element may deviate as much as another one.
 const APART: f64 = 1024.0;
 
 /// Moves each element of a sample that is far from the others towards them, so that no outlier decides what is ordinary.
@@ -198,18 +198,18 @@ fn power(exponent: f64) -> f64 {
 impl Transform {
     /// Makes images of all elements, in falling order of their variance in the sample; centred where products of images are
     /// to be used.
-    pub fn axes(join: &VectorTask<'_>, sample: &[Vec<f64>], centred: bool) -> Self {
-        Self::new(join, sample, centred, false)
+    pub fn axes(task: &VectorTask<'_>, sample: &[Vec<f64>], centred: bool) -> Self {
+        Self::new(task, sample, centred, false)
     }
 
     /// Makes images along principal directions, where these say more than the elements themselves.
-    pub fn best(join: &VectorTask<'_>, sample: &[Vec<f64>]) -> Self {
-        Self::new(join, sample, false, true)
+    pub fn best(task: &VectorTask<'_>, sample: &[Vec<f64>]) -> Self {
+        Self::new(task, sample, false, true)
     }
 
-    fn new(join: &VectorTask<'_>, sample: &[Vec<f64>], centred: bool, rotate: bool) -> Self {
-        let d = join.dimension();
-        let unit = join.predicate.measure() == VectorMeasure::Cosine;
+    fn new(task: &VectorTask<'_>, sample: &[Vec<f64>], centred: bool, rotate: bool) -> Self {
+        let d = task.dimension();
+        let unit = task.predicate.measure() == VectorMeasure::Cosine;
         let mut sample: Vec<Vec<f64>> = sample.to_vec();
         if unit {
             // A row without a direction is reported when the join begins.
@@ -229,7 +229,7 @@ impl Transform {
         let around_zero = extent(&sample, &vec![0.0; d]);
         // Folded rows are up to √d times as long as the bound.
         let most = power((LONGEST / (d as f64).sqrt()).log2().floor());
-        let threshold = radii(join).0.max(8.0 * around / most);
+        let threshold = radii(task).0.max(8.0 * around / most);
         let scale = power(-threshold.log2().floor());
         let fold = |extent: f64, most: f64| {
             power((2.0 * extent * scale).max(LEAST_FOLD).log2().ceil()).min(most)
@@ -273,7 +273,7 @@ impl Transform {
         }
         transform.order = order;
         let narrow = |side: &VectorCollection| matches!(side.elements(), Elements::F32(_));
-        if !centred && !unit && narrow(join.probe) && narrow(join.build) {
+        if !centred && !unit && narrow(task.probe) && narrow(task.build) {
             transform.verbatim = true;
             transform.centre.fill(0.0);
             transform.fold = fold(around_zero, VERBATIM);
@@ -391,8 +391,8 @@ impl Transform {
 
     /// Returns the radii in the units of images with all errors, for rows up to a length before they are folded: nothing
     /// beyond the first is accepted; everything within the second is, which is negative where there is none.
-    pub fn reach(&self, join: &VectorTask<'_>, longest: f64) -> (f64, f64) {
-        let (more, less) = radii(join);
+    pub fn reach(&self, task: &VectorTask<'_>, longest: f64) -> (f64, f64) {
+        let (more, less) = radii(task);
         let (u, v) = (2f64.powi(-53), 2f64.powi(-24));
         let d = self.centre.len() as f64;
         let below_normal = (d + 1.0).sqrt() * 2f64.powi(-140);
@@ -413,8 +413,8 @@ impl Transform {
     }
 
     /// Returns the limits of the kernels that add squared differences, for rows up to a length before they are folded.
-    pub fn limits(&self, join: &VectorTask<'_>, longest: f64) -> Limits {
-        let (near, sure) = self.reach(join, longest);
+    pub fn limits(&self, task: &VectorTask<'_>, longest: f64) -> Limits {
+        let (near, sure) = self.reach(task, longest);
         // Some filters add zeros at the end of a row, and squares in another order.
         let error = relative_error(self.coordinates() + 64);
         if error > 0.5 {
@@ -485,16 +485,16 @@ mod tests {
                 let square = f64::squared(&exact, a, b, f64::MAX).unwrap();
                 VectorPredicate::within(&format!("{}", square.sqrt())).unwrap()
             };
-            let join = VectorTask::new(&vectors, None, predicate);
-            let sample = draw(&join, 64);
+            let task = VectorTask::new(&vectors, None, predicate);
+            let sample = draw(&task, 64);
             let transform = if rotate {
-                Transform::best(&join, &sample)
+                Transform::best(&task, &sample)
             } else {
-                Transform::axes(&join, &sample, centred)
+                Transform::axes(&task, &sample, centred)
             };
             let m = transform.coordinates();
             let (images, longest) = transform.all_images(&vectors, m + 3);
-            let limits = transform.limits(&join, longest);
+            let limits = transform.limits(&task, longest);
             for probe in 0..n {
                 for build in 0..n {
                     let image = |at: usize| &images[at * (m + 3)..at * (m + 3) + m];

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use simjoin_core::{Elements, Error, Result, VectorCollection, VectorMeasure, VectorPredicate};
 use simjoin_kernels::distance::{Element, Exact};
 
-/// Returns `a·a` of each entry, as the predicate computes it; says which row has no direction.
+/// Returns `a·a` of each entry, as the predicate computes it, or an error about the first row without a direction.
 pub fn squared_lengths(vectors: &VectorCollection) -> Result<Vec<f64>> {
     let (d, exact) = (vectors.dimension(), &Exact::best());
     fn of<T: Element>(all: &[T], d: usize, exact: &Exact) -> Vec<f64> {
@@ -21,7 +21,7 @@ pub fn squared_lengths(vectors: &VectorCollection) -> Result<Vec<f64>> {
     }
 }
 
-/// Says that an entry with this product with itself has no direction.
+/// Returns the error about an entry that has no direction, given its product with itself.
 pub fn no_direction(vectors: &VectorCollection, entry: usize, square: f64) -> Error {
     let what = match square {
         0.0 => "the vector is zero and has no direction".to_owned(),
@@ -34,7 +34,7 @@ pub fn no_direction(vectors: &VectorCollection, entry: usize, square: f64) -> Er
     Error::input(vectors.name(), place, message)
 }
 
-/// For a cosine, says which row has no direction.
+/// Checks that every row has a direction, if the measure is the cosine.
 pub fn check_directions(task: &VectorTask<'_>) -> Result<()> {
     if task.predicate.measure() == VectorMeasure::Cosine {
         task.sides().try_for_each(|side| squared_lengths(side).map(drop))?;

@@ -18,7 +18,7 @@ use simjoin_core::{VectorCollection, VectorPair, VectorPredicate};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Rows of a stripe: as many as a device has tiles of next to each other.
+/// Rows of a stripe: those of the tiles that a device compares together.
 pub const STRIPE: usize = 2048;
 
 /// Vectors of numbers.
@@ -68,10 +68,6 @@ impl Kind for Vectors {
     /// Some of the probes: a whole number of stripes, or all.
     type Range = Range<u32>;
     type Survey<'a> = VectorSurvey;
-
-    fn predicate(wanted: VectorPredicate) -> VectorPredicate {
-        wanted
-    }
 
     fn directions<'a>(
         left: &'a VectorCollection,
@@ -141,12 +137,8 @@ impl Kind for Vectors {
 }
 
 impl Entries for VectorCollection {
-    fn count(&self) -> u32 {
-        self.len() as u32
-    }
-
-    fn records(&self) -> usize {
-        self.records()
+    fn sizes(&self) -> (usize, usize) {
+        (self.len(), self.records())
     }
 
     fn has_repeats(&self) -> bool {
@@ -166,7 +158,7 @@ pub(crate) struct VectorKnown {
     pub(crate) fit: Option<Arc<Fit>>,
 }
 
-/// What a sample says about a join.
+/// What a sample shows about a join.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VectorSurvey {
     /// Rows of both sides.
@@ -177,16 +169,16 @@ pub struct VectorSurvey {
     pub dimension: usize,
     /// Coordinates of an image; fewer than the dimension where a rotation leaves little in the rest.
     pub coordinates: usize,
-    /// How many of them are compared first.
+    /// The number of them that are compared first.
     pub head: usize,
     /// Whether images are rotated.
     pub rotated: bool,
-    /// The part of pairs in panels whose boxes are near each other.
+    /// The share of pairs in panels whose boxes are near each other.
     pub boxes: f64,
-    /// The part of pairs near by the head of their images.
+    /// The share of pairs that are near by the head of their images.
     pub near_by_head: f64,
-    /// The part of pairs near by their images.
+    /// The share of pairs that are near by their images.
     pub near_by_image: f64,
-    /// The part of pairs in neighbouring cells of a grid, where one can be laid.
+    /// The share of pairs in neighbouring cells of a grid, where there can be one.
     pub cells: Option<f64>,
 }

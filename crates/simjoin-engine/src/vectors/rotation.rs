@@ -55,7 +55,7 @@ pub(super) fn principal(sample: &DMatrix<f64>) -> Option<Directions> {
     Some(Directions { rows, variances, error: measured + rounding })
 }
 
-/// The eigenvectors of a symmetric matrix, as columns, and its eigenvalues.
+/// Finds the eigenvectors of a symmetric matrix, as columns, and its eigenvalues.
 fn eigenvectors(matrix: DMatrix<f64>) -> Option<(DMatrix<f64>, Vec<f64>)> {
     let most = 100 * matrix.nrows().max(1);
     let found = SymmetricEigen::try_new(matrix, f64::EPSILON, most)?;

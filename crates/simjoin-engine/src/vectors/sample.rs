@@ -17,32 +17,32 @@ const PROBES: usize = 512;
 const PRODUCTS: usize = 4_000_000_000;
 
 /// Estimates the number of pairs of rows of a join, without repeats.
-pub(crate) fn estimate_pairs(host: &dyn Host, join: &VectorTask<'_>) -> Result<f64> {
-    let (probes, builds) = (join.probe.len(), join.build.len());
+pub(crate) fn estimate_pairs(host: &dyn Host, task: &VectorTask<'_>) -> Result<f64> {
+    let (probes, builds) = (task.probe.len(), task.build.len());
     if probes == 0 || builds == 0 {
         return Ok(0.0);
     }
-    let most = PRODUCTS / PROBES / join.dimension().max(1);
+    let most = PRODUCTS / PROBES / task.dimension().max(1);
     let mut random = Random::default();
     let probe_rows = rows(probes, PROBES, &mut random);
     let build_rows = rows(builds, most.max(1), &mut random);
-    let (probe, build) = (drawn(join.probe, &probe_rows)?, drawn(join.build, &build_rows)?);
-    let some = VectorTask::new(&probe, Some(&build), join.predicate);
+    let (probe, build) = (drawn(task.probe, &probe_rows)?, drawn(task.build, &build_rows)?);
+    let some = VectorTask::new(&probe, Some(&build), task.predicate);
     let stripes = host.striped_loop(PROBES);
     let prepared = stripes.prepare(&some, &Vectors::whole(&some), &Budget::unlimited(0, 1))?;
     let mut worker = prepared.worker()?;
-    let mut found = Weighed { join, probes: probe_rows, builds: build_rows, rows: 0 };
+    let mut found = Weighed { task, probes: probe_rows, builds: build_rows, rows: 0 };
     for piece in 0..prepared.pieces() {
         let _ = worker.run(piece, &mut found)?;
     }
     let scale = probes as f64 / probe.len() as f64 * builds as f64 / build.len() as f64;
     let pairs = found.rows as f64 * scale;
-    Ok(if join.is_self_join() { pairs / 2.0 } else { pairs })
+    Ok(if task.is_self_join() { pairs / 2.0 } else { pairs })
 }
 
 /// Counts the pairs of rows that pairs of drawn entries stand for.
 struct Weighed<'j, 'a> {
-    join: &'j VectorTask<'a>,
+    task: &'j VectorTask<'a>,
     /// The entries that were drawn.
     probes: Vec<usize>,
     builds: Vec<usize>,
@@ -58,10 +58,10 @@ impl Sink<VectorPair> for Weighed<'_, '_> {
         for pair in pairs {
             let (probe, build) =
                 (self.probes[pair.probe as usize], self.builds[pair.build as usize]);
-            if !(self.join.is_self_join() && probe == build) {
+            if !(self.task.is_self_join() && probe == build) {
                 let weight = |side: &VectorCollection, entry| side.rows(&(entry as u32)).len();
                 self.rows +=
-                    (weight(self.join.probe, probe) * weight(self.join.build, build)) as u64;
+                    (weight(self.task.probe, probe) * weight(self.task.build, build)) as u64;
             }
         }
         ControlFlow::Continue(())
