@@ -115,20 +115,21 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
         pairs: &[Self::Pair],
         mut push: impl FnMut(RowPair) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let left_input = direction.input_of_left();
+        let (left_input, of_rows) = (direction.input_of_left(), Self::finds_rows(task));
         for pair in pairs {
             let (ends, (overlap, similarity)) = (Self::ends(pair), Self::value(task, pair));
-            let mut push =
-                |(left, right)| push(RowPair { left, right, overlap, similarity, left_input });
-            if Self::finds_rows(task) {
-                push(ends)?;
-                continue;
-            }
-            let builds = task.build.rows(&ends.1);
-            for (at, &probe) in task.probe.rows(&ends.0).iter().enumerate() {
-                let builds = if task.is_repeat(ends) { &builds[at + 1..] } else { builds };
-                for &build in builds {
-                    push(direction.left_and_right(probe, build))?;
+            let (probes, builds) = match of_rows {
+                true => (std::slice::from_ref(&ends.0), std::slice::from_ref(&ends.1)),
+                false => (task.probe.rows(&ends.0), task.build.rows(&ends.1)),
+            };
+            let repeat = task.is_repeat(ends);
+            for (at, &probe) in probes.iter().enumerate() {
+                for &build in if repeat { &builds[at + 1..] } else { builds } {
+                    let (left, right) = match of_rows {
+                        true => (probe, build),
+                        false => direction.left_and_right(probe, build),
+                    };
+                    push(RowPair { left, right, overlap, similarity, left_input })?;
                 }
             }
         }
