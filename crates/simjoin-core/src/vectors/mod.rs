@@ -9,8 +9,8 @@
 //!
 //! # Memory
 //!
-//! Where rows repeat, the elements of entries only, and 4 bytes an entry and 8 bytes a row in addition; 16 bytes a row
-//! while repeated rows are looked for.
+//! Where rows repeat, the elements of entries only, and 4 bytes an entry and 8 bytes a row in addition. `repeats.rs` says
+//! what is needed while repeated rows are looked for.
 //!
 //! # The predicate
 //!
@@ -22,11 +22,12 @@
 //!
 //! So the answer is that of a plain loop over all pairs in f64, on every backend.
 
+mod repeats;
+
 use crate::{Error, Result};
-use foldhash::fast::FixedState;
 use rayon::prelude::*;
+use repeats::{Bits, Repeats, hash, merge};
 use std::fmt;
-use std::hash::{BuildHasher, Hasher};
 
 /// The numbers of a collection, row after row.
 #[derive(Clone, Debug, PartialEq)]
@@ -45,18 +46,15 @@ impl Elements {
         }
     }
 
-    /// The first element that is not finite.
+    /// Returns the first element that is not finite, and its place.
     fn first_not_finite(&self) -> Option<(usize, f64)> {
-        // Sums over pieces are quick to look at: they are finite only if all elements are.
-        fn find<T: Copy + Into<f64>>(all: &[T]) -> Option<(usize, f64)> {
-            for (piece, elements) in all.chunks(4096).enumerate() {
-                if elements.iter().map(|&x| x.into() * 0.0).sum::<f64>() == 0.0 {
-                    continue;
-                }
-                let at = elements.iter().position(|&x| !x.into().is_finite())?;
-                return Some((4096 * piece + at, elements[at].into()));
-            }
-            None
+        fn find<T: Bits + Into<f64>>(all: &[T]) -> Option<(usize, f64)> {
+            const PIECE: usize = 1 << 14;
+            // Every element of a piece is looked at, so that vector instructions do it.
+            let wrong = |some: &[T]| some.iter().fold(false, |any, x| any | !x.is_finite());
+            let piece = all.par_chunks(PIECE).with_min_len(16).position_first(wrong)?;
+            let at = PIECE * piece + all[PIECE * piece..].iter().position(|x| !x.is_finite())?;
+            Some((at, all[at].into()))
         }
         match self {
             Elements::F32(all) => find(all),
@@ -75,23 +73,14 @@ pub struct VectorCollection {
     repeats: Option<Repeats>,
 }
 
-/// Which rows are which entries.
-#[derive(Clone, Debug, PartialEq)]
-struct Repeats {
-    entries: Vec<u32>,
-    /// The rows of all entries, one entry after the other, and where those of each begin.
-    rows: Vec<u32>,
-    starts: Vec<u32>,
-}
-
 impl VectorCollection {
     /// Takes the elements of all rows, one row after the other. The name is the one that messages use: a
     /// file, say. Runs on the current rayon pool.
     pub fn new(name: &str, dimension: usize, elements: Elements) -> Result<Self> {
         let mut all = Self::of_entries(name, dimension, elements)?;
         all.repeats = match &mut all.elements {
-            Elements::F32(elements) => merge(elements, dimension, hash),
-            Elements::F64(elements) => merge(elements, dimension, hash),
+            Elements::F32(elements) => merge(elements, dimension, hash::<f32>),
+            Elements::F64(elements) => merge(elements, dimension, hash::<f64>),
         };
         Ok(all)
     }
@@ -204,84 +193,6 @@ impl VectorCollection {
             Elements::F64(all) => out.extend_from_slice(&all[range]),
         }
     }
-}
-
-impl Repeats {
-    #[inline]
-    fn rows(&self, entry: u32) -> &[u32] {
-        let entry = entry as usize;
-        &self.rows[self.starts[entry] as usize..self.starts[entry + 1] as usize]
-    }
-}
-
-/// A number with its bits.
-trait Bits: Copy + Send + Sync {
-    fn bits(self) -> u64;
-}
-
-impl Bits for f32 {
-    fn bits(self) -> u64 {
-        self.to_bits().into()
-    }
-}
-
-impl Bits for f64 {
-    fn bits(self) -> u64 {
-        self.to_bits()
-    }
-}
-
-fn hash<T: Bits>(row: &[T]) -> u64 {
-    let mut hasher = FixedState::default().build_hasher();
-    row.iter().for_each(|x| hasher.write_u64(x.bits()));
-    hasher.finish()
-}
-
-/// Keeps the first of the rows that are equal, and tells which rows they are; `None` where all differ.
-fn merge<T: Bits>(elements: &mut Vec<T>, d: usize, hash: fn(&[T]) -> u64) -> Option<Repeats> {
-    let row =
-        |row: u32| elements[row as usize * d..(row as usize + 1) * d].iter().map(|x| x.bits());
-    let hashed = elements.par_chunks_exact(d).enumerate();
-    let mut hashed: Vec<(u64, u32)> = hashed.map(|(at, row)| (hash(row), at as u32)).collect();
-    hashed.par_sort_unstable();
-    // The first row that is equal to each.
-    let mut first: Vec<u32> = (0..hashed.len() as u32).collect();
-    for alike in hashed.chunk_by_mut(|a, b| a.0 == b.0).filter(|alike| alike.len() > 1) {
-        let same = |a: u32, b: u32| row(a).eq(row(b));
-        if !alike[1..].iter().all(|other| same(alike[0].1, other.1)) {
-            // Different rows of one hash.
-            alike.sort_unstable_by(|a, b| row(a.1).cmp(row(b.1)).then(a.1.cmp(&b.1)));
-        }
-        for equal in alike.chunk_by(|a, b| same(a.1, b.1)) {
-            equal.iter().for_each(|&(_, row)| first[row as usize] = equal[0].1);
-        }
-    }
-    drop(hashed);
-    // From first rows to entries.
-    let (mut entries, mut count) = (first, 0u32);
-    for row in 0..entries.len() {
-        let first = entries[row] as usize;
-        if first == row {
-            elements.copy_within(row * d..(row + 1) * d, count as usize * d);
-            (entries[row], count) = (count, count + 1);
-        } else {
-            entries[row] = entries[first];
-        }
-    }
-    if count as usize == entries.len() {
-        return None;
-    }
-    elements.truncate(count as usize * d);
-    elements.shrink_to_fit();
-    let mut starts = vec![0u32; count as usize + 1];
-    entries.iter().for_each(|&entry| starts[entry as usize + 1] += 1);
-    (0..count as usize).for_each(|entry| starts[entry + 1] += starts[entry]);
-    let (mut next, mut rows) = (starts.clone(), vec![0u32; entries.len()]);
-    for (row, &entry) in (0u32..).zip(&entries) {
-        rows[next[entry as usize] as usize] = row;
-        next[entry as usize] += 1;
-    }
-    Some(Repeats { entries, rows, starts })
 }
 
 /// How the nearness of two vectors is measured.
@@ -465,10 +376,6 @@ mod tests {
                 }
             }
         }
-        let (mut alike, mut collided) = (vec![3.0, 1.0, 3.0, 2.0, 1.0, 3.0], Vec::new());
-        let merged = merge(&mut alike, 1, |_| 0).unwrap();
-        merged.entries.clone_into(&mut collided);
-        assert_eq!((alike, collided), (vec![3.0, 1.0, 2.0], vec![0, 1, 0, 2, 1, 0]));
         let zeros = VectorCollection::new("f", 1, Elements::F64(vec![0.0, -0.0, 0.0])).unwrap();
         assert_eq!((zeros.len(), zeros.rows(&1)), (2, &[1][..]));
         assert!(!VectorCollection::new("f", 2, Elements::F32(vec![])).unwrap().has_repeats());
