@@ -306,7 +306,8 @@ impl Array {
     /// The numbers themselves and a block. Where only the header says how many there are, memory grows as they come,
     /// and those that have to be transposed are held twice for a moment.
     fn read<T: bytemuck::Pod>(&self, source: &mut Source<'_>, explain: &Explain) -> Result<Vec<T>> {
-        const BLOCK: usize = 1 << 20;
+        // Few enough to stay in the cache, so that copying them costs little.
+        const BLOCK: usize = 1 << 15;
         let count = self.rows * self.columns;
         let reserve = |all: &mut Vec<T>, more: usize| {
             refusal::handled(|| all.try_reserve(more)).map_err(|_| Error::Memory {
