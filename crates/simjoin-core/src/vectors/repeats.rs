@@ -32,11 +32,6 @@ pub(super) struct Repeats {
 }
 
 impl Repeats {
-    /// Returns the number of entries.
-    pub(super) fn len(&self) -> usize {
-        self.starts.len() - 1
-    }
-
     /// Returns the rows of an entry, ascending.
     #[inline]
     pub(super) fn rows(&self, entry: u32) -> &[u32] {
