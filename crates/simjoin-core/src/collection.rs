@@ -97,6 +97,17 @@ impl SetCollection {
         self.records
     }
 
+    /// Says so if two collections number their tokens differently, because one call of [`prepare`] did not make both.
+    /// It looks at the numbers of tokens only.
+    pub fn check_numbering(&self, other: &SetCollection) -> Result<()> {
+        let same = self.universe == other.universe && self.unique == other.unique;
+        if same || self.is_empty() || other.is_empty() {
+            return Ok(());
+        }
+        let message = "the two collections number tokens differently; expected both from one call of `prepare`";
+        Err(Error::Config(message.into()))
+    }
+
     /// Returns the number of tokens of all distinct sets.
     pub fn total_tokens(&self) -> usize {
         self.tokens.len()

@@ -26,8 +26,8 @@ impl Joined for Overlaps {
         (survey, techniques)
     }
 
-    fn check(_: &SetCollection, _: Option<&SetCollection>) -> Result<()> {
-        Ok(())
+    fn check(left: &SetCollection, right: Option<&SetCollection>) -> Result<()> {
+        right.map_or(Ok(()), |right| left.check_numbering(right))
     }
 
     fn describe(left: &SetCollection, right: Option<&SetCollection>, _: &WantedOverlaps) -> String {

@@ -25,8 +25,8 @@ impl Joined for Sets {
         ((), join.host().set_techniques())
     }
 
-    fn check(_: &SetCollection, _: Option<&SetCollection>) -> Result<()> {
-        Ok(())
+    fn check(left: &SetCollection, right: Option<&SetCollection>) -> Result<()> {
+        right.map_or(Ok(()), |right| left.check_numbering(right))
     }
 
     fn describe(left: &SetCollection, right: Option<&SetCollection>, _: &Bounds) -> String {
