@@ -7,13 +7,13 @@
 
 use crate::flags::IntersectFlags;
 use crate::progress::{BYTES, PARTS, watch};
-use crate::run::{Interrupt, tell_faults, total_bytes};
+use crate::run::{Interrupt, tell_warnings, total_bytes};
 use crate::settings::{cores, different_files, is_standard};
 use crate::speak::{answer, note};
 use crate::stats::Seconds;
 use rayon::prelude::*;
 use serde_json::json;
-use simjoin::engine::{Engine, Error, Intersect, IntersectReport, Result, ascending, pool};
+use simjoin::engine::{Error, Intersect, IntersectReport, Result, ascending, pool};
 use simjoin_io::{
     LinesWriter, NumberFormat, Numbers, Vocabulary, WholeFile, display_name, npy_header,
     read_numbers, read_words,
@@ -129,7 +129,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         },
     )?;
     interrupt.check()?;
-    tell_faults(Engine::Cpu, &report.warnings)?;
+    tell_warnings(report.engine, &report.warnings)?;
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     if settings.output.as_ref().is_none_or(Option::is_some) {

@@ -205,9 +205,20 @@ impl Files {
 }
 
 /// Prints warnings about devices, and whether one was simulated; returns the devices that worked.
-pub fn tell_faults(engine: Engine, warnings: &[String]) -> Result<Vec<String>> {
-    let on_device = matches!(engine, Engine::Gpu | Engine::Hybrid);
-    let tried = on_device || !warnings.is_empty();
+fn tell_faults(engine: Engine, warnings: &[String]) -> Result<Vec<String>> {
+    Ok(match tell_warnings(engine, warnings)? {
+        Some(device) => vec![device],
+        None if is_on_device(engine) => {
+            let found = simjoin::engine::devices().unwrap_or_default();
+            found.iter().map(|device| device.info.name.clone()).collect()
+        }
+        None => Vec::new(),
+    })
+}
+
+/// Prints warnings about devices, and whether one was simulated; returns the description of that one.
+pub fn tell_warnings(engine: Engine, warnings: &[String]) -> Result<Option<String>> {
+    let tried = is_on_device(engine) || !warnings.is_empty();
     let simulated = if tried { Machine::from_environment()?.simulated_device() } else { None };
     if let Some(device) = &simulated {
         note(format_args!("simjoin: {device}"));
@@ -215,14 +226,11 @@ pub fn tell_faults(engine: Engine, warnings: &[String]) -> Result<Vec<String>> {
     for warning in warnings {
         note(format_args!("simjoin: warning: {warning}"));
     }
-    Ok(match simulated {
-        Some(device) => vec![device],
-        None if on_device => {
-            let found = simjoin::engine::devices().unwrap_or_default();
-            found.iter().map(|device| device.info.name.clone()).collect()
-        }
-        None => Vec::new(),
-    })
+    Ok(simulated)
+}
+
+fn is_on_device(engine: Engine) -> bool {
+    matches!(engine, Engine::Gpu | Engine::Hybrid)
 }
 
 /// Writes pairs as they are found, and finishes the output after the last one. A failed write ends the search.

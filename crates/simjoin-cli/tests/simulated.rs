@@ -600,3 +600,44 @@ fn explain_does_not_change_the_plan() {
         }
     }
 }
+
+#[test]
+fn device_intersects_two_sets() {
+    let folder = Folder::new();
+    let multiples =
+        |of: u32| (0..30_000 / of).map(|at| format!("{}\n", at * of)).collect::<String>();
+    folder.file("a.txt", multiples(2)).file("b.txt", multiples(3)).file("empty.txt", "");
+    for arguments in [
+        "intersect a.txt b.txt",
+        "intersect a.txt b.txt --containment",
+        "intersect a.txt b.txt -o -",
+        "intersect a.txt empty.txt",
+    ] {
+        let cpu = folder.run(&format!("{arguments} --engine cpu")).ok();
+        for device in ["speed=1", "speed=5,latency=2", "fail=1", "fail=@1", "memory=1"] {
+            for technique in ["auto", "ip-hash"] {
+                let more = format!("{arguments} --technique {technique} --stats s.json");
+                let run = on(&folder, device, &more);
+                assert_eq!((run.status, &run.out), (0, &cpu), "{device} {more}: {}", run.err);
+                assert!(run.err.contains("the GPU is simulated"), "{}", run.err);
+                let fails = device.starts_with("fail") || device.starts_with("memory");
+                assert_eq!(failed(&run), fails, "{device} {more}: {}", run.err);
+                let stats = json(&folder, "s.json");
+                assert_eq!(stats["engine"], if fails { "cpu" } else { "gpu" });
+                let name = if technique == "auto" { "ip" } else { technique };
+                assert_eq!(stats["technique"] == name, !fails, "{}", stats["technique"]);
+            }
+        }
+    }
+    // `auto` is the CPU for sets in memory, and only one processor works at a time.
+    let run = with_device(&folder, "speed=50", "intersect a.txt b.txt --stats s.json");
+    assert_eq!((run.ok(), &json(&folder, "s.json")["engine"]), ("5000\n".into(), &"cpu".into()));
+    with_device(&folder, "speed=50", "intersect a.txt b.txt --engine hybrid")
+        .fails(2, &["one processor does this alone"]);
+    with_device(&folder, "speed=fast", "intersect a.txt b.txt --engine gpu")
+        .fails(2, &["SIMJOIN_SIMULATED_GPU", "speed=fast"]);
+    let run =
+        with_device(&folder, "speed=1", "intersect a.txt b.txt --technique ip --stats s.json");
+    assert_eq!((run.status, &*run.out), (0, "5000\n"));
+    assert_eq!(json(&folder, "s.json")["engine"], "gpu");
+}

@@ -1,11 +1,11 @@
 //! What do two large sets have in common?
 
 use crate::host::{DeviceIntersection, Host, TakeElements};
+use crate::machine::Machine;
 use crate::processor::Processor;
 use crate::registry::{AUTO, Subject, chosen};
-use crate::report::Engine;
-use crate::report::did_its_work;
-use crate::run::pool;
+use crate::report::{Engine, did_its_work};
+use crate::run::{pool, threads};
 use simjoin_core::{Error, Result};
 use simjoin_kernels::intersect::Method;
 use simjoin_kernels::tier::Tier;
@@ -21,6 +21,7 @@ pub struct Intersect {
     technique: String,
     engine: Engine,
     threads: usize,
+    machine: Option<Machine>,
     host: &'static dyn Host,
 }
 
@@ -44,7 +45,7 @@ pub struct IntersectReport {
     pub sets: (u64, u64),
     /// The technique that ran; several are joined by `+`.
     pub technique: String,
-    /// Where it ran: on the CPU or on a GPU.
+    /// Where it ran: on the CPU or on a GPU, which may be a simulated one.
     pub engine: Engine,
     /// The vector instructions that were used; none on a GPU.
     pub tier: &'static str,
@@ -70,7 +71,7 @@ impl IntersectReport {
 impl Intersect {
     /// Makes an intersection with the technique that suits, on all cores.
     pub fn new(host: &'static dyn Host) -> Self {
-        Intersect { technique: AUTO.into(), engine: Engine::Auto, threads: 0, host }
+        Intersect { technique: AUTO.into(), engine: Engine::Auto, threads: 0, machine: None, host }
     }
 
     /// Chooses where to run. [`Engine::Auto`] is the CPU, unless a technique of the GPU is asked for: sets
@@ -89,6 +90,13 @@ impl Intersect {
     /// Runs on a pool of this many threads; 0 for the rayon pool that the caller is in.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
+        self
+    }
+
+    /// Uses the device of this machine, which may be a simulated one, instead of the one that the environment asks for
+    /// ([`Machine::from_environment`]).
+    pub fn machine(mut self, machine: Machine) -> Self {
+        self.machine = Some(machine);
         self
     }
 
@@ -154,8 +162,15 @@ impl Intersect {
             Way::Gpu(technique) => technique,
         };
         let begin = Instant::now();
-        self.host.device()?;
-        match self.host.intersect_on_device(a, b, technique, take.is_some()) {
+        let machine = self.machine.map_or_else(Machine::from_environment, Ok)?;
+        let found = match machine.simulated() {
+            Some(device) => device.intersect(self.host, (a, b), technique, take.is_some()),
+            None => {
+                self.host.device()?;
+                self.host.intersect_on_device(a, b, technique, take.is_some())
+            }
+        };
+        match found {
             Ok(found) => Ok(on_device(a, b, &found, take, begin)),
             Err(error) => {
                 let mut report = self.run_on_cpu(a, b, None, take)?;
@@ -174,8 +189,11 @@ impl Intersect {
     ) -> Result<IntersectReport> {
         let begin = Instant::now();
         let work = || (self.host.intersect(a, b, method, take), rayon::current_num_threads());
-        let (found, threads) =
-            if self.threads == 0 { work() } else { pool(self.threads)?.install(work) };
+        let (found, threads) = if self.threads == 0 {
+            work()
+        } else {
+            pool(threads(Some(self.threads))?)?.install(work)
+        };
         let used: Vec<&str> = found.used.into_iter().map(Method::name).collect();
         Ok(IntersectReport {
             size: found.size,
@@ -321,6 +339,35 @@ mod tests {
             assert_eq!((found, report.size, report.engine), (vec![3, 5], 2, Engine::Cpu));
             assert_eq!(report.warnings, ["the GPU failed; the CPU did its work"]);
             assert_eq!(broken.size(&[1, 3, 5], &[3, 4, 5]).unwrap().size, 2);
+        }
+    }
+
+    #[test]
+    fn simulated_device_intersects_or_fails() {
+        // A simulated device needs no real one.
+        let on = |device: &str| {
+            let machine = Machine::fixed().simulating(device).unwrap();
+            Intersect::new(&Broken { there: false }).engine(Engine::Gpu).machine(machine)
+        };
+        let mut found = Vec::new();
+        let report = on("speed=2,latency=3").elements(&[1, 3, 5], &[3, 4, 5], |some| {
+            found.extend_from_slice(some);
+            ControlFlow::Continue(())
+        });
+        let report = report.unwrap();
+        assert_eq!((found, report.size, report.engine), (vec![3, 5], 2, Engine::Gpu));
+        assert_eq!((&*report.technique, report.warnings.len()), ("ip", 0));
+        assert_eq!(report.device.unwrap().0, 0.003);
+        let report = on("speed=2").technique("ip-hash").size(&[1, 3, 5], &[3]).unwrap();
+        assert_eq!((report.size, &*report.technique), (1, "ip-hash"));
+        for (device, why) in [
+            ("fail=1", "the simulated GPU failed"),
+            ("fail=@1", "the simulated GPU failed"),
+            ("memory=23", "the simulated GPU has too little memory: 24 bytes are needed"),
+        ] {
+            let report = on(device).size(&[1, 3, 5], &[3, 4, 5]).unwrap();
+            assert_eq!((report.size, report.engine), (2, Engine::Cpu));
+            assert_eq!(report.warnings, [format!("{why}; the CPU did its work")]);
         }
     }
 

@@ -3,7 +3,7 @@
 //! A simulated device runs `bitmap` and `prefix-bitmap` on one thread of the CPU under the names of device
 //! techniques, with a chosen speed, memory and failure rate. Its pairs are real, so everything that handles a
 //! device can be tested: `SIMJOIN_SIMULATED_GPU=speed=0.5,memory=64M,latency=2,fail=0.1`. It joins vectors by a
-//! nested loop, and counts overlaps by the CPU's techniques.
+//! nested loop, counts overlaps by the CPU's techniques, and intersects two sets by the CPU's function.
 //!
 //! It never sleeps: a virtual clock (`clock.rs`) advances by the times of the fixed cost table that plans are made
 //! with (`machine/mod.rs`). So any speed can be simulated, and every machine behaves the same.
@@ -16,6 +16,7 @@
 //!   third piece that the device runs fails.
 
 use crate::costs::CostTable;
+use crate::host::{DeviceIntersection, Host};
 use crate::kind::{Kind, Task, Work};
 use crate::overlaps::Overlaps;
 use crate::processor::Processor;
@@ -28,6 +29,7 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// The environment variable that asks for a simulated device.
 pub const VARIABLE: &str = "SIMJOIN_SIMULATED_GPU";
@@ -133,6 +135,43 @@ impl Simulated {
         })
     }
 
+    /// Intersects two sets by the CPU's function, under the name of the technique. It is one piece of work.
+    pub(crate) fn intersect(
+        self,
+        host: &dyn Host,
+        (a, b): (&[u32], &[u32]),
+        technique: Option<&'static str>,
+        elements: bool,
+    ) -> Result<DeviceIntersection> {
+        let begin = Instant::now();
+        let needed = 4 * (a.len() + b.len()) as u64;
+        if needed > self.memory {
+            return Err(too_little_memory(needed));
+        }
+        let mut common = elements.then(Vec::new);
+        let size = match &mut common {
+            None => host.intersect(a, b, None, None).size,
+            Some(common) => {
+                let mut take = |some: &[u32]| {
+                    common.extend_from_slice(some);
+                    ControlFlow::Continue(())
+                };
+                host.intersect(a, b, None, Some(&mut take)).size
+            }
+        };
+        if self.fails(1, mixed((a.len() as u64) << 32 ^ b.len() as u64)) {
+            return Err(failure());
+        }
+        let seconds = self.actual_seconds(self.seconds(begin.elapsed().as_secs_f64()));
+        let first = registry::names(Subject::Intersections, Processor::Device).next();
+        Ok(DeviceIntersection {
+            size,
+            elements: common,
+            technique: technique.or(first).unwrap_or("none"),
+            seconds: (self.latency, seconds - self.latency),
+        })
+    }
+
     /// Makes techniques of the device of those of the CPU. `resident` counts the bytes of rows that the device holds.
     fn play<K: Kind>(
         self,
@@ -180,6 +219,15 @@ impl fmt::Display for Simulated {
             Fail::Nth(nth) => write!(f, ", piece {nth} fails"),
         }
     }
+}
+
+fn failure() -> Error {
+    Error::Unavailable("the simulated GPU failed".into())
+}
+
+fn too_little_memory(needed: u64) -> Error {
+    let message = format!("the simulated GPU has too little memory: {needed} bytes are needed");
+    Error::Unavailable(message)
 }
 
 /// A technique of the CPU that stands in for one of a device.
@@ -234,9 +282,7 @@ impl<K: Kind> Technique<K> for OnSimulated<K> {
     ) -> Result<Box<dyn Prepared<K> + 'a>> {
         let needed = self.device_bytes(task, range, 1);
         if needed > self.device.memory {
-            return Err(Error::Unavailable(format!(
-                "the simulated GPU has too little memory: {needed} bytes are needed"
-            )));
+            return Err(too_little_memory(needed));
         }
         let bytes = budget.device_bytes.min(self.device.memory);
         let budget = Budget { bytes, threads: 1, ..*budget };
@@ -320,7 +366,7 @@ impl<K: Kind> Worker<K> for SimulatedWorker<'_, '_, K> {
         // A failing piece fails at its end, after its pairs were handed on: the worst case.
         let number = range.wrapping_add((*round as u64) << 32 | piece as u64);
         if device.fails(nth, number) {
-            return Err(Error::Unavailable("the simulated GPU failed".into()));
+            return Err(failure());
         }
         Ok(flow)
     }
