@@ -19,6 +19,14 @@ pub fn join(predicate: Predicate) -> Join<Sets> {
 }
 
 /// Returns the names of those techniques for sets on the CPU that can join by a predicate.
+///
+/// ```
+/// use simjoin::engine::{Measure, Predicate, techniques_for};
+///
+/// let jaccard = techniques_for(Predicate::parse(Measure::Jaccard, "0.8")?);
+/// assert!(jaccard.contains(&"ppjoin") && !jaccard.contains(&"lcjoin"));
+/// # Ok::<(), simjoin::Error>(())
+/// ```
 pub fn techniques_for(predicate: Predicate) -> Vec<&'static str> {
     let (bounds, all) = (Bounds::new(predicate), simjoin_cpu::techniques());
     let can = |name: &&str| all.iter().any(|one| one.name() == *name && one.can(&bounds));
@@ -103,6 +111,13 @@ pub fn intersect() -> Intersect {
 }
 
 /// Returns the version of NVRTC, which compiles for GPUs, or says why it cannot.
+///
+/// ```
+/// match simjoin::engine::compiler() {
+///     Ok((major, minor)) => println!("NVRTC {major}.{minor}"),
+///     Err(why) => println!("nothing can be compiled for a GPU: {why}"),
+/// }
+/// ```
 #[cfg(feature = "gpu")]
 pub fn compiler() -> Result<(i32, i32)> {
     gpu::Nvrtc::get().map(gpu::Nvrtc::version)

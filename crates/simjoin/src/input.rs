@@ -14,6 +14,17 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Rows that can be joined: [`Text`], [`Sets`] or [`Vectors`]. A clone shares the rows.
+///
+/// ```
+/// use simjoin::{Input, Join, Result, Text};
+///
+/// fn show<I: Input>(join: &Join<I>) -> Result<u64> {
+///     println!("{}", join.explain()?);
+///     join.count()
+/// }
+/// assert_eq!(show(&simjoin::self_join(&Text::new(["a b", "b a"])).jaccard(1))?, 1);
+/// # Ok::<(), simjoin::Error>(())
+/// ```
 pub trait Input: sealed::Input {}
 
 impl<T: sealed::Input> Input for T {}
@@ -55,6 +66,17 @@ pub(crate) mod sealed {
 }
 
 /// Two similar rows of text, or two similar sets.
+///
+/// ```
+/// use simjoin::{Pair, Side};
+///
+/// let sets = simjoin::Sets::new([vec![1, 2, 3], vec![2, 3, 4, 1]]);
+/// let pairs: Vec<Pair> = simjoin::self_join(&sets).jaccard(0.5).collect()?;
+/// assert_eq!((pairs[0].left, pairs[0].right), (0, 1));
+/// assert_eq!((pairs[0].overlap, pairs[0].similarity), (3, 0.75));
+/// assert_eq!(pairs[0].left_input, Side::Left);
+/// # Ok::<(), simjoin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Pair {
@@ -79,6 +101,15 @@ impl From<RowPair> for Pair {
 }
 
 /// Two vectors that are near each other.
+///
+/// ```
+/// use simjoin::VectorPair;
+///
+/// let points = simjoin::Vectors::from_rows([[0.0, 0.0], [3.0, 4.0]])?;
+/// let pairs: Vec<VectorPair> = simjoin::self_join(&points).within(5).collect()?;
+/// assert_eq!((pairs[0].left, pairs[0].right, pairs[0].distance), (0, 1, 5.0));
+/// # Ok::<(), simjoin::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct VectorPair {
@@ -139,18 +170,45 @@ fn read_sets(left: &SetInput, right: Option<&SetInput>) -> Result<Collections<en
 
 impl Text {
     /// Takes records from memory: slices, vectors, iterators of anything that is a string.
+    ///
+    /// ```
+    /// use simjoin::Text;
+    ///
+    /// let (slices, lines) = (Text::new(["the sea"]), Text::new("Emma\nThe Sea!".lines()));
+    /// let owned = Text::new(vec![String::from("sea, the")]);
+    /// assert_eq!(simjoin::join(&slices, &lines).jaccard(1).count()?, 1);
+    /// assert_eq!(simjoin::join(&slices, &owned).jaccard(1).count()?, 1);
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn new(records: impl IntoIterator<Item: AsRef<str>>) -> Self {
         Text(SetInput::of_rows(Rows::of_text(records), Tokenizer::Words))
     }
 
     /// Reads records from a file, one a line, or from a [column](Self::column) of it. The file is read when the join
     /// is asked for an answer.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("titles.txt");
+    /// std::fs::write(&path, "The Sea\nEmma\nthe sea!\n")?;
+    /// let titles = simjoin::Text::from_file(&path);
+    /// assert_eq!(simjoin::self_join(&titles).jaccard(1).count()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "io")]
     pub fn from_file(path: impl AsRef<Path>) -> Self {
         Text(SetInput::of_file(path.as_ref(), Tokenizer::Words))
     }
 
     /// Chooses how records are cut into tokens.
+    ///
+    /// ```
+    /// use simjoin::{Text, Tokenizer};
+    ///
+    /// let names = Text::new(["woollen scarf", "wollen scarf"]).tokens(Tokenizer::Qgrams(2));
+    /// assert_eq!(simjoin::self_join(&names).jaccard(0.7).count()?, 1);
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn tokens(mut self, tokenizer: Tokenizer) -> Self {
         self.0.options.tokenizer = tokenizer;
         self
@@ -159,12 +217,30 @@ impl Text {
 
 impl Sets {
     /// Takes rows of tokens from memory: slices, vectors, iterators of those. A token that a row repeats counts once.
+    ///
+    /// ```
+    /// use simjoin::Sets;
+    ///
+    /// let arrays = Sets::new([[1, 2], [2, 2]]);
+    /// let iterators = Sets::new((1..=2u64).map(|last| 1..=last));
+    /// assert_eq!(simjoin::join(&arrays, &iterators).jaccard(1).count()?, 1);
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn new<R: IntoIterator<Item: Token>>(rows: impl IntoIterator<Item = R>) -> Self {
         Sets(SetInput::of_rows(Rows::of_tokens(rows), Tokenizer::Whitespace))
     }
 
     /// Reads sets from a file: the words of a line, or of a [column](Self::column), or the elements of a column of
     /// lists. The file is read when the join is asked for an answer.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("baskets.txt");
+    /// std::fs::write(&path, "bread salt\noil\nsalt bread\n")?;
+    /// let baskets = simjoin::Sets::from_file(&path);
+    /// assert_eq!(simjoin::self_join(&baskets).jaccard(1).count()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "io")]
     pub fn from_file(path: impl AsRef<Path>) -> Self {
         Sets(SetInput::of_file(path.as_ref(), Tokenizer::Whitespace))
@@ -175,29 +251,19 @@ macro_rules! token_inputs {
     ($($input:ident)*) => {
         $(impl $input {
             /// Counts repeated tokens: the second occurrence in a row is a token of its own, and so on.
+            ///
+            /// ```
+            /// use simjoin::{Sets, Text};
+            ///
+            /// let text = Text::new(["very very good", "very good"]);
+            /// assert_eq!(simjoin::self_join(&text).jaccard(1).count()?, 1);
+            /// assert_eq!(simjoin::self_join(&text.multiset(true)).jaccard(1).count()?, 0);
+            /// let sets = Sets::new([vec![7, 7, 8], vec![7, 8]]).multiset(true);
+            /// assert_eq!(simjoin::self_join(&sets).jaccard("2/3").count()?, 1);
+            /// # Ok::<(), simjoin::Error>(())
+            /// ```
             pub fn multiset(mut self, multiset: bool) -> Self {
                 self.0.options.multiset = multiset;
-                self
-            }
-
-            /// Names the column of the file that holds the rows.
-            #[cfg(feature = "io")]
-            pub fn column(mut self, name: impl Into<String>) -> Self {
-                self.0.options.column = Some(name.into());
-                self
-            }
-
-            /// Names the column of the file that holds the ids of the rows; see [`Join::id`](crate::Join::id).
-            #[cfg(feature = "io")]
-            pub fn id(mut self, name: impl Into<String>) -> Self {
-                self.0.options.id = Some(name.into());
-                self
-            }
-
-            /// Says which format the file has; by default its name tells.
-            #[cfg(feature = "io")]
-            pub fn format(mut self, format: Format) -> Self {
-                self.0.options.format = Some(format);
                 self
             }
         }
@@ -250,6 +316,17 @@ token_inputs!(Text Sets);
 pub struct Vectors(VectorInput);
 
 /// An element of a vector: `f32` or `f64`.
+///
+/// ```
+/// use simjoin::{Element, Vectors};
+///
+/// fn line<E: Element>(numbers: Vec<E>) -> simjoin::Result<Vectors> {
+///     Vectors::new(numbers, 1)
+/// }
+/// let (narrow, wide) = (line(vec![0.5f32, 1.0])?, line(vec![0.5f64])?);
+/// assert_eq!(simjoin::join(&narrow, &wide).within(0).count()?, 1);
+/// # Ok::<(), simjoin::Error>(())
+/// ```
 pub trait Element: element::Element {}
 
 impl<T: element::Element> Element for T {}
@@ -280,6 +357,13 @@ elements!(f32: F32 f64: F64);
 
 impl Vectors {
     /// Takes the elements of all vectors, one vector after the other.
+    ///
+    /// ```
+    /// let points = simjoin::Vectors::new([0.0, 0.0, 0.0, 1.0], 2)?;
+    /// assert_eq!(simjoin::self_join(&points).within(1).count()?, 1);
+    /// assert!(simjoin::Vectors::new([0.0, 0.0, 0.0], 2).is_err());
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn new<E: Element>(
         elements: impl IntoIterator<Item = E>,
         dimension: usize,
@@ -323,28 +407,83 @@ impl Vectors {
 impl Vectors {
     /// Reads vectors from a file: npy, fvecs, bvecs, CSV, TSV, Parquet or Arrow. The file is read when the join is
     /// asked for an answer.
+    ///
+    /// ```
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("points.csv");
+    /// std::fs::write(&path, "x,y\n0,0\n0,1\n5,5\n")?;
+    /// let points = simjoin::Vectors::from_file(&path);
+    /// assert_eq!(simjoin::self_join(&points).within(1).count()?, 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn from_file(path: impl AsRef<Path>) -> Self {
         Vectors(VectorInput::of_file(path.as_ref()))
     }
-
-    /// Names the column of the file that holds the vectors.
-    pub fn column(mut self, name: impl Into<String>) -> Self {
-        self.0.options.column = Some(name.into());
-        self
-    }
-
-    /// Names the column of the file that holds the ids of the rows; see [`Join::id`](crate::Join::id).
-    pub fn id(mut self, name: impl Into<String>) -> Self {
-        self.0.options.id = Some(name.into());
-        self
-    }
-
-    /// Says which format the file has; by default its name tells.
-    pub fn format(mut self, format: VectorFormat) -> Self {
-        self.0.options.format = Some(format);
-        self
-    }
 }
+
+macro_rules! file_inputs {
+    ($($input:ident: $format:ident)*) => {
+        $(#[cfg(feature = "io")]
+        impl $input {
+            /// Names the column of the file that holds the rows.
+            ///
+            /// ```
+            /// use simjoin::{Text, Vectors, self_join};
+            ///
+            /// # let folder = tempfile::tempdir()?;
+            /// # let path = folder.path().join("table.csv");
+            /// std::fs::write(&path, "title,place\nthe sea,0 0\nThe Sea!,0 1\n")?;
+            /// let titles = Text::from_file(&path).column("title");
+            /// let places = Vectors::from_file(&path).column("place");
+            /// assert_eq!(self_join(&titles).jaccard(1).count()?, 1);
+            /// assert_eq!(self_join(&places).within(1).count()?, 1);
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            pub fn column(mut self, name: impl Into<String>) -> Self {
+                self.0.options.column = Some(name.into());
+                self
+            }
+
+            /// Names the column of the file that holds the ids of the rows; see [`Join::id`](crate::Join::id).
+            ///
+            /// ```
+            /// # let folder = tempfile::tempdir()?;
+            /// # let path = folder.path().join("table.csv");
+            /// std::fs::write(&path, "key,place\na,0 0\nb,0 1\n")?;
+            /// let places = simjoin::Vectors::from_file(&path).column("place").id("key");
+            /// let near = simjoin::self_join(&places).within(1);
+            /// let pair = near.collect()?[0];
+            /// assert_eq!(near.id(simjoin::Side::Left, pair.left), Some("a"));
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            pub fn id(mut self, name: impl Into<String>) -> Self {
+                self.0.options.id = Some(name.into());
+                self
+            }
+
+            /// Says which format the file has; by default its name tells.
+            ///
+            /// ```
+            /// use simjoin::{Format, Text, VectorFormat, Vectors, self_join};
+            ///
+            /// # let folder = tempfile::tempdir()?;
+            /// # let path = folder.path().join("table.txt");
+            /// std::fs::write(&path, "title,place\nthe sea,0 0\nThe Sea!,0 1\n")?;
+            /// let titles = Text::from_file(&path).format(Format::Csv).column("title");
+            /// let places = Vectors::from_file(&path).format(VectorFormat::Csv).column("place");
+            /// assert_eq!(self_join(&titles).jaccard(1).count()?, 1);
+            /// assert_eq!(self_join(&places).within(1).count()?, 1);
+            /// # Ok::<(), Box<dyn std::error::Error>>(())
+            /// ```
+            pub fn format(mut self, format: $format) -> Self {
+                self.0.options.format = Some(format);
+                self
+            }
+        })*
+    };
+}
+
+file_inputs!(Text: Format Sets: Format Vectors: VectorFormat);
 
 impl sealed::Input for Vectors {
     type Kind = engine::Vectors;

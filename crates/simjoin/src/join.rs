@@ -38,6 +38,15 @@ pub fn join<I: Input>(left: &I, right: &I) -> Inputs<I> {
 ///
 /// A threshold is a number or its text. A float stands for the decimal number that it prints as. What is not a
 /// threshold of the measure is an error when the join is asked for an answer.
+///
+/// ```
+/// let titles = simjoin::Text::new(["the old man", "old man", "the sea"]);
+/// let rows = simjoin::self_join(&titles);
+/// assert_eq!(rows.clone().jaccard(0.6).count()?, 1);
+/// assert_eq!(rows.clone().overlap(1).count()?, 2);
+/// assert!(rows.jaccard(-1).count().is_err());
+/// # Ok::<(), simjoin::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a join does nothing until it is asked for an answer"]
 pub struct Inputs<I: Input> {
@@ -84,12 +93,41 @@ impl<I: Input<Measure = Measure>> Inputs<I> {
         /// ```
         jaccard = Measure::Jaccard;
         /// Pairs whose common tokens are at least this part of the geometric mean of their sizes.
+        ///
+        /// ```
+        /// // One common token; √(1·4) = 2.
+        /// let sets = simjoin::Sets::new([vec![1], vec![1, 2, 3, 4]]);
+        /// assert_eq!(simjoin::self_join(&sets).cosine(0.5).count()?, 1);
+        /// assert_eq!(simjoin::self_join(&sets).cosine(0.51).count()?, 0);
+        /// # Ok::<(), simjoin::Error>(())
+        /// ```
         cosine = Measure::Cosine;
         /// Pairs whose common tokens are at least this part of the mean of their sizes.
+        ///
+        /// ```
+        /// // Three common tokens; (3 + 5) / 2 = 4.
+        /// let sets = simjoin::Sets::new([vec![1, 2, 3], vec![1, 2, 3, 4, 5]]);
+        /// assert_eq!(simjoin::self_join(&sets).dice(0.75).count()?, 1);
+        /// assert_eq!(simjoin::self_join(&sets).dice(0.76).count()?, 0);
+        /// # Ok::<(), simjoin::Error>(())
+        /// ```
         dice = Measure::Dice;
-        /// Pairs with at least so many common tokens.
+        /// Pairs with at least this number of common tokens.
+        ///
+        /// ```
+        /// let sets = simjoin::Sets::new([vec![1, 2, 3], vec![1, 2, 4, 5, 6]]);
+        /// assert_eq!(simjoin::self_join(&sets).overlap(2).count()?, 1);
+        /// assert_eq!(simjoin::self_join(&sets).overlap(3).count()?, 0);
+        /// # Ok::<(), simjoin::Error>(())
+        /// ```
         overlap = Measure::Overlap;
         /// Pairs whose common tokens are at least this part of the smaller set.
+        ///
+        /// ```
+        /// let sets = simjoin::Sets::new([vec![1, 2], vec![1, 2, 3, 4]]);
+        /// assert_eq!(simjoin::self_join(&sets).containment(1).count()?, 1);
+        /// # Ok::<(), simjoin::Error>(())
+        /// ```
         containment = Measure::Containment;
     }
 }
@@ -105,6 +143,13 @@ impl Inputs<Vectors> {
         /// ```
         within = VectorMeasure::Euclidean;
         /// Pairs of vectors of at least this cosine.
+        ///
+        /// ```
+        /// let arrows = simjoin::Vectors::from_rows([[1.0, 0.0], [5.0, 0.0], [1.0, 1.0]])?;
+        /// assert_eq!(simjoin::self_join(&arrows).cosine(1).count()?, 1);
+        /// assert_eq!(simjoin::self_join(&arrows).cosine(0.7).count()?, 3);
+        /// # Ok::<(), simjoin::Error>(())
+        /// ```
         cosine = VectorMeasure::Cosine;
     }
 }
@@ -136,6 +181,11 @@ pub struct Join<I: Input> {
     ready: OnceLock<Arc<Collections<I::Kind>>>,
 }
 
+/// Checks a number of threads; 0 stands for the rayon pool that the caller is in.
+fn threads(wanted: usize) -> Result<usize> {
+    if wanted == 0 { Ok(0) } else { engine::threads(Some(wanted)) }
+}
+
 /// A join as the engine knows it, and its inputs.
 type Prepared<K> = (engine::Join<K>, Arc<Collections<K>>);
 
@@ -156,36 +206,80 @@ impl<I: Input<Measure = Measure>> Join<I> {
 
 impl<I: Input> Join<I> {
     /// Chooses where the join runs; by default wherever it is fastest.
+    ///
+    /// ```
+    /// use simjoin::Engine;
+    ///
+    /// let sets = simjoin::Sets::new([[1, 2], [2, 1]]);
+    /// let report = simjoin::self_join(&sets).jaccard(1).engine(Engine::Cpu).report()?;
+    /// assert_eq!((report.pairs, report.engine), (1, Engine::Cpu));
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn engine(mut self, engine: Engine) -> Self {
         self.engine = engine;
         self
     }
 
     /// Chooses the technique by name, such as `ppjoin` or `bitmap:256`; by default the one that is fastest.
+    ///
+    /// ```
+    /// let sets = simjoin::Sets::new([[1, 2, 3], [2, 3, 4]]);
+    /// let join = simjoin::self_join(&sets).jaccard(0.5);
+    /// assert_eq!(join.clone().technique("bitmap:256").report()?.technique, "bitmap");
+    /// let error = join.technique("magic").count().unwrap_err();
+    /// assert!(error.to_string().contains("expected one of auto, prefix-bitmap"));
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn technique(mut self, name: &str) -> Self {
         self.technique = name.into();
         self
     }
 
-    /// Runs on a pool of this many threads; 0 for the rayon pool that the caller is in, one thread for each core.
+    /// Runs on a pool of this many threads, at most 1,024; 0 for the rayon pool that the caller is in, which is one
+    /// thread for each core.
+    ///
+    /// ```
+    /// let sets = simjoin::Sets::new([[1, 2], [2, 1]]);
+    /// assert_eq!(simjoin::self_join(&sets).jaccard(1).threads(2).count()?, 1);
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
     }
 
     /// Bounds the memory, in bytes, that the join takes in addition to the inputs and to collected answers.
+    ///
+    /// ```
+    /// let sets = simjoin::Sets::new([[1, 2], [2, 1]]);
+    /// let join = simjoin::self_join(&sets).jaccard(1);
+    /// assert_eq!(join.memory(64 << 20).count()?, 1);
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = bytes;
         self
     }
 
     /// Bounds the memory, in bytes, that the join takes on each GPU; by default almost all that is free.
+    ///
+    /// ```
+    /// let sets = simjoin::Sets::new([[1, 2], [2, 1]]);
+    /// assert_eq!(simjoin::self_join(&sets).jaccard(1).device_memory(1 << 30).count()?, 1);
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn device_memory(mut self, bytes: u64) -> Self {
         self.device_memory = bytes;
         self
     }
 
     /// Counts the pairs.
+    ///
+    /// ```
+    /// let sets = simjoin::Sets::new(vec![[1, 2]; 1000]);
+    /// assert_eq!(simjoin::self_join(&sets).jaccard(1).count()?, 499_500);
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn count(&self) -> Result<u64> {
         self.report().map(|report| report.pairs)
     }
@@ -205,6 +299,13 @@ impl<I: Input> Join<I> {
 
     /// Collects all pairs. Their order is that of the technique and is the same for any number of threads; on a GPU
     /// it is any.
+    ///
+    /// ```
+    /// let titles = simjoin::Text::new(["the sea", "Emma", "The Sea!"]);
+    /// let pairs = simjoin::self_join(&titles).jaccard(0.8).collect()?;
+    /// assert_eq!((pairs.len(), pairs[0].left, pairs[0].right), (1, 0, 2));
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn collect(&self) -> Result<Vec<I::Pair>> {
         let (mut all, mut failure) = (Vec::new(), None);
         self.batches(|rows| match all.try_reserve(rows.len()) {
@@ -253,10 +354,7 @@ impl<I: Input> Join<I> {
     /// ```
     pub fn iter(&self) -> Pairs<I> {
         // Threads that wait for whoever reads the iterator must not be those that it may work on.
-        let threads = match self.threads {
-            0 => engine::threads(None),
-            threads => Ok(threads),
-        };
+        let threads = engine::threads(Some(self.threads).filter(|&threads| threads > 0));
         let join = threads.map(|threads| self.clone().threads(threads));
         Pairs::start(move |control, take| {
             let (join, ready) = join?.prepared()?;
@@ -266,6 +364,12 @@ impl<I: Input> Join<I> {
 
     /// Finds groups: rows that are connected by pairs. Returns for each row of a self-join the smallest row number of
     /// its group.
+    ///
+    /// ```
+    /// let titles = simjoin::Text::new(["the sea", "Emma", "The Sea!", "emma"]);
+    /// assert_eq!(simjoin::self_join(&titles).jaccard(0.8).groups()?, [0, 1, 0, 1]);
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn groups(&self) -> Result<Vec<u32>> {
         if self.right.is_some() {
             let message = "groups are those of one input; two were given";
@@ -276,13 +380,32 @@ impl<I: Input> Join<I> {
     }
 
     /// Tells how the join would run: what was considered, what was chosen, and what to expect.
+    ///
+    /// ```
+    /// let titles = simjoin::Text::new(["the sea", "Emma", "The Sea!"]);
+    /// println!("{}", simjoin::self_join(&titles).jaccard(0.8).explain()?);
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn explain(&self) -> Result<Explanation> {
         let (join, ready) = self.prepared()?;
         Ok(join.plan(&ready.left, ready.right.as_deref(), Purpose::Pairs)?.explain())
     }
 
-    /// Returns the id of a row, where its input has a column of ids. It is known as soon as the join was asked for an
-    /// answer.
+    /// Returns the id of a row, if its input has a column of ids. It is known after the first answer.
+    ///
+    /// ```
+    /// # #[cfg(feature = "io")] {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let path = folder.path().join("titles.csv");
+    /// std::fs::write(&path, "isbn,title\n17,The Sea\n18,the sea!\n").unwrap();
+    /// let titles = simjoin::Text::from_file(&path).column("title").id("isbn");
+    /// let join = simjoin::self_join(&titles).jaccard(1);
+    /// for pair in join.collect()? {
+    ///     assert_eq!(join.id(simjoin::Side::Left, pair.left), Some("17"));
+    /// }
+    /// # }
+    /// # Ok::<(), simjoin::Error>(())
+    /// ```
     pub fn id(&self, side: Side, row: u32) -> Option<&str> {
         let ids = &self.ready.get()?.ids;
         let right = side == Side::Right && self.right.is_some();
@@ -292,6 +415,15 @@ impl<I: Input> Join<I> {
 
     /// Writes all pairs to a file: `.tsv`, `.csv`, `.jsonl` (each also with `.gz` or `.zst`), `.parquet` or `.arrow`.
     /// It appears under its name when it is complete. Rows go by their ids where they have some.
+    ///
+    /// ```
+    /// let titles = simjoin::Text::new(["the sea", "Emma", "The Sea!"]);
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("pairs.tsv");
+    /// simjoin::self_join(&titles).jaccard(0.8).write(&path)?;
+    /// assert_eq!(std::fs::read_to_string(&path)?, "left\tright\toverlap\tsimilarity\n0\t2\t2\t1\n");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[cfg(feature = "io")]
     pub fn write(&self, path: impl AsRef<Path>) -> Result<Report> {
         let path = path.as_ref();
@@ -323,10 +455,11 @@ impl<I: Input> Join<I> {
 
     /// Returns the join as the engine knows it, and its inputs, which are read once.
     fn prepared(&self) -> Result<Prepared<I::Kind>> {
+        let threads = threads(self.threads)?;
         let join = I::join(self.measure, &self.threshold)?
             .engine(self.engine)
             .technique(&self.technique)
-            .threads(self.threads)
+            .threads(threads)
             .memory(self.memory)
             .device_memory(self.device_memory)
             .with_itself(self.with_itself);
@@ -335,17 +468,19 @@ impl<I: Input> Join<I> {
             return Ok((join, ready.clone()));
         }
         let read = || self.left.read(self.right.as_ref());
-        let ready = match self.threads {
+        let ready = match threads {
             0 => read(),
-            threads => {
-                let expected = |_| {
-                    let message = format!("{threads} threads are too many; expected up to 1024");
-                    Error::Config(message)
-                };
-                let threads = engine::threads(Some(threads)).map_err(expected)?;
-                engine::pool(threads)?.install(read)
-            }
+            threads => engine::pool(threads)?.install(read),
         }?;
         Ok((join, self.ready.get_or_init(|| Arc::new(ready)).clone()))
+    }
+}
+
+impl<I: Input> IntoIterator for &Join<I> {
+    type Item = Result<I::Pair>;
+    type IntoIter = Pairs<I>;
+
+    fn into_iter(self) -> Pairs<I> {
+        self.iter()
     }
 }

@@ -17,6 +17,16 @@ const AHEAD: usize = 4;
 type Take<'t> = &'t mut (dyn FnMut(&[RowPair]) -> ControlFlow<()> + Send);
 
 /// An iterator over the pairs of a join; see [`Join::iter`](crate::Join::iter). After an error there is nothing more.
+///
+/// ```
+/// let titles = simjoin::Text::new(["the sea", "The Sea!", "Emma"]);
+/// let join = simjoin::self_join(&titles).jaccard(0.8);
+/// for pair in &join {
+///     let pair = pair?;
+///     assert_eq!((pair.left, pair.right), (0, 1));
+/// }
+/// # Ok::<(), simjoin::Error>(())
+/// ```
 pub struct Pairs<I: Input> {
     batches: Option<Receiver<Vec<RowPair>>>,
     batch: std::vec::IntoIter<RowPair>,
