@@ -35,6 +35,12 @@ pub trait Technique<K: Kind>: Send + Sync {
         true
     }
 
+    /// Returns whether what it prepares for a whole task can [go on](Prepared::go_on) to any range of it, so that the rows
+    /// are sent to a device once and not for each range.
+    fn goes_on(&self) -> bool {
+        false
+    }
+
     /// Returns whether it can join by this predicate at all.
     fn can(&self, _predicate: &K::Predicate) -> bool {
         true

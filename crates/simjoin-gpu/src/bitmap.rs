@@ -209,6 +209,10 @@ impl Technique<Sets> for GpuBitmap {
         format!("{} bits", self.bits)
     }
 
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     fn cost(&self, survey: &Survey<'_>, _: &CostTable) -> Option<Cost> {
         let place = (self.bits / 256).ilog2() as usize;
         let devices = self.devices.len() as f64;
@@ -397,48 +401,39 @@ impl Drop for OnDevice {
     }
 }
 
-struct PreparedBitmap {
+struct PreparedBitmap<'a> {
+    join: SetTask<'a>,
     devices: Devices<OnDevice>,
+    /// The tile whose sets the devices hold.
+    held: Tile,
     shape: Shape,
     shared_bytes: u32,
     predicate: Predicate,
     order: u32,
     /// Whether every token has its own bit.
     exact: u32,
+    /// The tile that is joined now, the same or a part of it.
     tile: Tile,
     items: Vec<Item>,
     pieces: Vec<Range<usize>>,
+    /// The number of pairs that each device compares in one launch.
+    launch_pairs: u64,
     survivors: usize,
     /// Whether some pairs may be verified by a warp.
     long: bool,
     budget: Budget,
 }
 
-impl PreparedBitmap {
+impl<'a> PreparedBitmap<'a> {
     fn new(
         technique: &GpuBitmap,
-        join: &SetTask<'_>,
+        join: &SetTask<'a>,
         tile: &Tile,
         budget: &Budget,
     ) -> Result<Self> {
         let load = |device: &Arc<Device>| OnDevice::new(technique, device, join, tile, budget);
         let devices = Devices::new(&technique.devices, budget, load)?;
         let shape = technique.shape();
-        let items = items(join, tile, devices.first(), shape);
-        let pairs_of =
-            |item: &Item| u64::from(item.to - item.from) * u64::from(shape.rows * shape.columns);
-        let all: u64 = items.iter().map(pairs_of).sum();
-        let piece =
-            (all / PIECES).clamp(MIN_PIECE_PAIRS, MAX_PIECE_PAIRS).min(technique.launch_pairs());
-        let mut pieces: Vec<Range<usize>> = Vec::new();
-        let (mut start, mut pairs) = (0, 0);
-        for (at, item) in items.iter().enumerate() {
-            pairs += pairs_of(item);
-            if pairs >= piece || at + 1 - start == MAX_ITEMS || at + 1 == items.len() {
-                pieces.push(start..at + 1);
-                (start, pairs) = (at + 1, 0);
-            }
-        }
         let workers = technique.workers(budget.threads).max(1);
         let spare = budget.device_bytes.saturating_sub(technique.fixed_bytes(join, tile));
         let on_device = spare / workers.min(WORKERS as u64);
@@ -446,20 +441,45 @@ impl PreparedBitmap {
         let on_host = budget.bytes.saturating_sub(technique.host_bytes(tile))
             / (workers * Answers::HOST_BYTES);
         let survivors = on_device.min(on_host).clamp(MIN_SURVIVORS, SURVIVORS);
-        Ok(PreparedBitmap {
+        let mut prepared = PreparedBitmap {
+            join: *join,
             devices,
+            held: tile.clone(),
             shape,
             shared_bytes: technique.shared_bytes(),
             predicate: Predicate::new(&join.predicate),
             order: order_number(join, tile),
             exact: u32::from(join.build.universe() <= technique.bits),
             tile: tile.clone(),
-            items,
-            pieces,
+            items: Vec::new(),
+            pieces: Vec::new(),
+            launch_pairs: technique.launch_pairs(),
             survivors: survivors as usize,
             long: has_long_merges(join, tile),
             budget: *budget,
-        })
+        };
+        prepared.cut(tile);
+        Ok(prepared)
+    }
+
+    /// Cuts a tile into items and pieces.
+    fn cut(&mut self, tile: &Tile) {
+        let shape = self.shape;
+        let items = items(&self.join, tile, self.devices.first(), shape);
+        let pairs_of =
+            |item: &Item| u64::from(item.to - item.from) * u64::from(shape.rows * shape.columns);
+        let all: u64 = items.iter().map(pairs_of).sum();
+        let piece = (all / PIECES).clamp(MIN_PIECE_PAIRS, MAX_PIECE_PAIRS).min(self.launch_pairs);
+        self.pieces.clear();
+        let (mut start, mut pairs) = (0, 0);
+        for (at, item) in items.iter().enumerate() {
+            pairs += pairs_of(item);
+            if pairs >= piece || at + 1 - start == MAX_ITEMS || at + 1 == items.len() {
+                self.pieces.push(start..at + 1);
+                (start, pairs) = (at + 1, 0);
+            }
+        }
+        (self.items, self.tile) = (items, tile.clone());
     }
 }
 
@@ -501,9 +521,17 @@ fn items(join: &SetTask<'_>, tile: &Tile, on_device: &OnDevice, shape: Shape) ->
     blocks.into_iter().flat_map(cut).collect()
 }
 
-impl Prepared<Sets> for PreparedBitmap {
+impl Prepared<Sets> for PreparedBitmap<'_> {
     fn pieces(&self) -> usize {
         self.pieces.len()
+    }
+
+    fn go_on(&mut self, tile: &Tile) -> bool {
+        let holds = self.held.contains(tile);
+        if holds {
+            self.cut(tile);
+        }
+        holds
     }
 
     fn workers(&self) -> usize {
@@ -536,7 +564,7 @@ impl Prepared<Sets> for PreparedBitmap {
 }
 
 struct BitmapWorker<'a> {
-    prepared: &'a PreparedBitmap,
+    prepared: &'a PreparedBitmap<'a>,
     on_device: &'a OnDevice,
     channel: Channel,
     survivors: CudaSlice<u64>,

@@ -11,7 +11,7 @@ use proptest::test_runner::{Config, TestRunner};
 use simjoin_core::{Bounds, Measure, Predicate, SetPair};
 use simjoin_cpu::{Naive, PpJoin, PrefixBitmap, filters};
 use simjoin_engine::{
-    Budget, Choice, CostTable, Resources, SetTask, Sets, Technique, Tile, choose,
+    Budget, Choice, CostTable, Resources, SetTask, Sets, Technique, Tile, choose, cut,
 };
 use simjoin_gpu::{Device, GpuBitmap, GpuMmJoin, GpuPrefix, GpuVerify, Way, devices};
 use simjoin_testing::{Rows, collections, near_duplicates, predicate, rows};
@@ -219,6 +219,14 @@ fn check(
                 let budget = if tight { tight_budget } else { unlimited };
                 let found = run(&*technique, &join, &tile, &budget);
                 let counted = simjoin_testing::count(&*technique, &join, &tile, &budget);
+                if tile == Tile::whole(&join) && technique.goes_on() {
+                    let parts = cut(&join, &tile, join.probe.total_tokens() / 3);
+                    let mut on = simjoin_testing::run_on(&*technique, &join, &parts, &budget);
+                    on.sort_unstable();
+                    if on != expected {
+                        return Err(format!("{} in {parts:?} at {predicate}", technique.name()));
+                    }
+                }
                 if found != expected || counted != rows {
                     let (name, variant) = (technique.name(), technique.variant());
                     let (found, expected) = (found.len(), expected.len());

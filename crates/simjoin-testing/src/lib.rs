@@ -14,7 +14,7 @@ mod run;
 
 pub use generators::{edited, near_duplicates, predicate, rows};
 pub use oracle::{Found, brute_force, similar};
-pub use run::{count, run};
+pub use run::{count, run, run_on};
 
 use simjoin_core::{RawSets, SetCollection, prepare};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! How is one technique run on one tile?
 
 use simjoin_core::{SetPair, Sink};
-use simjoin_engine::{Budget, SetTask, Sets, Technique, Tile};
+use simjoin_engine::{Budget, Prepared, SetTask, Sets, Technique, Tile};
 use std::ops::ControlFlow;
 
 struct Collect {
@@ -73,7 +73,22 @@ pub fn count(
     sink.rows
 }
 
-/// Deals pieces to `room.threads` workers in turn.
+/// Returns the pairs of some tiles, one after the other, for which a technique prepares once.
+pub fn run_on(
+    technique: &dyn Technique<Sets>,
+    join: &SetTask<'_>,
+    tiles: &[Tile],
+    room: &Budget,
+) -> Vec<SetPair> {
+    let mut sink = Collect { exact: true, pairs: Vec::new() };
+    let mut prepared = technique.prepare(join, &Tile::whole(join), room).unwrap();
+    for tile in tiles {
+        assert!(prepared.go_on(tile), "{tile:?}");
+        run_prepared(&mut *prepared, room, &mut sink);
+    }
+    sink.pairs
+}
+
 fn run_into(
     technique: &dyn Technique<Sets>,
     join: &SetTask<'_>,
@@ -81,8 +96,16 @@ fn run_into(
     room: &Budget,
     sink: &mut dyn Sink<SetPair>,
 ) -> u64 {
+    run_prepared(&mut *technique.prepare(join, tile, room).unwrap(), room, sink)
+}
+
+/// Deals pieces to `room.threads` workers in turn.
+fn run_prepared(
+    prepared: &mut dyn Prepared<Sets>,
+    room: &Budget,
+    sink: &mut dyn Sink<SetPair>,
+) -> u64 {
     let mut verified = 0;
-    let mut prepared = technique.prepare(join, tile, room).unwrap();
     for round in 0..prepared.rounds() {
         prepared.begin(round).unwrap();
         let mut workers: Vec<_> = (0..room.threads).map(|_| prepared.worker().unwrap()).collect();

@@ -426,6 +426,18 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
             return Ok(kept.prepared);
         }
         let budget = self.budget(side);
+        let whole = K::whole(task);
+        let keeps = side.shared
+            && technique.goes_on()
+            && technique.device_at_most(task, &whole, budget.threads) <= budget.device_bytes
+            && technique.memory_at_most(task, &whole, budget.threads) <= budget.bytes;
+        if keeps {
+            let mut prepared =
+                self.install_for(side.threads, || technique.prepare(task, &whole, &budget))?;
+            if prepared.go_on(range) {
+                return Ok(prepared);
+            }
+        }
         self.install_for(side.threads, || technique.prepare(task, range, &budget))
     }
 

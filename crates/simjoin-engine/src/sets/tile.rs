@@ -21,6 +21,14 @@ impl Tile {
     pub fn whole(task: &SetTask<'_>) -> Self {
         Tile { probes: 0..task.probe.len() as SetId, builds: 0..task.build.len() as SetId }
     }
+
+    /// Returns whether it holds all sets of another tile.
+    pub fn contains(&self, other: &Tile) -> bool {
+        let holds = |own: &Range<SetId>, other: &Range<SetId>| {
+            own.start <= other.start && other.end <= own.end
+        };
+        holds(&self.probes, &other.probes) && holds(&self.builds, &other.builds)
+    }
 }
 
 /// Cuts a tile into smaller ones of about `tile_tokens` probe tokens, in rising order. Tiles without

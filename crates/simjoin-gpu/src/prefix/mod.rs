@@ -147,6 +147,10 @@ impl Technique<Sets> for GpuPrefix {
         true
     }
 
+    fn goes_on(&self) -> bool {
+        true
+    }
+
     fn cost(&self, survey: &Survey<'_>, _: &CostTable) -> Option<Cost> {
         let devices = self.devices.len() as f64;
         // The speed of walking lists is that of the memory.

@@ -12,7 +12,7 @@ use crate::sets::{Answers, Channel, Devices, Predicate, has_long_merges, order_n
 use simjoin_core::{Result, SetId, SizeClass};
 use simjoin_engine::{
     Budget, DeviceEvent, DeviceUnit, Prepared, Reach, SetTask, Sets, Tile, Worker, build_prefixes,
-    reaches,
+    cut, reaches,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,6 +28,9 @@ pub(super) struct PreparedLists<'a> {
     pub(super) blocks: Vec<Range<SetId>>,
     pub(super) probe_items: Items,
     pub(super) build_items: Items,
+    /// The tile whose sets the devices hold, and the probes of it that are joined now.
+    pub(super) held: Tile,
+    pub(super) probes: Range<SetId>,
     /// The block of this round, and its pieces as ranges of items.
     pub(super) block: Range<SetId>,
     pub(super) pieces: Vec<Range<u64>>,
@@ -93,6 +96,8 @@ impl<'a> PreparedLists<'a> {
             blocks: blocks.into_iter().map(|(block, _)| block).collect(),
             probe_items,
             build_items,
+            held: tile.clone(),
+            probes: tile.probes.clone(),
             block: 0..0,
             pieces: Vec::new(),
             survivors: survivors as usize,
@@ -100,6 +105,22 @@ impl<'a> PreparedLists<'a> {
             timeout: technique.devices.iter().any(|device| device.info.timeout),
             budget: *budget,
         })
+    }
+}
+
+impl PreparedLists<'_> {
+    /// Makes the lists of a block on all devices.
+    fn make_lists(&mut self, block: &Range<SetId>) -> Result<()> {
+        let listed = self.build_items.first_of(block.start)..self.build_items.first_of(block.end);
+        let begin = Instant::now();
+        for on_device in self.devices.iter_mut() {
+            on_device.make_lists(&self.join, block, listed.clone())?;
+            if self.budget.events {
+                on_device.stream.synchronize().map_err(failed("making lists"))?;
+            }
+        }
+        self.devices.record_since(DeviceUnit::Stream, "make lists", begin);
+        Ok(())
     }
 }
 
@@ -146,15 +167,10 @@ impl Prepared<Sets> for PreparedLists<'_> {
 
     fn begin(&mut self, round: usize) -> Result<()> {
         let block = self.blocks[round].clone();
-        let listed = self.build_items.first_of(block.start)..self.build_items.first_of(block.end);
-        let begin = Instant::now();
-        for on_device in self.devices.iter_mut() {
-            on_device.make_lists(&self.join, &block, listed.clone())?;
-            if self.budget.events {
-                on_device.stream.synchronize().map_err(failed("making lists"))?;
-            }
+        // Ranges that follow one another may share the lists of a block.
+        if block != self.block {
+            self.make_lists(&block)?;
         }
-        self.devices.record_since(DeviceUnit::Stream, "make lists", begin);
         // The reach of probes rises with their size, so the probes that reach the block are neighbours.
         let reaches = |reach: &Reach| {
             reach.pairs > 0 && reach.builds.start < block.end && reach.builds.end > block.start
@@ -163,7 +179,8 @@ impl Prepared<Sets> for PreparedLists<'_> {
         let last = self.reaches.iter().rposition(reaches);
         self.pieces.clear();
         if let (Some(first), Some(last)) = (first, last) {
-            let (first, last) = (self.reaches[first].probes.start, self.reaches[last].probes.end);
+            let first = self.reaches[first].probes.start.max(self.probes.start);
+            let last = self.reaches[last].probes.end.min(self.probes.end).max(first);
             let items = self.probe_items.first_of(first)..self.probe_items.first_of(last);
             // Several pieces, so that the survivors of one are verified while another one is filtered.
             let most = if self.timeout { MIN_PIECE } else { PIECE as u64 };
@@ -177,6 +194,17 @@ impl Prepared<Sets> for PreparedLists<'_> {
 
     fn pieces(&self) -> usize {
         self.pieces.len()
+    }
+
+    fn go_on(&mut self, tile: &Tile) -> bool {
+        // A probe meets all build sets of the held tile that it reaches, so the tile must have them all.
+        let all = Tile { probes: tile.probes.clone(), ..self.held.clone() };
+        let natural = cut(&self.join, &all, usize::MAX);
+        let same = self.held.contains(tile) && natural.len() == 1 && tile.contains(&natural[0]);
+        if same {
+            self.probes = tile.probes.clone();
+        }
+        same
     }
 
     fn workers(&self) -> usize {
