@@ -435,6 +435,7 @@ fn what_is_not_there_says_so() {
     );
     let engine = |name: &str| simjoin::engine::join(predicate).engine(name.parse().unwrap());
     assert!(message(engine("cpu").technique("gpu-bitmap")).contains("expected engine gpu"));
+    #[cfg(feature = "gpu")]
     for name in ["gpu", "hybrid"] {
         match simjoin::engine::devices() {
             Ok(_) => {

@@ -67,45 +67,44 @@ const TEXTS: [&str; 24] = [
     "½",
 ];
 
-fn with_thresholds(mut check: impl FnMut(&str)) {
-    TEXTS.into_iter().for_each(&mut check);
-    let floats =
-        [f64::NAN, f64::INFINITY, -1.0, -0.0, 0.0, 1e-9, 0.1, 1.1, f64::MAX, f64::MIN_POSITIVE];
-    fn text(threshold: impl Decimal + ToString) -> String {
-        threshold.to_string()
+/// Asks joins by every measure. Those whose predicate can be read from the text of the threshold have answers.
+fn every_measure<D: Decimal + Copy + ToString>(threshold: D) {
+    let sets = Sets::new([vec![1, 2, 3], vec![1, 2], vec![9], vec![]]);
+    let points = Vectors::from_rows([[0.0, 1.0], [1.0, 0.0], [5.0, 5.0]]).unwrap();
+    let text = &*threshold.to_string();
+    let ratio = Threshold::parse_ratio(text).is_ok();
+    for (join, fits) in [
+        (self_join(&sets).jaccard(threshold), ratio),
+        (self_join(&sets).cosine(threshold), ratio),
+        (self_join(&sets).dice(threshold), ratio),
+        (self_join(&sets).containment(threshold), ratio),
+        (self_join(&sets).overlap(threshold), Threshold::parse_count(text).is_ok()),
+        (join(&sets, &sets).jaccard(threshold).with_itself(true), ratio),
+    ] {
+        assert_eq!(every_answer(&join).is_ok(), fits, "{text:?}");
     }
-    for float in floats {
-        check(&text(float));
-        check(&text(float as f32));
-    }
-    for integer in [text(u64::MAX), text(i64::MIN), text(0u8), text(-1i8), text(3usize)] {
-        check(&integer);
+    for (join, fits) in [
+        (self_join(&points).within(threshold), VectorPredicate::within(text).is_ok()),
+        (self_join(&points).cosine(threshold), VectorPredicate::cosine(text).is_ok()),
+    ] {
+        assert_eq!(every_answer(&join).is_ok(), fits, "{text:?}");
     }
 }
 
 #[test]
 fn any_threshold_is_an_answer_or_an_error() {
-    let sets = Sets::new([vec![1, 2, 3], vec![1, 2], vec![9], vec![]]);
-    let points = Vectors::from_rows([[0.0, 1.0], [1.0, 0.0], [5.0, 5.0]]).unwrap();
-    with_thresholds(|text| {
-        let ratio = Threshold::parse_ratio(text).is_ok();
-        for (join, fits) in [
-            (self_join(&sets).jaccard(text), ratio),
-            (self_join(&sets).cosine(text), ratio),
-            (self_join(&sets).dice(text), ratio),
-            (self_join(&sets).containment(text), ratio),
-            (self_join(&sets).overlap(text), Threshold::parse_count(text).is_ok()),
-            (join(&sets, &sets).jaccard(text).with_itself(true), ratio),
-        ] {
-            assert_eq!(every_answer(&join).is_ok(), fits, "{text:?}");
-        }
-        for (join, fits) in [
-            (self_join(&points).within(text), VectorPredicate::within(text).is_ok()),
-            (self_join(&points).cosine(text), VectorPredicate::cosine(text).is_ok()),
-        ] {
-            assert_eq!(every_answer(&join).is_ok(), fits, "{text:?}");
-        }
-    });
+    TEXTS.into_iter().for_each(every_measure);
+    for float in [f64::NAN, f64::INFINITY, -1.0, -0.0, 0.0, 1e-9, 0.1, 1.1, f64::MAX, 5e-324] {
+        every_measure(float);
+        every_measure(float as f32);
+    }
+    every_measure(u64::MAX);
+    every_measure(i64::MIN);
+    every_measure(0u8);
+    every_measure(-1i8);
+    every_measure(3usize);
+    let sets = Sets::new([vec![1, 2, 3], vec![1, 2]]);
+    let points = Vectors::new([0.0, 1.0], 1).unwrap();
     for (text, part) in
         [("abc", "is not a number"), ("0", "is zero"), ("-1", "is negative"), ("1.1", "is above 1")]
     {

@@ -52,7 +52,7 @@ impl Elements {
             const PIECE: usize = 1 << 14;
             // Every element of a piece is looked at, so that vector instructions do it.
             let wrong = |some: &[T]| some.iter().fold(false, |any, x| any | !x.is_finite());
-            let piece = all.par_chunks(PIECE).with_min_len(16).position_first(wrong)?;
+            let piece = all.par_chunks(PIECE).with_min_len(128).position_first(wrong)?;
             let at = PIECE * piece + all[PIECE * piece..].iter().position(|x| !x.is_finite())?;
             Some((at, all[at].into()))
         }

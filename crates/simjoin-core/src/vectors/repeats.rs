@@ -3,12 +3,12 @@
 //! # Flow
 //!
 //! ```text
-//! rows ─► half a hash of each ─► filter ─► hash of few ─► filter ─► sort by hash ─► compare rows ─► entries
+//! rows ─► high halves of hashes ─► filter ─► low halves ─► filter ─► sort by hash ─► compare rows ─► entries
 //! ```
 //!
 //! A filter has at least eight counters a row, of two bits each: no hash, one, or more. A row whose counter says *one*
-//! differs from all others. Hashes that share a counter by chance leave about a tenth of the rows, the second filter
-//! leaves a hundredth. Usually nothing is left after the comparison, no row is moved, and nothing is kept.
+//! differs from all others. Hashes that share a counter by chance leave about a tenth of the rows, a second filter leaves
+//! a hundredth. Usually nothing is left after the comparison, no row is moved, and nothing is kept.
 //!
 //! # Exactness
 //!
@@ -17,7 +17,8 @@
 //!
 //! # Memory
 //!
-//! 4 bytes a row for halves of hashes, 2 to 4 for counters, and 16 bytes for each row that the first filter leaves.
+//! 4 bytes a row for halves of hashes, 2 to 4 for counters, and 16 bytes for each row that the filters leave. Pages that
+//! are touched for the first time cost as much as hashing does.
 
 use rayon::prelude::*;
 
@@ -159,8 +160,8 @@ impl Counters {
 
 /// Rows that are filtered at a time.
 const BLOCK: usize = 1 << 10;
-/// Elements, and rows, that are worth the start of a thread.
-const WORTH: usize = 1 << 17;
+/// Elements, or rows, that take about a millisecond: threads take no fewer at a time.
+const WORTH: usize = 1 << 21;
 
 /// Returns the rows whose halves may be equal to those of others.
 fn sharing(halves: &[u32]) -> Vec<u32> {
@@ -185,17 +186,18 @@ fn suspects<T: Bits>(
     d: usize,
     hash: impl Fn(&[T]) -> u64 + Sync,
 ) -> Vec<(u64, u32)> {
-    let rows = elements.par_chunks_exact(d).with_min_len(WORTH.div_ceil(d));
-    let halves: Vec<u32> = rows.map(|row| (hash(row) >> 32) as u32).collect();
+    let least = WORTH.div_ceil(d);
+    let halves =
+        elements.par_chunks_exact(d).with_min_len(least).map(|row| (hash(row) >> 32) as u32);
+    let halves: Vec<u32> = halves.collect();
     let rows = sharing(&halves);
     drop(halves);
-    let hashed = |row: u32| (hash(&elements[row as usize * d..(row as usize + 1) * d]), row);
-    let rows = rows.into_par_iter().with_min_len(WORTH.div_ceil(d));
-    let mut suspects: Vec<(u64, u32)> = rows.map(hashed).collect();
     // The other halves tell most of those apart that share a counter by chance.
-    let counters = Counters::of(suspects.iter().map(|one| one.0 as u32));
-    suspects.retain(|one| counters.is_shared(one.0 as u32));
-    suspects
+    let hash_of = |row: u32| hash(&elements[row as usize * d..(row as usize + 1) * d]);
+    let halves = rows.par_iter().with_min_len(least).map(|&row| hash_of(row) as u32);
+    let halves: Vec<u32> = halves.collect();
+    let left = sharing(&halves).into_par_iter().with_min_len(least);
+    left.map(|at| rows[at as usize]).map(|row| (hash_of(row), row)).collect()
 }
 
 /// Finds rows that are equal bit by bit, and returns those that are equal to an earlier row, with the first such row,
