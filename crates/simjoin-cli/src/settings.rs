@@ -105,7 +105,7 @@ impl<K: Rows> Settings<K> {
         )?;
         if is_standard(&files.0) && files.1.as_deref().is_some_and(is_standard) {
             return Err(Error::Config(
-                "only one of the two inputs can be standard input (-)".into(),
+                "both inputs are standard input (`-`); expected at most one".into(),
             ));
         }
         Ok(Settings {

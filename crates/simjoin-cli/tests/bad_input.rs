@@ -312,7 +312,7 @@ fn two_outputs_in_one_file() {
         ("overlaps a.txt -o x.tsv --stats x.tsv", ["--output", "--stats"]),
         ("intersect a.txt a.txt -o x --stats x", ["--output", "--stats"]),
     ] {
-        folder.run(arguments).fails(2, &[parts[0], parts[1], "expected two files"]);
+        folder.run(arguments).fails(2, &[parts[0], parts[1], "expected two different files"]);
     }
     assert_eq!(folder.names(), ["a.txt", "p.csv"]);
     // What is no file takes any number of them.
@@ -342,7 +342,7 @@ fn output_that_names_an_input_is_refused() {
         ("overlaps a.tsv --format lines -o link.tsv", ["--output link.tsv", "a.tsv"]),
         ("intersect n.txt a.tsv -o n.txt", ["--output n.txt", "the input n.txt"]),
     ] {
-        folder.run(arguments).fails(2, &[parts[0], parts[1], "same file", "expected two files"]);
+        folder.run(arguments).fails(2, &[parts[0], parts[1], "same file", "expected two different files"]);
         assert_eq!(folder.names(), before, "{arguments}");
         assert_eq!(std::fs::read_to_string(folder.join("a.tsv")).unwrap(), GOOD, "{arguments}");
         assert_eq!(std::fs::read_to_string(folder.join("n.txt")).unwrap(), "1 2\n", "{arguments}");

@@ -1,7 +1,7 @@
-//! How fast does a file read, and how fast do pairs go out?
+//! How fast are files read, and pairs written?
 //!
 //! `throughput FILE [sets|words|qgrams:Q] [THREADS] [COLUMN]` reads a file five times;
-//! `throughput --write OUTPUT ROWS` writes made-up pairs.
+//! `throughput --write OUTPUT ROWS` writes invented pairs.
 
 use simjoin_core::{RowPair, Side};
 use simjoin_io::{PairWriter, ReadOptions, Tokenizer, read_sets};

@@ -1,10 +1,9 @@
-//! What does a worker make of a block of records?
+//! How does a block of records become sets?
 //!
-//! A [`BlockBuilder`] numbers the tokens of one block on its own ([`BlockSets`]): rows hold local
-//! numbers, each at most once (a stamp per token says in which row it was last seen, so nothing is
-//! sorted). With `multiset`, the k-th occurrence (k ≥ 2) of a token in a record is a token of its
-//! own: the token's bytes, the byte 0xFF, and k. No UTF-8 text holds the byte 0xFF, so it equals no
-//! other token.
+//! A [`BlockBuilder`] numbers the tokens of one block, independently of all other blocks ([`BlockSets`]). A row holds
+//! each local number at most once: a stamp per token says in which row it was last seen, so nothing is sorted. With
+//! `multiset`, the k-th occurrence (k ≥ 2) of a token in a record is a token of its own: the token's bytes, the byte
+//! 0xFF, and k. UTF-8 text never holds the byte 0xFF, so such a token differs from all others.
 
 use crate::dictionary::{Hasher, Tokens};
 use crate::tokenize::{Scratch, Tokenizer, for_each_token};
@@ -17,38 +16,40 @@ pub(crate) struct BlockIds {
     pub(crate) text: String,
     pub(crate) ends: Vec<usize>,
     pub(crate) places: Vec<u64>,
-    /// Whether every id was an integer by its type and fits 64 bits with a sign.
+    /// Whether every id had an integer type and fits a signed 64-bit integer.
     pub(crate) integers: bool,
 }
 
-/// A block of records as rows of local token numbers.
+/// The sets of a block, as rows of local token numbers.
 pub(crate) struct BlockSets {
     pub(crate) tokens: Tokens,
-    /// The rows' tokens by local number, and the end of each row.
+    /// The tokens of all rows, by local number.
     pub(crate) rows: Vec<u32>,
+    /// The end of each row in `rows`.
     pub(crate) ends: Vec<usize>,
     pub(crate) ids: BlockIds,
-    /// What is wrong with the record after the last row, if something is.
+    /// The error in the record after the last row, if it has one.
     pub(crate) error: Option<Error>,
 }
 
-/// A hash of a number: neighbours fall far apart, in the high bits and in the low ones.
+/// Hashes a number; neighbours differ in the high bits and in the low ones.
 #[inline]
 fn spread(bits: u64) -> u64 {
     let product = bits.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     product ^ (product >> 32)
 }
 
-/// A worker's tables for one block after another.
+/// Builds the sets of one block after another.
 pub(crate) struct BlockBuilder {
     tokenizer: Tokenizer,
     multiset: bool,
     hasher: Hasher,
     table: HashTable<u32>,
-    /// Integers by their bits, with their local numbers: each is put into decimal once a block.
+    /// The bits of each integer, with its local number. An integer is converted to decimal once per block.
     integers: HashTable<(u64, u32)>,
-    /// By local number: the row it was last seen in (from 1), and how often there.
+    /// By local number: the row that the token was last seen in, counted from 1.
     stamps: Vec<u32>,
+    /// By local number: the number of occurrences in that row.
     counts: Vec<u32>,
     scratch: Scratch,
     repeated: Vec<u8>,
@@ -83,7 +84,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Which tokenizer records go through.
+    /// Returns the tokenizer of the records.
     pub(crate) fn tokenizer(&self) -> Tokenizer {
         self.tokenizer
     }
@@ -96,8 +97,8 @@ impl BlockBuilder {
         self.scratch = scratch;
     }
 
-    /// Adds an integer to the current row: the token is its decimal text. All integers of a block are of one
-    /// type, by whose `bits` they are told apart.
+    /// Adds an integer to the current row; the token is its decimal text. All integers of a block have one type, so
+    /// their `bits` identify them.
     #[inline]
     pub(crate) fn integer<I: itoa::Integer + Copy>(&mut self, bits: u64, value: I) {
         let hash = spread(bits);
@@ -115,7 +116,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Adds one token, as it is, to the current row.
+    /// Adds one token, unchanged, to the current row.
     #[inline]
     pub(crate) fn token(&mut self, token: &[u8]) {
         let number = self.number(token);
@@ -124,7 +125,7 @@ impl BlockBuilder {
         }
     }
 
-    /// Adds a token to the current row, unless it is there already; says whether a repeated one counts.
+    /// Adds a token to the current row if it is new there. Returns true if it is repeated and repetitions count.
     #[inline]
     fn is_repeated(&mut self, number: u32) -> bool {
         let stamp = &mut self.stamps[number as usize];
@@ -136,6 +137,7 @@ impl BlockBuilder {
         false
     }
 
+    /// Returns the local number of a token.
     #[inline]
     fn number(&mut self, token: &[u8]) -> u32 {
         let hash = self.hasher.hash(token);
@@ -146,6 +148,7 @@ impl BlockBuilder {
         number
     }
 
+    /// Adds the next occurrence of a token that the current row already holds.
     #[cold]
     fn repeated_token(&mut self, token: &[u8], number: u32) {
         if self.counts.len() < self.stamps.len() {
@@ -162,7 +165,7 @@ impl BlockBuilder {
         self.out.rows.push(own);
     }
 
-    /// The id of the current row, which [`end_row`](Self::end_row) then ends.
+    /// Sets the id of the current row, before [`end_row`](Self::end_row).
     pub(crate) fn id(&mut self, id: &str, is_integer: bool, place: u64) {
         let ids = &mut self.out.ids;
         ids.text.push_str(id);
@@ -186,8 +189,7 @@ impl BlockBuilder {
         self.row += 1;
     }
 
-    /// The block's rows, without what was added to a row that has not ended. The builder is ready
-    /// for the next block.
+    /// Returns the rows of the block, without a row that has not ended. The builder is then ready for the next block.
     pub(crate) fn finish(&mut self, error: Option<Error>) -> BlockSets {
         self.table.clear();
         self.integers.clear();
@@ -208,10 +210,10 @@ pub fn occurrence_token(token: &[u8], occurrence: u32, out: &mut Vec<u8>) {
     out.extend_from_slice(&occurrence.to_le_bytes());
 }
 
-/// What a token that [stands for a repeated one](BlockBuilder) repeats, and the how-manyeth it is.
-pub(crate) fn repeated(token: &[u8]) -> Option<(&[u8], u32)> {
-    let (rest, time) = token.split_last_chunk::<4>()?;
-    Some((rest.strip_suffix(&[0xFF])?, u32::from_le_bytes(*time)))
+/// Splits a token made by [`occurrence_token`] into the token and the number of its occurrence.
+pub(crate) fn split_occurrence(token: &[u8]) -> Option<(&[u8], u32)> {
+    let (rest, occurrence) = token.split_last_chunk::<4>()?;
+    Some((rest.strip_suffix(&[0xFF])?, u32::from_le_bytes(*occurrence)))
 }
 
 #[cfg(test)]
@@ -235,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn repeated_tokens_collapse() {
+    fn repeated_tokens_count_once() {
         let (rows, universe) = rows(false, &["a b a a", "", "b b c"]);
         assert_eq!(rows, [vec![0, 1], vec![], vec![1, 2]]);
         assert_eq!(universe, 3);
     }
 
     #[test]
-    fn the_kth_occurrence_is_its_own_token() {
+    fn each_further_occurrence_is_its_own_token_in_multisets() {
         // a=0 b=1 a#2=2 a#3=3, then b#2=4
         let (rows, universe) = rows(true, &["a b a a", "a a", "b b", "a", "a a a"]);
         assert_eq!(rows, [vec![0, 1, 2, 3], vec![0, 2], vec![1, 4], vec![0], vec![0, 2, 3]]);
@@ -250,11 +252,11 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_their_decimal_text() {
+    fn integers_equal_their_decimal_text() {
         for multiset in [false, true] {
             let mut texts = BlockBuilder::new(Tokenizer::Whitespace, multiset, Hasher::default());
             let mut numbers = BlockBuilder::new(Tokenizer::Whitespace, multiset, Hasher::default());
-            // Two blocks, because nothing may be left of the first.
+            // The second block checks that nothing of the first remains.
             for block in [[5i64, -1, 5, 5, 0, i64::MIN, 7], [7, 7, -1, 1 << 40, 5, 5, 7]] {
                 for row in block.chunks(4) {
                     for &number in row {
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unfinished_row_is_dropped() {
+    fn unfinished_rows_are_dropped() {
         let mut builder = BlockBuilder::new(Tokenizer::Whitespace, false, Hasher::default());
         builder.record("a b");
         builder.end_row();

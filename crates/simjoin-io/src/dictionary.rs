@@ -1,22 +1,21 @@
-//! Which number does a token have?
+//! How are tokens numbered?
 //!
-//! Tokens are numbered by first appearance: [`Tokens`] is a numbered list of distinct byte strings
-//! that remembers each one's hash. Every block of input is numbered on its own by a worker; the
-//! [`Dictionary`] then takes in the blocks in file order, looking up only a block's distinct
-//! tokens, with the hashes the worker computed. So the numbering does not depend on how many workers there
-//! are or where blocks begin.
+//! Tokens are numbered by first appearance: [`Tokens`] is a numbered list of different byte strings and their hashes.
+//! A worker numbers the tokens of each block on its own. The [`Dictionary`] then merges the blocks in file order; it
+//! looks up only a block's different tokens, with the hashes that the worker computed. So the numbering depends
+//! neither on the number of workers nor on where blocks begin.
 //!
 //! # Memory
 //!
-//! A distinct token takes its bytes and about 22 more (end, hash, table). The dictionary lives only
-//! while files are read; what the tokens are called ([`TokenTexts`]) may be kept.
+//! A token takes its bytes and about 22 more (end, hash, table). The dictionary is dropped when all files are read;
+//! the texts of the tokens ([`TokenTexts`]) may be kept.
 
-use crate::block::repeated;
+use crate::block::split_occurrence;
 use hashbrown::HashTable;
 use simjoin_core::{Error, Result};
 use std::hash::{BuildHasher, Hasher as _};
 
-/// The one hash function of a reading run.
+/// The hash function that all threads share while they read an input.
 #[derive(Clone, Default)]
 pub(crate) struct Hasher(foldhash::fast::RandomState);
 
@@ -29,7 +28,7 @@ impl Hasher {
     }
 }
 
-/// How places in a file are counted.
+/// The unit in which places in an input are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// Physical lines, from 1.
@@ -39,7 +38,7 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// The place as errors name it.
+    /// Returns the place as error messages name it.
     pub(crate) fn text(self, number: u64) -> String {
         match self {
             Place::Line => format!("line {number}"),
@@ -48,7 +47,7 @@ impl Place {
     }
 }
 
-/// Distinct byte strings, numbered by first appearance.
+/// Different byte strings, numbered by first appearance.
 #[derive(Default)]
 pub(crate) struct Tokens {
     bytes: Vec<u8>,
@@ -68,7 +67,7 @@ impl Tokens {
         &self.bytes[start..self.ends[number]]
     }
 
-    /// The number of a token, and whether it is new. `table` must belong to this list.
+    /// Returns the number of a token, and whether the token is new. `table` must belong to this list.
     #[inline]
     pub(crate) fn number(
         &mut self,
@@ -88,7 +87,7 @@ impl Tokens {
     }
 }
 
-/// All distinct tokens of all inputs.
+/// All different tokens of all inputs.
 #[derive(Default)]
 pub(crate) struct Dictionary {
     tokens: Tokens,
@@ -96,12 +95,12 @@ pub(crate) struct Dictionary {
 }
 
 impl Dictionary {
-    /// How many distinct tokens there are.
+    /// Returns the number of different tokens.
     pub(crate) fn len(&self) -> usize {
         self.tokens.len()
     }
 
-    /// Takes in a block's tokens and writes to `numbers` which number each has here.
+    /// Adds the tokens of a block, and writes their numbers in this dictionary to `numbers`.
     pub(crate) fn append(&mut self, block: &Tokens, numbers: &mut Vec<u32>) -> Result<()> {
         if self.len() + block.len() > u32::MAX as usize {
             return Err(too_many());
@@ -114,7 +113,7 @@ impl Dictionary {
         Ok(())
     }
 
-    /// What the tokens are called.
+    /// Returns the texts of the tokens.
     pub(crate) fn into_texts(self) -> TokenTexts {
         let Tokens { mut bytes, mut ends, .. } = self.tokens;
         bytes.shrink_to_fit();
@@ -123,11 +122,11 @@ impl Dictionary {
     }
 }
 
-/// What the tokens of a join are called, by their number.
+/// The texts of the tokens of a join, by number.
 ///
 /// # Memory
 ///
-/// The bytes of each distinct token and 8 more.
+/// The bytes of each token and 8 more.
 #[derive(Clone, Debug, Default)]
 pub struct TokenTexts {
     bytes: Vec<u8>,
@@ -135,34 +134,36 @@ pub struct TokenTexts {
 }
 
 impl TokenTexts {
-    /// The token with this number, for a person to read: the second `a` of a record, where repeated
-    /// tokens are kept, is `a (2)`.
+    /// Returns the text of the token with this number, for people to read. If repeated tokens are kept, the second `a`
+    /// of a record is `a (2)`.
     ///
     /// # Panics
     ///
-    /// When there is no such token.
+    /// Panics if there is no such token.
     pub fn get(&self, number: u32) -> String {
         let start = if number == 0 { 0 } else { self.ends[number as usize - 1] };
         let token = &self.bytes[start..self.ends[number as usize]];
-        match repeated(token) {
-            Some((token, time)) => format!("{} ({time})", String::from_utf8_lossy(token)),
+        match split_occurrence(token) {
+            Some((token, occurrence)) => {
+                format!("{} ({occurrence})", String::from_utf8_lossy(token))
+            }
             None => String::from_utf8_lossy(token).into_owned(),
         }
     }
 
-    /// How many tokens there are.
+    /// Returns the number of tokens.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is no token.
+    /// Returns whether there is no token.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 }
 
-/// Numbers for tokens by first appearance, and back. For callers that make one pass over many
-/// records and keep nothing of them but their tokens.
+/// Numbers tokens by first appearance, and finds the token of a number. For callers that read many records once and
+/// keep only their tokens.
 ///
 /// ```
 /// let mut vocabulary = simjoin_io::Vocabulary::default();
@@ -180,17 +181,17 @@ pub struct Vocabulary {
 }
 
 impl Vocabulary {
-    /// The token's number; a new token gets the next one.
+    /// Returns the number of a token; a new token gets the next number.
     #[inline]
     pub fn number(&mut self, token: &str) -> Result<u32> {
         let Dictionary { tokens, table } = &mut self.dictionary;
         let hash = self.hasher.hash(token.as_bytes());
         let (number, new) = tokens.number(table, token.as_bytes(), hash);
-        // The last number is never given, so that the count of all fits 32 bits as well.
+        // The last number is never assigned, so that the number of tokens fits 32 bits as well.
         if new && number == u32::MAX { Err(too_many()) } else { Ok(number) }
     }
 
-    /// The token's number, if it has one.
+    /// Returns the number of a token, if it has one.
     #[inline]
     pub fn find(&self, token: &str) -> Option<u32> {
         let Dictionary { tokens, table } = &self.dictionary;
@@ -198,7 +199,7 @@ impl Vocabulary {
         table.find(hash, |&number| tokens.get(number) == token.as_bytes()).copied()
     }
 
-    /// The token with this number, which must have been given.
+    /// Returns the token with this number, which must have been assigned.
     #[inline]
     pub fn token(&self, number: u32) -> &[u8] {
         self.dictionary.tokens.get(number)
@@ -207,7 +208,7 @@ impl Vocabulary {
 
 fn too_many() -> Error {
     Error::Config(format!(
-        "the input has more than {} distinct tokens, which is more than is supported",
+        "the input has more than {} different tokens, the largest supported number",
         u32::MAX
     ))
 }
@@ -236,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn many_tokens_survive_growth() {
+    fn tokens_keep_their_numbers_when_the_table_grows() {
         let hasher = Hasher::default();
         let (mut tokens, mut table) = (Tokens::default(), HashTable::new());
         for round in 0..2 {

@@ -1,7 +1,7 @@
-//! In which format is an input?
+//! Which format does an input have?
 //!
-//! The ending of the path decides, after that of a compression has been taken off; everything that is not
-//! known, and standard input, is lines.
+//! The ending of the path decides, without the ending of a compression. Standard input and files with any other ending
+//! are read as lines.
 
 use crate::path::ending;
 use simjoin_core::Error;
@@ -17,7 +17,7 @@ pub enum Format {
     Lines,
     /// Comma-separated values with a header row.
     Csv,
-    /// Tab-separated values with a header row, quoted as CSV is.
+    /// Tab-separated values with a header row, quoted like CSV.
     Tsv,
     /// One JSON object per line.
     Jsonl,
@@ -28,7 +28,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that a path's ending stands for.
+    /// Returns the format that a path's ending stands for.
     pub fn of_path<P: AsRef<Path> + ?Sized>(path: &P) -> Format {
         match ending(path.as_ref()).0.as_str() {
             "csv" => Format::Csv,
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_decides_under_the_compression() {
+    fn the_ending_before_the_compression_decides_the_format() {
         for (path, format) in [
             ("a.csv", Format::Csv),
             ("dir.csv/a", Format::Lines),
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn names_read_back() {
+    fn formats_parse_from_the_names_they_print() {
         for name in ["lines", "csv", "tsv", "jsonl", "parquet", "arrow"] {
             assert_eq!(name.parse::<Format>().unwrap().to_string(), name);
         }

@@ -1,7 +1,7 @@
-//! What do users call their rows?
+//! Which ids do users give their rows?
 //!
-//! The values of the id column, in one string with the end of each. They are unique within a
-//! file, so that a row of the output names one row of the input.
+//! The values of the id column are held in one string, with the end of each. They are unique within a file, so that an
+//! id in the output identifies one row of the input.
 
 use crate::block::BlockIds;
 use crate::dictionary::{Hasher, Place};
@@ -18,44 +18,44 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// The id of a row.
+    /// Returns the id of a row.
     ///
     /// # Panics
     ///
-    /// When there is no such row.
+    /// Panics if there is no such row.
     #[inline]
     pub fn get(&self, row: usize) -> &str {
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
         &self.text[start..self.ends[row]]
     }
 
-    /// How many rows there are.
+    /// Returns the number of rows.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is no row.
+    /// Returns whether there is no row.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// Whether every id was an integer by its type (JSON number, integer column) and fits 64 bits
-    /// with a sign. Text formats have no types: their ids are strings.
+    /// Returns whether every id had an integer type (JSON number, integer column) and fits a signed 64-bit integer.
+    /// Text formats have no types: their ids are strings.
     pub fn are_integers(&self) -> bool {
         self.integers
     }
 
-    /// All ids in one string.
+    /// Returns all ids in one string.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// Collects ids and finds repeated ones.
+/// Collects ids and refuses repeated ones.
 ///
 /// # Memory
 ///
-/// Beside the ids themselves 20 bytes a row while a file is read: hash, place and table entry.
+/// In addition to the ids, 20 bytes a row while a file is read: hash, place and table entry.
 pub(crate) struct IdsBuilder<'a> {
     ids: Ids,
     hashes: Vec<u64>,
@@ -77,7 +77,7 @@ impl<'a> IdsBuilder<'a> {
         }
     }
 
-    /// Adds a block's ids; an id that was there before is an error that names both places.
+    /// Adds the ids of a block. A repeated id is an error that names both places.
     pub(crate) fn append(&mut self, block: &BlockIds, hasher: &Hasher) -> Result<()> {
         self.ids.integers &= block.integers;
         let mut start = 0;
@@ -115,7 +115,7 @@ impl<'a> IdsBuilder<'a> {
     }
 }
 
-/// An id in a message: all of it, or the beginning of a very long one.
+/// Returns an id for a message, shortened if it is very long.
 fn shown(id: &str) -> Cow<'_, str> {
     match id.char_indices().nth(100) {
         None => Cow::Borrowed(id),
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_kept_in_order_and_typed_only_if_all_are() {
+    fn ids_keep_their_order_and_are_integers_only_if_all_are() {
         let hasher = Hasher::default();
         let mut builder = IdsBuilder::new("f", Place::Line);
         builder.append(&block(&[("7", 2), ("", 3)], true), &hasher).unwrap();
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_id_names_both_places() {
+    fn repeated_ids_are_errors_that_name_both_places() {
         let hasher = Hasher::default();
         let mut builder = IdsBuilder::new("f", Place::Line);
         builder.append(&block(&[("a", 2), ("b", 4)], true), &hasher).unwrap();

@@ -1,4 +1,4 @@
-//! Where do the rows of a join come from: a file, or memory?
+//! Do the rows of a join come from a file or from memory?
 
 use crate::ids::Ids;
 use crate::options::{ReadOptions, Table};
@@ -16,52 +16,53 @@ use std::sync::atomic::AtomicU64;
 
 /// A file, or rows in memory.
 #[derive(Clone, Debug)]
-enum Source<M> {
+enum FileOrMemory<M> {
     Memory(M),
     #[cfg(feature = "files")]
     File(PathBuf),
 }
 
-impl<M> Source<M> {
+impl<M> FileOrMemory<M> {
     fn path(&self) -> Option<&Path> {
         match self {
-            Source::Memory(_) => None,
+            FileOrMemory::Memory(_) => None,
             #[cfg(feature = "files")]
-            Source::File(path) => Some(path),
+            FileOrMemory::File(path) => Some(path),
         }
     }
 
     #[cfg(feature = "files")]
     fn file(path: &Path) -> Self {
-        Source::File(path.to_owned())
+        FileOrMemory::File(path.to_owned())
     }
 }
 
-fn no_columns(given: bool) -> Result<()> {
-    let message = "`column`, `id` and `format` are for files; these rows are in memory";
+/// Refuses options of files for rows in memory.
+fn refuse_file_options(given: bool) -> Result<()> {
+    let message = "`column`, `id` and `format` only apply to files, and these rows are in memory; remove the options";
     if given { Err(Error::Config(message.into())) } else { Ok(()) }
 }
 
-/// Sets or text, and how they are read. A clone shares rows in memory.
+/// An input of sets or text, and how it is read. A clone shares rows in memory.
 #[derive(Clone, Debug)]
 pub struct SetInput {
-    source: Source<Rows>,
-    /// How rows are read; the number of threads is that of the current rayon pool.
+    source: FileOrMemory<Rows>,
+    /// How rows are read. The threads of the current rayon pool replace the number in the options.
     pub options: ReadOptions,
 }
 
 impl SetInput {
-    /// Takes rows from memory.
+    /// Makes an input of rows in memory.
     pub fn of_rows(rows: Rows, tokenizer: Tokenizer) -> Self {
         let options = ReadOptions { tokenizer, ..ReadOptions::default() };
-        SetInput { source: Source::Memory(rows), options }
+        SetInput { source: FileOrMemory::Memory(rows), options }
     }
 
-    /// Takes the rows of a file.
+    /// Makes an input of a file.
     #[cfg(feature = "files")]
     pub fn of_file(path: &Path, tokenizer: Tokenizer) -> Self {
         let options = ReadOptions { tokenizer, ..ReadOptions::default() };
-        SetInput { source: Source::file(path), options }
+        SetInput { source: FileOrMemory::file(path), options }
     }
 
     /// Returns the path of the file.
@@ -69,44 +70,44 @@ impl SetInput {
         self.source.path()
     }
 
-    /// Reads the rows; `name` is what messages call those in memory.
+    /// Reads the rows; messages call rows in memory `name`.
     pub fn read(&self, reader: &mut SetReader, name: &str) -> Result<Table> {
         let options = ReadOptions { threads: rayon::current_num_threads(), ..self.options.clone() };
         match &self.source {
-            Source::Memory(rows) => {
+            FileOrMemory::Memory(rows) => {
                 let ReadOptions { format, column, id, .. } = &options;
-                no_columns(format.is_some() || column.is_some() || id.is_some())?;
+                refuse_file_options(format.is_some() || column.is_some() || id.is_some())?;
                 reader.rows(name, rows, &options)
             }
             #[cfg(feature = "files")]
-            Source::File(path) => reader.file(path, &options, &AtomicU64::new(0)),
+            FileOrMemory::File(path) => reader.file(path, &options, &AtomicU64::new(0)),
         }
     }
 }
 
-/// Vectors, and how they are read. A clone shares those in memory.
+/// An input of vectors, and how it is read. A clone shares vectors in memory.
 #[derive(Clone, Debug)]
 pub struct VectorInput {
-    source: Source<Arc<VectorCollection>>,
+    source: FileOrMemory<Arc<VectorCollection>>,
     /// How vectors are read.
     #[cfg(feature = "files")]
     pub options: VectorOptions,
 }
 
 impl VectorInput {
-    /// Takes vectors from memory.
+    /// Makes an input of vectors in memory.
     pub fn of_vectors(vectors: VectorCollection) -> Self {
         VectorInput {
-            source: Source::Memory(Arc::new(vectors)),
+            source: FileOrMemory::Memory(Arc::new(vectors)),
             #[cfg(feature = "files")]
             options: VectorOptions::default(),
         }
     }
 
-    /// Takes the vectors of a file.
+    /// Makes an input of a file.
     #[cfg(feature = "files")]
     pub fn of_file(path: &Path) -> Self {
-        VectorInput { source: Source::file(path), options: VectorOptions::default() }
+        VectorInput { source: FileOrMemory::file(path), options: VectorOptions::default() }
     }
 
     /// Returns the path of the file.
@@ -117,16 +118,16 @@ impl VectorInput {
     /// Reads the vectors, and the ids of the rows.
     pub fn read(&self) -> Result<(Arc<VectorCollection>, Option<Ids>)> {
         match &self.source {
-            Source::Memory(vectors) => {
+            FileOrMemory::Memory(vectors) => {
                 #[cfg(feature = "files")]
                 {
                     let VectorOptions { format, column, id } = &self.options;
-                    no_columns(format.is_some() || column.is_some() || id.is_some())?;
+                    refuse_file_options(format.is_some() || column.is_some() || id.is_some())?;
                 }
                 Ok((vectors.clone(), None))
             }
             #[cfg(feature = "files")]
-            Source::File(path) => {
+            FileOrMemory::File(path) => {
                 let read = crate::read_vectors(path, &self.options, &AtomicU64::new(0))?;
                 Ok((Arc::new(read.vectors), read.ids))
             }

@@ -1,19 +1,19 @@
-//! How do records get from files into sets, and pairs from a join into files?
+//! How are files read into sets, and answers written to files?
 //!
 //! * [`read_sets`] reads one or two inputs (lines, CSV, TSV, JSONL, Parquet, Arrow IPC; plain,
 //!   gzip or zstd; files or standard input), tokenizes their records and numbers the tokens.
 //! * [`read_vectors`] reads vectors (npy, fvecs, bvecs, CSV, TSV, Parquet, Arrow IPC).
 //! * [`PairWriter`] and [`GroupWriter`] write answers (TSV, CSV, JSONL, Parquet, Arrow IPC). A
 //!   file appears under its name only when it is complete.
-//! * [`collect_sets`] and [`collect_vectors`] take tables that are in memory already, [`PairBatches`] makes
+//! * [`collect_sets`] and [`collect_vectors`] read tables that are already in memory; [`PairBatches`] makes
 //!   such tables of answers.
-//! * [`check_outputs`] refuses outputs that would replace an input or one another.
+//! * [`check_outputs`] refuses outputs that would overwrite an input or one another.
 //! * [`read_numbers`] reads one large set of numbers: text, raw 32-bit integers or a NumPy array.
-//! * [`SetReader`] reads several inputs into one numbering of tokens: files, or [`Rows`] of strings and integers.
-//!   [`SetInput`] and [`VectorInput`] are either, with options.
+//! * [`SetReader`] reads several inputs, files or [`Rows`] of strings and integers, and numbers their tokens together.
+//!   [`SetInput`] and [`VectorInput`] are inputs of either type, with options.
 //! * [`read_lines`], [`Vocabulary`] and [`LinesWriter`] are for tools that work line by line.
 //!
-//! Without the feature `files` there are only rows in memory, and no Arrow and Parquet.
+//! Without the feature `files`, this crate only reads rows in memory, and has neither Arrow nor Parquet.
 //!
 //! ```text
 //! path ─ source ─ reader ══ blocks ══> workers ══ local rows ══> merge ─> RawSets + Ids
@@ -21,11 +21,11 @@
 //!         zstd)    cut into blocks)     number per block)         one dictionary)
 //! ```
 //!
-//! Nothing here panics on what a file holds: bad input is an [`Error`](simjoin_core::Error) of one
-//! line that names the file, the place and what was expected.
+//! No content of a file causes a panic. Bad input is an [`Error`](simjoin_core::Error) of one line, which names the
+//! file, the place and the expected content.
 
 #![forbid(unsafe_code)]
-// Ids and places in files belong to files.
+// Ids and places are only used for files.
 #![cfg_attr(not(feature = "files"), allow(dead_code))]
 
 mod block;

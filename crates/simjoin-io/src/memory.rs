@@ -1,35 +1,35 @@
-//! How do tables in memory become sets, and pairs tables in memory?
+//! How are Arrow tables in memory read, and made of answers?
 //!
-//! For callers that hold Arrow already, such as a language binding: nothing goes through a file, and columns
-//! are looked at where they lie. [`collect_sets`](crate::collect_sets) and
-//! [`collect_vectors`](crate::collect_vectors) take [`Batches`]; [`PairBatches`] makes batches of answers,
-//! with the columns that [`PairWriter`](crate::PairWriter) writes.
+//! This is for callers that already hold Arrow data, such as a language binding: nothing goes through a file, and
+//! columns are not copied. [`collect_sets`](crate::collect_sets) and [`collect_vectors`](crate::collect_vectors) read
+//! [`Batches`]; [`PairBatches`] makes batches of answers, with the columns that [`PairWriter`](crate::PairWriter)
+//! writes.
 
 use crate::dictionary::Vocabulary;
 use crate::ids::Ids;
-use crate::options::Cut;
+use crate::options::BlockSize;
 use crate::read::on_one_line;
 use crate::readers::columnar;
-use crate::writers::{Layout, Measures};
+use crate::writers::{OutputColumns, ValueColumns};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use simjoin_core::{Error, Result, RowPair, Side};
 
-/// A table in memory, or one that comes batch by batch.
+/// A table in memory, or one that arrives batch by batch.
 pub struct Batches<'a> {
-    /// What messages call it.
+    /// The name of the table in messages.
     pub name: String,
     /// The columns of every batch.
     pub schema: SchemaRef,
-    /// The column with the records. May be left out when the table has only one beside `id`.
+    /// The column with the records. Optional if the table has only one column other than `id`.
     pub column: Option<String>,
-    /// The column with the rows' ids; by default rows go by their number.
+    /// The column with the ids of the rows; by default a row is named by its number.
     pub id: Option<String>,
-    /// The rows, or why there are no more.
+    /// The batches of rows, or the reason why one could not be produced.
     pub batches: Box<dyn Iterator<Item = std::result::Result<RecordBatch, String>> + Send + 'a>,
 }
 
-/// Makes tables of answers.
+/// Makes Arrow tables of answers.
 ///
 /// ```
 /// use simjoin_core::{RowPair, Side};
@@ -42,53 +42,53 @@ pub struct Batches<'a> {
 /// # Ok::<(), simjoin_core::Error>(())
 /// ```
 pub struct PairBatches<'a> {
-    layout: Layout<'a>,
+    columns: OutputColumns<'a>,
     schema: SchemaRef,
 }
 
 impl<'a> PairBatches<'a> {
-    fn new(layout: Layout<'a>) -> Self {
-        PairBatches { schema: layout.schema(), layout }
+    fn new(columns: OutputColumns<'a>) -> Self {
+        PairBatches { schema: columns.schema(), columns }
     }
 
-    /// Rows of `left, right, overlap, similarity`. A self-join passes the same ids twice.
+    /// Makes tables of `left, right, overlap, similarity`. A self-join passes the same ids twice.
     pub fn sets(left: Option<&'a Ids>, right: Option<&'a Ids>) -> Self {
-        Self::new(Layout::pairs(Measures::Sets, left, right))
+        Self::new(OutputColumns::pairs(ValueColumns::Sets, left, right))
     }
 
-    /// The same with a column `left_input`, for pairs between two inputs and within the right one. Either
-    /// both inputs have ids or neither.
+    /// Makes tables with an additional column `left_input`, for pairs between two inputs and within the right one.
+    /// Either both inputs have ids or neither.
     pub fn with_itself(left: Option<&'a Ids>, right: Option<&'a Ids>) -> Result<Self> {
-        Layout::with_itself(left, right).map(Self::new)
+        OutputColumns::with_itself(left, right).map(Self::new)
     }
 
-    /// Rows of `left, right, overlap`.
+    /// Makes tables of `left, right, overlap`.
     pub fn overlaps(left: Option<&'a Ids>, right: Option<&'a Ids>) -> Self {
-        Self::new(Layout::pairs(Measures::Overlap, left, right))
+        Self::new(OutputColumns::pairs(ValueColumns::Overlap, left, right))
     }
 
-    /// Rows of `left, right, distance`, which is what [`RowPair::similarity`] holds.
+    /// Makes tables of `left, right, distance`. [`RowPair::similarity`] holds the distance.
     pub fn distances(left: Option<&'a Ids>, right: Option<&'a Ids>) -> Self {
-        Self::new(Layout::pairs(Measures::Distance, left, right))
+        Self::new(OutputColumns::pairs(ValueColumns::Distance, left, right))
     }
 
-    /// Rows of `row, group`; see [`groups`](Self::groups).
+    /// Makes tables of `row, group`; see [`groups`](Self::groups).
     pub fn of_groups(ids: Option<&'a Ids>) -> Self {
-        Self::new(Layout::groups(ids))
+        Self::new(OutputColumns::groups(ids))
     }
 
-    /// The columns of every batch.
+    /// Returns the columns of every batch.
     pub fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }
 
-    /// Some pairs as columns.
+    /// Makes a batch of pairs.
     pub fn batch(&self, rows: &[RowPair]) -> Result<RecordBatch> {
-        let batch = self.layout.batch(&self.schema, rows);
+        let batch = self.columns.batch(&self.schema, rows);
         batch.map_err(|error| Error::Unavailable(error.to_string()))
     }
 
-    /// Rows from `first` on, each with the smallest row of its group.
+    /// Makes a batch of the rows from `first` on. `groups` holds the smallest row of the group of each.
     pub fn groups(&self, first: u32, groups: &[u32]) -> Result<RecordBatch> {
         let row = |(left, &right)| RowPair {
             left,
@@ -101,31 +101,32 @@ impl<'a> PairBatches<'a> {
     }
 }
 
-/// Two single sets in one numbering.
+/// Two single sets whose elements are numbered together.
 ///
-/// Elements are compared as text, numbers in decimal; where all of both sets are numbers below 2³² they stand
-/// for themselves, and otherwise for words of a vocabulary.
+/// Elements are compared as text, numbers in decimal. If all elements are numbers below 2³², they are their own
+/// numbers; otherwise they are numbered by a vocabulary.
 #[derive(Default)]
 pub struct ElementSets {
-    /// The elements, in the order in which they came, repeated ones included.
+    /// The elements of both sets in their original order, with repetitions.
     pub sets: [Vec<u32>; 2],
-    /// What numbers stand for, where they do not stand for themselves.
+    /// The texts of the elements, unless all elements are their own numbers.
     pub words: Option<Vocabulary>,
-    /// Whether all are integers by their type, and fit 64 bits with a sign.
+    /// Whether all elements have an integer type and fit signed 64-bit integers.
     pub integers: bool,
 }
 
 impl ElementSets {
-    /// Takes two columns of strings or integers.
+    /// Reads two columns of strings or integers.
     pub fn collect(left: Batches<'_>, right: Batches<'_>) -> Result<Self> {
         let mut all = ElementSets { integers: true, ..ElementSets::default() };
         for (side, table) in [left, right].into_iter().enumerate() {
-            let mut take = |table| {
-                let mut reader = columnar::memory(table, columnar::Kind::Elements, Cut::NUMBERS)?;
+            let mut read = |table| {
+                let mut reader =
+                    columnar::memory(table, columnar::ColumnKind::Elements, BlockSize::NUMBERS)?;
                 while reader.next_elements(&mut |element| all.push(side, element))? {}
                 Ok(())
             };
-            take(table).map_err(on_one_line)?;
+            read(table).map_err(on_one_line)?;
         }
         Ok(all)
     }
@@ -149,7 +150,7 @@ impl ElementSets {
             Element::Unsigned(number) => i64::try_from(number).is_ok(),
         };
         if self.words.is_none() {
-            // What was a number so far becomes a word.
+            // The elements that were numbers so far become words.
             let mut words = Vocabulary::default();
             let mut digits = itoa::Buffer::new();
             for number in self.sets.iter_mut().flatten() {
@@ -190,7 +191,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU64;
 
-    /// A table of one column, in batches of so many rows.
+    /// Returns a table of one column, in batches of `rows` rows.
     fn table(column: &ArrayRef, rows: usize) -> Batches<'static> {
         let field = Field::new("c", column.data_type().clone(), true);
         let schema = Arc::new(Schema::new(vec![field]));
@@ -218,7 +219,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// Whether rows come from a file or from memory, in whatever batches, changes nothing.
+        /// Rows in memory are read like those of a file, however they are divided into batches.
         #[test]
         fn tables_in_memory_are_read_like_files(
             records in prop::collection::vec("[abAB é]{0,9}", 1..30),
@@ -235,13 +236,13 @@ mod tests {
             let path = folder.path().join("a.txt");
             std::fs::write(&path, records_left.join("\n") + "\n").unwrap();
             let file = read_sets(path.to_str().unwrap(), None, &options, &AtomicU64::new(0));
-            // A slice looks at its own rows alone.
+            // Only the rows of a slice are read.
             let column: ArrayRef = Arc::new(StringArray::from_iter_values(&records));
             let column = column.slice(skip, records_left.len());
             let memory = collect_sets(table(&column, rows), None, &options).unwrap();
             match file {
                 Ok(file) => prop_assert_eq!(&memory, &file),
-                // What is empty is an error in a file alone.
+                // Empty input is an error only in a file.
                 Err(_) => prop_assert!(memory.left.sets.tokens.is_empty()),
             }
             if tokenizer == Tokenizer::Whitespace {
@@ -298,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_empty_or_of_another_type() {
+    fn empty_tables_are_read_and_wrong_types_refused() {
         let options = ReadOptions::default();
         let nothing: ArrayRef = Arc::new(NullArray::new(2));
         let read =
@@ -320,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_wrong_on_the_way_is_said() {
+    fn errors_of_the_producer_are_reported() {
         let mut broken = table(&strings(&["a"]), 1);
         let first = broken.batches.next().unwrap();
         broken.batches = Box::new([first, Err("the well\nis dry".to_owned())].into_iter());
@@ -329,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn vectors_in_memory() {
+    fn vectors_in_memory_are_collected() {
         let rows = vec![Some(vec![Some(1.0), Some(2.0)]), Some(vec![Some(3.0), Some(4.0)])];
         let lists: ArrayRef = Arc::new(ListArray::from_iter_primitive::<Float32Type, _, _>(rows));
         let read = collect_vectors(table(&lists, 1)).unwrap();

@@ -1,19 +1,19 @@
-//! How is an array of NumPy's written down?
+//! How is a NumPy array stored?
 //!
-//! A `.npy` file begins with a magic string, a version and the text of a Python dictionary, which says the type of the
-//! numbers, their order and the shape; the numbers follow as they lie in memory.
+//! A `.npy` file begins with a magic string, a version and the text of a Python dictionary, which gives the type of the
+//! numbers, their order and the shape. The numbers follow as they are in memory.
 //! <https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html>
 
-use crate::source::{Explain, read_full};
+use crate::source::{ErrorContext, read_full};
 use simjoin_core::{Error, Result};
 use std::io::Read;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
 
-/// Headers are a few hundred bytes long; a longer one is damage.
+/// The longest header that is accepted, in bytes. Real headers have a few hundred.
 const LONGEST_HEADER: usize = 1 << 16;
 
-/// What the header of a file says.
+/// The header of a file.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Header {
     /// The type of the numbers without their byte order, such as `f4` or `u8`.
@@ -26,8 +26,8 @@ pub(crate) struct Header {
     pub(crate) bytes: u64,
 }
 
-/// Returns the beginning of a file whose numbers have this type, such as `<f4`, and this shape; the numbers follow row
-/// by row.
+/// Returns the header of a file of numbers with this type, such as `<f4`, and this shape. The numbers follow it, row by
+/// row.
 pub fn npy_header(kind: &str, shape: &[u64]) -> Vec<u8> {
     let sizes: Vec<String> = shape.iter().map(u64::to_string).collect();
     // A tuple of one is written with a comma.
@@ -47,12 +47,12 @@ pub fn npy_header(kind: &str, shape: &[u64]) -> Vec<u8> {
 }
 
 impl Header {
-    /// Reads a header; the input stands at the first number then.
-    pub(crate) fn read(input: &mut impl Read, explain: &Explain) -> Result<Self> {
-        let wrong = |message: &str| Error::input(explain.name(), "", message);
+    /// Reads a header. The input is then at the first number.
+    pub(crate) fn read(input: &mut impl Read, context: &ErrorContext) -> Result<Self> {
+        let wrong = |message: &str| Error::input(context.name(), "", message);
         let mut read = |size: usize| -> Result<Vec<u8>> {
             let mut bytes = vec![0; size];
-            let filled = read_full(input, &mut bytes).map_err(|error| explain.error(error))?;
+            let filled = read_full(input, &mut bytes).map_err(|error| context.error(error))?;
             bytes.truncate(filled);
             Ok(bytes)
         };
@@ -79,7 +79,7 @@ impl Header {
         let length = digits.iter().rev().fold(0usize, |all, &byte| all << 8 | usize::from(byte));
         if length > LONGEST_HEADER {
             return Err(wrong(&format!(
-                "an npy header of {length} bytes is too long for an array"
+                "the npy header is {length} bytes long; at most {LONGEST_HEADER} were expected"
             )));
         }
         let text = read(length)?;
@@ -93,7 +93,7 @@ impl Header {
     /// Reads a dictionary such as `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }`.
     fn parse(text: &str, bytes: u64) -> std::result::Result<Self, String> {
         let value = |key: &str| -> std::result::Result<&str, String> {
-            let missing = || format!("its npy header does not say `{key}`");
+            let missing = || format!("the npy header has no `{key}`");
             [format!("'{key}'"), format!("\"{key}\"")]
                 .iter()
                 .find_map(|quoted| text.split_once(quoted.as_str()))
@@ -104,7 +104,7 @@ impl Header {
         let kind = value("descr")?
             .strip_prefix(['\'', '"'])
             .and_then(|rest| rest.split(['\'', '"']).next())
-            .ok_or("its elements are records; an array of numbers was expected")?;
+            .ok_or("the elements of the array are structures; numbers were expected")?;
         let (big_endian, plain) = match kind.chars().next() {
             Some('<' | '|') => (false, &kind[1..]),
             Some('>') => (true, &kind[1..]),
@@ -114,18 +114,21 @@ impl Header {
         let fortran = match value("fortran_order")? {
             order if order.starts_with("True") => true,
             order if order.starts_with("False") => false,
-            _ => return Err("its npy header does not say `fortran_order`".into()),
+            _ => {
+                let message = "`fortran_order` in the npy header is neither True nor False";
+                return Err(message.into());
+            }
         };
         let shape = value("shape")?
             .strip_prefix('(')
             .and_then(|rest| rest.split_once(')'))
-            .ok_or("its npy header does not say `shape`")?
+            .ok_or("`shape` in the npy header is not a tuple")?
             .0;
         let sizes = shape.split(',').map(str::trim).filter(|part| !part.is_empty());
         let sizes = sizes.map(|part| part.trim_end_matches('L').parse());
         let sizes = sizes.collect::<std::result::Result<_, _>>();
         let shape =
-            sizes.map_err(|_| format!("its shape ({shape}) is not one of whole numbers"))?;
+            sizes.map_err(|_| format!("the shape ({shape}) does not consist of whole numbers"))?;
         Ok(Header { kind: plain.to_owned(), big_endian, fortran, shape, bytes })
     }
 
@@ -141,12 +144,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_written_header_reads_back() {
+    fn written_headers_are_read_back() {
         for (kind, shape) in [("<u4", &[7u64][..]), ("<f4", &[3, 4]), ("<f8", &[1000, 960])] {
             let written = npy_header(kind, shape);
             assert_eq!(written.len() % 64, 0);
-            let explain = Explain::plain("x");
-            let header = Header::read(&mut &written[..], &explain).unwrap();
+            let context = ErrorContext::plain("x");
+            let header = Header::read(&mut &written[..], &context).unwrap();
             let expected = Header {
                 kind: kind[1..].into(),
                 big_endian: false,
@@ -159,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_read_or_refused() {
+    fn valid_headers_are_read_and_others_refused() {
         let header = Header::parse("{\"shape\":(5,2),'descr':'>f8','fortran_order':True}", 9);
         let expected = Header {
             kind: "f8".into(),
@@ -172,8 +175,8 @@ mod tests {
         let header = Header::parse("{'descr': '|u1', 'fortran_order': False, 'shape': ()}", 9);
         assert!(header.unwrap().shape.is_empty());
         for (text, message) in [
-            ("", "does not say `descr`"),
-            ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,)}", "are records"),
+            ("", "has no `descr`"),
+            ("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (3,)}", "are structures"),
             ("{'descr': '<f4', 'shape': (3, 4)}", "`fortran_order`"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': (2, -3)}", "whole numbers"),
             ("{'descr': '<f4', 'fortran_order': False, 'shape': 3}", "`shape`"),

@@ -1,11 +1,11 @@
-//! How does one large set of numbers get into memory?
+//! How is one large set of numbers read?
 //!
-//! A set may be text (numbers separated by white space), the elements themselves as raw 32-bit
-//! little-endian integers (`.u32`), or a one-dimensional NumPy array of integers (`.npy`); each plain,
-//! gzip or zstd. Elements are kept as they come: sorting is the caller's.
+//! A set may be text (numbers separated by white space), raw 32-bit little-endian integers (`.u32`), or a
+//! one-dimensional NumPy array of integers (`.npy`); each plain, gzip or zstd. Elements keep their order: the caller
+//! sorts them.
 //!
-//! Text that holds anything but numbers from 0 to 2³²-1 is no mistake by itself: [`read_numbers`] says
-//! where it stands, and [`read_words`] reads the file as words instead.
+//! Text may hold anything else than numbers from 0 to 2³²-1: [`read_numbers`] then returns the first such word and its
+//! place, and [`read_words`] can read the file as words instead.
 //!
 //! # Memory
 //!
@@ -16,13 +16,13 @@ use crate::npy::Header;
 use crate::path::ending;
 use crate::read::on_one_line;
 use crate::readers::lines::read_lines;
-use crate::source::{self, Explain, Source};
+use crate::source::{self, ErrorContext, Source};
 use simjoin_core::{Error, Result};
 use std::io::Read;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-/// How a set of numbers is written down.
+/// The format of a set of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NumberFormat {
     /// Decimal numbers between white space.
@@ -34,7 +34,7 @@ pub enum NumberFormat {
 }
 
 impl NumberFormat {
-    /// The format that a path's ending stands for, after `.gz` or `.zst`.
+    /// Returns the format that a path's ending stands for, without `.gz` or `.zst`.
     pub fn of_path<P: AsRef<Path> + ?Sized>(path: &P) -> Self {
         match ending(path.as_ref()).0.as_str() {
             "u32" => NumberFormat::U32,
@@ -44,24 +44,24 @@ impl NumberFormat {
     }
 }
 
-/// What a file of numbers holds.
+/// The content of a file that should hold numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Numbers {
-    /// All numbers, in the file's order.
+    /// All numbers, in the order of the file.
     All(Vec<u32>),
-    /// A word that is none, the first of the file.
+    /// The first word that is not a number.
     Other {
-        /// The line that it stands on, from 1.
+        /// The line of the word, counted from 1.
         line: u64,
         /// The word, or the beginning of a long one.
         word: String,
     },
 }
 
-/// Bytes read at once.
+/// The number of bytes that are read at a time.
 const BLOCK: usize = 1 << 20;
 
-/// Reads the numbers of a file; `-` is standard input. `bytes_read` rises with the bytes taken from it.
+/// Reads the numbers of a file; `-` is standard input. Adds the number of bytes read from it to `bytes_read`.
 pub fn read_numbers<P: AsRef<Path> + ?Sized>(path: &P, bytes_read: &AtomicU64) -> Result<Numbers> {
     let mut blocks = Blocks::new(source::open(path.as_ref(), bytes_read)?);
     match NumberFormat::of_path(path) {
@@ -71,7 +71,7 @@ pub fn read_numbers<P: AsRef<Path> + ?Sized>(path: &P, bytes_read: &AtomicU64) -
     }
 }
 
-/// Reads the words of a file as their numbers in a vocabulary, to which new ones are added.
+/// Reads the words of a file, adds new ones to a vocabulary, and returns their numbers.
 pub fn read_words<P: AsRef<Path> + ?Sized>(
     path: &P,
     vocabulary: &mut Vocabulary,
@@ -87,24 +87,24 @@ pub fn read_words<P: AsRef<Path> + ?Sized>(
     Ok(numbers)
 }
 
-/// An input in blocks.
+/// Reads an input in blocks.
 struct Blocks<'a> {
     source: Source<'a>,
-    explain: Explain,
+    context: ErrorContext,
     buffer: Vec<u8>,
 }
 
 impl<'a> Blocks<'a> {
     fn new(source: Source<'a>) -> Self {
-        let explain = source.explain();
-        Blocks { source, explain, buffer: Vec::new() }
+        let context = source.context();
+        Blocks { source, context, buffer: Vec::new() }
     }
 
-    /// Appends up to a block to what the buffer holds; whether anything came.
+    /// Appends up to a block to the buffer. Returns false at the end of the input.
     fn more(&mut self) -> Result<bool> {
         let before = self.buffer.len();
         let read = (&mut self.source).take(BLOCK as u64).read_to_end(&mut self.buffer);
-        read.map_err(|error| self.explain.error(error))?;
+        read.map_err(|error| self.context.error(error))?;
         Ok(self.buffer.len() > before)
     }
 }
@@ -120,7 +120,7 @@ fn text(blocks: &mut Blocks<'_>) -> Result<Numbers> {
             buffer.drain(..3);
         }
         first = false;
-        // The last word may go on in the next block.
+        // The last word may continue in the next block.
         let end = match more {
             true => buffer.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1),
             false => buffer.len(),
@@ -134,7 +134,7 @@ fn text(blocks: &mut Blocks<'_>) -> Result<Numbers> {
         if !more {
             return Ok(Numbers::All(numbers));
         }
-        // A word as long as a block is no number of ours.
+        // A word as long as a block is no supported number.
         if buffer.len() >= BLOCK {
             let shown = String::from_utf8_lossy(&buffer[..60]).escape_debug().to_string();
             return Ok(Numbers::Other { line, word: shown });
@@ -142,7 +142,7 @@ fn text(blocks: &mut Blocks<'_>) -> Result<Numbers> {
     }
 }
 
-/// Adds the numbers of whole words and counts lines; where something else begins, if anything does.
+/// Adds the numbers of whole words and counts lines. Returns the start of the first word that is not a number.
 fn parse(bytes: &[u8], numbers: &mut Vec<u32>, line: &mut u64) -> Option<usize> {
     let mut at = 0;
     while at < bytes.len() {
@@ -155,7 +155,7 @@ fn parse(bytes: &[u8], numbers: &mut Vec<u32>, line: &mut u64) -> Option<usize> 
         let start = at;
         let mut value = 0u64;
         while at < bytes.len() && bytes[at].is_ascii_digit() {
-            // Beyond 2³² it stays there.
+            // Limits the value, which is then refused, so that it cannot overflow.
             value = (value * 10 + u64::from(bytes[at] - b'0')).min(1 << 33);
             at += 1;
         }
@@ -173,7 +173,7 @@ fn parse(bytes: &[u8], numbers: &mut Vec<u32>, line: &mut u64) -> Option<usize> 
 fn raw(blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
     let mut numbers = Vec::new();
     while blocks.more()? {
-        take_whole::<4>(&mut blocks.buffer, |bytes| {
+        drain_elements::<4>(&mut blocks.buffer, |bytes| {
             numbers.push(u32::from_le_bytes(bytes));
             Ok(())
         })?;
@@ -181,18 +181,18 @@ fn raw(blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
     if !blocks.buffer.is_empty() {
         let bytes = 4 * numbers.len() + blocks.buffer.len();
         return Err(Error::input(
-            blocks.explain.name(),
+            blocks.context.name(),
             "",
             format!(
-                "{bytes} bytes are no whole number of 32-bit integers: truncated file, or no .u32"
+                "{bytes} bytes are not a multiple of 4: the file is truncated, or does not hold 32-bit integers"
             ),
         ));
     }
     Ok(numbers)
 }
 
-/// Hands on all whole elements of a buffer and leaves the rest.
-fn take_whole<const N: usize>(
+/// Removes all whole elements from the front of a buffer and calls `each` with them.
+fn drain_elements<const N: usize>(
     buffer: &mut Vec<u8>,
     mut each: impl FnMut([u8; N]) -> Result<()>,
 ) -> Result<()> {
@@ -206,12 +206,12 @@ fn take_whole<const N: usize>(
 }
 
 fn npy(blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
-    let name = blocks.explain.name().to_owned();
+    let name = blocks.context.name().to_owned();
     let wrong = |message: String| Error::input(&name, "", message);
-    let header = Header::read(&mut blocks.source, &blocks.explain)?;
+    let header = Header::read(&mut blocks.source, &blocks.context)?;
     let [count] = header.shape[..] else {
         let shape = header.shape_text();
-        return Err(wrong(format!("an array of shape {shape}; one dimension was expected")));
+        return Err(wrong(format!("the array has shape {shape}; one dimension was expected")));
     };
     let mut numbers: Vec<u32> = Vec::new();
     let mut push = |value: i128| {
@@ -219,7 +219,7 @@ fn npy(blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
             Error::input(
                 &name,
                 format!("element {}", numbers.len()),
-                format!("{value} is outside 0 to {}, the numbers that are supported", u32::MAX),
+                format!("{value} is not supported; expected a number from 0 to {}", u32::MAX),
             )
         })?;
         numbers.push(number);
@@ -227,9 +227,9 @@ fn npy(blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
     };
     loop {
         let more = blocks.more()?;
-        macro_rules! take {
+        macro_rules! push_all {
             ($type:ty) => {
-                take_whole::<{ size_of::<$type>() }>(&mut blocks.buffer, |bytes| {
+                drain_elements::<{ size_of::<$type>() }>(&mut blocks.buffer, |bytes| {
                     let value = if header.big_endian {
                         <$type>::from_be_bytes(bytes)
                     } else {
@@ -240,17 +240,17 @@ fn npy(blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
             };
         }
         match header.kind.as_str() {
-            "u1" => take!(u8),
-            "u2" => take!(u16),
-            "u4" => take!(u32),
-            "u8" => take!(u64),
-            "i1" => take!(i8),
-            "i2" => take!(i16),
-            "i4" => take!(i32),
-            "i8" => take!(i64),
+            "u1" => push_all!(u8),
+            "u2" => push_all!(u16),
+            "u4" => push_all!(u32),
+            "u8" => push_all!(u64),
+            "i1" => push_all!(i8),
+            "i2" => push_all!(i16),
+            "i4" => push_all!(i32),
+            "i8" => push_all!(i64),
             kind => {
                 return Err(wrong(format!(
-                    "its numbers are of type `{kind}`; integers (u1 to u8, i1 to i8) were expected"
+                    "the array has numbers of type `{kind}`; integers (u1 to u8, i1 to i8) were expected"
                 )));
             }
         }
@@ -261,7 +261,7 @@ fn npy(blocks: &mut Blocks<'_>) -> Result<Vec<u32>> {
     if numbers.len() != count || !blocks.buffer.is_empty() {
         let found = numbers.len();
         return Err(wrong(format!(
-            "the npy header tells of {count} elements, but {found} follow: truncated or damaged file"
+            "the npy header announces {count} elements, but {found} follow: truncated or damaged file"
         )));
     }
     Ok(numbers)
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_numbers_between_white_space() {
+    fn text_holds_numbers_between_white_space() {
         let wanted = [3, 1, 4_294_967_295, 0, 7];
         assert_eq!(all("a.txt", b"\xEF\xBB\xBF3 1\n\n 4294967295\t0\r\n007"), wanted);
         assert!(all("a.txt", b"").is_empty());
@@ -305,7 +305,7 @@ mod tests {
             let other = Numbers::Other { line: at, word: word.to_owned() };
             assert_eq!(read("a", bytes), Ok(other));
         }
-        // Words across the ends of blocks.
+        // Words that cross the ends of blocks.
         let long: String = (0..400_000u32).map(|n| format!("{n} ")).collect();
         assert!(long.len() > 2 * BLOCK);
         assert_eq!(all("a", long.as_bytes()), (0..400_000).collect::<Vec<_>>());
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_numbers_and_arrays_read_the_same() {
+    fn raw_numbers_and_arrays_are_read_alike() {
         let numbers = [5u32, 0, u32::MAX, 70_000];
         let raw: Vec<u8> = numbers.iter().flat_map(|n| n.to_le_bytes()).collect();
         assert_eq!(all("a.u32", &raw), numbers);
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_files_are_named() {
+    fn errors_in_damaged_files_name_the_file() {
         let with = |kind: &str, shape: &str, bytes: &[u8]| {
             let header = format!("{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}");
             let mut npy = b"\x93NUMPY\x01\x00".to_vec();
@@ -348,17 +348,17 @@ mod tests {
             npy
         };
         for (name, bytes, part) in [
-            ("a.u32", b"12345".to_vec(), "5 bytes are no whole number"),
+            ("a.u32", b"12345".to_vec(), "5 bytes are not a multiple of 4"),
             ("a.npy", b"".to_vec(), "the input is empty; an npy file was expected"),
             ("a.npy", b"12345678".to_vec(), "not an npy file"),
             ("a.npy", b"\x93NUM".to_vec(), "truncated"),
             ("a.npy", b"\x93NUMPY\x09\x00".to_vec(), "npy version 9"),
             ("a.npy", with("'<f4'", "(1,)", &[0; 4]), "type `f4`; integers"),
-            ("a.npy", with("[('a', '<u4')]", "(1,)", &[0; 4]), "records"),
+            ("a.npy", with("[('a', '<u4')]", "(1,)", &[0; 4]), "structures"),
             ("a.npy", with("'<u4'", "(1, 1)", &[0; 4]), "shape (1, 1); one dimension"),
             ("a.npy", with("'<u4'", "(2,)", &[0; 4]), "2 elements, but 1"),
             ("a.npy", with("'<i4'", "(2,)", &[255; 8]), "element 0: -1"),
-            ("a.npy", with("'<u8'", "(1,)", &[1; 8]), "outside 0 to 4294967295"),
+            ("a.npy", with("'<u8'", "(1,)", &[1; 8]), "from 0 to 4294967295"),
             ("a.npy", with("'<\n4'", "(1,)", &[0; 4]), "`\\n4`"),
             ("a.npy", with("''", "(1,)", &[0; 4]), "type ``"),
             ("a.npy", with("'é'", "(1,)", &[0; 4]), "type `é`"),

@@ -1,26 +1,26 @@
-//! What is read, and in what form does it come back?
+//! Which options do readers have, and which results?
 
 use crate::format::Format;
 use crate::ids::Ids;
 use crate::tokenize::Tokenizer;
 use simjoin_core::RawSets;
 
-/// What is read from the inputs, and how.
+/// The options for reading inputs of sets.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// How records become tokens. List columns need [`Tokenizer::Whitespace`]: their elements are
-    /// tokens already.
+    /// Splits records into tokens. List columns need [`Tokenizer::Whitespace`], because their elements are already
+    /// tokens.
     pub tokenizer: Tokenizer,
     /// Whether the k-th occurrence of a token in a record is a token of its own; otherwise repeated
-    /// tokens collapse.
+    /// tokens count once.
     pub multiset: bool,
     /// The format of both inputs; by default each path's ending decides.
     pub format: Option<Format>,
-    /// The column with the records. May be left out when the file has only one beside `id`.
+    /// The column with the records. Optional if the file has only one column other than `id`.
     pub column: Option<String>,
-    /// The column with the rows' ids; by default rows go by their number.
+    /// The column with the ids of the rows; by default a row is named by its number.
     pub id: Option<String>,
-    /// How many threads tokenize; a reading and a merging thread come on top.
+    /// The number of threads that tokenize, in addition to a reading and a merging thread.
     pub threads: usize,
 }
 
@@ -37,46 +37,47 @@ impl Default for ReadOptions {
     }
 }
 
-/// One input as it was read.
+/// The rows of one input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// The records' tokens.
+    /// The tokens of the records.
     pub sets: RawSets,
-    /// The rows' ids, when an id column was asked for.
+    /// The ids of the rows, if an id column was requested.
     pub ids: Option<Ids>,
 }
 
-/// A join's input.
+/// All inputs of a join.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadSets {
     /// The left input, or the only one.
     pub left: Table,
     /// The right input of a join of two.
     pub right: Option<Table>,
-    /// Token numbers of both are below this.
+    /// The number of different tokens; all token numbers are below it.
     pub universe: usize,
 }
 
-/// How finely input is cut. Results do not depend on it.
+/// The size of the blocks that an input is cut into. Results do not depend on it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Cut {
-    /// Bytes of text in a block.
+pub(crate) struct BlockSize {
+    /// The approximate number of bytes of text in a block.
     pub(crate) bytes: usize,
-    /// Rows of columns in a block, at most.
+    /// The largest number of rows of a table in a block.
     pub(crate) rows: usize,
 }
 
-impl Cut {
-    /// Columns of numbers, which are not tokenized.
+impl BlockSize {
+    /// The size of blocks of columns of numbers, which are not tokenized.
     #[cfg(feature = "files")]
-    pub(crate) const NUMBERS: Cut = Cut { bytes: 1 << 20, rows: 8192 };
+    pub(crate) const NUMBERS: BlockSize = BlockSize { bytes: 1 << 20, rows: 8192 };
 
-    /// Long q-grams repeat each byte q times in a block's dictionary, so their blocks are smaller.
-    pub(crate) fn for_tokenizer(tokenizer: Tokenizer) -> Cut {
+    /// Returns the size of blocks of records for a tokenizer. Long q-grams repeat each byte q times in the dictionary
+    /// of a block, so their blocks are smaller.
+    pub(crate) fn for_tokenizer(tokenizer: Tokenizer) -> BlockSize {
         let bytes = match tokenizer {
             Tokenizer::Qgrams(q) => ((4 << 20) / q).clamp(128 << 10, 1 << 20),
             _ => 1 << 20,
         };
-        Cut { bytes, rows: 8192 }
+        BlockSize { bytes, rows: 8192 }
     }
 }

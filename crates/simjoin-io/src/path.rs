@@ -1,8 +1,8 @@
-//! What does a path name?
+//! What does a path lead to?
 //!
-//! `-` is standard input, or standard output. Everything else is a file, a device, a pipe or a stream that is open
-//! already (`/dev/stdout`); symbolic links are followed, also those to files that do not exist yet. Paths need not be
-//! UTF-8; messages show them with control characters escaped.
+//! `-` is standard input or standard output. Everything else is a file, a device, a pipe or a stream that is already
+//! open (`/dev/stdout`). Symbolic links are followed, even to files that do not exist yet. Paths need not be UTF-8;
+//! messages show them with control characters escaped.
 
 use simjoin_core::{Error, Result};
 use std::borrow::Cow;
@@ -29,7 +29,7 @@ pub(crate) fn shown(path: &Path) -> String {
     escape_controls(&path.to_string_lossy()).into_owned()
 }
 
-/// Replaces control characters by their escapes, so that a text stays on one line and cannot steer a terminal.
+/// Replaces control characters by their escapes, so that a text stays on one line and cannot control a terminal.
 pub fn escape_controls(text: &str) -> Cow<'_, str> {
     if !text.contains(char::is_control) {
         return Cow::Borrowed(text);
@@ -44,26 +44,27 @@ pub fn escape_controls(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The compression that a path's ending stands for.
+/// The compression of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
+pub(crate) enum Compression {
     None,
     Gzip,
     Zstd,
-    /// Recognised, to be refused with a clear message.
+    /// Recognised only to refuse it with a clear message.
     Xz,
 }
 
-/// Splits a path's ending, in lower case, from that of its compression: `a.CSV.gz` gives `csv` and gzip. Without
-/// a dot the ending is empty.
-pub(crate) fn ending(path: &Path) -> (String, Packing) {
+/// Returns a path's ending, in lower case, and its compression: `a.CSV.gz` gives `csv` and gzip. Without a dot the
+/// ending is empty.
+pub(crate) fn ending(path: &Path) -> (String, Compression) {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
-    let packed = [(".gz", Packing::Gzip), (".zst", Packing::Zstd), (".xz", Packing::Xz)];
-    let (stem, packing) = packed
+    let endings =
+        [(".gz", Compression::Gzip), (".zst", Compression::Zstd), (".xz", Compression::Xz)];
+    let (stem, compression) = endings
         .iter()
-        .find_map(|&(ending, packing)| Some((name.strip_suffix(ending)?, packing)))
-        .unwrap_or((&name, Packing::None));
-    (stem.rsplit_once('.').map_or("", |(_, ending)| ending).to_owned(), packing)
+        .find_map(|&(ending, compression)| Some((name.strip_suffix(ending)?, compression)))
+        .unwrap_or((&name, Compression::None));
+    (stem.rsplit_once('.').map_or("", |(_, ending)| ending).to_owned(), compression)
 }
 
 /// The place that an output path leads to.
@@ -80,7 +81,7 @@ pub(crate) enum Destination {
 impl Destination {
     /// Finds the place that a path leads to.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
-        // As many links as Linux follows.
+        // Linux follows the same number of links.
         const MOST_LINKS: usize = 40;
         let mut at = path.to_owned();
         for _ in 0..MOST_LINKS {
@@ -116,12 +117,12 @@ impl Destination {
     }
 }
 
-/// An ordinary file, by what it is rather than by its name.
+/// The identity of an ordinary file, independent of its name.
 #[derive(PartialEq, Eq)]
 enum Identity {
-    /// The device and the number of the file there; where there are none, its whole path.
+    /// The device and the file's number on it; on systems without these, the whole path.
     Existing(u64, u64, PathBuf),
-    /// A file that does not exist yet: its folder, and its name there.
+    /// A file that does not exist yet: the identity of its folder, and its name in the folder.
     New(u64, u64, OsString),
 }
 
@@ -139,7 +140,7 @@ impl Identity {
         Identity::of(path, &metadata?)
     }
 
-    /// Returns the file that an output will replace; `None` for what is written to directly.
+    /// Returns the file that an output will replace; `None` if it is written to directly.
     fn of_output(path: &Path) -> Option<Self> {
         let Ok(Destination::File(path)) = Destination::of(path) else { return None };
         if let Ok(metadata) = fs::metadata(&path) {
@@ -173,10 +174,10 @@ fn metadata_of<T>(_: &T) -> Option<Metadata> {
     None
 }
 
-/// Refuses outputs that would replace an input, or one another, or the file that standard output goes to.
+/// Refuses outputs that would overwrite an input, one another, or the file that standard output goes to.
 ///
-/// Files are compared, not names: a file is found under a relative path, behind a symbolic link and under a hard link.
-/// An output is the option that names it and its path. Devices, pipes and open streams replace nothing.
+/// Files are compared, not names: relative paths, symbolic links and hard links are all recognised. Each output is the
+/// option that names it, and its path. Outputs to devices, pipes and open streams overwrite nothing.
 pub fn check_outputs(inputs: &[&Path], outputs: &[(&str, &Path)]) -> Result<()> {
     let inputs = inputs.iter().filter_map(|path| {
         let name = if is_standard(path) {
@@ -195,13 +196,13 @@ pub fn check_outputs(inputs: &[&Path], outputs: &[(&str, &Path)]) -> Result<()> 
         let Some(file) = Identity::of_output(path) else { continue };
         if let Some((name, _)) = inputs.iter().find(|(_, one)| *one == file) {
             return Err(Error::Config(format!(
-                "{option} {} and {name} are the same file, which would be replaced; expected two files",
+                "{option} {} and {name} are the same file, which would be overwritten; expected two different files",
                 shown(path)
             )));
         }
         if let Some((other, _)) = seen.iter().find(|(_, one)| *one == file) {
             return Err(Error::Config(format!(
-                "{other} and {option} both write to {}; expected two files",
+                "{other} and {option} both write to {}; expected two different files",
                 shown(path)
             )));
         }
@@ -222,17 +223,17 @@ mod tests {
     }
 
     #[test]
-    fn endings_are_split_from_compression() {
-        for (path, expected, packing) in [
-            ("a.CSV.GZ", "csv", Packing::Gzip),
-            ("x.csv/a.tsv.zst", "tsv", Packing::Zstd),
-            ("a.csv.xz", "csv", Packing::Xz),
-            ("a.gz", "", Packing::Gzip),
-            ("a", "", Packing::None),
-            ("x.csv/a", "", Packing::None),
-            ("/", "", Packing::None),
+    fn endings_are_separated_from_compressions() {
+        for (path, expected, compression) in [
+            ("a.CSV.GZ", "csv", Compression::Gzip),
+            ("x.csv/a.tsv.zst", "tsv", Compression::Zstd),
+            ("a.csv.xz", "csv", Compression::Xz),
+            ("a.gz", "", Compression::Gzip),
+            ("a", "", Compression::None),
+            ("x.csv/a", "", Compression::None),
+            ("/", "", Compression::None),
         ] {
-            assert_eq!(ending(Path::new(path)), (expected.to_owned(), packing), "{path}");
+            assert_eq!(ending(Path::new(path)), (expected.to_owned(), compression), "{path}");
         }
     }
 
@@ -272,7 +273,7 @@ mod tests {
         }
         check("in.tsv", &[("--output", "other.tsv"), ("--stats", "new.tsv")]).unwrap();
         check("none.tsv", &[("--output", "d/new.tsv"), ("--stats", "new.tsv")]).unwrap();
-        // Whatever goes to a device replaces nothing.
+        // Outputs to a device overwrite nothing.
         let null = Path::new("/dev/null");
         check_outputs(&[null], &[("--output", null), ("--stats", null)]).unwrap();
     }

@@ -1,4 +1,4 @@
-//! How do many threads read one file into one numbering?
+//! How do many threads read one file and number its tokens?
 //!
 //! # Flow
 //!
@@ -9,17 +9,15 @@
 //!        └────────────── a permit for each merged block <───────┘
 //! ```
 //!
-//! Blocks are merged in file order, so token numbers, rows and the error that is reported are those
-//! of reading with one thread: rows before a faulty record are merged first, because they may hold
-//! an earlier fault (a repeated id).
+//! Blocks are merged in file order, so token numbers, rows and the reported error are the same as with one thread. Rows
+//! before a faulty record are merged first, because they may hold an earlier error (a repeated id).
 //!
-//! Where the system refuses threads, there are fewer workers; where it refuses the reader or all workers, the calling
-//! thread does everything.
+//! If the system refuses to start some threads, there are fewer workers; if it refuses the reader or all workers, the
+//! calling thread does everything.
 //!
 //! # Memory
 //!
-//! At most `2 × threads + 2` blocks exist at a time, in whatever state: the reader waits for a
-//! permit before it cuts the next one.
+//! At most `2 × threads + 2` blocks exist at a time: the reader waits for a permit before it cuts the next block.
 
 use crate::block::{BlockBuilder, BlockSets};
 use crate::dictionary::{Dictionary, Hasher, Place};
@@ -34,52 +32,52 @@ use std::thread::Builder;
 
 /// Cuts an input into blocks, in order, on one thread.
 pub(crate) trait BlockReader: Send {
-    /// The next block; after an error or the end it is not asked again.
+    /// Returns the next block. It is not called again after an error or the end.
     fn next_block(&mut self) -> Result<Option<Box<dyn Block>>>;
 
-    /// How errors count places.
+    /// Returns the unit in which errors count places.
     fn place(&self) -> Place;
 }
 
-/// A piece of input with whole records.
+/// A part of an input that consists of whole records.
 pub(crate) trait Block: Send {
     /// Adds the records to the builder, up to the first faulty one.
     fn tokenize(&self, builder: &mut BlockBuilder) -> Result<()>;
 }
 
-/// What the threads of a run share.
-pub(crate) struct Settings {
+/// The options that all threads share.
+pub(crate) struct PipelineOptions {
     pub(crate) tokenizer: Tokenizer,
     pub(crate) multiset: bool,
     pub(crate) with_ids: bool,
-    /// Whether an input without records, or with empty ones alone, is as good as any other.
+    /// Whether an input may have no records, or only empty ones.
     pub(crate) may_be_empty: bool,
     pub(crate) threads: usize,
     pub(crate) hasher: Hasher,
 }
 
-impl Settings {
+impl PipelineOptions {
     fn builder(&self) -> BlockBuilder {
         BlockBuilder::new(self.tokenizer, self.multiset, self.hasher.clone())
     }
 }
 
-/// Reads a whole input; `name` is the input as messages call it.
+/// Reads a whole input; messages call it `name`.
 pub(crate) fn run(
     mut reader: Box<dyn BlockReader + '_>,
     name: &str,
-    settings: &Settings,
+    options: &PipelineOptions,
     dictionary: &mut Dictionary,
 ) -> Result<Table> {
-    let threads = settings.threads.max(1);
+    let threads = options.threads.max(1);
     let permits = 2 * threads + 2;
-    let mut merge = Merge {
+    let mut merger = Merger {
         name,
         sets: RawSets::default(),
-        ids: settings.with_ids.then(|| IdsBuilder::new(name, reader.place())),
+        ids: options.with_ids.then(|| IdsBuilder::new(name, reader.place())),
         numbers: Vec::new(),
         dictionary,
-        hasher: &settings.hasher,
+        hasher: &options.hasher,
     };
     std::thread::scope(|scope| {
         let (permit_send, permit_receive) = bounded::<()>(permits);
@@ -92,7 +90,7 @@ pub(crate) fn run(
 
         let reader_done = done_send.clone();
         let (start, begin) = bounded::<Box<dyn BlockReader + '_>>(1);
-        let cut = move || {
+        let cut_blocks = move || {
             let Ok(mut reader) = begin.recv() else { return };
             for number in 0.. {
                 if permit_receive.recv().is_err() {
@@ -113,10 +111,10 @@ pub(crate) fn run(
             }
         };
         let mut workers = 0;
-        if Builder::new().spawn_scoped(scope, cut).is_ok() {
+        if Builder::new().spawn_scoped(scope, cut_blocks).is_ok() {
             let worker = || {
                 let (blocks, done) = (block_receive.clone(), done_send.clone());
-                let work = move || tokenize(settings, &blocks, &done);
+                let work = move || tokenize(options, &blocks, &done);
                 Builder::new().spawn_scoped(scope, work).is_ok()
             };
             workers = (0..threads).take_while(|_| worker()).count();
@@ -124,34 +122,34 @@ pub(crate) fn run(
         drop((done_send, block_receive));
         if workers == 0 {
             drop(start);
-            return alone(&mut *reader, settings, merge);
+            return run_on_calling_thread(&mut *reader, options, merger);
         }
         let _ = start.send(reader);
 
-        // Leaving this closure early drops the channels' ends, and the threads stop.
+        // If this closure returns early, the ends of the channels are dropped and the threads stop.
         let mut waiting = BTreeMap::new();
         let mut next = 0;
         while let Ok((number, block)) = done_receive.recv() {
             waiting.insert(number, block);
             while let Some(block) = waiting.remove(&next) {
-                merge.append(block?)?;
+                merger.append(block?)?;
                 next += 1;
                 let _ = permit_send.send(());
             }
         }
-        merge.finish(settings.may_be_empty)
+        merger.finish(options.may_be_empty)
     })
 }
 
 /// Tokenizes blocks until there are no more.
 fn tokenize(
-    settings: &Settings,
+    options: &PipelineOptions,
     blocks: &Receiver<(u64, Box<dyn Block>)>,
     done: &Sender<(u64, Result<BlockSets>)>,
 ) {
-    let mut builder = settings.builder();
+    let mut builder = options.builder();
     while let Ok((number, block)) = blocks.recv() {
-        // A block that is never handed on would be waited for without end.
+        // The merger would wait forever for a block that is never sent.
         let tokenized = catch_unwind(AssertUnwindSafe(|| block.tokenize(&mut builder)))
             .unwrap_or_else(|_| Err(Error::Internal("a block panicked".into())));
         drop(block);
@@ -162,16 +160,21 @@ fn tokenize(
 }
 
 /// Reads, tokenizes and merges on the calling thread.
-fn alone(reader: &mut dyn BlockReader, settings: &Settings, mut merge: Merge<'_>) -> Result<Table> {
-    let mut builder = settings.builder();
+fn run_on_calling_thread(
+    reader: &mut dyn BlockReader,
+    options: &PipelineOptions,
+    mut merger: Merger<'_>,
+) -> Result<Table> {
+    let mut builder = options.builder();
     while let Some(block) = reader.next_block()? {
         let tokenized = block.tokenize(&mut builder);
-        merge.append(builder.finish(tokenized.err()))?;
+        merger.append(builder.finish(tokenized.err()))?;
     }
-    merge.finish(settings.may_be_empty)
+    merger.finish(options.may_be_empty)
 }
 
-struct Merge<'a> {
+/// Merges blocks, in file order, into the rows of an input.
+struct Merger<'a> {
     name: &'a str,
     sets: RawSets,
     ids: Option<IdsBuilder<'a>>,
@@ -180,13 +183,16 @@ struct Merge<'a> {
     hasher: &'a Hasher,
 }
 
-impl Merge<'_> {
+impl Merger<'_> {
     fn append(&mut self, block: BlockSets) -> Result<()> {
         if self.sets.rows() + block.ends.len() > u32::MAX as usize {
             return Err(Error::input(
                 self.name,
                 "",
-                format!("more than {} records, which is more than is supported", u32::MAX),
+                format!(
+                    "the input has more than {} records, the largest supported number",
+                    u32::MAX
+                ),
             ));
         }
         if let Some(ids) = &mut self.ids {
@@ -212,7 +218,7 @@ impl Merge<'_> {
             return Err(Error::input(
                 self.name,
                 "",
-                format!("no record has any token ({rows} read, all of them empty)"),
+                format!("no tokens: every record is empty ({rows} read)"),
             ));
         }
         self.sets.tokens.shrink_to_fit();

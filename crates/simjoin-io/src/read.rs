@@ -1,12 +1,11 @@
-//! How is a join's input read?
+//! How are the inputs of a join read?
 //!
-//! [`read_sets`] is the whole of it: one file for a self-join, two for a join, tokens of both in
-//! one numbering.
+//! [`read_sets`] reads one file for a self-join, or two for a join, and numbers the tokens of both together.
 
 use crate::dictionary::TokenTexts;
 use crate::format::Format;
 use crate::memory::Batches;
-use crate::options::{Cut, ReadOptions, ReadSets, Table};
+use crate::options::{BlockSize, ReadOptions, ReadSets, Table};
 use crate::path::{display_name, escape_controls, is_standard};
 use crate::pipeline::BlockReader;
 use crate::readers::{Columns, columnar, csv, jsonl, lines};
@@ -17,50 +16,52 @@ use simjoin_core::{Error, Result};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-/// Reads and tokenizes one input, or two into one numbering of tokens.
+/// Reads and tokenizes one input, or two whose tokens are numbered together.
 ///
-/// A path of `-` is standard input. `bytes_read` rises with the bytes taken from the inputs (before
-/// decompression), for showing progress.
+/// The path `-` is standard input. Adds the number of bytes read from the inputs, before decompression, to
+/// `bytes_read`, so that callers can show progress.
 ///
-/// The result does not depend on the number of threads. The first fault in file order is the one
-/// that is reported.
+/// The result does not depend on the number of threads. The first error in file order is reported.
 pub fn read_sets<P: AsRef<Path> + ?Sized>(
     left: &P,
     right: Option<&P>,
     options: &ReadOptions,
     bytes_read: &AtomicU64,
 ) -> Result<ReadSets> {
-    let cut = Cut::for_tokenizer(options.tokenizer);
+    let block_size = BlockSize::for_tokenizer(options.tokenizer);
     let (left, right) = (left.as_ref(), right.map(AsRef::as_ref));
-    read_sets_cut(left, right, options, cut, bytes_read).map(|(sets, _)| sets)
+    read_sets_in_blocks(left, right, options, block_size, bytes_read).map(|(sets, _)| sets)
 }
 
-/// The same, and what the tokens are called.
+/// Reads inputs as [`read_sets`] does, and also returns the texts of the tokens.
 pub fn read_sets_with_texts<P: AsRef<Path> + ?Sized>(
     left: &P,
     right: Option<&P>,
     options: &ReadOptions,
     bytes_read: &AtomicU64,
 ) -> Result<(ReadSets, TokenTexts)> {
-    let cut = Cut::for_tokenizer(options.tokenizer);
+    let block_size = BlockSize::for_tokenizer(options.tokenizer);
     let (left, right) = (left.as_ref(), right.map(AsRef::as_ref));
-    let (sets, reader) = read_sets_cut(left, right, options, cut, bytes_read)?;
+    let (sets, reader) = read_sets_in_blocks(left, right, options, block_size, bytes_read)?;
     Ok((sets, reader.into_texts()))
 }
 
-fn read_sets_cut(
+fn read_sets_in_blocks(
     left: &Path,
     right: Option<&Path>,
     options: &ReadOptions,
-    cut: Cut,
+    block_size: BlockSize,
     bytes_read: &AtomicU64,
 ) -> Result<(ReadSets, SetReader)> {
     if is_standard(left) && right.is_some_and(is_standard) {
-        return Err(Error::Config("only one of the two inputs can be standard input (-)".into()));
+        let message = "both inputs are standard input (`-`); expected at most one";
+        return Err(Error::Config(message.into()));
     }
     let mut reader = SetReader::default();
-    let left = reader.file_cut(left, options, cut, bytes_read)?;
-    let right = right.map(|right| reader.file_cut(right, options, cut, bytes_read)).transpose()?;
+    let left = reader.file_in_blocks(left, options, block_size, bytes_read)?;
+    let right = right
+        .map(|right| reader.file_in_blocks(right, options, block_size, bytes_read))
+        .transpose()?;
     Ok((ReadSets { left, right, universe: reader.universe() }, reader))
 }
 
@@ -72,18 +73,23 @@ impl SetReader {
         options: &ReadOptions,
         bytes_read: &AtomicU64,
     ) -> Result<Table> {
-        self.file_cut(path.as_ref(), options, Cut::for_tokenizer(options.tokenizer), bytes_read)
+        self.file_in_blocks(
+            path.as_ref(),
+            options,
+            BlockSize::for_tokenizer(options.tokenizer),
+            bytes_read,
+        )
     }
 
-    fn file_cut(
+    fn file_in_blocks(
         &mut self,
         path: &Path,
         options: &ReadOptions,
-        cut: Cut,
+        block_size: BlockSize,
         bytes_read: &AtomicU64,
     ) -> Result<Table> {
         self.check(options)?;
-        open(path, options, cut, bytes_read)
+        open(path, options, block_size, bytes_read)
             .and_then(|reader| self.read(reader, &display_name(path), options, false))
             .map_err(on_one_line)
     }
@@ -92,16 +98,17 @@ impl SetReader {
         self.check(options)?;
         let options = ReadOptions { id: table.id.clone(), ..options.clone() };
         let name = table.name.clone();
-        let cut = Cut::for_tokenizer(options.tokenizer);
-        columnar::memory(table, records(options.tokenizer), cut)
+        let block_size = BlockSize::for_tokenizer(options.tokenizer);
+        columnar::memory(table, records(options.tokenizer), block_size)
             .and_then(|reader| self.read(Box::new(reader), &name, &options, true))
             .map_err(on_one_line)
     }
 }
 
-/// Tokenizes one table in memory, or two into one numbering of tokens, as [`read_sets`] does with files.
-/// Columns are those of the tables, not of the options. A table without records is a collection without
-/// sets: nothing is in the answer, which is no error to those who hold tables.
+/// Tokenizes one table in memory, or two, as [`read_sets`] does with files.
+///
+/// The tables name the columns to read, not the options. A table without records is not an error: it becomes a
+/// collection without sets.
 pub fn collect_sets(
     left: Batches<'_>,
     right: Option<Batches<'_>>,
@@ -113,16 +120,16 @@ pub fn collect_sets(
     Ok(ReadSets { left, right, universe: reader.universe() })
 }
 
-/// What a column must hold for a tokenizer.
-fn records(tokenizer: Tokenizer) -> columnar::Kind {
+/// Returns the kind of column that a tokenizer needs.
+fn records(tokenizer: Tokenizer) -> columnar::ColumnKind {
     match tokenizer {
-        Tokenizer::Whitespace => columnar::Kind::Tokens,
-        _ => columnar::Kind::Text,
+        Tokenizer::Whitespace => columnar::ColumnKind::Tokens,
+        _ => columnar::ColumnKind::Text,
     }
 }
 
-/// Messages quote column names and ids, in which there may be newlines and other controls: those
-/// are shown by their escapes.
+/// Escapes control characters in the message of an error. Column names and ids, which messages quote, may hold
+/// newlines.
 pub(crate) fn on_one_line(error: Error) -> Error {
     match error {
         Error::Input { path, place, parameter, message } => {
@@ -136,7 +143,7 @@ pub(crate) fn on_one_line(error: Error) -> Error {
 fn open<'a>(
     path: &Path,
     options: &ReadOptions,
-    cut: Cut,
+    block_size: BlockSize,
     bytes_read: &'a AtomicU64,
 ) -> Result<Box<dyn BlockReader + 'a>> {
     let format = options.format.unwrap_or_else(|| Format::of_path(path));
@@ -150,19 +157,23 @@ fn open<'a>(
                     "{name} is read as lines; its format must be csv, tsv, jsonl, parquet or arrow"
                 )
             })?;
-            Box::new(lines::Reader::new(source::open(path, bytes_read)?, cut.bytes))
+            Box::new(lines::Reader::new(source::open(path, bytes_read)?, block_size.bytes))
         }
         Format::Csv | Format::Tsv => {
             let delimiter = if format == Format::Csv { b',' } else { b'\t' };
             let source = source::open(path, bytes_read)?;
-            Box::new(csv::Reader::new(source, delimiter, &columns, cut.bytes)?)
+            Box::new(csv::Reader::new(source, delimiter, &columns, block_size.bytes)?)
         }
         Format::Jsonl => {
             let source = source::open(path, bytes_read)?;
-            Box::new(jsonl::Reader::new(source, columns, cut.bytes))
+            Box::new(jsonl::Reader::new(source, columns, block_size.bytes))
         }
-        Format::Parquet => Box::new(columnar::parquet(path, bytes_read, &columns, records, cut)?),
-        Format::Arrow => Box::new(columnar::arrow(path, bytes_read, &columns, records, cut)?),
+        Format::Parquet => {
+            Box::new(columnar::parquet(path, bytes_read, &columns, records, block_size)?)
+        }
+        Format::Arrow => {
+            Box::new(columnar::arrow(path, bytes_read, &columns, records, block_size)?)
+        }
     })
 }
 
@@ -177,11 +188,12 @@ mod tests {
     }
 
     fn read(path: &str, options: &ReadOptions, bytes: usize, rows: usize) -> Result<ReadSets> {
-        let cut = Cut { bytes, rows };
-        read_sets_cut(Path::new(path), None, options, cut, &AtomicU64::new(0)).map(|(sets, _)| sets)
+        let block_size = BlockSize { bytes, rows };
+        read_sets_in_blocks(Path::new(path), None, options, block_size, &AtomicU64::new(0))
+            .map(|(sets, _)| sets)
     }
 
-    /// A result in a form that can be compared.
+    /// Returns a result in a form that can be compared.
     fn outcome(result: Result<ReadSets>) -> std::result::Result<ReadSets, String> {
         result.map_err(|error| error.to_string())
     }
@@ -195,10 +207,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(60))]
 
-        /// Threads and cuts change nothing, in good input and bad (the lines may hold invalid
-        /// UTF-8, the ids may repeat, records may be ragged or no JSON).
+        /// The input may be valid, or have lines that are not UTF-8, repeated ids, ragged records or invalid JSON.
         #[test]
-        fn threads_and_cuts_do_not_change_the_result(
+        fn threads_and_block_sizes_do_not_change_the_result(
             records in prop::collection::vec("[ab1 é\r]{0,8}", 0..30),
             ids in prop::collection::vec(0u32..200, 30),
             bad in prop::option::of(0usize..40),

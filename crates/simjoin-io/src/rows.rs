@@ -1,16 +1,16 @@
-//! How do rows in memory become sets, and several inputs sets in one numbering?
+//! How are rows in memory read, and the tokens of several inputs numbered together?
 //!
-//! [`Rows`] keep a copy of what they are made of, so that it can be cut into blocks for the threads of the
-//! [pipeline]. A [`SetReader`] reads rows, and files, one after the other.
+//! [`Rows`] copy the values that they are made of, so that the [pipeline] can cut them into blocks for its threads. A
+//! [`SetReader`] reads rows and files, one input after another.
 //!
 //! # Memory
 //!
-//! 8 bytes an integer; the bytes of a string and 8 more.
+//! 8 bytes per integer; the bytes of a string and 8 more.
 
 use crate::block::BlockBuilder;
 use crate::dictionary::{Dictionary, Hasher, Place, TokenTexts};
-use crate::options::{Cut, ReadOptions, Table};
-use crate::pipeline::{self, Block, BlockReader, Settings};
+use crate::options::{BlockSize, ReadOptions, Table};
+use crate::pipeline::{self, Block, BlockReader, PipelineOptions};
 use simjoin_core::Result;
 use std::borrow::Cow;
 use std::fmt;
@@ -34,7 +34,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Rows {
     values: Arc<dyn Values>,
-    /// Where the values of each row end.
+    /// The end of the values of each row.
     ends: Arc<Vec<usize>>,
 }
 
@@ -44,7 +44,7 @@ pub trait Token: sealed::Token {}
 impl<T: sealed::Token + ?Sized> Token for T {}
 
 mod sealed {
-    /// What [`Rows`](super::Rows) do with a token.
+    /// The operations that [`Rows`](super::Rows) need, hidden from other crates.
     pub trait Token {
         /// A list of such tokens.
         type Values: super::Values + Default + 'static;
@@ -67,14 +67,14 @@ pub trait Values: Send + Sync {
     /// Returns the number of values.
     fn len(&self) -> usize;
 
-    /// Returns the bytes of some values.
+    /// Returns the number of bytes of some values.
     fn bytes(&self, values: Range<usize>) -> usize;
 
     /// Adds a value to the current row of a block.
     fn add_to(&self, value: usize, block: &mut Builder<'_>);
 }
 
-/// Hides the builder of blocks, which is not public.
+/// A block builder in a public wrapper, because [`Values`] is public by its use in a public trait.
 pub struct Builder<'b>(&'b mut BlockBuilder);
 
 macro_rules! integers {
@@ -106,7 +106,7 @@ macro_rules! integers {
 integers!(u64: u8 u16 u32 u64 usize);
 integers!(i64: i8 i16 i32 i64 isize);
 
-/// Strings, one after the other.
+/// A list of strings.
 #[derive(Default)]
 pub struct Strings {
     text: String,
@@ -156,10 +156,10 @@ macro_rules! strings {
 
 strings!(str String Box<str> Arc<str> Cow<'_, str>);
 
-/// Strings that are yet to be tokenized.
-struct Records(Strings);
+/// Strings that the pipeline tokenizes.
+struct TextRecords(Strings);
 
-impl Values for Records {
+impl Values for TextRecords {
     fn len(&self) -> usize {
         self.0.len()
     }
@@ -174,15 +174,15 @@ impl Values for Records {
 }
 
 impl Rows {
-    /// Takes records that a tokenizer is to cut.
+    /// Makes rows of records that are to be tokenized.
     pub fn of_text(records: impl IntoIterator<Item: AsRef<str>>) -> Self {
         let mut strings = Strings::default();
         records.into_iter().for_each(|record| strings.push(record.as_ref()));
         let ends = (1..=strings.len()).collect();
-        Rows { values: Arc::new(Records(strings)), ends: Arc::new(ends) }
+        Rows { values: Arc::new(TextRecords(strings)), ends: Arc::new(ends) }
     }
 
-    /// Takes rows of tokens.
+    /// Makes rows of tokens.
     pub fn of_tokens<R: IntoIterator<Item: Token>>(rows: impl IntoIterator<Item = R>) -> Self {
         let mut values = <<R::Item as sealed::Token>::Values>::default();
         let mut ends = Vec::new();
@@ -218,15 +218,15 @@ impl fmt::Debug for Rows {
 struct RowsReader {
     rows: Rows,
     next: usize,
-    cut: Cut,
+    block_size: BlockSize,
 }
 
 impl BlockReader for RowsReader {
     fn next_block(&mut self) -> Result<Option<Box<dyn Block>>> {
         let (first, mut bytes) = (self.next, 0);
         while self.next < self.rows.len()
-            && self.next - first < self.cut.rows
-            && bytes < self.cut.bytes
+            && self.next - first < self.block_size.rows
+            && bytes < self.block_size.bytes
         {
             bytes += self.rows.values.bytes(self.rows.values_of(self.next));
             self.next += 1;
@@ -240,7 +240,7 @@ impl BlockReader for RowsReader {
     }
 }
 
-/// Some rows.
+/// A range of rows.
 struct RowsBlock {
     rows: Rows,
     range: Range<usize>,
@@ -258,7 +258,7 @@ impl Block for RowsBlock {
     }
 }
 
-/// Reads several inputs into one numbering of tokens.
+/// Reads several inputs and numbers their tokens together.
 #[derive(Default)]
 pub struct SetReader {
     dictionary: Dictionary,
@@ -266,11 +266,11 @@ pub struct SetReader {
 }
 
 impl SetReader {
-    /// Takes rows in memory; `name` is what messages call them. Of the options, the tokenizer is for records only.
+    /// Reads rows in memory; messages call them `name`. The tokenizer only applies to records, not to tokens.
     pub fn rows(&mut self, name: &str, rows: &Rows, options: &ReadOptions) -> Result<Table> {
         self.check(options)?;
-        let cut = Cut::for_tokenizer(options.tokenizer);
-        let reader = RowsReader { rows: rows.clone(), next: 0, cut };
+        let block_size = BlockSize::for_tokenizer(options.tokenizer);
+        let reader = RowsReader { rows: rows.clone(), next: 0, block_size };
         self.read(Box::new(reader), name, options, true)
     }
 
@@ -279,7 +279,7 @@ impl SetReader {
         self.dictionary.len()
     }
 
-    /// Returns what the tokens are called.
+    /// Returns the texts of the tokens.
     pub fn into_texts(self) -> TokenTexts {
         self.dictionary.into_texts()
     }
@@ -295,7 +295,7 @@ impl SetReader {
         options: &ReadOptions,
         may_be_empty: bool,
     ) -> Result<Table> {
-        let settings = Settings {
+        let pipeline_options = PipelineOptions {
             tokenizer: options.tokenizer,
             multiset: options.multiset,
             with_ids: options.id.is_some(),
@@ -303,7 +303,7 @@ impl SetReader {
             threads: options.threads,
             hasher: self.hasher.clone(),
         };
-        pipeline::run(reader, name, &settings, &mut self.dictionary)
+        pipeline::run(reader, name, &pipeline_options, &mut self.dictionary)
     }
 }
 
@@ -318,7 +318,7 @@ mod tests {
         (reader.rows("rows", rows, options).unwrap(), reader.into_texts())
     }
 
-    /// The tokens of each row as text, sorted.
+    /// Returns the tokens of each row as text, sorted.
     fn tokens((table, texts): (Table, TokenTexts)) -> Vec<Vec<String>> {
         let rows = table.sets.offsets.windows(2).map(|ends| {
             let row = &table.sets.tokens[ends[0]..ends[1]];
@@ -333,7 +333,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(100))]
 
         #[test]
-        fn integers_strings_and_text_are_the_same_sets(
+        fn integers_strings_and_text_make_the_same_sets(
             rows in prop::collection::vec(prop::collection::vec(0u32..9, 0..6), 0..30),
             multiset in any::<bool>(),
             threads in 1usize..4,
@@ -359,7 +359,7 @@ mod tests {
             read(&Rows::of_tokens(rows), &ReadOptions { threads: 3, ..Default::default() }).0;
         assert_eq!(table.sets.rows(), 50_000);
         let same = table.sets.offsets.windows(2).filter(|ends| ends[1] - ends[0] == 1).count();
-        assert_eq!(same, 1, "only 0 and 0 / 2 are one token");
+        assert_eq!(same, 1, "only 0 and 0 / 2 are the same token");
     }
 
     #[test]
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn q_grams_of_no_length_are_refused() {
+    fn unsupported_lengths_of_q_grams_are_refused() {
         for q in [0, 101, usize::MAX] {
             let options = ReadOptions { tokenizer: Tokenizer::Qgrams(q), ..Default::default() };
             let error = SetReader::default().rows("rows", &Rows::of_text(["a"]), &options);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_no_rows() {
+    fn inputs_in_memory_may_be_empty() {
         let nothing = Rows::of_tokens(Vec::<Vec<u32>>::new());
         assert!(nothing.is_empty());
         assert_eq!(read(&nothing, &ReadOptions::default()).0.sets.rows(), 0);

@@ -1,26 +1,18 @@
-//! Where do an input's bytes come from?
+//! Where do the bytes of an input come from?
 //!
-//! A [`Source`] is a file or standard input, decompressed on the way when its first bytes are those
-//! of gzip or zstd (all members, all frames). [`open_seekable`] gives a real file for the formats
-//! that need to jump about in it; what cannot be jumped about in is first copied to an unnamed
-//! temporary file. The bytes taken from the input itself are counted for progress.
+//! A [`Source`] is a file or standard input. It is decompressed if it begins with the magic bytes of gzip or zstd (all
+//! members, all frames). [`open_seekable`] returns a real file for the formats that need random access; other inputs
+//! are first copied to an unnamed temporary file. The bytes read from the input itself are counted for progress.
 
-use crate::path::{display_name, is_standard};
+use crate::path::{Compression, display_name, is_standard};
 use simjoin_core::{Error, Result};
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Compression {
-    None,
-    Gzip,
-    Zstd,
-    Xz,
-}
-
 impl Compression {
+    /// Returns the compression of data that begins with these bytes.
     fn of_magic(head: &[u8]) -> Compression {
         match head {
             [0x1F, 0x8B, ..] => Compression::Gzip,
@@ -32,37 +24,37 @@ impl Compression {
     }
 }
 
-/// An input's decompressed bytes.
+/// Reads the decompressed bytes of an input.
 pub(crate) struct Source<'a> {
     reader: Box<dyn Read + Send + 'a>,
-    explain: Explain,
+    context: ErrorContext,
 }
 
-/// Says whose fault a reading error is.
+/// The name and the compression of an input, for errors while it is read.
 #[derive(Clone)]
-pub(crate) struct Explain {
+pub(crate) struct ErrorContext {
     name: String,
     compression: Compression,
 }
 
-impl Explain {
+impl ErrorContext {
     /// Describes an input that is not compressed.
     #[cfg(test)]
     pub(crate) fn plain(name: &str) -> Self {
-        Explain { name: name.to_owned(), compression: Compression::None }
+        ErrorContext { name: name.to_owned(), compression: Compression::None }
     }
 
-    /// The input as messages call it.
+    /// Returns the name of the input in messages.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether the bytes are decompressed on the way.
+    /// Returns whether the bytes are decompressed.
     pub(crate) fn is_compressed(&self) -> bool {
         self.compression != Compression::None
     }
 
-    /// An error of reading: the operating system's, or data that does not decompress.
+    /// Turns a reading error into an error of the operating system, or of data that cannot be decompressed.
     pub(crate) fn error(&self, error: io::Error) -> Error {
         let kind = match self.compression {
             _ if error.raw_os_error().is_some() => return Error::io(&self.name, error),
@@ -79,9 +71,9 @@ impl Explain {
 }
 
 impl Source<'_> {
-    /// How to report an error of [`Read`].
-    pub(crate) fn explain(&self) -> Explain {
-        self.explain.clone()
+    /// Returns the context for errors of [`Read`].
+    pub(crate) fn context(&self) -> ErrorContext {
+        self.context.clone()
     }
 }
 
@@ -91,6 +83,7 @@ impl Read for Source<'_> {
     }
 }
 
+/// Counts the bytes that are read.
 struct Counting<'a, R> {
     inner: R,
     bytes: &'a AtomicU64,
@@ -104,7 +97,7 @@ impl<R: Read> Read for Counting<'_, R> {
     }
 }
 
-/// Opens a file, or refuses with a reason.
+/// Opens a file; refuses directories.
 fn open_file(path: &Path) -> Result<File> {
     let os = |error| Error::io(display_name(path), error);
     let file = File::open(path).map_err(os)?;
@@ -114,7 +107,7 @@ fn open_file(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Fills a buffer, and says how far: less only at the end of the input.
+/// Fills a buffer and returns the number of bytes read, which is smaller only at the end of the input.
 pub(crate) fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -128,7 +121,7 @@ pub(crate) fn read_full(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<
     Ok(filled)
 }
 
-/// Reads the first bytes, fewer only when the input has no more.
+/// Reads the first bytes and returns their number, which is smaller only if the input has no more.
 fn read_head(reader: &mut impl Read) -> io::Result<([u8; 4], usize)> {
     let mut head = [0; 4];
     let filled = read_full(reader, &mut head)?;
@@ -152,7 +145,7 @@ fn decompress<'a>(
     let mut raw = Counting { inner, bytes };
     let (head, filled) = read_head(&mut raw).map_err(|error| Error::io(name, error))?;
     let compression = Compression::of_magic(&head[..filled]);
-    let explain = Explain { name: name.to_owned(), compression };
+    let context = ErrorContext { name: name.to_owned(), compression };
     let raw = Cursor::new(head).take(filled as u64).chain(raw);
     let reader: Box<dyn Read + Send + 'a> = match compression {
         Compression::None => Box::new(raw),
@@ -171,20 +164,20 @@ fn decompress<'a>(
             Box::new(decoder)
         }
     };
-    Ok(Source { reader, explain })
+    Ok(Source { reader, context })
 }
 
-/// A file that can be read anywhere.
+/// A file that can be read at any position.
 pub(crate) struct Seekable {
     /// The file, at its start.
     pub(crate) file: File,
-    /// How long it is.
+    /// The length of the file.
     pub(crate) length: u64,
-    /// Whether its bytes have been counted already, because it is a temporary copy.
+    /// Whether its bytes have already been counted, because it is a temporary copy.
     pub(crate) counted: bool,
 }
 
-/// Opens an input for reading anywhere in its decompressed bytes.
+/// Opens an input for reading at any position of its decompressed bytes.
 pub(crate) fn open_seekable(path: &Path, bytes: &AtomicU64) -> Result<Seekable> {
     let name = display_name(path);
     if !is_standard(path) {
@@ -200,24 +193,24 @@ pub(crate) fn open_seekable(path: &Path, bytes: &AtomicU64) -> Result<Seekable> 
         }
     }
     let mut source = open(path, bytes)?;
-    let spool = |error: io::Error| {
+    let copy_error = |error: io::Error| {
         Error::io(format!("temporary copy of {name} in {}", std::env::temp_dir().display()), error)
     };
-    let mut file = tempfile::tempfile().map_err(spool)?;
+    let mut file = tempfile::tempfile().map_err(copy_error)?;
     let mut buffer = vec![0; 1 << 20];
     let mut length = 0;
     loop {
         match source.read(&mut buffer) {
             Ok(0) => break,
             Ok(read) => {
-                io::Write::write_all(&mut file, &buffer[..read]).map_err(spool)?;
+                io::Write::write_all(&mut file, &buffer[..read]).map_err(copy_error)?;
                 length += read as u64;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(source.explain.error(error)),
+            Err(error) => return Err(source.context.error(error)),
         }
     }
-    file.seek(SeekFrom::Start(0)).map_err(spool)?;
+    file.seek(SeekFrom::Start(0)).map_err(copy_error)?;
     Ok(Seekable { file, length, counted: true })
 }
 
@@ -236,15 +229,15 @@ mod tests {
         let bytes = AtomicU64::new(0);
         let result = decompress(data, "x", &bytes).and_then(|mut source| {
             let mut out = Vec::new();
-            let explain = source.explain();
-            source.read_to_end(&mut out).map_err(|error| explain.error(error))?;
+            let context = source.context();
+            source.read_to_end(&mut out).map_err(|error| context.error(error))?;
             Ok(out)
         });
         (result, bytes.into_inner())
     }
 
     #[test]
-    fn plain_and_compressed_data_read_the_same() {
+    fn plain_and_compressed_data_are_read_alike() {
         let text: Vec<u8> = (0..20_000u32).flat_map(|n| format!("{n}\n").into_bytes()).collect();
         let zst = zstd::encode_all(&text[..], 1).unwrap();
         for packed in [text.clone(), gzip(&text), zst] {
@@ -265,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn truncated_and_corrupt_data_is_named() {
+    fn errors_in_truncated_and_corrupt_data_name_the_compression() {
         let text = vec![b'a'; 100_000];
         let cut = gzip(&text);
         let error = read(&cut[..cut.len() - 3]).0.unwrap_err().to_string();

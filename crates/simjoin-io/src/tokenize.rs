@@ -1,30 +1,29 @@
 //! What are the tokens of a record?
 //!
-//! * [`Tokenizer::Whitespace`]: the pieces between Unicode white space, as they are.
-//! * [`Tokenizer::Words`]: the record in lower case, split at the word boundaries of UAX #29; the
-//!   pieces that hold a letter or a digit.
-//! * [`Tokenizer::Qgrams`]: all runs of `q` Unicode scalar values of the record padded with `q − 1`
-//!   dollar signs on both sides. Case is kept. An empty record has none; any other has
-//!   `length + q − 1`.
+//! * [`Tokenizer::Whitespace`]: the parts between Unicode white space, unchanged.
+//! * [`Tokenizer::Words`]: the record in lower case, split at the word boundaries of UAX #29; the parts with a letter
+//!   or a digit are tokens.
+//! * [`Tokenizer::Qgrams`]: all runs of `q` Unicode scalar values of the record, which is padded with `q − 1` dollar
+//!   signs on both sides. Case is kept. An empty record has none; any other has `length + q − 1`.
 //!
-//! Records of ASCII characters take shorter ways to the same tokens.
+//! Records of ASCII characters are split by faster code, into the same tokens.
 
 use simjoin_core::Error;
 use std::str::FromStr;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The longest q-gram that can be asked for.
+/// The largest supported length of q-grams.
 const MAX_Q: usize = 100;
 
-/// How a record is cut into tokens.
+/// A method to split records into tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Tokenizer {
-    /// Pieces between white space.
+    /// The parts between white space.
     Whitespace,
     /// Words in lower case.
     Words,
-    /// Overlapping runs of this many characters, with padding.
+    /// Overlapping runs of characters with this length, with padding.
     Qgrams(usize),
 }
 
@@ -49,7 +48,7 @@ impl FromStr for Tokenizer {
 }
 
 impl Tokenizer {
-    /// Says what is wrong with the length of q-grams.
+    /// Checks the length of q-grams.
     pub(crate) fn check(self) -> Result<(), Error> {
         match self {
             Tokenizer::Qgrams(q) if !(1..=MAX_Q).contains(&q) => Err(Error::Config(format!(
@@ -59,21 +58,21 @@ impl Tokenizer {
         }
     }
 
-    /// Calls `emit` with each token of the record, in order, repeated ones included.
+    /// Calls `emit` with each token of the record, in order and with repetitions.
     #[inline]
     pub fn for_each(self, record: &str, scratch: &mut Scratch, emit: impl FnMut(&[u8])) {
         for_each_token(self, record, scratch, emit);
     }
 }
 
-/// Buffers that are used again from record to record.
+/// Buffers that are reused from record to record.
 #[derive(Default)]
 pub struct Scratch {
     text: Vec<u8>,
     starts: Vec<usize>,
 }
 
-/// Calls `emit` with each token of the record, in order, repeated ones included.
+/// Calls `emit` with each token of the record, in order and with repetitions.
 #[inline]
 pub(crate) fn for_each_token(
     tokenizer: Tokenizer,
@@ -96,7 +95,7 @@ fn whitespace(record: &str, mut emit: impl FnMut(&[u8])) {
     let bytes = record.as_bytes();
     let mut start = 0;
     for (at, &byte) in bytes.iter().enumerate() {
-        // The white space of ASCII in Unicode's sense: tab to carriage return, and space.
+        // In ASCII, Unicode white space is tab to carriage return, and space.
         if byte == b' ' || byte.wrapping_sub(b'\t') < 5 {
             if start < at {
                 emit(&bytes[start..at]);
@@ -121,7 +120,7 @@ fn words(record: &str, scratch: &mut Scratch, mut emit: impl FnMut(&[u8])) {
     }
 }
 
-/// What an ASCII character is to the word boundary rules.
+// The classes of ASCII characters in the word boundary rules.
 const OTHER: u8 = 0;
 const LETTER: u8 = 1;
 const DIGIT: u8 = 2;
@@ -130,7 +129,7 @@ const UNDERSCORE: u8 = 3;
 const MID_LETTER: u8 = 4;
 /// Joins digits: MidNum.
 const MID_NUMBER: u8 = 5;
-/// Joins either: MidNumLet and Single_Quote.
+/// Joins letters or digits: MidNumLet and Single_Quote.
 const MID_BOTH: u8 = 6;
 
 const CLASSES: [u8; 256] = {
@@ -151,9 +150,9 @@ const CLASSES: [u8; 256] = {
     classes
 };
 
-/// The words of UAX #29 for ASCII text: runs of letters, digits and underscores (WB5, WB8–10,
-/// WB13a, WB13b), where a single mid character between two letters (WB6, WB7) or two digits (WB11,
-/// WB12) does not end the run. Runs of underscores alone hold no letter or digit and are no words.
+/// Calls `emit` with the words of UAX #29 in ASCII text: runs of letters, digits and underscores (WB5, WB8–10, WB13a,
+/// WB13b). A single mid character between two letters (WB6, WB7) or two digits (WB11, WB12) does not end a run. Runs of
+/// only underscores are not words.
 fn ascii_words(text: &[u8], mut emit: impl FnMut(&[u8])) {
     let class = |at: usize| text.get(at).map_or(OTHER, |&byte| CLASSES[byte as usize]);
     let mut at = 0;
@@ -198,7 +197,7 @@ fn qgrams(record: &str, q: usize, scratch: &mut Scratch, mut emit: impl FnMut(&[
         text.windows(q).for_each(emit);
         return;
     }
-    // The bytes that do not continue a character start one.
+    // Every byte that does not continue a character starts one.
     let starts = &mut scratch.starts;
     starts.clear();
     starts.extend((0..text.len()).filter(|&at| text[at] & 0xC0 != 0x80));
@@ -222,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_papers_qgrams() {
+    fn q_grams_are_those_of_the_papers() {
         assert_eq!(
             tokens(Tokenizer::Qgrams(3), "similarity").join(","),
             "$$s,$si,sim,imi,mil,ila,lar,ari,rit,ity,ty$,y$$"
@@ -234,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_lower_case_and_hold_a_letter_or_digit() {
+    fn words_are_lower_case_and_have_a_letter_or_digit() {
         assert_eq!(
             tokens(Tokenizer::Words, "The 3.14 _snake_ ___ can't... U.S.A. a:b 1,000 (x) 1:2"),
             ["the", "3.14", "_snake_", "can't", "u.s.a", "a:b", "1,000", "x", "1", "2"]
@@ -243,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn white_space_is_unicodes() {
+    fn white_space_is_that_of_unicode() {
         assert_eq!(
             tokens(Tokenizer::Whitespace, " a\u{3000}b\t\u{b}c  é\u{a0}"),
             ["a", "b", "c", "é"]
@@ -253,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn names() {
+    fn tokenizers_parse_from_their_names() {
         assert_eq!("words".parse::<Tokenizer>().unwrap(), Tokenizer::Words);
         assert_eq!("qgrams:3".parse::<Tokenizer>().unwrap(), Tokenizer::Qgrams(3));
         for wrong in ["", "word", "qgrams", "qgrams:", "qgrams:0", "qgrams:101", "qgrams:-1"] {
@@ -281,7 +280,7 @@ mod tests {
         }
 
         #[test]
-        fn a_record_has_its_length_plus_q_minus_one_qgrams(text in "\\PC{1,20}", q in 1usize..9) {
+        fn records_have_length_plus_q_minus_one_q_grams(text in "\\PC{1,20}", q in 1usize..9) {
             let grams = tokens(Tokenizer::Qgrams(q), &text);
             prop_assert_eq!(grams.len(), text.chars().count() + q - 1);
             prop_assert!(grams.iter().all(|gram| gram.chars().count() == q));

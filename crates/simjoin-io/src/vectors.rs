@@ -1,13 +1,12 @@
 //! How are vectors read?
 //!
-//! [`read_vectors`] is the whole of it, one file at a time. Elements go straight into the collection: what is
-//! held beside it is a buffer.
+//! [`read_vectors`] reads one file at a time. Elements go directly into the collection, with only a buffer in addition.
 
 use crate::block::BlockIds;
 use crate::dictionary::{Hasher, Place};
 use crate::ids::{Ids, IdsBuilder};
 use crate::memory::Batches;
-use crate::options::Cut;
+use crate::options::BlockSize;
 use crate::path::{display_name, ending};
 use crate::read::on_one_line;
 use crate::readers::vectors::{self, VectorRows};
@@ -23,15 +22,15 @@ use std::sync::atomic::AtomicU64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum VectorFormat {
-    /// NumPy's: an array of two dimensions, f32 or f64.
+    /// A NumPy array of two dimensions, f32 or f64.
     Npy,
-    /// Each vector its dimension, as four bytes, and its elements as f32.
+    /// For each vector, its dimension in four bytes, then its elements as f32.
     Fvecs,
-    /// The same with elements of one byte.
+    /// Like [`Fvecs`](Self::Fvecs), but each element is one byte.
     Bvecs,
-    /// Comma-separated values: an element a field, or a field of numbers.
+    /// Comma-separated values: one element per field, or one field with all elements.
     Csv,
-    /// The same with tabs.
+    /// Like [`Csv`](Self::Csv), but with tabs.
     Tsv,
     /// Apache Parquet: a column of lists.
     Parquet,
@@ -50,7 +49,7 @@ impl VectorFormat {
         (VectorFormat::Arrow, "arrow"),
     ];
 
-    /// The format that a path's ending stands for, under `.gz` and `.zst`.
+    /// Returns the format that a path's ending stands for, without `.gz` or `.zst`.
     pub fn of_path<P: AsRef<Path> + ?Sized>(path: &P) -> Result<VectorFormat> {
         match ending(path.as_ref()).0.as_str() {
             "feather" | "ipc" => Ok(VectorFormat::Arrow),
@@ -86,28 +85,30 @@ impl fmt::Display for VectorFormat {
     }
 }
 
-/// What is read, and how.
+/// The options for reading vectors.
 #[derive(Clone, Debug, Default)]
 pub struct VectorOptions {
     /// The format; by default the path's ending decides.
     pub format: Option<VectorFormat>,
-    /// The column with the vectors. CSV without it: every column but that of the ids is an element.
+    /// The column with the vectors. Without it, every column of a CSV file except the ids is an element.
     pub column: Option<String>,
-    /// The column with the rows' ids; by default rows go by their number.
+    /// The column with the ids of the rows; by default a row is named by its number.
     pub id: Option<String>,
 }
 
-/// A file as it was read.
+/// The rows of one input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReadVectors {
     /// The vectors.
     pub vectors: VectorCollection,
-    /// The rows' ids, when an id column was asked for.
+    /// The ids of the rows, if an id column was requested.
     pub ids: Option<Ids>,
 }
 
-/// Reads a file of vectors. A path of `-` is standard input; gzip and zstd are read as they are.
-/// `bytes_read` rises with the bytes taken from the input, for showing progress.
+/// Reads a file of vectors.
+///
+/// The path `-` is standard input; gzip and zstd are decompressed. Adds the number of bytes read from the input to
+/// `bytes_read`, so that callers can show progress.
 pub fn read_vectors<P: AsRef<Path> + ?Sized>(
     path: &P,
     options: &VectorOptions,
@@ -142,36 +143,38 @@ fn read(path: &Path, options: &VectorOptions, bytes_read: &AtomicU64) -> Result<
             Place::Line
         }
         VectorFormat::Parquet | VectorFormat::Arrow => {
-            let kind = columnar::Kind::Vectors;
+            let kind = columnar::ColumnKind::Vectors;
             let mut reader = match format {
                 VectorFormat::Parquet => {
-                    columnar::parquet(path, bytes_read, &columns, kind, Cut::NUMBERS)?
+                    columnar::parquet(path, bytes_read, &columns, kind, BlockSize::NUMBERS)?
                 }
-                _ => columnar::arrow(path, bytes_read, &columns, kind, Cut::NUMBERS)?,
+                _ => columnar::arrow(path, bytes_read, &columns, kind, BlockSize::NUMBERS)?,
             };
             while reader.next_vectors(&mut rows, &mut ids)? {}
             Place::Row
         }
     };
-    let ids = options.id.as_ref().map(|_| named(name, place, &ids)).transpose()?;
+    let ids = options.id.as_ref().map(|_| check_ids(name, place, &ids)).transpose()?;
     Ok(ReadVectors { vectors: rows.finish(name)?, ids })
 }
 
-/// Takes the vectors of a table in memory, as [`read_vectors`] does with a file.
+/// Reads the vectors of a table in memory, as [`read_vectors`] does with a file.
 pub fn collect_vectors(table: Batches<'_>) -> Result<ReadVectors> {
     let (name, with_ids) = (table.name.clone(), table.id.is_some());
-    let take = || {
-        let mut reader = columnar::memory(table, columnar::Kind::Vectors, Cut::NUMBERS)?;
+    let read = || {
+        let mut reader =
+            columnar::memory(table, columnar::ColumnKind::Vectors, BlockSize::NUMBERS)?;
         let mut rows = VectorRows::default();
         let mut ids = BlockIds { integers: true, ..BlockIds::default() };
         while reader.next_vectors(&mut rows, &mut ids)? {}
-        let ids = with_ids.then(|| named(&name, Place::Row, &ids)).transpose()?;
+        let ids = with_ids.then(|| check_ids(&name, Place::Row, &ids)).transpose()?;
         Ok(ReadVectors { vectors: rows.finish(&name)?, ids })
     };
-    take().map_err(on_one_line)
+    read().map_err(on_one_line)
 }
 
-fn named(name: &str, place: Place, ids: &BlockIds) -> Result<Ids> {
+/// Checks that ids are unique.
+fn check_ids(name: &str, place: Place, ids: &BlockIds) -> Result<Ids> {
     let mut builder = IdsBuilder::new(name, place);
     builder.append(ids, &Hasher::default())?;
     Ok(builder.finish())
@@ -182,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_decides() {
+    fn the_ending_decides_the_format() {
         for (path, format) in [
             ("a.npy", VectorFormat::Npy),
             ("a/b.FVECS.gz", VectorFormat::Fvecs),

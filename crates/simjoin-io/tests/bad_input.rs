@@ -1,4 +1,4 @@
-//! Does every fault give one clear line that names the file, the place and what was expected?
+//! Does every error name the file, the place and the expected content on one line?
 
 mod common;
 
@@ -19,14 +19,14 @@ fn with(column: &str, id: Option<&str>) -> ReadOptions {
     ReadOptions { column: Some(column.into()), id: id.map(Into::into), ..plain() }
 }
 
-/// The error of a file with this content.
+/// Returns the error of a file with this content.
 fn error(name: &str, content: impl AsRef<[u8]>, options: &ReadOptions) -> String {
     let folder = Folder::new();
     read_error(&folder.write(name, content), options)
 }
 
 #[test]
-fn files_that_cannot_be_opened() {
+fn files_that_cannot_be_opened_are_refused() {
     let folder = Folder::new();
     for name in ["none.txt", "none.csv", "none.parquet", "none.arrow"] {
         let message = read_error(&folder.path(name), &plain());
@@ -42,7 +42,7 @@ fn files_that_cannot_be_opened() {
 
 #[cfg(unix)]
 #[test]
-fn an_unreadable_file() {
+fn unreadable_files_are_refused() {
     use std::os::unix::fs::PermissionsExt;
     let folder = Folder::new();
     let path = folder.write("a.txt", "x");
@@ -54,7 +54,7 @@ fn an_unreadable_file() {
 }
 
 #[test]
-fn options_that_do_not_fit() {
+fn options_that_do_not_fit_the_input_are_refused() {
     let folder = Folder::new();
     let path = folder.write("a.txt", "x\n");
     for options in [with("c", None), ReadOptions { id: Some("i".into()), ..plain() }] {
@@ -64,11 +64,11 @@ fn options_that_do_not_fit() {
     }
     let error = read_sets("-", Some("-"), &plain(), &AtomicU64::new(0)).unwrap_err();
     assert!(matches!(error, Error::Config(_)));
-    assert_eq!(error.to_string(), "only one of the two inputs can be standard input (-)");
+    assert_eq!(error.to_string(), "both inputs are standard input (`-`); expected at most one");
 }
 
 #[test]
-fn inputs_without_records_or_tokens() {
+fn inputs_without_records_or_tokens_are_refused() {
     for name in ["a.txt", "a.jsonl", "a.parquet", "a.arrow"] {
         assert_eq!(error(name, "", &plain()), format!("{name}: no records: the input is empty"));
     }
@@ -81,21 +81,21 @@ fn inputs_without_records_or_tokens() {
     assert_eq!(error("a.gz", gzip(b""), &plain()), "a.gz: no records: the input is empty");
     assert_eq!(
         error("a.txt", "\n \n\t\n", &plain()),
-        "a.txt: no record has any token (3 read, all of them empty)"
+        "a.txt: no tokens: every record is empty (3 read)"
     );
     let words = ReadOptions { tokenizer: Tokenizer::Words, ..plain() };
-    assert!(error("a.txt", "--\n...\n", &words).contains("no record has any token (2 read"));
+    assert!(
+        error("a.txt", "--\n...\n", &words).contains("no tokens: every record is empty (2 read)")
+    );
     // Each of two inputs needs a token.
     let folder = Folder::new();
     let (left, right) = (folder.write("a.txt", "x\n"), folder.write("b.txt", "\n"));
     let error = read_sets(&left, Some(&right), &plain(), &AtomicU64::new(0)).unwrap_err();
-    assert!(
-        error.to_string().ends_with("b.txt: no record has any token (1 read, all of them empty)")
-    );
+    assert!(error.to_string().ends_with("b.txt: no tokens: every record is empty (1 read)"));
 }
 
 #[test]
-fn invalid_utf8() {
+fn invalid_utf8_is_refused() {
     let expected = "line 3: byte 3 of the line is not UTF-8; UTF-8 text was expected";
     let text = b"a\nb\nc \xff d\ne\n";
     assert_eq!(error("a.txt", text, &plain()), format!("a.txt: {expected}"));
@@ -115,7 +115,7 @@ fn invalid_utf8() {
 }
 
 #[test]
-fn csv_faults() {
+fn errors_in_csv_name_the_line() {
     let options = with("t", None);
     for (text, message) in [
         ("t,u\na,b\n\"x\ny\",c\nd\n", "line 5: 1 field found; the header has 2"),
@@ -171,9 +171,9 @@ fn control_characters_in_file_names_are_escaped() {
     assert!(message.starts_with("none\\r\\n.txt: No such file"), "{message}");
 }
 
-/// Linear in the number of keys: quadratic time would be minutes.
+/// Takes linear time in the number of keys; quadratic time would be minutes.
 #[test]
-fn a_missing_key_among_very_many() {
+fn missing_keys_are_found_quickly_among_very_many() {
     let object: String = (0..400_000).map(|key| format!(",\"k{key}\":0")).collect();
     let message = error("a.jsonl", format!("{{{}}}\n", &object[1..]), &with("t", None));
     assert!(
@@ -185,7 +185,7 @@ fn a_missing_key_among_very_many() {
 }
 
 #[test]
-fn messages_stay_on_one_line_and_short() {
+fn messages_are_short_and_on_one_line() {
     assert_eq!(
         error("a.tsv", "\"x\ny\"\tz\n1\t2\n", &plain()),
         "a.tsv: column must say which column to read; the columns are `x\\ny`, `z`"
@@ -201,7 +201,7 @@ fn messages_stay_on_one_line_and_short() {
 }
 
 #[test]
-fn json_faults() {
+fn errors_in_json_name_the_line() {
     let options = with("t", Some("i"));
     let good = "{\"t\":\"a\",\"i\":1}\n";
     for (line, message) in [
@@ -288,7 +288,7 @@ fn columnar_errors(column: ArrayRef, options: &ReadOptions) -> Vec<String> {
 }
 
 #[test]
-fn columnar_faults() {
+fn errors_in_columns_name_the_row() {
     let text: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c", "d"]));
     let mut lists = ListBuilder::new(StringBuilder::new());
     lists.append_value([Some("a")]);
@@ -357,7 +357,7 @@ fn columnar_faults() {
 }
 
 #[test]
-fn truncated_compression() {
+fn truncated_and_corrupt_compressed_data_is_refused() {
     let text: String = (0..5000).map(|n| format!("{n}\n")).collect();
     let (gz, zst) = (gzip(text.as_bytes()), zstd(text.as_bytes()));
     for name in ["a.gz", "a.csv.gz", "a.parquet.gz"] {
@@ -376,14 +376,14 @@ fn truncated_compression() {
     let at = corrupt.len() - 5;
     corrupt[at] ^= 0xFF;
     assert!(error("a.gz", &corrupt, &plain()).starts_with("a.gz: corrupt gzip data: "));
-    // A fault in an earlier line comes first, however the file ends.
+    // An error in an earlier line is reported first, even if the file is truncated.
     let text = [b"ok\n\xff\n", text.as_bytes()].concat();
     let gz = gzip(&text);
     assert!(error("a.gz", &gz[..gz.len() - 20], &plain()).starts_with("a.gz: line 2: byte 1"));
 }
 
 #[test]
-fn files_of_another_kind() {
+fn files_of_other_formats_are_refused() {
     for text in ["not parquet at all, only text\n", "PAR1", "PAR1PAR1"] {
         assert_eq!(
             error("a.parquet", text, &plain()),
@@ -404,10 +404,10 @@ fn files_of_another_kind() {
     assert!(error("a.txt", "x\n", &parquet).contains("Parquet"));
 }
 
-/// Damages files in many places, one byte at a time, and cuts them at many lengths: what comes out
-/// is sets or an error, never a crash.
+/// Damages files in many places, one byte at a time, and truncates them at many lengths. The result
+/// is sets or an error.
 #[test]
-fn damaged_columnar_files() {
+fn damaged_columnar_files_never_cause_a_panic() {
     let folder = Folder::new();
     let mut lists = ListBuilder::new(StringDictionaryBuilder::<Int32Type>::new());
     for row in 0..6 {

@@ -1,4 +1,4 @@
-//! Does every format give the sets that the lines give?
+//! Is every format read into the same sets as lines?
 
 mod common;
 
@@ -64,7 +64,7 @@ fn line_ends_and_a_byte_order_mark_are_no_tokens() {
 }
 
 #[test]
-fn compressed_files_read_as_the_plain_one() {
+fn compressed_files_are_read_like_plain_ones() {
     let folder = Folder::new();
     let text: String = (0..3000).map(|n| format!("{} {}\n", n % 70, n % 11)).collect();
     let (first, second) = text.split_at(text.len() / 2);
@@ -138,7 +138,7 @@ fn every_format_gives_the_same_sets() {
                 let found =
                     read(path, &ReadOptions { column: Some("text".into()), ..base.clone() });
                 assert_eq!(found.unwrap(), expected, "{path}");
-                // The only column beside the id need not be named (JSONL has another here).
+                // The column may be omitted if it is the only one other than the id (the JSONL file has another).
                 let column = path.contains("json").then(|| "text".into());
                 let options = ReadOptions { column, id: Some("key".into()), ..base.clone() };
                 let found = read(path, &options).unwrap();
@@ -151,7 +151,7 @@ fn every_format_gives_the_same_sets() {
 }
 
 #[test]
-fn list_elements_are_tokens_as_they_are() {
+fn list_elements_are_tokens_unchanged() {
     let folder = Folder::new();
     let expected = vec![vec![0, 1], vec![], vec![1, 2]];
     let lists = [vec!["5", "a b"], vec![], vec!["a b", "5 "]];
@@ -187,7 +187,7 @@ fn list_elements_are_tokens_as_they_are() {
         let fixed = read(&path, &with("f", None)).unwrap();
         assert_eq!(rows(&fixed.left.sets), [vec![0, 1], vec![2], vec![1, 3]], "{path}");
     }
-    // -7 in a list is the token -7 of a line.
+    // The integer -7 in a list is the token `-7` of a line.
     let lines = folder.write("a.txt", "8 -7\n");
     let both = read_sets(
         &folder.path("integers-plain.parquet"),
@@ -230,7 +230,7 @@ fn null_rows_are_empty_sets_in_every_format() {
             assert_eq!(read(path, &options).unwrap(), expected, "{path}");
         }
     }
-    // What lies under a null is no part of its row.
+    // Values that a null hides are not part of its row.
     let mut lists = FixedSizeListBuilder::new(Int32Builder::new(), 2);
     for (values, valid) in [([1, 2], true), ([3, 4], false), ([2, 2], true)] {
         lists.values().append_slice(&values);
@@ -245,7 +245,7 @@ fn null_rows_are_empty_sets_in_every_format() {
 }
 
 #[test]
-fn integer_ids_are_known_as_such() {
+fn integer_ids_are_recognised() {
     let folder = Folder::new();
     let text: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c"]));
     let signed: ArrayRef = Arc::new(Int64Array::from(vec![-5, 0, i64::MAX]));
@@ -274,7 +274,7 @@ fn integer_ids_are_known_as_such() {
 }
 
 #[test]
-fn two_inputs_share_one_numbering() {
+fn tokens_of_two_inputs_are_numbered_together() {
     let folder = Folder::new();
     let left = folder.write("a.txt", "x y\nz\n");
     let right = folder.write("b.csv", "t\nz w\n\"\"\nx\n");
@@ -285,7 +285,7 @@ fn two_inputs_share_one_numbering() {
 }
 
 #[test]
-fn the_format_can_be_said() {
+fn the_format_option_overrides_the_ending() {
     let folder = Folder::new();
     let path = folder.write("a.txt", "t\nx y\n");
     let read = |format| read(&path, &ReadOptions { format: Some(format), ..sets() }).unwrap();
@@ -303,7 +303,7 @@ fn csv_fields_may_hold_delimiters_quotes_and_lines() {
 }
 
 #[test]
-fn repeated_tokens_collapse_or_count() {
+fn repeated_tokens_count_once_or_as_often_as_they_occur() {
     let folder = Folder::new();
     let path = folder.write("a.txt", "a a a b\na a\n");
     assert_eq!(rows(&read(&path, &sets()).unwrap().left.sets), [vec![0, 1], vec![0]]);
@@ -317,7 +317,7 @@ fn repeated_tokens_collapse_or_count() {
 }
 
 #[test]
-fn tokens_can_be_asked_what_they_are_called() {
+fn the_texts_of_tokens_can_be_kept() {
     let folder = Folder::new();
     let left = folder.write("a.txt", "b a b\n\u{3000}é </script>\n");
     let right = folder.write("b.txt", "b b b \u{1}\n");
@@ -336,7 +336,7 @@ fn tokens_can_be_asked_what_they_are_called() {
 }
 
 #[test]
-fn large_batches_are_cut_up() {
+fn large_batches_are_cut_into_blocks() {
     let folder = Folder::new();
     let count = 30_000;
     let mut list = ListBuilder::new(Int32Builder::new());

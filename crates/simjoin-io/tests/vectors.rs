@@ -1,4 +1,4 @@
-//! Vectors from every format, and what is wrong with files that are none.
+//! Are vectors read from every format, and other files refused?
 
 mod common;
 
@@ -64,7 +64,7 @@ fn assert_rows(vectors: &VectorCollection, wide: bool) {
 }
 
 #[test]
-fn npy_in_every_order_and_precision() {
+fn npy_is_read_in_every_order_and_precision() {
     let folder = Folder::new();
     let wide: Vec<u8> = ROWS.iter().flatten().flat_map(|&x| f64::from(x).to_le_bytes()).collect();
     let columns: Vec<u8> =
@@ -86,7 +86,7 @@ fn npy_in_every_order_and_precision() {
 }
 
 #[test]
-fn npy_that_is_none() {
+fn invalid_npy_files_are_refused() {
     let folder = Folder::new();
     let data = f32s(f32::to_le_bytes);
     for (bytes, message) in [
@@ -94,20 +94,20 @@ fn npy_that_is_none() {
         (b"PK\x03\x04 something else".to_vec(), "not an npy file"),
         (npy("<f4", false, &[3, 3], &data), "3 × 3 numbers of 4 bytes and the header are"),
         (npy("<f4", false, &[2, 2], &data), "but the file has"),
-        (npy("<i8", false, &[2, 3], &data), "its numbers are of type `i8`; f4 or f8"),
+        (npy("<i8", false, &[2, 3], &data), "the array has numbers of type `i8`; f4 or f8"),
         (
             npy("<f4", false, &[6], &data),
             "shape (6); two dimensions, vectors × elements, were expected",
         ),
-        (npy("<f4", false, &[2, 0], b""), "no dimension"),
-        (npy("<f4", false, &[99999999999, 99999999999], b""), "larger than any memory"),
+        (npy("<f4", false, &[2, 0], b""), "dimension 0"),
+        (npy("<f4", false, &[99999999999, 99999999999], b""), "which no memory can hold"),
         (npy("<f4", false, &[2, 3], &data)[..30].to_vec(), "ends within its npy header"),
         (b"\x93NUMPY\x09\x00aaaa".to_vec(), "npy version 9"),
     ] {
         let error = plain(&folder.write("a.npy", &bytes));
         assert!(error.contains(message), "{error}");
     }
-    // The length of a compressed file is not known beforehand; no memory is taken for what its header claims.
+    // The length of a compressed file is unknown, so no memory is allocated for the size in its header.
     for fortran in [false, true] {
         let lies = gzip(&npy("<f8", fortran, &[1 << 30, 1 << 15], &data));
         assert_eq!(
@@ -116,10 +116,11 @@ fn npy_that_is_none() {
         );
     }
     let none = gzip(&npy("<f4", true, &[1 << 60, 0], b""));
-    assert!(plain(&folder.write("b.npy.gz", none)).contains("no dimension"));
+    assert!(plain(&folder.write("b.npy.gz", none)).contains("dimension 0"));
     let more = gzip(&[npy("<f4", false, &[2, 3], &data), vec![0]].concat());
     assert!(
-        plain(&folder.write("c.npy.gz", more)).contains("more in the file than its header says")
+        plain(&folder.write("c.npy.gz", more))
+            .contains("more than the 6 numbers that its header announces")
     );
     let mut nan = data.clone();
     nan[16..20].copy_from_slice(&f32::NAN.to_le_bytes());
@@ -137,7 +138,7 @@ fn error_of_column(path: &str) -> String {
 }
 
 #[test]
-fn fvecs_and_bvecs() {
+fn fvecs_and_bvecs_are_read_or_refused() {
     let folder = Folder::new();
     let fvecs: Vec<u8> = ROWS
         .iter()
@@ -161,14 +162,14 @@ fn fvecs_and_bvecs() {
         (
             "e.bvecs",
             &[0, 0, 0, 0][..],
-            "row 0 (counting from 0): a dimension of 0; expected one from 1",
+            "row 0 (counting from 0): the vector has dimension 0; expected 1 to",
         ),
         (
             "f.bvecs",
             &[1, 0, 0, 0, 5, 2, 0, 0, 0, 5, 5][..],
             "row 1 (counting from 0): a vector of dimension 2; the first has 1",
         ),
-        ("g.fvecs", b"some text that is no fvecs", "a dimension of"),
+        ("g.fvecs", b"some text that is no fvecs", "the vector has dimension"),
     ] {
         let error = plain(&folder.write(name, bytes));
         assert!(error.contains(message), "{error}");
@@ -176,7 +177,7 @@ fn fvecs_and_bvecs() {
 }
 
 #[test]
-fn csv_with_and_without_a_header() {
+fn csv_is_read_with_and_without_a_header() {
     let folder = Folder::new();
     for (name, text) in [
         ("a.csv", "1,-2.5,3\n0,0.001,7\n"),
@@ -194,7 +195,7 @@ fn csv_with_and_without_a_header() {
     let path = folder.write("e.csv", "name,x,y\nn1,1,2\nn2,3,4\n");
     let found = read_with(&path, &columns(None, Some("name"))).unwrap();
     assert_eq!(found.vectors.elements(), &Elements::F64(vec![1.0, 2.0, 3.0, 4.0]));
-    // Where columns are named, the first record is a header, of numbers or not.
+    // If columns are named, the first record is a header, even if it holds numbers.
     let path = folder.write("e2.csv", ",0,1\n7,1,2\n8,3,4\n");
     let found = read_with(&path, &columns(None, Some(""))).unwrap();
     assert_eq!(found.vectors.elements(), &Elements::F64(vec![1.0, 2.0, 3.0, 4.0]));
@@ -234,15 +235,15 @@ fn csv_with_and_without_a_header() {
             "the id `a` was already used at line 2",
         ),
         ("n.csv", "x,y\n", columns(None, None), "n.csv: no vectors"),
-        // A vector with a field that is empty or mistyped is no header.
+        // A vector with an empty or mistyped field is not a header.
         (
             "o.csv",
             "1,,3\n4,5,6\n",
             columns(None, None),
-            "o.csv: line 1: `` in field 2 is not a number; a vector was expected, or a header",
+            "o.csv: line 1: `` in field 2 is not a number; expected a vector of numbers, or a header",
         ),
         ("p.csv", "1,2.x\n4,5\n", columns(None, None), "line 1: `2.x` in field 2 is not a number"),
-        // What pandas writes for a table without names, with its index and without.
+        // Tables without column names as pandas writes them, with and without the index.
         (
             "q.csv",
             ",0,1\n0,1.5,2.5\n",
@@ -272,7 +273,7 @@ fn write_arrow(folder: &Folder, name: &str, batch: &RecordBatch) -> String {
 }
 
 #[test]
-fn lists_in_columns() {
+fn vectors_are_read_from_columns_of_lists() {
     let folder = Folder::new();
     let lists = || ROWS.iter().map(|row| Some(row.iter().map(|&x| Some(x))));
     let wide = || ROWS.iter().map(|row| Some(row.iter().map(|&x| Some(f64::from(x)))));
@@ -312,7 +313,7 @@ fn lists_in_columns() {
 }
 
 #[test]
-fn nonsense_is_read_or_refused_on_one_line() {
+fn random_bytes_are_read_or_refused_on_one_line() {
     let folder = Folder::new();
     let formats = ["npy", "fvecs", "bvecs", "csv", "tsv", "parquet", "arrow"];
     let starts: [&[u8]; 5] =

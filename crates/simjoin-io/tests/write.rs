@@ -1,4 +1,4 @@
-//! Is what was written what can be read?
+//! Can outputs be read back unchanged?
 
 mod common;
 
@@ -28,7 +28,7 @@ fn text(path: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Ids as they are read from a file.
+/// Reads ids from a file.
 fn ids(values: [&str; 3], integers: bool) -> Ids {
     let folder = Folder::new();
     let lines = values.map(|value| match integers {
@@ -56,7 +56,7 @@ fn read_arrow(path: &str) -> Vec<RecordBatch> {
 }
 
 #[test]
-fn delimited_text() {
+fn pairs_are_written_as_delimited_text() {
     let folder = Folder::new();
     let expected = "left\tright\toverlap\tsimilarity\n0\t1\t4\t0.8\n0\t2\t5\t5\n\
                     1\t2\t1\t0.3333333333333333\n1\t2\t1\t0.8\n";
@@ -70,7 +70,7 @@ fn delimited_text() {
 }
 
 #[test]
-fn compressed_text() {
+fn pairs_are_written_as_compressed_text() {
     let folder = Folder::new();
     write_pairs(&folder.path("a.tsv"), None);
     for name in ["a.tsv.gz", "a.tsv.zst"] {
@@ -89,7 +89,7 @@ fn compressed_text() {
 }
 
 #[test]
-fn ids_of_any_text_stay_parseable() {
+fn ids_of_any_text_can_be_read_back() {
     let folder = Folder::new();
     let values = ["tab\there, \"quoted\"", "two\nlines\r", "é"];
     let ids = ids(values, false);
@@ -114,7 +114,7 @@ fn ids_of_any_text_stay_parseable() {
 }
 
 #[test]
-fn json_lines() {
+fn pairs_are_written_as_json_lines() {
     let folder = Folder::new();
     write_pairs(&folder.path("a.jsonl"), None);
     let lines = text(&folder.path("a.jsonl"));
@@ -132,7 +132,7 @@ fn json_lines() {
 }
 
 #[test]
-fn columns() {
+fn pairs_are_written_as_columns() {
     let folder = Folder::new();
     let (strings, integers) = (ids(["x", "", "z"], false), ids(["-5", "70", "6"], true));
     for name in ["a.parquet", "a.arrow"] {
@@ -173,7 +173,7 @@ fn columns() {
     }
 }
 
-/// The pairs of `PAIRS`, every other one within the right input.
+/// Writes the pairs of `PAIRS`; every other pair is within the right input.
 fn write_with_itself(path: &str, left: Option<&Ids>, right: Option<&Ids>) -> Vec<RowPair> {
     let mut rows = PAIRS.to_vec();
     rows.iter_mut().step_by(2).for_each(|row| row.left_input = Side::Right);
@@ -184,7 +184,7 @@ fn write_with_itself(path: &str, left: Option<&Ids>, right: Option<&Ids>) -> Vec
 }
 
 #[test]
-fn the_input_of_the_left_row_as_text() {
+fn the_input_of_the_left_row_is_written_as_text() {
     let folder = Folder::new();
     let expected = "left\tright\toverlap\tsimilarity\tleft_input\n0\t1\t4\t0.8\tright\n\
                     0\t2\t5\t5\tleft\n1\t2\t1\t0.3333333333333333\tright\n1\t2\t1\t0.8\tleft\n";
@@ -192,7 +192,7 @@ fn the_input_of_the_left_row_as_text() {
     assert_eq!(text(&folder.path("a.tsv")), expected);
     write_with_itself(&folder.path("a.csv"), None, None);
     assert_eq!(text(&folder.path("a.csv")), expected.replace('\t', ","));
-    // Each input's rows by its own ids, quoted where they need it.
+    // The rows of each input have its own ids, quoted where necessary.
     let (old, new) = (ids(["x", "y,", "z"], false), ids(["5", "6", "\"7\""], false));
     write_with_itself(&folder.path("b.csv"), Some(&old), Some(&new));
     assert_eq!(
@@ -205,7 +205,7 @@ fn the_input_of_the_left_row_as_text() {
     let first =
         "{\"left\":0,\"right\":1,\"overlap\":4,\"similarity\":0.8,\"left_input\":\"right\"}\n";
     assert!(lines.starts_with(first), "{lines}");
-    // The left column is of numbers only when the ids of both inputs are.
+    // The left column holds numbers only if the ids of both inputs are numbers.
     let numbers = ids(["50", "60", "70"], true);
     for (old, left) in [(&old, ["\"50\"", "\"x\""]), (&numbers, ["50", "50"])] {
         write_with_itself(&folder.path("b.jsonl"), Some(old), Some(&numbers));
@@ -220,7 +220,7 @@ fn the_input_of_the_left_row_as_text() {
 }
 
 #[test]
-fn the_input_of_the_left_row_as_a_column() {
+fn the_input_of_the_left_row_is_written_as_a_column() {
     let folder = Folder::new();
     let (strings, integers) = (ids(["x", "", "z"], false), ids(["-5", "70", "6"], true));
     for name in ["a.parquet", "a.arrow"] {
@@ -260,7 +260,7 @@ fn the_input_of_the_left_row_as_a_column() {
 }
 
 #[test]
-fn many_rows_go_out_in_batches() {
+fn many_rows_are_written_in_batches() {
     let folder = Folder::new();
     let rows: Vec<RowPair> = (0..200_000u32)
         .map(|n| RowPair {
@@ -298,7 +298,7 @@ fn many_rows_go_out_in_batches() {
 }
 
 #[test]
-fn no_rows_are_a_header() {
+fn outputs_without_rows_have_a_header() {
     let folder = Folder::new();
     for name in ["a.tsv", "a.jsonl", "a.parquet", "a.arrow"] {
         PairWriter::create(Some(&folder.path(name)), None, None).unwrap().finish().unwrap();
@@ -310,7 +310,7 @@ fn no_rows_are_a_header() {
 }
 
 #[test]
-fn groups() {
+fn groups_are_written_in_every_format() {
     let folder = Folder::new();
     let ids = ids(["x", "y", "z"], false);
     let rows = [0, 1, 0];
@@ -339,7 +339,7 @@ fn groups() {
 }
 
 #[test]
-fn an_unfinished_output_leaves_nothing_and_keeps_what_was_there() {
+fn unfinished_outputs_change_no_files() {
     let folder = Folder::new();
     for name in ["a.tsv", "a.parquet", "a.arrow", "a.csv.zst"] {
         let path = folder.write(name, "old");
@@ -363,7 +363,7 @@ fn create_error(path: &str) -> Error {
 }
 
 #[test]
-fn targets_that_cannot_be_written() {
+fn targets_that_cannot_be_written_are_refused() {
     let folder = Folder::new();
     let error = create_error(&folder.path("none/a.tsv"));
     assert!(matches!(&error, Error::Io { path, .. } if path.ends_with("none/a.tsv")));
@@ -383,7 +383,7 @@ mod unix {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_folder_that_may_not_be_written() {
+    fn folders_without_write_permission_are_refused() {
         let folder = Folder::new();
         let locked = folder.path("locked");
         std::fs::create_dir(&locked).unwrap();
@@ -397,7 +397,7 @@ mod unix {
     }
 
     #[test]
-    fn permissions_are_those_of_an_ordinary_file() {
+    fn new_files_have_the_usual_permissions() {
         let folder = Folder::new();
         let mode = |name: &str| std::fs::metadata(folder.path(name)).unwrap().permissions().mode();
         folder.write("ordinary", "");
@@ -410,7 +410,7 @@ mod unix {
     }
 
     #[test]
-    fn a_link_stays_a_link() {
+    fn links_to_files_are_kept() {
         let folder = Folder::new();
         folder.write("real.tsv", "old");
         std::os::unix::fs::symlink(folder.path("real.tsv"), folder.path("link.tsv")).unwrap();
@@ -420,7 +420,7 @@ mod unix {
     }
 
     #[test]
-    fn a_link_to_nothing_is_followed() {
+    fn links_to_missing_files_are_followed() {
         let folder = Folder::new();
         std::os::unix::fs::symlink("new.tsv", folder.path("link.tsv")).unwrap();
         write_pairs(&folder.path("link.tsv"), None);
@@ -432,11 +432,11 @@ mod unix {
     }
 
     #[test]
-    fn temporary_files_of_processes_that_are_no_more_are_removed() {
+    fn temporary_files_of_ended_processes_are_removed() {
         let folder = Folder::new();
         let abandoned = folder.write(".simjoin-abcdef.partial", "half");
         let other = folder.write(".simjoin-abcdef.tsv", "something else");
-        // A process that lives holds the lock of its file.
+        // A live process holds the lock of its file.
         let alive = folder.write(".simjoin-ghijkl.partial", "half");
         let lock = std::fs::File::open(&alive).unwrap();
         lock.lock().unwrap();
@@ -449,7 +449,7 @@ mod unix {
     }
 
     #[test]
-    fn a_temporary_file_is_no_more_readable_than_its_target() {
+    fn temporary_files_are_as_private_as_their_targets() {
         let folder = Folder::new();
         let path = folder.write("a.tsv", "old");
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
@@ -466,7 +466,7 @@ mod unix {
     fn special_files_are_written_directly() {
         write_pairs("/dev/null", None);
         assert!(!std::fs::metadata("/dev/null").unwrap().is_file());
-        // The full disk shows when the buffer goes out, at the latest at the end.
+        // The error occurs when the buffer is written, at the latest at the end.
         let many = vec![PAIRS[0]; 200_000];
         for rows in [&PAIRS[..], &many] {
             let mut writer = PairWriter::create(Some("/dev/full"), None, None).unwrap();

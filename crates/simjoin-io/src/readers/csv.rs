@@ -1,18 +1,17 @@
-//! Where does a field begin and end?
+//! How are CSV and TSV split into fields?
 //!
-//! CSV as RFC 4180 has it, or the same with tabs: a header row, fields optionally in double quotes,
-//! in which delimiters, newlines and doubled quotes stand for themselves. Lines that are empty
-//! between records are skipped. The reader splits fields and keeps the wanted ones; the workers
-//! tokenize them.
+//! The format is CSV as in RFC 4180, or the same with tabs: a header row, and fields that may be in double quotes, which
+//! may contain delimiters, newlines and doubled quotes. Empty lines between records are skipped. The reader splits
+//! fields and keeps the wanted ones; the workers tokenize them.
 //!
-//! The parser is driven here rather than through a higher layer for two things users need: the
-//! exact line on which a record starts, and an error for a quote that is never closed.
+//! This module calls the low-level parser `csv_core`, because users need the exact line on which a record starts, and
+//! an error for a quote that is never closed.
 
 use super::Columns;
 use crate::block::BlockBuilder;
 use crate::dictionary::Place;
 use crate::pipeline::{Block, BlockReader};
-use crate::source::{Explain, Source};
+use crate::source::{ErrorContext, Source};
 use csv_core::ReadRecordResult;
 use simjoin_core::{Error, Result};
 use std::io::{BufRead, BufReader};
@@ -20,22 +19,23 @@ use std::sync::Arc;
 
 /// Reads records with the wanted columns.
 pub(crate) struct Reader<'a> {
-    records: Records<'a>,
+    records: RecordSplitter<'a>,
     wanted: Arc<Wanted>,
     width: usize,
     block_bytes: usize,
     error: Option<Error>,
 }
 
+/// The columns to read, each with its position and its name.
 struct Wanted {
-    explain: Explain,
+    context: ErrorContext,
     column: (usize, String),
     id: Option<(usize, String)>,
 }
 
 impl Wanted {
     fn error(&self, line: u64, message: String) -> Error {
-        Error::input(self.explain.name(), Place::Line.text(line), message)
+        Error::input(self.context.name(), Place::Line.text(line), message)
     }
 }
 
@@ -57,11 +57,11 @@ impl<'a> Reader<'a> {
         columns: &Columns,
         block_bytes: usize,
     ) -> Result<Self> {
-        let explain = source.explain();
-        let mut records = Records::new(source, delimiter);
+        let context = source.context();
+        let mut records = RecordSplitter::new(source, delimiter);
         let Some(line) = records.next()? else {
             return Err(Error::input(
-                explain.name(),
+                context.name(),
                 "",
                 "no records: the input is empty; a header row was expected",
             ));
@@ -70,20 +70,20 @@ impl<'a> Reader<'a> {
         for field in 0..records.width() {
             let name = std::str::from_utf8(records.field(field)).map_err(|_| {
                 let message = format!("column name {} is not UTF-8", field + 1);
-                Error::input(explain.name(), Place::Line.text(line), message)
+                Error::input(context.name(), Place::Line.text(line), message)
             })?;
             names.push(name.to_owned());
         }
-        let (column, id) = columns.find(explain.name(), &names)?;
+        let (column, id) = columns.find(context.name(), &names)?;
         let wanted = Arc::new(Wanted {
-            explain,
+            context,
             column: (column, names[column].clone()),
             id: id.map(|id| (id, names[id].clone())),
         });
         Ok(Reader { records, wanted, width: names.len(), block_bytes, error: None })
     }
 
-    /// Adds the next record to the block; false at the end.
+    /// Adds the next record to the block. Returns false at the end.
     fn add_record(&mut self, block: &mut CsvBlock) -> Result<bool> {
         let Some(line) = self.records.next()? else { return Ok(false) };
         let width = self.records.width();
@@ -119,7 +119,7 @@ impl BlockReader for Reader<'_> {
             ids: Vec::new(),
             id_ends: Vec::new(),
         };
-        // Each record counts a few bytes beside its text, so that empty ones fill a block too.
+        // Each record counts as its text and a few bytes more, so that empty records fill a block too.
         while block.text.len() + block.ids.len() + 8 * block.lines.len() < self.block_bytes {
             match self.add_record(&mut block) {
                 Ok(true) => {}
@@ -168,10 +168,10 @@ impl Block for CsvBlock {
     }
 }
 
-/// Splits text into records, one after another into the same buffers.
-pub(crate) struct Records<'a> {
+/// Splits text into records. Each record replaces the one before in the same buffers.
+pub(crate) struct RecordSplitter<'a> {
     input: BufReader<Source<'a>>,
-    explain: Explain,
+    context: ErrorContext,
     core: csv_core::Reader,
     fields: Vec<u8>,
     ends: Vec<usize>,
@@ -179,12 +179,12 @@ pub(crate) struct Records<'a> {
     at_start: bool,
 }
 
-impl<'a> Records<'a> {
+impl<'a> RecordSplitter<'a> {
     pub(crate) fn new(source: Source<'a>, delimiter: u8) -> Self {
-        let explain = source.explain();
-        Records {
+        let context = source.context();
+        RecordSplitter {
             input: BufReader::with_capacity(256 * 1024, source),
-            explain,
+            context,
             core: csv_core::ReaderBuilder::new().delimiter(delimiter).build(),
             fields: vec![0; 4096],
             ends: vec![0; 64],
@@ -193,18 +193,18 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// How many fields the record has.
+    /// Returns the number of fields of the current record.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// A field of the record.
+    /// Returns a field of the current record.
     pub(crate) fn field(&self, at: usize) -> &[u8] {
         let start = if at == 0 { 0 } else { self.ends[at - 1] };
         &self.fields[start..self.ends[at]]
     }
 
-    /// Moves to the next record: the line it starts on, or nothing at the end.
+    /// Moves to the next record. Returns the line that it starts on, or nothing at the end.
     pub(crate) fn next(&mut self) -> Result<Option<u64>> {
         if !self.skip_line_ends()? {
             return Ok(None);
@@ -213,8 +213,8 @@ impl<'a> Records<'a> {
         let (mut out, mut fields) = (0, 0);
         let mut ended = false;
         loop {
-            let input = fill(&mut self.input, &self.explain)?;
-            // At the end a newline closes the last record, unless a quote is open.
+            let input = fill(&mut self.input, &self.context)?;
+            // At the end of the input, a newline ends the last record unless a quote is open.
             let at_end = input.is_empty();
             let input = if at_end { b"\n" } else { input };
             let (result, read, written, ends) =
@@ -224,7 +224,7 @@ impl<'a> Records<'a> {
             } else if read > 0 {
                 if ended || matches!(result, ReadRecordResult::InputEmpty) {
                     return Err(Error::input(
-                        self.explain.name(),
+                        self.context.name(),
                         Place::Line.text(line),
                         "a quoted field that starts in this record is never closed",
                     ));
@@ -246,16 +246,16 @@ impl<'a> Records<'a> {
         }
     }
 
-    /// Skips empty lines, and a byte order mark at the very start; false at the end of the input.
+    /// Skips empty lines, and a byte order mark at the very start. Returns false at the end of the input.
     fn skip_line_ends(&mut self) -> Result<bool> {
         if std::mem::take(&mut self.at_start) {
-            let input = fill(&mut self.input, &self.explain)?;
+            let input = fill(&mut self.input, &self.context)?;
             if input.starts_with(b"\xEF\xBB\xBF") {
                 self.input.consume(3);
             }
         }
         loop {
-            let input = fill(&mut self.input, &self.explain)?;
+            let input = fill(&mut self.input, &self.context)?;
             if input.is_empty() {
                 return Ok(false);
             }
@@ -271,13 +271,13 @@ impl<'a> Records<'a> {
     }
 }
 
-/// The bytes at hand, more of them read when there are none.
-fn fill<'i>(input: &'i mut BufReader<Source<'_>>, explain: &Explain) -> Result<&'i [u8]> {
+/// Returns the bytes in the buffer, which is filled first if it is empty.
+fn fill<'i>(input: &'i mut BufReader<Source<'_>>, context: &ErrorContext) -> Result<&'i [u8]> {
     loop {
         match input.fill_buf() {
             Ok(_) => break,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(explain.error(error)),
+            Err(error) => return Err(context.error(error)),
         }
     }
     Ok(input.buffer())

@@ -1,14 +1,14 @@
-//! Do an Arrow IPC file's own numbers fit the file?
+//! Do the lengths and offsets in an Arrow IPC file fit the file?
 //!
-//! The Arrow decoder trusts some lengths that it finds in the data. This walks over the messages
-//! (their headers only) and checks that every block lies in the file and every buffer in its
-//! block, so that a damaged file is an error and not a crash.
+//! The Arrow decoder trusts some lengths in the data. These functions read the headers of all messages and check that
+//! every block lies within the file and every buffer within its block, so that a damaged file causes an error and not a
+//! crash.
 
 use arrow_ipc::{Block, Message, MessageHeader, root_as_footer, root_as_message};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 
-/// Whether the file is in IPC's file format rather than its stream format.
+/// Returns whether a file has the file format of IPC rather than its stream format.
 pub(crate) fn is_file_format(file: &mut File) -> std::io::Result<bool> {
     let mut magic = Vec::new();
     file.seek(SeekFrom::Start(0))?;
@@ -17,7 +17,7 @@ pub(crate) fn is_file_format(file: &mut File) -> std::io::Result<bool> {
     Ok(magic == b"ARROW1")
 }
 
-/// What is wrong with a file in IPC's file format, if something is.
+/// Checks a file in the file format of IPC.
 pub(crate) fn check_file(file: &mut File, length: u64) -> Result<(), String> {
     if length < 20 {
         return Err("the file ends before its footer".into());
@@ -54,7 +54,7 @@ fn check_block(file: &mut File, length: u64, block: &Block) -> Result<(), String
     check_message(file, length, &message, offset + metadata, body)
 }
 
-/// What is wrong with a file in IPC's stream format, if something is.
+/// Checks a file in the stream format of IPC.
 pub(crate) fn check_stream(file: &mut File, length: u64) -> Result<(), String> {
     let mut at = 0;
     while at < length {
@@ -81,7 +81,7 @@ pub(crate) fn check_stream(file: &mut File, length: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks a message whose body of this size begins at `start`.
+/// Checks a message. Its body begins at `start` and has `body` bytes.
 fn check_message(
     file: &mut File,
     length: u64,
@@ -119,8 +119,8 @@ fn check_message(
     Ok(())
 }
 
-/// A compressed buffer starts with its length after decompression, for which memory is taken. No
-/// more than 32 768 bytes can come out of one: zstd needs four bytes to repeat a byte 2¹⁷ times.
+/// Checks the length after decompression with which a compressed buffer starts, because the decoder allocates memory for
+/// it. A byte cannot become more than 32 768 bytes: zstd needs four bytes to repeat a byte 2¹⁷ times.
 fn check_compressed(file: &mut File, length: u64, start: u64, size: u64) -> Result<(), String> {
     let prefix = read_at(file, length, start, size.min(8))?;
     let prefix: [u8; 8] = prefix.try_into().map_err(|_| "a compressed buffer without a length")?;

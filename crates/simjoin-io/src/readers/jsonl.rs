@@ -1,10 +1,10 @@
-//! What does a line of JSON hold?
+//! How are JSON lines read?
 //!
-//! Each line is one object. The record column is a string, or for white-space tokens an array of
-//! strings and integers whose elements are tokens as they are (an integer by its decimal text). Null
-//! is an empty record. The id is a string or an integer. Blank lines are errors: they would shift row numbers.
+//! Each line is one object. The record is a string, or for white-space tokens an array of strings and integers, whose
+//! elements are the tokens (an integer is its decimal text). A null record has no tokens. The id is a string or an
+//! integer. Blank lines are errors, because skipping them would shift row numbers.
 //!
-//! When no column is named, the first object decides: it must have one key beside the id's.
+//! If the user names no column, the first object must have exactly one key other than the id, which is the column.
 
 use super::lines::{LineBlock, LineCutter};
 use super::{Columns, name_list};
@@ -28,7 +28,7 @@ pub(crate) struct Reader<'a> {
     names: Option<Arc<Names>>,
 }
 
-/// The keys that are read.
+/// The keys to read.
 struct Names {
     column: String,
     id: Option<String>,
@@ -44,13 +44,13 @@ impl<'a> Reader<'a> {
         Reader { lines: LineCutter::new(source, block_bytes), columns, names: None }
     }
 
-    /// The keys to read, found in the first line where the user named none.
+    /// Returns the keys to read; finds them in the first line if the user named no column.
     fn names(&self, block: &LineBlock) -> Result<Names> {
         let id = self.columns.id.clone();
         if let Some(column) = self.columns.column.clone() {
             return Ok(Names { column, id });
         }
-        // A faulty first line is reported, in its turn, by the block; any name does for that.
+        // An invalid first line is reported when the block is tokenized, so any name will do.
         let keys = block.first().and_then(|line| keys(line).ok()).unwrap_or_default();
         if keys.is_empty() {
             return Ok(Names { column: String::new(), id });
@@ -105,7 +105,7 @@ impl JsonBlock {
             [b'[', ..] if builder.tokenizer() == Tokenizer::Whitespace => {
                 array(name, value, builder)?;
             }
-            // A row that is null has no tokens.
+            // A null record has no tokens.
             [b'n', ..] => {}
             _ => {
                 let expected = if builder.tokenizer() == Tokenizer::Whitespace {
@@ -157,7 +157,7 @@ fn array(name: &str, value: &str, builder: &mut BlockBuilder) -> std::result::Re
     Ok(())
 }
 
-/// The text of a JSON string that is known to be well-formed.
+/// Returns the text of a well-formed JSON string.
 fn string(json: &str) -> std::result::Result<Cow<'_, str>, String> {
     let inner = json.get(1..json.len() - 1).unwrap_or_default();
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
@@ -166,7 +166,7 @@ fn string(json: &str) -> std::result::Result<Cow<'_, str>, String> {
     serde_json::from_str::<String>(json).map(Cow::Owned).map_err(|error| syntax(&error))
 }
 
-/// A JSON integer's decimal text; fractions, exponents and other values have none.
+/// Returns the decimal text of a JSON integer; nothing for fractions, exponents and other values.
 fn integer(json: &str) -> Option<&str> {
     let digits = json.strip_prefix('-').unwrap_or(json);
     let is_integer = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
@@ -194,7 +194,7 @@ fn missing(line: &str, name: &str) -> String {
     }
 }
 
-/// serde_json's message in this file's terms: the place is a line of the whole file.
+/// Rewrites a message of serde_json, whose line number is wrong because each line is parsed alone.
 fn syntax(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let reason = text.split(" at line ").next().unwrap_or(&text);
@@ -205,7 +205,7 @@ fn syntax(error: &serde_json::Error) -> String {
     }
 }
 
-/// Picks the wanted keys' values; of a key that comes twice, the last.
+/// Picks the values of the wanted keys. If a key occurs twice, the last value counts.
 struct ObjectSeed<'a>(&'a Names);
 
 type Found<'de> = (Option<&'de RawValue>, Option<&'de RawValue>);
@@ -247,7 +247,7 @@ impl<'de> Visitor<'de> for ObjectSeed<'_> {
     }
 }
 
-/// Compares a key with the wanted names without keeping it.
+/// Compares a key with the wanted names without copying it.
 struct KeySeed<'a>(&'a Names);
 
 impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
@@ -273,7 +273,7 @@ impl Visitor<'_> for KeySeed<'_> {
     }
 }
 
-/// The keys of an object, each once, in order.
+/// Returns the different keys of an object, in order.
 fn keys(line: &str) -> serde_json::Result<Vec<String>> {
     struct Keys;
 
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn integers_by_their_text() {
+    fn integers_keep_their_decimal_text() {
         for (json, expected) in [
             ("12", Some("12")),
             ("-7", Some("-7")),
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_with_and_without_escapes() {
+    fn strings_are_read_with_and_without_escapes() {
         assert_eq!(string(r#""plain é""#).unwrap(), "plain é");
         assert_eq!(string(r#""a\tb\u00e9\"""#).unwrap(), "a\tbé\"");
         assert_eq!(string(r#""""#).unwrap(), "");

@@ -1,13 +1,13 @@
-//! Where does a line begin and end?
+//! How is text split into lines?
 //!
-//! Lines end with `\n` or `\r\n`; the last one may lack it. A byte order mark at the start is no
-//! part of the first line. [`LineCutter`] cuts text at newlines into [`LineBlock`]s that know the
-//! number of their first line; the lines of a block are the records.
+//! Lines end with `\n` or `\r\n`, which is optional for the last line. A byte order mark at the start is not part of the
+//! first line. [`LineCutter`] cuts text at newlines into [`LineBlock`]s, which know the number of their first line; the
+//! lines of a block are the records.
 
 use crate::block::BlockBuilder;
 use crate::dictionary::Place;
 use crate::pipeline::{Block, BlockReader};
-use crate::source::{self, Explain, Source};
+use crate::source::{self, ErrorContext, Source};
 use memchr::{memchr_iter, memrchr};
 use simjoin_core::{Error, Result};
 use std::io::Read;
@@ -18,9 +18,9 @@ use std::sync::atomic::AtomicU64;
 /// Cuts text into blocks of whole lines.
 pub(crate) struct LineCutter<'a> {
     source: Source<'a>,
-    explain: Arc<Explain>,
+    context: Arc<ErrorContext>,
     block_bytes: usize,
-    /// What was read after the last newline.
+    /// The bytes that were read after the last newline.
     rest: Vec<u8>,
     line: u64,
     at_start: bool,
@@ -32,15 +32,15 @@ pub(crate) struct LineCutter<'a> {
 pub(crate) struct LineBlock {
     bytes: Vec<u8>,
     first_line: u64,
-    explain: Arc<Explain>,
+    context: Arc<ErrorContext>,
 }
 
 impl<'a> LineCutter<'a> {
     pub(crate) fn new(source: Source<'a>, block_bytes: usize) -> Self {
-        let explain = Arc::new(source.explain());
+        let context = Arc::new(source.context());
         LineCutter {
             source,
-            explain,
+            context,
             block_bytes: block_bytes.max(1),
             rest: Vec::new(),
             line: 1,
@@ -50,11 +50,11 @@ impl<'a> LineCutter<'a> {
         }
     }
 
-    /// The next lines. When reading fails, the whole lines before come first.
+    /// Returns the next lines. If reading fails, the whole lines before the error are returned first.
     pub(crate) fn next(&mut self) -> Result<Option<LineBlock>> {
         let mut bytes = Vec::with_capacity(self.rest.len().max(self.block_bytes) + 4096);
         bytes.append(&mut self.rest);
-        // Newlines before this position have been looked for.
+        // There are no newlines before this position.
         let mut searched = 0;
         while !self.ended {
             // A line longer than a block makes the block grow.
@@ -64,7 +64,7 @@ impl<'a> LineCutter<'a> {
                 Ok(read) => self.ended = read < wanted,
                 Err(error) => {
                     self.ended = true;
-                    self.error = Some(self.explain.error(error));
+                    self.error = Some(self.context.error(error));
                 }
             }
             if self.ended && self.error.is_none() {
@@ -75,7 +75,7 @@ impl<'a> LineCutter<'a> {
             }
             if let Some(at) = memrchr(b'\n', &bytes[searched..]) {
                 let end = searched + at + 1;
-                // An unfinished line before a reading error is not looked at.
+                // An unfinished line before a reading error is never returned.
                 self.rest.extend_from_slice(&bytes[end..]);
                 bytes.truncate(end);
                 return Ok(Some(self.block(bytes)));
@@ -96,23 +96,23 @@ impl<'a> LineCutter<'a> {
         self.at_start = false;
         let first_line = self.line;
         self.line += memchr_iter(b'\n', &bytes).count() as u64;
-        LineBlock { bytes, first_line, explain: self.explain.clone() }
+        LineBlock { bytes, first_line, context: self.context.clone() }
     }
 }
 
 impl LineBlock {
-    /// The input as messages call it.
+    /// Returns the name of the input in messages.
     pub(crate) fn name(&self) -> &str {
-        self.explain.name()
+        self.context.name()
     }
 
-    /// An error in a line.
+    /// Makes an error in a line.
     pub(crate) fn error(&self, line: u64, message: impl Into<String>) -> Error {
         Error::input(self.name(), Place::Line.text(line), message)
     }
 
-    /// Visits each line, without its end, and its number; stops at the first error. Lines before
-    /// invalid UTF-8 are visited.
+    /// Calls `visit` with each line, without its end, and its number. Stops at the first error. Lines before invalid
+    /// UTF-8 are visited.
     #[inline]
     pub(crate) fn for_each(&self, mut visit: impl FnMut(&str, u64) -> Result<()>) -> Result<()> {
         let (text, invalid) = match std::str::from_utf8(&self.bytes) {
@@ -144,7 +144,7 @@ impl LineBlock {
         Ok(())
     }
 
-    /// The first line, if it is UTF-8.
+    /// Returns the first line, if it is UTF-8.
     pub(crate) fn first(&self) -> Option<&str> {
         let end = memchr::memchr(b'\n', &self.bytes).unwrap_or(self.bytes.len());
         let line = std::str::from_utf8(&self.bytes[..end]).ok()?;
@@ -152,9 +152,9 @@ impl LineBlock {
     }
 }
 
-/// Visits each line of an input, without its end, and its number from 1; stops at the first error.
-/// `-` is standard input; gzip and zstd are read as they are. The bytes taken from the input are
-/// counted in `bytes_read`.
+/// Calls `visit` with each line of an input, without its end, and its number from 1. Stops at the first error.
+///
+/// The path `-` is standard input; gzip and zstd are decompressed. Adds the number of bytes read to `bytes_read`.
 pub fn read_lines<P: AsRef<Path> + ?Sized>(
     path: &P,
     bytes_read: &AtomicU64,

@@ -1,7 +1,7 @@
 //! How is each format cut into blocks of records?
 //!
-//! One file per format. A reader runs on one thread and does only what must be done in order
-//! (finding record boundaries, decoding columns); its blocks do the rest on the workers.
+//! There is one file per format. A reader runs on one thread and does only the work that must be done in order (finding
+//! record boundaries, decoding columns); its blocks do the rest on the workers.
 
 pub(crate) mod columnar;
 pub(crate) mod csv;
@@ -12,14 +12,14 @@ pub(crate) mod vectors;
 
 use simjoin_core::{Error, Parameter, Result};
 
-/// Which columns the user asked for.
+/// The columns that the user named.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     pub(crate) column: Option<String>,
     pub(crate) id: Option<String>,
 }
 
-/// Names in a message: `a`, `b` and so on, cut short when there are very many.
+/// Lists names in a message, such as `a`, `b`; only the first ones if there are very many.
 pub(crate) fn name_list<S: AsRef<str>>(names: &[S]) -> String {
     const SHOWN: usize = 40;
     let mut list: Vec<String> =
@@ -31,13 +31,13 @@ pub(crate) fn name_list<S: AsRef<str>>(names: &[S]) -> String {
 }
 
 impl Columns {
-    /// Returns the columns that were named, as parameters.
+    /// Returns the parameters with which the user named columns.
     pub(crate) fn given(&self) -> impl Iterator<Item = Parameter> {
         let named = [(Parameter::Column, &self.column), (Parameter::Id, &self.id)];
         named.into_iter().filter(|(_, name)| name.is_some()).map(|(parameter, _)| parameter)
     }
 
-    /// Refuses names of columns for a file without columns; `why` says what the file is read as.
+    /// Refuses names of columns for a file without columns; `why` explains how the file is read.
     pub(crate) fn refuse(&self, why: impl Fn() -> String) -> Result<()> {
         self.given().next().map_or(Ok(()), |parameter| {
             let message = format!("needs a format with columns, but {}", why());
@@ -45,7 +45,7 @@ impl Columns {
         })
     }
 
-    /// The positions of the record column and the id column among a file's columns.
+    /// Returns the positions of the record column and the id column among the columns of a file.
     pub(crate) fn find<S: AsRef<str>>(
         &self,
         file: &str,
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_may_be_left_out_only_when_it_is_the_only_one() {
+    fn the_column_is_optional_only_if_there_is_one() {
         assert_eq!(find(None, None, &["a"]).unwrap(), (0, None));
         assert_eq!(find(None, Some("a"), &["a", "b"]).unwrap(), (1, Some(0)));
         assert_eq!(find(Some("b"), None, &["a", "b"]).unwrap(), (1, None));

@@ -1,24 +1,23 @@
-//! Where do a vector's numbers stand?
+//! How are vectors stored in each format?
 //!
-//! `.npy` holds them as they lie in memory, row after row or, in Fortran's order, column after column;
-//! both are read straight into the collection, block by block. `.fvecs` and `.bvecs` say the dimension before every
-//! vector. CSV has a number in each field, or all numbers of a vector in one field (a column), separated
-//! by white space, commas or semicolons, in brackets or not. Whether its first record is a header is decided by
-//! [`has_header`].
+//! `.npy` holds the numbers as they are in memory, row by row or, in Fortran order, column by column; both are read
+//! directly into the collection, block by block. `.fvecs` and `.bvecs` have the dimension before every vector. CSV has
+//! one number per field, or all numbers of a vector in one field (a column), separated by white space, commas or
+//! semicolons, with or without brackets. [`has_header`] decides whether the first record is a header.
 
-use super::csv::Records;
+use super::csv::RecordSplitter;
 use super::{Columns, name_list};
 use crate::block::BlockIds;
 use crate::dictionary::Place;
 use crate::npy::Header;
 use crate::path::{display_name, is_standard};
-use crate::source::{self, Explain, Source, read_full};
+use crate::source::{self, ErrorContext, Source, read_full};
 use simjoin_core::{Elements, Error, Result, VectorCollection, refusal};
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-/// Vectors of one dimension, one after the other. f32 as long as all are.
+/// Collects vectors of one dimension. They are f32 as long as all added ones are.
 #[derive(Default)]
 pub(crate) struct VectorRows {
     dimension: Option<usize>,
@@ -57,7 +56,7 @@ impl VectorRows {
         Ok(())
     }
 
-    /// The collection; no vector at all is an error, as nobody knows the dimension.
+    /// Returns the collection. No vectors are an error, because the dimension is unknown.
     pub(crate) fn finish(self, name: &str) -> Result<VectorCollection> {
         match (self.dimension, self.elements) {
             (Some(dimension), Some(elements)) => VectorCollection::new(name, dimension, elements),
@@ -66,18 +65,18 @@ impl VectorRows {
     }
 }
 
-/// Reads vectors that each say their dimension.
+/// Reads vectors in the formats `.fvecs` and, if `bytes` is true, `.bvecs`.
 pub(crate) fn vecs(source: Source<'_>, bytes: bool, rows: &mut VectorRows) -> Result<()> {
-    /// More is a file of another kind.
+    /// The largest dimension that is accepted. A larger one means that the file has another format.
     const MOST: i32 = 1 << 20;
-    let explain = source.explain();
+    let context = source.context();
     let mut input = BufReader::with_capacity(1 << 20, source);
     let (mut buffer, mut row) = (Vec::new(), Vec::new());
     for number in 0u64.. {
         let wrong =
-            |message: String| Error::input(explain.name(), Place::Row.text(number), message);
+            |message: String| Error::input(context.name(), Place::Row.text(number), message);
         let mut dimension = [0; 4];
-        match read_full(&mut input, &mut dimension).map_err(|error| explain.error(error))? {
+        match read_full(&mut input, &mut dimension).map_err(|error| context.error(error))? {
             0 => return Ok(()),
             4 => {}
             _ => return Err(wrong("the file ends within a dimension: truncated file".into())),
@@ -85,12 +84,12 @@ pub(crate) fn vecs(source: Source<'_>, bytes: bool, rows: &mut VectorRows) -> Re
         let dimension = i32::from_le_bytes(dimension);
         if !(1..=MOST).contains(&dimension) {
             return Err(wrong(format!(
-                "a dimension of {dimension}; expected one from 1 to {MOST}"
+                "the vector has dimension {dimension}; expected 1 to {MOST}"
             )));
         }
         let size = dimension as usize * if bytes { 1 } else { 4 };
         buffer.resize(size, 0);
-        if read_full(&mut input, &mut buffer).map_err(|error| explain.error(error))? < size {
+        if read_full(&mut input, &mut buffer).map_err(|error| context.error(error))? < size {
             return Err(wrong(format!("fewer than {dimension} elements: truncated file")));
         }
         row.clear();
@@ -113,33 +112,33 @@ pub(crate) fn csv(
     rows: &mut VectorRows,
     ids: &mut BlockIds,
 ) -> Result<()> {
-    let explain = source.explain();
-    let mut records = Records::new(source, delimiter);
+    let context = source.context();
+    let mut records = RecordSplitter::new(source, delimiter);
     let Some(first) = records.next()? else {
-        return Err(Error::input(explain.name(), "", "no vectors: the input is empty"));
+        return Err(Error::input(context.name(), "", "no vectors: the input is empty"));
     };
-    let text = |records: &Records<'_>, at: usize, line: u64| -> Result<String> {
+    let text = |records: &RecordSplitter<'_>, at: usize, line: u64| -> Result<String> {
         String::from_utf8(records.field(at).to_vec()).map_err(|_| {
             let message = format!("field {} is not UTF-8", at + 1);
-            Error::input(explain.name(), Place::Line.text(line), message)
+            Error::input(context.name(), Place::Line.text(line), message)
         })
     };
     let width = records.width();
     let fields = (0..width).map(|at| text(&records, at, first)).collect::<Result<Vec<_>>>()?;
     let named = columns.given().next();
     let is_header = has_header(&fields, named.is_some())
-        .map_err(|message| Error::input(explain.name(), Place::Line.text(first), message))?;
+        .map_err(|message| Error::input(context.name(), Place::Line.text(first), message))?;
     if let Some(parameter) = named.filter(|_| !is_header) {
         let place = Place::Line.text(first);
         let message = "needs a header row, and the first record holds only numbers";
-        return Err(Error::input_needs(explain.name(), place, parameter, message));
+        return Err(Error::input_needs(context.name(), place, parameter, message));
     }
     let find = |wanted: &Option<String>| -> Result<Option<usize>> {
         let Some(wanted) = wanted else { return Ok(None) };
         fields.iter().position(|name| name == wanted).map(Some).ok_or_else(|| {
             let names = name_list(&fields);
             let message = format!("no column `{wanted}`; the columns are {names}");
-            Error::input(explain.name(), "", message)
+            Error::input(context.name(), "", message)
         })
     };
     let (column, id) = (find(&columns.column)?, find(&columns.id)?);
@@ -147,7 +146,7 @@ pub(crate) fn csv(
     let mut line = if is_header { records.next()? } else { Some(first) };
     while let Some(at_line) = line {
         let wrong =
-            |message: String| Error::input(explain.name(), Place::Line.text(at_line), message);
+            |message: String| Error::input(context.name(), Place::Line.text(at_line), message);
         if records.width() != width {
             return Err(wrong(format!("{} fields; the first record has {width}", records.width())));
         }
@@ -185,7 +184,7 @@ pub(crate) fn csv(
             ids.text.push_str(&value);
             ids.ends.push(ids.text.len());
             ids.places.push(at_line);
-            // Text has no types.
+            // Text has no types, so ids are strings.
             ids.integers = false;
         }
         line = records.next()?;
@@ -193,15 +192,15 @@ pub(crate) fn csv(
     Ok(())
 }
 
-/// Decides whether the first record of delimited text is a header; `named` says whether columns were asked for by name.
+/// Decides whether the first record of delimited text is a header; `named` says whether the user named columns.
 ///
-/// * Where columns are asked for by name, a record is a header unless it holds only numbers. Numbers that count the
-///   columns are one as well, because pandas writes them: `0,1,2`.
-/// * Otherwise a record without any number is a header, and one of numbers alone is a vector.
-/// * A record that holds both is an error: it may be a vector with a field that is empty or mistyped.
-/// * Two or more numbers that count the columns are an error as well: they may be either.
+/// * If the user named columns, a record is a header unless it holds only numbers. Numbers that count the columns, such
+///   as `0,1,2`, are a header too, because pandas writes them.
+/// * Otherwise, a record without any number is a header, and a record of only numbers is a vector.
+/// * A record that holds both is an error: it may be a vector with an empty or mistyped field.
+/// * Two or more numbers that count the columns are an error too: they may be either.
 ///
-/// So no vector is ever taken for a header, and no header that pandas writes for a vector.
+/// So a vector is never mistaken for a header, nor a header that pandas writes for a vector.
 fn has_header(fields: &[String], named: bool) -> std::result::Result<bool, String> {
     let is_number = |field: &&String| field.trim().parse::<f64>().is_ok();
     let numbers = fields.iter().filter(is_number).count();
@@ -212,8 +211,8 @@ fn has_header(fields: &[String], named: bool) -> std::result::Result<bool, Strin
     }
     if counts_columns {
         return Err(format!(
-            "the numbers from 0 to {} may be a header, as pandas writes it, or a vector; remove the line if it is a \
-             header, write 0.0 in place of 0 if it is a vector",
+            "the numbers from 0 to {} may be a header that pandas wrote, or a vector; remove the line if it is a \
+             header, or write 0.0 instead of 0 if it is a vector",
             fields.len() - 1
         ));
     }
@@ -221,27 +220,27 @@ fn has_header(fields: &[String], named: bool) -> std::result::Result<bool, Strin
         None => Ok(false),
         Some(_) if numbers == 0 && fields.iter().any(|field| !field.trim().is_empty()) => Ok(true),
         Some(at) => Err(format!(
-            "`{}` in field {} is not a number; a vector was expected, or a header, in which no field is a number",
+            "`{}` in field {} is not a number; expected a vector of numbers, or a header without numbers",
             fields[at],
             at + 1
         )),
     }
 }
 
-/// Reads an array of NumPy's.
+/// Reads a NumPy array.
 pub(crate) fn npy(path: &Path, bytes_read: &AtomicU64) -> Result<VectorCollection> {
     let name = display_name(path);
-    // The length of a plain file is known, so that its header is known to be right before memory is taken.
+    // The length of a plain file is compared with its header before memory is allocated.
     let file = if is_standard(path) { None } else { std::fs::metadata(path).ok() };
     let length = file.filter(std::fs::Metadata::is_file).map(|file| file.len());
     let mut source = source::open(path, bytes_read)?;
-    let explain = source.explain();
-    let header = Header::read(&mut source, &explain)?;
+    let context = source.context();
+    let header = Header::read(&mut source, &context)?;
     let wrong = |message: String| Error::input(&name, "", message);
     let [rows, columns] = header.shape[..] else {
         let shape = header.shape_text();
         return Err(wrong(format!(
-            "an array of shape {shape}; two dimensions, vectors × elements, were expected"
+            "the array has shape {shape}; two dimensions, vectors × elements, were expected"
         )));
     };
     let size = match header.kind.as_str() {
@@ -249,13 +248,15 @@ pub(crate) fn npy(path: &Path, bytes_read: &AtomicU64) -> Result<VectorCollectio
         "f8" => 8,
         kind => {
             return Err(wrong(format!(
-                "its numbers are of type `{kind}`; f4 or f8 (floating-point numbers) was expected"
+                "the array has numbers of type `{kind}`; f4 or f8 (floating-point numbers) was expected"
             )));
         }
     };
     let count = rows.checked_mul(columns).filter(|&count| count < 1 << 48);
-    let count = count.ok_or_else(|| wrong("its shape is larger than any memory".into()))?;
-    let plain = length.filter(|_| !explain.is_compressed());
+    let count = count.ok_or_else(|| {
+        wrong(format!("the array has shape {}, which no memory can hold", header.shape_text()))
+    })?;
+    let plain = length.filter(|_| !context.is_compressed());
     if let Some(length) = plain {
         let expected = header.bytes + (count * size) as u64;
         if length != expected {
@@ -269,57 +270,63 @@ pub(crate) fn npy(path: &Path, bytes_read: &AtomicU64) -> Result<VectorCollectio
         rows: if header.fortran { columns } else { rows },
         columns: if header.fortran { rows } else { columns },
         transposed: header.fortran,
-        foreign: header.big_endian != cfg!(target_endian = "big"),
-        trusted: plain.is_some(),
+        swap_bytes: header.big_endian != cfg!(target_endian = "big"),
+        length_checked: plain.is_some(),
     };
     let elements = match size {
-        8 => Elements::F64(array.read(&mut source, &explain)?),
-        _ => Elements::F32(array.read(&mut source, &explain)?),
+        8 => Elements::F64(array.read(&mut source, &context)?),
+        _ => Elements::F32(array.read(&mut source, &context)?),
     };
     let mut more = [0; 1];
-    if read_full(&mut source, &mut more).map_err(|error| explain.error(error))? > 0 {
-        return Err(wrong("there is more in the file than its header says".into()));
+    if read_full(&mut source, &mut more).map_err(|error| context.error(error))? > 0 {
+        return Err(wrong(format!(
+            "the file holds more than the {count} numbers that its header announces"
+        )));
     }
     if columns == 0 {
-        return Err(wrong("the vectors have no dimension; expected at least 1".into()));
+        return Err(wrong("the vectors have dimension 0; expected at least 1".into()));
     }
     VectorCollection::new(&name, columns, elements)
 }
 
-/// How the numbers of an array lie in a file, one row after another.
+/// The arrangement of the numbers of an array in a file, row by row.
 struct Array {
     rows: usize,
     columns: usize,
     /// Whether the vectors are the columns of these rows.
     transposed: bool,
-    /// Whether the bytes of a number are in the other order.
-    foreign: bool,
-    /// Whether the file is known to hold as many numbers as it says.
-    trusted: bool,
+    /// Whether the bytes of each number are in the opposite order.
+    swap_bytes: bool,
+    /// Whether the length of the file agrees with its header.
+    length_checked: bool,
 }
 
 impl Array {
-    /// Reads all numbers, vector after vector.
+    /// Reads all numbers, vector by vector.
     ///
     /// # Memory
     ///
-    /// The numbers themselves and a block. Where only the header says how many there are, memory grows as they come,
-    /// and those that have to be transposed are held twice for a moment.
-    fn read<T: bytemuck::Pod>(&self, source: &mut Source<'_>, explain: &Explain) -> Result<Vec<T>> {
-        // Few enough to stay in the cache, so that copying them costs little.
+    /// The numbers and a block. If the length of the file could not be checked, memory grows while numbers are read, and
+    /// numbers that have to be transposed are briefly held twice.
+    fn read<T: bytemuck::Pod>(
+        &self,
+        source: &mut Source<'_>,
+        context: &ErrorContext,
+    ) -> Result<Vec<T>> {
+        // Small enough to stay in the cache, so that copying the numbers costs little.
         const BLOCK: usize = 1 << 15;
         let count = self.rows * self.columns;
         let reserve = |all: &mut Vec<T>, more: usize| {
             refusal::handled(|| all.try_reserve(more)).map_err(|_| Error::Memory {
-                what: explain.name().to_owned(),
+                what: context.name().to_owned(),
                 needed: (count * size_of::<T>()) as u64,
                 limit: u64::MAX,
                 device: false,
             })
         };
-        let scattered = self.transposed && self.trusted;
+        let scattered = self.transposed && self.length_checked;
         let mut all: Vec<T> = Vec::new();
-        if self.trusted {
+        if self.length_checked {
             reserve(&mut all, count)?;
         }
         if scattered {
@@ -331,11 +338,11 @@ impl Array {
             let block = &mut block[..BLOCK.min(count - at)];
             let bytes: &mut [u8] = bytemuck::cast_slice_mut(block);
             let wanted = bytes.len();
-            if read_full(source, bytes).map_err(|error| explain.error(error))? < wanted {
+            if read_full(source, bytes).map_err(|error| context.error(error))? < wanted {
                 let message = format!("fewer than {count} numbers: truncated file");
-                return Err(Error::input(explain.name(), "", message));
+                return Err(Error::input(context.name(), "", message));
             }
-            if self.foreign {
+            if self.swap_bytes {
                 bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
             }
             if scattered {

@@ -1,11 +1,10 @@
-//! How do rows become columns?
+//! How are rows written as columns?
 //!
-//! Rows are gathered into batches of a fixed size; Parquet puts a million of them into a row group
-//! (integers as differences, similarities by dictionary, everything under zstd), Arrow IPC writes
-//! each batch as it is.
+//! Rows are gathered into batches of a fixed size. Parquet puts a million rows into a row group (integers as
+//! differences, similarities with a dictionary, everything compressed with zstd); Arrow IPC writes each batch unchanged.
 
 use super::target::Target;
-use super::{Key, Layout, OutputFormat};
+use super::{KeyColumn, OutputColumns, OutputFormat};
 use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::FileWriter;
@@ -20,36 +19,37 @@ use simjoin_core::{RowPair, Side};
 use std::io::{self, BufWriter, Write};
 use std::sync::Arc;
 
-/// Rows in a batch.
+/// The number of rows in a batch.
 const BATCH_ROWS: usize = 1 << 16;
-/// Rows in a Parquet row group.
+/// The number of rows in a Parquet row group.
 const GROUP_ROWS: usize = 1 << 20;
 
 /// Writes Parquet or Arrow IPC.
 pub(super) struct ColumnWriter<'a> {
-    format: Format,
+    format: BatchWriter,
     schema: SchemaRef,
-    layout: Layout<'a>,
+    output: OutputColumns<'a>,
     rows: Vec<RowPair>,
 }
 
-enum Format {
-    Parquet(Box<ArrowWriter<Shared>>, Shared),
+/// Writes batches in one of the formats.
+enum BatchWriter {
+    Parquet(Box<ArrowWriter<SharedTarget>>, SharedTarget),
     Arrow(Box<FileWriter<BufWriter<Target>>>),
 }
 
-/// A target that is still at hand when the Parquet writer is done: to get it back from there would
-/// hide what the operating system says about the last bytes.
+/// A target that outlives the Parquet writer. Getting the target back from the writer would hide errors of the operating
+/// system while the last bytes are written.
 #[derive(Clone)]
-struct Shared(Arc<Mutex<Target>>);
+struct SharedTarget(Arc<Mutex<Target>>);
 
-impl Shared {
+impl SharedTarget {
     fn lock(&self) -> MutexGuard<'_, Target> {
         self.0.lock()
     }
 }
 
-impl Write for Shared {
+impl Write for SharedTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.lock().write(bytes)
     }
@@ -63,22 +63,24 @@ impl<'a> ColumnWriter<'a> {
     pub(super) fn new(
         target: Target,
         format: OutputFormat,
-        layout: Layout<'a>,
+        output: OutputColumns<'a>,
     ) -> io::Result<Self> {
-        let schema = layout.schema();
+        let schema = output.schema();
         let format = match format {
             OutputFormat::Parquet => {
                 let properties = properties(&schema)?;
-                let target = Shared(Arc::new(Mutex::new(target)));
+                let target = SharedTarget(Arc::new(Mutex::new(target)));
                 let writer = ArrowWriter::try_new(target.clone(), schema.clone(), Some(properties));
-                Format::Parquet(Box::new(writer.map_err(parquet_error)?), target)
+                BatchWriter::Parquet(Box::new(writer.map_err(parquet_error)?), target)
             }
             _ => {
                 let target = BufWriter::with_capacity(1 << 20, target);
-                Format::Arrow(Box::new(FileWriter::try_new(target, &schema).map_err(arrow_error)?))
+                BatchWriter::Arrow(Box::new(
+                    FileWriter::try_new(target, &schema).map_err(arrow_error)?,
+                ))
             }
         };
-        Ok(ColumnWriter { format, schema, layout, rows: Vec::new() })
+        Ok(ColumnWriter { format, schema, output, rows: Vec::new() })
     }
 
     pub(super) fn write(&mut self, mut rows: &[RowPair]) -> io::Result<()> {
@@ -93,11 +95,11 @@ impl<'a> ColumnWriter<'a> {
     }
 
     fn write_batch(&mut self) -> io::Result<()> {
-        let batch = self.layout.batch(&self.schema, &self.rows)?;
+        let batch = self.output.batch(&self.schema, &self.rows)?;
         self.rows.clear();
         match &mut self.format {
-            Format::Parquet(writer, _) => writer.write(&batch).map_err(parquet_error),
-            Format::Arrow(writer) => writer.write(&batch).map_err(arrow_error),
+            BatchWriter::Parquet(writer, _) => writer.write(&batch).map_err(parquet_error),
+            BatchWriter::Arrow(writer) => writer.write(&batch).map_err(arrow_error),
         }
     }
 
@@ -106,7 +108,7 @@ impl<'a> ColumnWriter<'a> {
             self.write_batch()?;
         }
         match self.format {
-            Format::Parquet(mut writer, target) => {
+            BatchWriter::Parquet(mut writer, target) => {
                 writer.finish().map_err(parquet_error)?;
                 writer.sync()?;
                 drop(writer);
@@ -115,7 +117,7 @@ impl<'a> ColumnWriter<'a> {
                     target.ok_or_else(|| io::Error::other("the output is still in use"))?;
                 Ok(target.into_inner())
             }
-            Format::Arrow(writer) => {
+            BatchWriter::Arrow(writer) => {
                 let buffered = writer.into_inner().map_err(arrow_error)?;
                 buffered.into_inner().map_err(io::IntoInnerError::into_error)
             }
@@ -123,15 +125,15 @@ impl<'a> ColumnWriter<'a> {
     }
 }
 
-impl Layout<'_> {
-    /// The columns, none of them with nulls.
+impl OutputColumns<'_> {
+    /// Returns the schema. No column has nulls.
     pub(crate) fn schema(&self) -> SchemaRef {
         let mut fields: Vec<Field> = Vec::new();
         for key in &self.keys {
             let kind = if key.is_integers() { DataType::Int64 } else { DataType::Utf8 };
             fields.push(Field::new(key.name, kind, false));
         }
-        for &name in self.measures.names() {
+        for &name in self.values.names() {
             let kind = if name == "overlap" { DataType::Int64 } else { DataType::Float64 };
             fields.push(Field::new(name, kind, false));
         }
@@ -141,17 +143,17 @@ impl Layout<'_> {
         Arc::new(Schema::new(fields))
     }
 
-    /// Some rows as columns of this schema.
+    /// Makes a batch with this schema.
     pub(crate) fn batch(&self, schema: &SchemaRef, rows: &[RowPair]) -> io::Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> = vec![
             key_column(&self.keys[0], rows.iter().map(|row| (row.left_input, row.left)))?,
             key_column(&self.keys[1], rows.iter().map(|row| (Side::Right, row.right)))?,
         ];
-        if self.measures.overlap() {
+        if self.values.overlap() {
             let overlaps = rows.iter().map(|row| i64::from(row.overlap));
             columns.push(Arc::new(Int64Array::from_iter_values(overlaps)));
         }
-        if self.measures.score() {
+        if self.values.score() {
             let similarities = rows.iter().map(|row| row.similarity);
             columns.push(Arc::new(Float64Array::from_iter_values(similarities)));
         }
@@ -163,7 +165,10 @@ impl Layout<'_> {
     }
 }
 
-fn key_column(key: &Key<'_>, rows: impl Iterator<Item = (Side, u32)>) -> io::Result<ArrayRef> {
+fn key_column(
+    key: &KeyColumn<'_>,
+    rows: impl Iterator<Item = (Side, u32)>,
+) -> io::Result<ArrayRef> {
     Ok(match key.ids {
         [Some(left), Some(right)] if key.is_integers() => {
             let numbers = rows.map(|(input, row)| {
@@ -177,9 +182,10 @@ fn key_column(key: &Key<'_>, rows: impl Iterator<Item = (Side, u32)>) -> io::Res
             for (input, row) in rows {
                 let ids = if input == Side::Left { left } else { right };
                 let id = ids.get(row as usize);
-                // The builder counts bytes in 31 bits and panics beyond.
+                // The builder panics at 2³¹ bytes.
                 if strings.values_slice().len() + id.len() > i32::MAX as usize {
-                    return Err(io::Error::other("ids too long for a batch of a column"));
+                    let message = format!("the ids of {BATCH_ROWS} rows have 2 GiB or more");
+                    return Err(io::Error::other(message));
                 }
                 strings.append_value(id);
             }

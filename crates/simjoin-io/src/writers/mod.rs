@@ -1,31 +1,31 @@
-//! How do answers get into files?
+//! How are answers written to files?
 //!
-//! [`PairWriter`] writes rows of `left, right, overlap, similarity`; [`GroupWriter`] rows of `row,
-//! group`. The ending of the path picks the format; standard output is TSV. Text formats may end
-//! with `.gz` or `.zst` on top.
+//! [`PairWriter`] writes rows of `left, right, overlap, similarity`; [`GroupWriter`] writes rows of `row, group`. The
+//! ending of the path decides the format; standard output is TSV. Text formats may be compressed, with the additional
+//! ending `.gz` or `.zst`.
 //!
 //! | | keys without ids | keys with ids | overlap | similarity |
 //! | --- | --- | --- | --- | --- |
-//! | TSV, CSV | decimal | as they are, quoted where needed | decimal | shortest decimal that reads back as the same number |
+//! | TSV, CSV | decimal | unchanged, quoted where needed | decimal | shortest decimal that is read back as the same number |
 //! | JSONL | number | string, or number when all ids were integers | number | number |
 //! | Parquet, Arrow | Int64 | Utf8, or Int64 when all ids were integers | Int64 | Float64 |
 //!
-//! [`PairWriter::create_distances`] writes rows of `left, right, distance` for vectors; distances look as
-//! similarities do.
+//! [`PairWriter::create_distances`] writes rows of `left, right, distance` for vectors; distances have the format of
+//! similarities.
 //!
-//! [`PairWriter::create_with_itself`] adds a column `left_input`, text in every format: the input
-//! that the row in `left` belongs to, `left` or `right`.
+//! [`PairWriter::create_with_itself`] adds a text column `left_input`: the input that the row in `left` belongs to,
+//! `left` or `right`.
 //!
-//! [`PairWriter::create_overlaps`] leaves out the similarity.
+//! [`PairWriter::create_overlaps`] omits the similarity.
 //!
-//! No value is ever null. Memory stays at about a buffer of text, or a row group of columns.
+//! No value is ever null. A writer needs about the memory of a buffer of text, or of a row group of columns.
 
 mod columnar;
 mod target;
 mod text;
 
 use crate::ids::Ids;
-use crate::path::{Packing, ending, shown};
+use crate::path::{Compression, ending, shown};
 use columnar::ColumnWriter;
 use simjoin_core::{Error, Result, RowPair, Side};
 use std::io::Write;
@@ -42,40 +42,40 @@ pub enum OutputFormat {
     Csv,
     /// One JSON object per line.
     Jsonl,
-    /// Apache Parquet, zstd inside.
+    /// Apache Parquet, compressed with zstd.
     Parquet,
     /// Apache Arrow IPC in its file format.
     Arrow,
 }
 
 impl OutputFormat {
-    /// Returns the format that a path's ending stands for. Devices, pipes and open streams may have any name: they
-    /// get TSV where it says nothing else.
+    /// Returns the format that a path's ending stands for. Devices, pipes and open streams may have any name, and get
+    /// TSV if the ending is unknown.
     pub fn of_path<P: AsRef<Path> + ?Sized>(path: &P) -> Result<OutputFormat> {
         Ok(format_of(path.as_ref())?.0)
     }
 }
 
-fn format_of(path: &Path) -> Result<(OutputFormat, Packing)> {
+fn format_of(path: &Path) -> Result<(OutputFormat, Compression)> {
     match named_format(path) {
-        Err(_) if !target::is_ordinary(path) => Ok((OutputFormat::Tsv, Packing::None)),
+        Err(_) if !target::is_ordinary(path) => Ok((OutputFormat::Tsv, Compression::None)),
         format => format,
     }
 }
 
-fn named_format(path: &Path) -> Result<(OutputFormat, Packing)> {
-    let (ending, packing) = ending(path);
+fn named_format(path: &Path) -> Result<(OutputFormat, Compression)> {
+    let (ending, compression) = ending(path);
     let path = shown(path);
-    let format = match (ending.as_str(), packing) {
-        (_, Packing::Xz) => return Err(no_xz(&path)),
+    let format = match (ending.as_str(), compression) {
+        (_, Compression::Xz) => return Err(no_xz(&path)),
         ("tsv", _) => OutputFormat::Tsv,
         ("csv", _) => OutputFormat::Csv,
         ("jsonl", _) => OutputFormat::Jsonl,
-        ("parquet", Packing::None) => OutputFormat::Parquet,
-        ("arrow", Packing::None) => OutputFormat::Arrow,
+        ("parquet", Compression::None) => OutputFormat::Parquet,
+        ("arrow", Compression::None) => OutputFormat::Arrow,
         ("parquet" | "arrow", _) => {
             return Err(Error::Config(format!(
-                "the output {path} cannot be compressed once more; end it with .{ending}"
+                "the output {path} is compressed by its format already; end it with .{ending}"
             )));
         }
         _ => {
@@ -85,7 +85,7 @@ fn named_format(path: &Path) -> Result<(OutputFormat, Packing)> {
             )));
         }
     };
-    Ok((format, packing))
+    Ok((format, compression))
 }
 
 fn no_xz(path: &str) -> Error {
@@ -94,14 +94,14 @@ fn no_xz(path: &str) -> Error {
     ))
 }
 
-/// A file that will appear whole. Without [`finish`](Self::finish) none appears.
+/// A file that appears under its name only when it is complete. Without [`finish`](Self::finish) no file appears.
 pub struct WholeFile {
     name: String,
     target: Target,
 }
 
 impl WholeFile {
-    /// Makes sure that the file can be written.
+    /// Starts a file, so that a file that cannot be written is an error now.
     pub fn create<P: AsRef<Path> + ?Sized>(path: &P) -> Result<Self> {
         let (name, target) = Target::open(Some(path.as_ref()))?;
         Ok(WholeFile { name, target })
@@ -114,119 +114,124 @@ impl WholeFile {
     }
 }
 
-/// Writes lines, whatever is in them. Without [`finish`](Self::finish) no file appears.
+/// Writes lines of any content. Without [`finish`](Self::finish) no file appears.
 pub struct LinesWriter {
     name: String,
     target: Target,
 }
 
 impl LinesWriter {
-    /// Starts an output; no path means standard output. A path that ends with `.gz` or `.zst` is
-    /// compressed. Files come to be as those of [`PairWriter::create`] do.
+    /// Starts an output; no path means standard output. A file whose path ends with `.gz` or `.zst` is compressed. Files
+    /// are created as by [`PairWriter::create`].
     pub fn create<P: AsRef<Path> + ?Sized>(path: Option<&P>) -> Result<Self> {
         let path = path.map(AsRef::as_ref);
-        let packing = path.map_or(Packing::None, |path| ending(path).1);
-        if let (Some(path), Packing::Xz) = (path, packing) {
+        let compression = path.map_or(Compression::None, |path| ending(path).1);
+        if let (Some(path), Compression::Xz) = (path, compression) {
             return Err(no_xz(&shown(path)));
         }
         let (name, target) = Target::open(path)?;
-        let target = target.packed(packing).map_err(|error| Error::io(&name, error))?;
+        let target = target.compressed(compression).map_err(|error| Error::io(&name, error))?;
         Ok(LinesWriter { name, target })
     }
 
-    /// Adds text as it is. There is no buffer: the caller hands over large pieces.
+    /// Writes text unchanged. There is no buffer, so callers should write large parts.
     pub fn write(&mut self, lines: &[u8]) -> Result<()> {
         self.target.write_all(lines).map_err(|error| Error::io(&self.name, error))
     }
 
-    /// Completes the output: it now exists under its name. Answers with its size in bytes.
+    /// Completes the output, which then exists under its name. Returns its size in bytes.
     pub fn finish(self) -> Result<u64> {
         self.target.finish().map_err(|error| Error::io(self.name, error))
     }
 }
 
-/// What the columns of an output are.
-pub(crate) struct Layout<'a> {
+/// The columns of an output.
+pub(crate) struct OutputColumns<'a> {
     /// The two columns that name rows.
-    keys: [Key<'a>; 2],
-    /// What is said about a pair.
-    measures: Measures,
-    /// Whether the input of the left row follows.
+    keys: [KeyColumn<'a>; 2],
+    /// The columns of values.
+    values: ValueColumns,
+    /// Whether a last column names the input of the left row.
     inputs: bool,
 }
 
-impl<'a> Layout<'a> {
-    /// Two rows, and what is said about them.
-    pub(crate) fn pairs(measures: Measures, left: Option<&'a Ids>, right: Option<&'a Ids>) -> Self {
-        let keys = [Key::new("left", left), Key::new("right", right)];
-        Layout { keys, measures, inputs: false }
+impl<'a> OutputColumns<'a> {
+    /// Returns the columns of pairs.
+    pub(crate) fn pairs(
+        values: ValueColumns,
+        left: Option<&'a Ids>,
+        right: Option<&'a Ids>,
+    ) -> Self {
+        let keys = [KeyColumn::new("left", left), KeyColumn::new("right", right)];
+        OutputColumns { keys, values, inputs: false }
     }
 
-    /// The same where the left row may be of either input. Either both inputs have ids or neither.
+    /// Returns the columns of pairs whose left row may belong to either input. Either both inputs have ids or neither.
     pub(crate) fn with_itself(left: Option<&'a Ids>, right: Option<&'a Ids>) -> Result<Self> {
         if left.is_some() != right.is_some() {
-            return Err(Error::Config("one input has ids and the other has none".into()));
+            let message =
+                "one input has ids and the other has none; expected ids of both or of neither";
+            return Err(Error::Config(message.into()));
         }
-        let keys = [Key { name: "left", ids: [left, right] }, Key::new("right", right)];
-        Ok(Layout { keys, measures: Measures::Sets, inputs: true })
+        let keys = [KeyColumn { name: "left", ids: [left, right] }, KeyColumn::new("right", right)];
+        Ok(OutputColumns { keys, values: ValueColumns::Sets, inputs: true })
     }
 
-    /// A row and its group.
+    /// Returns the columns of groups: a row, and the smallest row of its group.
     pub(crate) fn groups(ids: Option<&'a Ids>) -> Self {
-        let keys = [Key::new("row", ids), Key::new("group", ids)];
-        Layout { keys, measures: Measures::None, inputs: false }
+        let keys = [KeyColumn::new("row", ids), KeyColumn::new("group", ids)];
+        OutputColumns { keys, values: ValueColumns::None, inputs: false }
     }
 }
 
-/// What is said about a pair, beside its rows.
+/// The columns of an output that hold values of pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Measures {
-    /// Nothing.
+pub(crate) enum ValueColumns {
+    /// No columns.
     None,
     /// Overlap and similarity.
     Sets,
-    /// The overlap alone.
+    /// Only the overlap.
     Overlap,
     /// The distance.
     Distance,
 }
 
-impl Measures {
-    /// The names of the columns.
+impl ValueColumns {
+    /// Returns the names of the columns.
     fn names(self) -> &'static [&'static str] {
         match self {
-            Measures::None => &[],
-            Measures::Sets => &["overlap", "similarity"],
-            Measures::Overlap => &["overlap"],
-            Measures::Distance => &["distance"],
+            ValueColumns::None => &[],
+            ValueColumns::Sets => &["overlap", "similarity"],
+            ValueColumns::Overlap => &["overlap"],
+            ValueColumns::Distance => &["distance"],
         }
     }
 
-    /// Whether the overlap is said.
+    /// Returns whether there is a column for the overlap.
     fn overlap(self) -> bool {
-        matches!(self, Measures::Sets | Measures::Overlap)
+        matches!(self, ValueColumns::Sets | ValueColumns::Overlap)
     }
 
-    /// Whether a similarity or a distance is said.
+    /// Returns whether there is a column for the similarity or the distance.
     fn score(self) -> bool {
-        matches!(self, Measures::Sets | Measures::Distance)
+        matches!(self, ValueColumns::Sets | ValueColumns::Distance)
     }
 }
 
 /// A column that names rows.
-struct Key<'a> {
+struct KeyColumn<'a> {
     name: &'static str,
-    /// The ids to name rows by, for rows of the left input and of the right one: the first column
-    /// may hold both.
+    /// The ids of the rows of the left input and of the right one; the first column may hold rows of both.
     ids: [Option<&'a Ids>; 2],
 }
 
-impl<'a> Key<'a> {
+impl<'a> KeyColumn<'a> {
     fn new(name: &'static str, ids: Option<&'a Ids>) -> Self {
-        Key { name, ids: [ids; 2] }
+        KeyColumn { name, ids: [ids; 2] }
     }
 
-    /// Whether the column is of integers.
+    /// Returns whether the column holds integers.
     fn is_integers(&self) -> bool {
         self.ids.into_iter().flatten().all(Ids::are_integers)
     }
@@ -236,12 +241,10 @@ impl<'a> Key<'a> {
 pub struct PairWriter<'a>(RowWriter<'a>);
 
 impl<'a> PairWriter<'a> {
-    /// Starts an output; no path means TSV on standard output. A self-join passes the same ids
-    /// twice.
+    /// Starts an output; no path means TSV on standard output. A self-join passes the same ids twice.
     ///
-    /// A file is written under a temporary name in the target's folder and renamed at the end.
-    /// Existing special files (devices, pipes) are written to directly, as TSV where their names say
-    /// nothing else.
+    /// A file is written under a temporary name in the target's folder and renamed at the end. Existing special files
+    /// (devices, pipes) are written to directly, as TSV unless their names end with another format.
     pub fn create<P: AsRef<Path> + ?Sized>(
         path: Option<&P>,
         left: Option<&'a Ids>,
@@ -249,12 +252,12 @@ impl<'a> PairWriter<'a> {
     ) -> Result<Self> {
         Ok(PairWriter(RowWriter::create(
             path.map(AsRef::as_ref),
-            Layout::pairs(Measures::Sets, left, right),
+            OutputColumns::pairs(ValueColumns::Sets, left, right),
         )?))
     }
 
-    /// Starts an output of pairs of vectors with their distances, which are what
-    /// [`RowPair::similarity`] holds, as [`create`](Self::create) does.
+    /// Starts an output of pairs of vectors, as [`create`](Self::create) does. [`RowPair::similarity`] holds the
+    /// distance.
     pub fn create_distances<P: AsRef<Path> + ?Sized>(
         path: Option<&P>,
         left: Option<&'a Ids>,
@@ -262,7 +265,7 @@ impl<'a> PairWriter<'a> {
     ) -> Result<Self> {
         Ok(PairWriter(RowWriter::create(
             path.map(AsRef::as_ref),
-            Layout::pairs(Measures::Distance, left, right),
+            OutputColumns::pairs(ValueColumns::Distance, left, right),
         )?))
     }
 
@@ -275,7 +278,7 @@ impl<'a> PairWriter<'a> {
     ) -> Result<Self> {
         Ok(PairWriter(RowWriter::create(
             path.map(AsRef::as_ref),
-            Layout::with_itself(left, right)?,
+            OutputColumns::with_itself(left, right)?,
         )?))
     }
 
@@ -287,7 +290,7 @@ impl<'a> PairWriter<'a> {
     ) -> Result<Self> {
         Ok(PairWriter(RowWriter::create(
             path.map(AsRef::as_ref),
-            Layout::pairs(Measures::Overlap, left, right),
+            OutputColumns::pairs(ValueColumns::Overlap, left, right),
         )?))
     }
 
@@ -296,7 +299,7 @@ impl<'a> PairWriter<'a> {
         self.0.write(rows)
     }
 
-    /// Completes the output: it now exists under its name. Answers with its size in bytes.
+    /// Completes the output, which then exists under its name. Returns its size in bytes.
     pub fn finish(self) -> Result<u64> {
         self.0.finish()
     }
@@ -313,13 +316,13 @@ impl<'a> GroupWriter<'a> {
     /// Starts an output, as [`PairWriter::create`] does.
     pub fn create<P: AsRef<Path> + ?Sized>(path: Option<&P>, ids: Option<&'a Ids>) -> Result<Self> {
         Ok(GroupWriter {
-            rows: RowWriter::create(path.map(AsRef::as_ref), Layout::groups(ids))?,
+            rows: RowWriter::create(path.map(AsRef::as_ref), OutputColumns::groups(ids))?,
             next: 0,
             buffer: Vec::new(),
         })
     }
 
-    /// Adds the next rows, each with the smallest row of its group.
+    /// Adds the next rows. `groups` holds the smallest row of the group of each.
     pub fn write(&mut self, groups: &[u32]) -> Result<()> {
         for chunk in groups.chunks(4096) {
             self.buffer.clear();
@@ -336,35 +339,37 @@ impl<'a> GroupWriter<'a> {
         Ok(())
     }
 
-    /// Completes the output: it now exists under its name. Answers with its size in bytes.
+    /// Completes the output, which then exists under its name. Returns its size in bytes.
     pub fn finish(self) -> Result<u64> {
         self.rows.finish()
     }
 }
 
-/// Either kind of writer. Both hold the target and answer with it at the end.
+/// Writes rows in any format.
 struct RowWriter<'a> {
     name: String,
-    format: Kind<'a>,
+    format: FormatWriter<'a>,
 }
 
-enum Kind<'a> {
+/// The writer of a format. It owns the target, and returns it at the end.
+enum FormatWriter<'a> {
     Text(Box<TextWriter<'a>>),
     Columns(Box<ColumnWriter<'a>>),
 }
 
 impl<'a> RowWriter<'a> {
-    fn create(path: Option<&Path>, layout: Layout<'a>) -> Result<Self> {
-        let (format, packing) = path.map_or(Ok((OutputFormat::Tsv, Packing::None)), format_of)?;
+    fn create(path: Option<&Path>, columns: OutputColumns<'a>) -> Result<Self> {
+        let (format, compression) =
+            path.map_or(Ok((OutputFormat::Tsv, Compression::None)), format_of)?;
         let (name, target) = Target::open(path)?;
-        let target = target.packed(packing).map_err(|error| Error::io(&name, error))?;
+        let target = target.compressed(compression).map_err(|error| Error::io(&name, error))?;
         let format = match format {
             OutputFormat::Tsv | OutputFormat::Csv | OutputFormat::Jsonl => {
-                Kind::Text(Box::new(TextWriter::new(target, format, &layout)))
+                FormatWriter::Text(Box::new(TextWriter::new(target, format, &columns)))
             }
             OutputFormat::Parquet | OutputFormat::Arrow => {
-                let writer = ColumnWriter::new(target, format, layout);
-                Kind::Columns(Box::new(writer.map_err(|error| Error::io(&name, error))?))
+                let writer = ColumnWriter::new(target, format, columns);
+                FormatWriter::Columns(Box::new(writer.map_err(|error| Error::io(&name, error))?))
             }
         };
         Ok(RowWriter { name, format })
@@ -372,16 +377,16 @@ impl<'a> RowWriter<'a> {
 
     fn write(&mut self, rows: &[RowPair]) -> Result<()> {
         let written = match &mut self.format {
-            Kind::Text(writer) => writer.write(rows),
-            Kind::Columns(writer) => writer.write(rows),
+            FormatWriter::Text(writer) => writer.write(rows),
+            FormatWriter::Columns(writer) => writer.write(rows),
         };
         written.map_err(|error| Error::io(&self.name, error))
     }
 
     fn finish(self) -> Result<u64> {
         let target = match self.format {
-            Kind::Text(writer) => writer.finish(),
-            Kind::Columns(writer) => writer.finish(),
+            FormatWriter::Text(writer) => writer.finish(),
+            FormatWriter::Columns(writer) => writer.finish(),
         };
         target.and_then(Target::finish).map_err(|error| Error::io(&self.name, error))
     }
@@ -392,7 +397,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_picks_the_format() {
+    fn the_ending_decides_the_format() {
         for (path, format) in [
             ("a.tsv", OutputFormat::Tsv),
             ("a.b/c.CSV", OutputFormat::Csv),
@@ -411,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_appear_whole_and_packed_as_their_ending_says() {
+    fn outputs_of_lines_appear_complete_and_compressed_by_their_ending() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["a.txt", "a.gz", "a.txt.ZST"] {
             let path = folder.path().join(name).to_str().unwrap().to_owned();

@@ -1,62 +1,64 @@
-//! Where do an output's bytes go?
+//! Where do the bytes of an output go?
 //!
-//! To a stream that is open already, straight into an existing special file (`/dev/null`, a pipe), or into a
-//! temporary file in the target's folder that is renamed over it at the very end, when all its bytes have reached the
-//! disk. A target that is dropped before [`finish`](Target::finish) leaves nothing behind.
+//! They go to a stream that is already open, directly into an existing special file (`/dev/null`, a pipe), or into a
+//! temporary file in the target's folder. The temporary file is renamed at the very end, when all its bytes have reached
+//! the disk. A target that is dropped before [`finish`](Target::finish) leaves nothing behind.
 //!
-//! A new file gets the permissions of any new file; one that replaces another keeps that one's, from the first byte on.
+//! A new file gets the usual permissions of new files; a file that replaces another has that file's permissions from the
+//! first byte on.
 //!
-//! A process that is killed leaves its temporary file. Such a file is locked for as long as its process lives, so the
-//! next output in the folder finds those that are not and removes them.
+//! A process that is killed leaves its temporary file. A process locks its temporary file as long as it lives, so the
+//! next output in the folder finds those without a lock and removes them.
 
-use crate::path::{Destination, Packing, STANDARD_OUTPUT, shown};
+use crate::path::{Compression, Destination, STANDARD_OUTPUT, shown};
 use simjoin_core::{Error, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tempfile::{NamedTempFile, TempPath};
 
-/// The receiver of an output's bytes. Writes are passed on as they come: callers buffer.
+/// Receives the bytes of an output. It has no buffer, so callers should write large parts.
 pub(super) struct Target {
-    stream: Stream,
-    /// The temporary file's path, and the one it is to get.
+    encoder: Encoder,
+    /// The path of the temporary file, and the final path.
     rename: Option<(TempPath, PathBuf)>,
 }
 
-enum Stream {
-    Raw(Raw),
-    Gzip(flate2::write::GzEncoder<Raw>),
-    Zstd(zstd::stream::write::Encoder<'static, Raw>),
+/// Compresses bytes before they are counted and written.
+enum Encoder {
+    Plain(Counted),
+    Gzip(flate2::write::GzEncoder<Counted>),
+    Zstd(zstd::stream::write::Encoder<'static, Counted>),
 }
 
-/// The open end itself; counts what it takes.
-struct Raw {
-    sink: Sink,
+/// Writes to a file or stream, and counts the bytes.
+struct Counted {
+    output: Output,
     bytes: u64,
 }
 
-enum Sink {
+enum Output {
     StandardOutput(io::Stdout),
     StandardError(io::Stderr),
     File(File),
 }
 
-impl Write for Raw {
+impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = match &mut self.sink {
-            Sink::StandardOutput(out) => out.write(bytes),
-            Sink::StandardError(err) => err.write(bytes),
-            Sink::File(file) => file.write(bytes),
+        let written = match &mut self.output {
+            Output::StandardOutput(out) => out.write(bytes),
+            Output::StandardError(err) => err.write(bytes),
+            Output::File(file) => file.write(bytes),
         }?;
         self.bytes += written as u64;
         Ok(written)
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.sink {
-            Sink::StandardOutput(out) => out.flush(),
-            Sink::StandardError(err) => err.flush(),
-            Sink::File(file) => file.flush(),
+        match &mut self.output {
+            Output::StandardOutput(out) => out.flush(),
+            Output::StandardError(err) => err.flush(),
+            Output::File(file) => file.flush(),
         }
     }
 }
@@ -70,32 +72,32 @@ pub(super) fn is_ordinary(path: &Path) -> bool {
 const PARTIAL: (&str, &str) = (".simjoin-", ".partial");
 
 impl Target {
-    /// Opens an output, and says what messages call it; no path means standard output.
+    /// Opens an output, and returns its name in messages; no path means standard output.
     pub(super) fn open(path: Option<&Path>) -> Result<(String, Target)> {
         let Some(path) = path else {
-            let out = Sink::StandardOutput(io::stdout());
+            let out = Output::StandardOutput(io::stdout());
             return Ok((STANDARD_OUTPUT.into(), Target::new(out, None)));
         };
         let name = shown(path);
         let os = |error| Error::io(&name, error);
         let target = match Destination::of(path).map_err(os)? {
             Destination::StandardOutput => return Target::open(None),
-            Destination::StandardError => Target::new(Sink::StandardError(io::stderr()), None),
+            Destination::StandardError => Target::new(Output::StandardError(io::stderr()), None),
             Destination::Special(place) => {
-                // A stream that leads to a file goes on at its end.
+                // A stream to a file is continued at the end of the file.
                 let file = OpenOptions::new().append(true).open(place).map_err(os)?;
-                Target::new(Sink::File(file), None)
+                Target::new(Output::File(file), None)
             }
             Destination::File(place) => Target::file(&name, place)?,
         };
         Ok((name, target))
     }
 
-    fn new(sink: Sink, rename: Option<(TempPath, PathBuf)>) -> Target {
-        Target { stream: Stream::Raw(Raw { sink, bytes: 0 }), rename }
+    fn new(output: Output, rename: Option<(TempPath, PathBuf)>) -> Target {
+        Target { encoder: Encoder::Plain(Counted { output, bytes: 0 }), rename }
     }
 
-    /// Starts a file that will stand at this place.
+    /// Starts a file with the final path `place`.
     fn file(name: &str, place: PathBuf) -> Result<Target> {
         let failed = |kind, message: String| Err(Error::io(name, io::Error::new(kind, message)));
         if place.is_dir() {
@@ -111,7 +113,7 @@ impl Target {
             return failed(io::ErrorKind::NotFound, message);
         }
         let existing = fs::metadata(&place).ok().map(|file| file.permissions());
-        // tempfile's error names the temporary file, which says nothing to the user.
+        // The error of tempfile names the temporary file, which the user does not know.
         let file = temporary(folder, existing.as_ref()).map_err(|error| {
             let plain = error.raw_os_error().map(io::Error::from_raw_os_error);
             Error::io(name, plain.unwrap_or_else(|| error.kind().into()))
@@ -120,32 +122,32 @@ impl Target {
         if let Some(existing) = existing {
             file.set_permissions(existing).map_err(|error| Error::io(name, error))?;
         }
-        Ok(Target::new(Sink::File(file), Some((temporary, place))))
+        Ok(Target::new(Output::File(file), Some((temporary, place))))
     }
 
-    /// The same target with compression before it. Only for a target that nothing was written to.
-    pub(super) fn packed(self, packing: Packing) -> io::Result<Target> {
-        let stream = match (self.stream, packing) {
-            (Stream::Raw(raw), Packing::Gzip) => {
-                Stream::Gzip(flate2::write::GzEncoder::new(raw, flate2::Compression::new(3)))
+    /// Adds compression to a target. Nothing may have been written to it before.
+    pub(super) fn compressed(self, compression: Compression) -> io::Result<Target> {
+        let encoder = match (self.encoder, compression) {
+            (Encoder::Plain(raw), Compression::Gzip) => {
+                Encoder::Gzip(flate2::write::GzEncoder::new(raw, flate2::Compression::new(3)))
             }
-            (Stream::Raw(raw), Packing::Zstd) => {
-                Stream::Zstd(zstd::stream::write::Encoder::new(raw, 1)?)
+            (Encoder::Plain(raw), Compression::Zstd) => {
+                Encoder::Zstd(zstd::stream::write::Encoder::new(raw, 1)?)
             }
-            (stream, _) => stream,
+            (encoder, _) => encoder,
         };
-        Ok(Target { stream, rename: self.rename })
+        Ok(Target { encoder, rename: self.rename })
     }
 
-    /// Completes the output, and gives a file its name once its bytes are on the disk. Returns its size.
+    /// Completes the output, and renames a file when its bytes are on the disk. Returns the size.
     pub(super) fn finish(self) -> io::Result<u64> {
-        let mut raw = match self.stream {
-            Stream::Raw(raw) => raw,
-            Stream::Gzip(encoder) => encoder.finish()?,
-            Stream::Zstd(encoder) => encoder.finish()?,
+        let mut raw = match self.encoder {
+            Encoder::Plain(raw) => raw,
+            Encoder::Gzip(encoder) => encoder.finish()?,
+            Encoder::Zstd(encoder) => encoder.finish()?,
         };
         raw.flush()?;
-        if let (Sink::File(file), Some((temporary, place))) = (&raw.sink, self.rename) {
+        if let (Output::File(file), Some((temporary, place))) = (&raw.output, self.rename) {
             file.sync_all()?;
             temporary.persist(&place).map_err(|error| error.error)?;
             sync_folder(&place);
@@ -154,8 +156,8 @@ impl Target {
     }
 }
 
-/// Creates a temporary file that nobody may read who may not read what it replaces. It is locked, which tells that its
-/// process is alive.
+/// Creates a temporary file, readable only by users who may read the file that it replaces. It is locked, to show that
+/// its process is alive.
 fn temporary(folder: &Path, existing: Option<&fs::Permissions>) -> io::Result<NamedTempFile> {
     remove_abandoned(folder);
     let mut builder = tempfile::Builder::new();
@@ -172,9 +174,9 @@ fn temporary(folder: &Path, existing: Option<&fs::Permissions>) -> io::Result<Na
         let file = builder.tempfile_in(folder)?;
         match file.as_file().try_lock() {
             Ok(()) if is_named(file.as_file()) => return Ok(file),
-            // Another process found it without its lock, and removes it.
+            // Another process found the file before it was locked, and removes it.
             Ok(()) | Err(TryLockError::WouldBlock) => {}
-            // A file system without locks, where nothing is removed.
+            // The file system has no locks, so nothing is removed.
             Err(TryLockError::Error(_)) => return Ok(file),
         }
     }
@@ -194,7 +196,7 @@ fn is_named(file: &File) -> bool {
     }
 }
 
-/// Removes the temporary files of processes that are no more. A file that cannot be removed stays.
+/// Removes the temporary files of processes that have ended. A file that cannot be removed stays.
 fn remove_abandoned(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -204,15 +206,15 @@ fn remove_abandoned(folder: &Path) {
             continue;
         }
         let Ok(file) = OpenOptions::new().write(true).open(entry.path()) else { continue };
-        // The lock is held until the file is gone, so that its owner, should it be starting, notices.
+        // The lock is held until the file is removed. If its owner is just starting, it notices.
         if file.try_lock().is_ok() {
             let _ = fs::remove_file(entry.path());
         }
     }
 }
 
-/// Writes the new name to the disk. The file is complete in any case, so a folder that cannot be synchronised, as on
-/// some network file systems, is no failure.
+/// Writes the new name to the disk. The file is complete in any case, so it is not an error if the folder cannot be
+/// synchronised, as on some network file systems.
 fn sync_folder(place: &Path) {
     #[cfg(unix)]
     if let Some(folder) = place.parent() {
@@ -224,18 +226,18 @@ fn sync_folder(place: &Path) {
 
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match &mut self.stream {
-            Stream::Raw(raw) => raw.write(bytes),
-            Stream::Gzip(encoder) => encoder.write(bytes),
-            Stream::Zstd(encoder) => encoder.write(bytes),
+        match &mut self.encoder {
+            Encoder::Plain(raw) => raw.write(bytes),
+            Encoder::Gzip(encoder) => encoder.write(bytes),
+            Encoder::Zstd(encoder) => encoder.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        match &mut self.stream {
-            Stream::Raw(raw) => raw.flush(),
-            Stream::Gzip(encoder) => encoder.flush(),
-            Stream::Zstd(encoder) => encoder.flush(),
+        match &mut self.encoder {
+            Encoder::Plain(raw) => raw.flush(),
+            Encoder::Gzip(encoder) => encoder.flush(),
+            Encoder::Zstd(encoder) => encoder.flush(),
         }
     }
 }

@@ -1,11 +1,10 @@
-//! How does a row look as text?
+//! How are rows written as text?
 //!
-//! Rows are formatted into one buffer that goes out whenever it is full; nothing is allocated per
-//! row. Few different similarities occur among many pairs, so their texts are remembered in a small
-//! table.
+//! Rows are formatted into one buffer, which is written whenever it is full; nothing is allocated per row. Many pairs
+//! have few different similarities, so a small table holds the texts of recent ones.
 
 use super::target::Target;
-use super::{Layout, Measures, OutputFormat};
+use super::{OutputColumns, OutputFormat, ValueColumns};
 use crate::ids::Ids;
 use simjoin_core::RowPair;
 use std::io::{self, Write};
@@ -16,27 +15,28 @@ const BUFFER_BYTES: usize = 1 << 20;
 pub(super) struct TextWriter<'a> {
     target: Target,
     buffer: Vec<u8>,
-    /// How the left row is called, by its input.
-    left: [Key<'a>; 2],
-    right: Key<'a>,
+    /// How the left row is named, by its input.
+    left: [KeyText<'a>; 2],
+    right: KeyText<'a>,
     style: Style,
-    measures: Measures,
+    values: ValueColumns,
     inputs: bool,
-    numbers: Numbers,
+    numbers: NumberTexts,
 }
 
 enum Style {
-    /// Values between this byte.
+    /// Values separated by this byte.
     Delimited(u8),
-    /// What stands before each value (both keys, overlap, similarity or distance, input), and at the end
-    /// of a row.
+    /// The text before each value (both keys, overlap, similarity or distance, input), and the text at the end of a
+    /// row.
     Json([Vec<u8>; 5], &'static [u8]),
 }
 
-/// How a row is called.
-enum Key<'a> {
+/// How a row is named.
+enum KeyText<'a> {
+    /// By its number.
     Number,
-    /// An id that goes out as it is.
+    /// An id that is written unchanged.
     Plain(&'a Ids),
     /// An id that may need quotes in delimited text.
     Quoted(&'a Ids),
@@ -45,10 +45,11 @@ enum Key<'a> {
 }
 
 impl<'a> TextWriter<'a> {
-    /// Prepares the header; it goes out with the first rows.
-    pub(super) fn new(target: Target, format: OutputFormat, layout: &Layout<'a>) -> Self {
-        let [left, right] = &layout.keys;
-        let score = if layout.measures == Measures::Distance { "distance" } else { "similarity" };
+    /// Prepares the header, which is written with the first rows.
+    pub(super) fn new(target: Target, format: OutputFormat, columns: &OutputColumns<'a>) -> Self {
+        let [left, right] = &columns.keys;
+        let score =
+            if columns.values == ValueColumns::Distance { "distance" } else { "similarity" };
         let mut buffer = Vec::with_capacity(BUFFER_BYTES + (64 << 10));
         let style = match format {
             OutputFormat::Jsonl => {
@@ -61,8 +62,8 @@ impl<'a> TextWriter<'a> {
             _ => {
                 let delimiter = if format == OutputFormat::Csv { "," } else { "\t" };
                 let mut names = vec![left.name, right.name];
-                names.extend(layout.measures.names());
-                if layout.inputs {
+                names.extend(columns.values.names());
+                if columns.inputs {
                     names.push("left_input");
                 }
                 buffer.extend_from_slice(names.join(delimiter).as_bytes());
@@ -71,14 +72,14 @@ impl<'a> TextWriter<'a> {
             }
         };
         let key = |ids: Option<&'a Ids>, integers: bool| match (ids, &style) {
-            (None, _) => Key::Number,
-            (Some(ids), Style::Json(..)) if integers => Key::Plain(ids),
-            (Some(ids), Style::Json(..)) => Key::Json(ids),
+            (None, _) => KeyText::Number,
+            (Some(ids), Style::Json(..)) if integers => KeyText::Plain(ids),
+            (Some(ids), Style::Json(..)) => KeyText::Json(ids),
             (Some(ids), Style::Delimited(delimiter)) => {
                 if needs_quotes(ids.text().as_bytes(), *delimiter) {
-                    Key::Quoted(ids)
+                    KeyText::Quoted(ids)
                 } else {
-                    Key::Plain(ids)
+                    KeyText::Plain(ids)
                 }
             }
         };
@@ -86,13 +87,13 @@ impl<'a> TextWriter<'a> {
             left.ids.map(|ids| key(ids, left.is_integers())),
             key(right.ids[0], right.is_integers()),
         );
-        let Layout { measures, inputs, .. } = *layout;
-        let numbers = Numbers::new();
-        TextWriter { target, buffer, left, right, style, measures, inputs, numbers }
+        let OutputColumns { values, inputs, .. } = *columns;
+        let numbers = NumberTexts::new();
+        TextWriter { target, buffer, left, right, style, values, inputs, numbers }
     }
 
     pub(super) fn write(&mut self, rows: &[RowPair]) -> io::Result<()> {
-        let TextWriter { target, buffer, left, right, style, measures, inputs, numbers } = self;
+        let TextWriter { target, buffer, left, right, style, values, inputs, numbers } = self;
         for row in rows {
             let left = &left[row.left_input as usize];
             match style {
@@ -100,11 +101,11 @@ impl<'a> TextWriter<'a> {
                     push_key(buffer, left, row.left, *delimiter);
                     buffer.push(*delimiter);
                     push_key(buffer, right, row.right, *delimiter);
-                    if measures.overlap() {
+                    if values.overlap() {
                         buffer.push(*delimiter);
                         push_number(buffer, row.overlap);
                     }
-                    if measures.score() {
+                    if values.score() {
                         buffer.push(*delimiter);
                         numbers.push(buffer, row.similarity);
                     }
@@ -119,11 +120,11 @@ impl<'a> TextWriter<'a> {
                     push_key(buffer, left, row.left, 0);
                     buffer.extend_from_slice(&before[1]);
                     push_key(buffer, right, row.right, 0);
-                    if measures.overlap() {
+                    if values.overlap() {
                         buffer.extend_from_slice(&before[2]);
                         push_number(buffer, row.overlap);
                     }
-                    if measures.score() {
+                    if values.score() {
                         buffer.extend_from_slice(&before[3]);
                         numbers.push(buffer, row.similarity);
                     }
@@ -156,16 +157,16 @@ fn push_number(out: &mut Vec<u8>, number: u32) {
 }
 
 #[inline]
-fn push_key(out: &mut Vec<u8>, key: &Key<'_>, row: u32, delimiter: u8) {
+fn push_key(out: &mut Vec<u8>, key: &KeyText<'_>, row: u32, delimiter: u8) {
     match key {
-        Key::Number => push_number(out, row),
-        Key::Plain(ids) => out.extend_from_slice(ids.get(row as usize).as_bytes()),
-        Key::Quoted(ids) => push_quoted(out, ids.get(row as usize).as_bytes(), delimiter),
-        Key::Json(ids) => push_json(out, ids.get(row as usize)),
+        KeyText::Number => push_number(out, row),
+        KeyText::Plain(ids) => out.extend_from_slice(ids.get(row as usize).as_bytes()),
+        KeyText::Quoted(ids) => push_quoted(out, ids.get(row as usize).as_bytes(), delimiter),
+        KeyText::Json(ids) => push_json(out, ids.get(row as usize)),
     }
 }
 
-/// Whether text must stand in quotes to be read back as one field.
+/// Returns whether text needs quotes to be read back as one field.
 fn needs_quotes(text: &[u8], delimiter: u8) -> bool {
     memchr::memchr3(delimiter, b'"', b'\n', text).is_some() || memchr::memchr(b'\r', text).is_some()
 }
@@ -192,8 +193,8 @@ fn push_json(out: &mut Vec<u8>, text: &str) {
     }
 }
 
-/// The texts of numbers that came before, by a few bits of a hash.
-struct Numbers {
+/// Remembers the texts of recent numbers, by a few bits of a hash.
+struct NumberTexts {
     slots: Vec<Slot>,
 }
 
@@ -206,14 +207,14 @@ struct Slot {
 
 const SLOT_BITS: u32 = 10;
 
-impl Numbers {
+impl NumberTexts {
     fn new() -> Self {
-        // A NaN marks slots that are not in use.
+        // A NaN marks unused slots.
         let empty = Slot { bits: f64::NAN.to_bits(), length: 0, text: [0; 31] };
-        Numbers { slots: vec![empty; 1 << SLOT_BITS] }
+        NumberTexts { slots: vec![empty; 1 << SLOT_BITS] }
     }
 
-    /// The shortest decimal that reads back as the same number.
+    /// Writes the shortest decimal that is read back as the same number.
     #[inline]
     fn push(&mut self, out: &mut Vec<u8>, number: f64) {
         let bits = number.to_bits();
@@ -241,7 +242,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn quotes_are_read_back_by_a_csv_reader() {
+    fn csv_readers_read_back_quoted_text() {
         for (delimiter, other) in [(b',', "\t"), (b'\t', ",")] {
             for text in ["plain", "a\tb", "a,b", "say \"hi\"", "two\nlines", "cr\rcr", "é"] {
                 let mut out = Vec::new();
@@ -261,13 +262,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_are_those_of_the_standard_library(
+        fn numbers_are_written_as_by_the_standard_library(
             values in prop::collection::vec(
                 prop_oneof![0f64..=1.0, (0u32..50).prop_map(f64::from),
                     (1u32..60, 1u32..60).prop_map(|(a, b)| f64::from(a) / f64::from(b)),
                     any::<f64>()], 0..200)
         ) {
-            let mut numbers = Numbers::new();
+            let mut numbers = NumberTexts::new();
             for value in values {
                 let mut out = Vec::new();
                 numbers.push(&mut out, value);

@@ -1,4 +1,4 @@
-//! What the tests of this folder share.
+//! Helpers that the tests of this folder share.
 #![allow(dead_code)]
 
 use simjoin_core::RawSets;
@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-/// A folder that goes away with the test.
+/// A temporary folder that is removed at the end of the test.
 pub struct Folder(tempfile::TempDir);
 
 impl Folder {
@@ -24,7 +24,7 @@ impl Folder {
         self.path(name)
     }
 
-    /// The names in the folder, sorted.
+    /// Returns the names in the folder, sorted.
     pub fn names(&self) -> Vec<PathBuf> {
         let mut names: Vec<PathBuf> = std::fs::read_dir(self.0.path())
             .unwrap()
@@ -50,7 +50,7 @@ pub fn read(path: &str, options: &ReadOptions) -> simjoin_core::Result<ReadSets>
     read_sets(path, None, &options, &AtomicU64::new(0))
 }
 
-/// What is wrong with an input, without the folder's path.
+/// Returns the error message of an input, without the folder's path.
 pub fn read_error(path: &str, options: &ReadOptions) -> String {
     let error = read(path, options).expect_err(path).to_string();
     assert!(!error.contains('\n'), "one line: {error}");

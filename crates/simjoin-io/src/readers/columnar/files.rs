@@ -1,10 +1,10 @@
 //! How is a Parquet or Arrow file opened?
 //!
-//! Decoders trust some numbers that they find in a file, so these are checked before. Arrow IPC is read in its file and
-//! its stream format.
+//! Decoders trust some numbers in a file, so these are checked first. Arrow IPC is read in its file and its stream
+//! format.
 
-use super::{Columns, Kind, Reader, STEP, choose, corrupt};
-use crate::options::Cut;
+use super::{ColumnKind, Columns, Reader, STEP, choose, corrupt};
+use crate::options::BlockSize;
 use crate::path::display_name;
 use crate::readers::ipc_check;
 use crate::source::{Seekable, open_seekable};
@@ -27,8 +27,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
 
-/// Runs a decoder. Arrow and Parquet assert some things about damaged data instead of reporting
-/// them; such a panic is an error like any other, and says nothing on standard error itself.
+/// Runs a decoder. Arrow and Parquet panic on some damaged data; such a panic becomes an error, and prints nothing on
+/// standard error.
 pub(super) fn decode<T>(
     step: impl FnOnce() -> std::result::Result<T, String>,
 ) -> std::result::Result<T, String> {
@@ -57,13 +57,13 @@ pub(crate) fn parquet<'a>(
     path: &Path,
     bytes: &'a AtomicU64,
     columns: &Columns,
-    records: Kind,
-    cut: Cut,
+    records: ColumnKind,
+    block_size: BlockSize,
 ) -> Result<Reader<'a>> {
     let name = &display_name(path);
     let input = open_not_empty(path, bytes)?;
     let broken = |reason: &str| corrupt(name, "Parquet", reason);
-    // The decoder keeps the file for itself, so it counts into a counter of its own.
+    // The decoder must own all that it uses, so it has a counter of its own.
     let counter = Arc::new(AtomicU64::new(0));
     let counted = input.counted;
     let chunks = Chunks { file: input.file, length: input.length, bytes: counter.clone() };
@@ -82,7 +82,7 @@ pub(crate) fn parquet<'a>(
             .map_err(|error| error.to_string())
     });
     let metadata = views.unwrap_or(metadata);
-    let batch_rows = batch_rows(metadata.metadata(), &projection).min(cut.rows);
+    let batch_rows = batch_rows(metadata.metadata(), &projection).min(block_size.rows);
     let mask = ProjectionMask::roots(metadata.parquet_schema(), projection);
     let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(chunks, metadata);
     let builder = builder.with_projection(mask).with_batch_size(batch_rows.max(1));
@@ -95,11 +95,12 @@ pub(crate) fn parquet<'a>(
         }
         batch.map_err(|error| error.to_string())
     });
-    Ok(Reader::new(Box::new(batches), wanted, cut, expected_rows))
+    Ok(Reader::new(Box::new(batches), wanted, block_size, expected_rows))
 }
 
-/// Returns the schema with views in place of strings in some columns: views lie in the decompressed pages, and no
-/// number of them is too many for a batch. Only columns that are UTF-8 by their declaration are checked to be so.
+/// Returns the schema with string views instead of strings in the wanted columns. Views point into the decompressed
+/// pages, so a batch can hold any number of them. Columns that are not declared as UTF-8 stay as they are, because the
+/// decoder only checks declared ones.
 fn with_views(metadata: &ArrowReaderMetadata, projection: &[usize]) -> SchemaRef {
     let parquet = metadata.parquet_schema();
     let is_utf8 = |root: usize| {
@@ -131,9 +132,9 @@ fn as_views(kind: &DataType) -> DataType {
     }
 }
 
-/// Returns the number of rows to decode at a time: few where a row is long on average.
+/// Returns the number of rows to decode at a time. It is small if rows are long on average.
 fn batch_rows(metadata: &ParquetMetaData, projection: &[usize]) -> usize {
-    /// Bytes to decode at a time.
+    /// The approximate number of bytes to decode at a time.
     const BATCH_BYTES: u64 = 64 << 20;
     let parquet = metadata.file_metadata().schema_descr();
     let longest = metadata.row_groups().iter().map(|group| {
@@ -164,7 +165,7 @@ fn check_parquet_magic(mut file: &File, length: u64) -> std::result::Result<(), 
     Ok(())
 }
 
-/// Checks that the metadata's numbers fit the file: the decoder trusts them.
+/// Checks that the numbers in the metadata fit the file, because the decoder trusts them.
 fn check_parquet_metadata(
     metadata: &ParquetMetaData,
     length: u64,
@@ -189,7 +190,7 @@ fn check_parquet_metadata(
         }
     }
     if metadata.file_metadata().num_rows() != rows {
-        return Err("its parts have another number of rows than the whole".into());
+        return Err("the row groups and the file disagree on the number of rows".into());
     }
     Ok(())
 }
@@ -199,8 +200,8 @@ pub(crate) fn arrow<'a>(
     path: &Path,
     bytes: &'a AtomicU64,
     columns: &Columns,
-    records: Kind,
-    cut: Cut,
+    records: ColumnKind,
+    block_size: BlockSize,
 ) -> Result<Reader<'a>> {
     let name = &display_name(path);
     let mut input = open_not_empty(path, bytes)?;
@@ -210,7 +211,7 @@ pub(crate) fn arrow<'a>(
     check(&mut input.file, input.length).map_err(|reason| broken(&reason))?;
     input.file.seek(SeekFrom::Start(0)).map_err(|error| Error::io(name, error))?;
     let schema_file = input.file.try_clone().map_err(|error| Error::io(name, error))?;
-    // One look at the schema tells the projection; the second reader uses it.
+    // The first reader only reads the schema, which gives the projection for the second one.
     let open_schema = || {
         let file = BufReader::new(schema_file);
         let schema = if is_file {
@@ -237,7 +238,7 @@ pub(crate) fn arrow<'a>(
     let batches = decode(|| open_batches().map_err(|error| error.to_string()))
         .map_err(|reason| broken(&reason))?;
     let batches = batches.map(|batch| batch.map_err(|error| error.to_string()));
-    Ok(Reader::new(Box::new(batches), wanted, cut, None))
+    Ok(Reader::new(Box::new(batches), wanted, block_size, None))
 }
 
 fn open_not_empty(path: &Path, bytes: &AtomicU64) -> Result<Seekable> {
@@ -269,7 +270,7 @@ impl Seek for CountingFile<'_> {
     }
 }
 
-/// A file as Parquet wants it.
+/// A file in the form that the Parquet decoder needs.
 struct Chunks {
     file: File,
     length: u64,
@@ -290,7 +291,7 @@ impl ChunkReader for Chunks {
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<bytes::Bytes> {
-        // A damaged length is refused before memory is asked for.
+        // A damaged length is refused before memory is allocated for it.
         if start.checked_add(length as u64).is_none_or(|end| end > self.length) {
             return Err(parquet::errors::ParquetError::EOF("a chunk lies outside the file".into()));
         }

@@ -1,16 +1,16 @@
-//! Which rows does a Parquet or Arrow column hold?
+//! How are Parquet and Arrow columns read?
 //!
-//! The reader thread decodes the wanted columns batch by batch; blocks are slices of batches. A
-//! record is a string (plain, large, view or dictionary-encoded), or for white-space tokens a list
-//! of strings or integers whose elements are tokens as they are. Nulls are errors.
+//! The reader thread decodes the wanted columns batch by batch; blocks are slices of batches. A record is a string
+//! (plain, large, view or dictionary-encoded), or for white-space tokens a list of strings or integers, whose elements
+//! are the tokens. A null record has no tokens; null elements are errors.
 //!
-//! `files.rs` opens files, `rows.rs` hands on what a block holds.
+//! `files.rs` opens files; `rows.rs` reads the rows of a block.
 //!
 //! # Memory
 //!
-//! Batches are decoded [`STEP`] rows at a time, and a block takes as many as its bytes allow, so that a file of long
-//! texts needs no more memory than one of short texts. The strings of a Parquet file stay where they were
-//! decompressed: a text that is repeated by its dictionary is held once.
+//! Batches are decoded [`STEP`] rows at a time, and the size of a block is limited in bytes, so a file of long texts
+//! needs no more memory than one of short texts. The strings of a Parquet file are not copied after decompression: a
+//! text that its dictionary repeats is held once.
 
 mod files;
 mod rows;
@@ -20,22 +20,22 @@ use super::vectors::VectorRows;
 use crate::block::BlockIds;
 use crate::dictionary::Place;
 use crate::memory::{Batches, Element};
-use crate::options::Cut;
+use crate::options::BlockSize;
 use crate::pipeline::{Block, BlockReader};
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Schema};
-use rows::{ColumnBlock, Piece, text_bytes};
+use rows::{BatchSlice, ColumnBlock, text_bytes};
 use simjoin_core::{Error, Result};
 use std::sync::Arc;
 
 pub(crate) use files::{arrow, parquet};
 
-/// Rows that are decoded, and weighed, at a time.
+/// The number of rows that are decoded, and whose bytes are counted, at a time.
 const STEP: usize = 256;
 
-/// What the column of records is.
+/// The types that the column of records may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ColumnKind {
     /// Strings.
     Text,
     /// Strings, or lists of strings or integers.
@@ -46,14 +46,14 @@ pub(crate) enum Kind {
     Elements,
 }
 
-impl Kind {
+impl ColumnKind {
     fn fits(self, kind: &DataType) -> bool {
         match self {
-            // All rows of such a column are null.
-            Kind::Text => is_text(kind) || kind.is_null(),
-            Kind::Tokens => is_text(kind) || is_list(kind) || kind.is_null(),
-            Kind::Elements => is_text(kind) || kind.is_integer() || kind.is_null(),
-            Kind::Vectors => match kind {
+            // All rows of a column of type null are null.
+            ColumnKind::Text => is_text(kind) || kind.is_null(),
+            ColumnKind::Tokens => is_text(kind) || is_list(kind) || kind.is_null(),
+            ColumnKind::Elements => is_text(kind) || kind.is_integer() || kind.is_null(),
+            ColumnKind::Vectors => match kind {
                 DataType::List(element)
                 | DataType::LargeList(element)
                 | DataType::FixedSizeList(element, _) => {
@@ -66,10 +66,10 @@ impl Kind {
 
     fn expected(self) -> &'static str {
         match self {
-            Kind::Text => "strings",
-            Kind::Tokens => "strings, or lists of strings or integers",
-            Kind::Elements => "strings or integers",
-            Kind::Vectors => "lists of 32-bit or 64-bit floating-point numbers",
+            ColumnKind::Text => "strings",
+            ColumnKind::Tokens => "strings, or lists of strings or integers",
+            ColumnKind::Elements => "strings or integers",
+            ColumnKind::Vectors => "lists of 32-bit or 64-bit floating-point numbers",
         }
     }
 }
@@ -78,16 +78,17 @@ impl Kind {
 pub(crate) struct Reader<'a> {
     batches: Box<dyn Iterator<Item = std::result::Result<RecordBatch, String>> + Send + 'a>,
     wanted: Arc<Wanted>,
-    cut: Cut,
-    /// What is left of the batch that is being cut up.
+    block_size: BlockSize,
+    /// The rest of the batch that is being cut into blocks.
     batch: Option<RecordBatch>,
-    /// The error that comes after the rows before it.
+    /// An error to report after the rows before it.
     error: Option<Error>,
     rows: u64,
-    /// How many rows the file says it has.
+    /// The number of rows according to the metadata of the file.
     expected_rows: Option<u64>,
 }
 
+/// The input and the columns to read, each with its position and its name.
 struct Wanted {
     name: String,
     format: &'static str,
@@ -113,14 +114,14 @@ fn corrupt(name: &str, format: &str, reason: &str) -> Error {
     Error::input(name, "", format!("corrupt or truncated {format} file: {reason}"))
 }
 
-/// Finds the columns in a schema and checks their types. The positions in the answer are those in
-/// the projection, which holds the schema's positions in order.
+/// Finds the columns in a schema and checks their types. The returned positions are positions in the projection, which
+/// holds positions in the schema in ascending order.
 fn choose(
     name: &str,
     format: &'static str,
     schema: &Schema,
     columns: &Columns,
-    records: Kind,
+    records: ColumnKind,
 ) -> Result<(Wanted, Vec<usize>)> {
     let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
     let (column, id) = columns.find(name, &names)?;
@@ -181,30 +182,34 @@ fn is_list(kind: &DataType) -> bool {
     }
 }
 
-/// The format of what is in memory, in no file.
+/// The format name of tables in memory.
 const MEMORY: &str = "memory";
 
-/// Takes a table in memory.
-pub(crate) fn memory(table: Batches<'_>, records: Kind, cut: Cut) -> Result<Reader<'_>> {
+/// Reads a table in memory.
+pub(crate) fn memory(
+    table: Batches<'_>,
+    records: ColumnKind,
+    block_size: BlockSize,
+) -> Result<Reader<'_>> {
     let columns = Columns { column: table.column, id: table.id };
     let (wanted, projection) = choose(&table.name, MEMORY, &table.schema, &columns, records)?;
     let batches = table.batches.map(move |batch| {
         batch.and_then(|batch| batch.project(&projection).map_err(|error| error.to_string()))
     });
-    Ok(Reader::new(Box::new(batches), wanted, cut, None))
+    Ok(Reader::new(Box::new(batches), wanted, block_size, None))
 }
 
 impl<'a> Reader<'a> {
     fn new(
         batches: Box<dyn Iterator<Item = std::result::Result<RecordBatch, String>> + Send + 'a>,
         wanted: Wanted,
-        cut: Cut,
+        block_size: BlockSize,
         expected_rows: Option<u64>,
     ) -> Self {
         Reader {
             batches,
             wanted: Arc::new(wanted),
-            cut,
+            block_size,
             batch: None,
             error: None,
             rows: 0,
@@ -214,8 +219,8 @@ impl<'a> Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Returns the next rows of one batch, at most as many as wished for; nothing at the end.
-    fn next_piece(&mut self, most: usize) -> Result<Option<Piece>> {
+    /// Returns the next rows of one batch, at most `most`; nothing at the end.
+    fn next_slice(&mut self, most: usize) -> Result<Option<BatchSlice>> {
         let batch = loop {
             match self.batch.take() {
                 Some(batch) if batch.num_rows() > 0 => break batch,
@@ -228,7 +233,10 @@ impl Reader<'_> {
                 None => {
                     return match self.expected_rows {
                         Some(expected) if expected != self.rows => {
-                            let reason = format!("it says {expected} rows but holds {}", self.rows);
+                            let reason = format!(
+                                "its metadata says {expected} rows, but it holds {}",
+                                self.rows
+                            );
                             Err(self.wanted.corrupt(&reason))
                         }
                         _ => Ok(None),
@@ -240,7 +248,7 @@ impl Reader<'_> {
         let (first_row, wanted) = (self.rows, self.wanted.clone());
         self.rows += rows as u64;
         self.batch = Some(batch.slice(rows, batch.num_rows() - rows));
-        Ok(Some(Piece { batch: batch.slice(0, rows), first_row, wanted }))
+        Ok(Some(BatchSlice { batch: batch.slice(0, rows), first_row, wanted }))
     }
 
     /// Returns the rows of the next block.
@@ -250,12 +258,12 @@ impl Reader<'_> {
         }
         let mut block = Vec::new();
         let (mut rows, mut bytes) = (0, 0);
-        while block.is_empty() || (rows < self.cut.rows && bytes < self.cut.bytes) {
-            match self.next_piece(STEP.min(self.cut.rows - rows).max(1)) {
-                Ok(Some(piece)) => {
-                    rows += piece.batch.num_rows();
-                    bytes += text_bytes(piece.batch.column(self.wanted.column.0));
-                    block.push(piece);
+        while block.is_empty() || (rows < self.block_size.rows && bytes < self.block_size.bytes) {
+            match self.next_slice(STEP.min(self.block_size.rows - rows).max(1)) {
+                Ok(Some(slice)) => {
+                    rows += slice.batch.num_rows();
+                    bytes += text_bytes(slice.batch.column(self.wanted.column.0));
+                    block.push(slice);
                 }
                 Ok(None) => break,
                 Err(error) if block.is_empty() => return Err(error),
@@ -268,24 +276,24 @@ impl Reader<'_> {
         Ok((!block.is_empty()).then_some(ColumnBlock(block)))
     }
 
-    /// Hands on the next elements of a single set; false at the end.
+    /// Calls `visit` with the next elements of a single set. Returns false at the end.
     pub(crate) fn next_elements(
         &mut self,
-        take: &mut dyn FnMut(Element<'_>) -> Result<()>,
+        visit: &mut dyn FnMut(Element<'_>) -> Result<()>,
     ) -> Result<bool> {
         let Some(block) = self.next_rows()? else { return Ok(false) };
-        block.0.iter().try_for_each(|piece| piece.elements(take))?;
+        block.0.iter().try_for_each(|slice| slice.elements(visit))?;
         Ok(true)
     }
 
-    /// Adds the next vectors, and ids where they are wanted; false at the end.
+    /// Adds the next vectors to `rows`, and their ids, if there are any, to `ids`. Returns false at the end.
     pub(crate) fn next_vectors(
         &mut self,
         rows: &mut VectorRows,
         ids: &mut BlockIds,
     ) -> Result<bool> {
         let Some(block) = self.next_rows()? else { return Ok(false) };
-        block.0.iter().try_for_each(|piece| piece.vectors(rows, ids))?;
+        block.0.iter().try_for_each(|slice| slice.vectors(rows, ids))?;
         Ok(true)
     }
 }
@@ -315,7 +323,7 @@ mod tests {
         let file = tempfile::NamedTempFile::new().unwrap();
         let field = Field::new("t", column.data_type().clone(), false);
         let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![column]).unwrap();
-        // Without the schema of Arrow a reader takes the column for plain strings.
+        // Without the Arrow schema, a reader treats the column as plain strings.
         let options =
             ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
         let copy = file.reopen().unwrap();
@@ -332,12 +340,12 @@ mod tests {
         const LONG: usize = 300_000;
         let text = "x".repeat(LONG);
         let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(vec![&text; ROWS]));
-        // Texts that repeat the one before are as small in a file as those of a dictionary.
+        // With this encoding, a text that equals the one before takes as little space as with a dictionary.
         let repeated = WriterProperties::builder()
             .set_dictionary_enabled(false)
             .set_encoding(Encoding::DELTA_BYTE_ARRAY)
             .set_compression(parquet::basic::Compression::ZSTD(ZstdLevel::default()));
-        let cut = Cut { bytes: 1 << 20, rows: 8192 };
+        let block_size = BlockSize { bytes: 1 << 20, rows: 8192 };
         for (column, properties) in
             [(views.clone(), WriterProperties::new()), (views.slice(0, 2 * STEP), repeated.build())]
         {
@@ -346,11 +354,12 @@ mod tests {
             assert!(file.as_file().metadata().unwrap().len() < 1 << 20);
             let columns = Columns { column: None, id: None };
             let bytes = AtomicU64::new(0);
-            let mut reader = parquet(file.path(), &bytes, &columns, Kind::Text, cut).unwrap();
+            let mut reader =
+                parquet(file.path(), &bytes, &columns, ColumnKind::Text, block_size).unwrap();
             let mut rows = 0;
             while let Some(block) = reader.next_rows().unwrap() {
                 let size: usize = block.0.iter().map(|one| text_bytes(one.batch.column(0))).sum();
-                assert!(size <= cut.bytes + STEP * LONG, "{size}");
+                assert!(size <= block_size.bytes + STEP * LONG, "{size}");
                 rows += block.0.iter().map(|one| one.batch.num_rows()).sum::<usize>();
             }
             assert_eq!(rows, expected);
@@ -358,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_every_type_is_weighed() {
+    fn the_bytes_of_texts_of_every_type_are_counted() {
         let texts = ["abc", "", "a longer text than fits a view", "d"];
         let bytes = texts.concat().len();
         let mut lists = ListBuilder::new(StringBuilder::new());

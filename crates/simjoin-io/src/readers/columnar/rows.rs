@@ -1,4 +1,4 @@
-//! What do the rows of a block hold?
+//! How are the rows of a block of columns read?
 
 use super::Wanted;
 use crate::block::{BlockBuilder, BlockIds};
@@ -17,10 +17,10 @@ use simjoin_core::Result;
 use std::sync::Arc;
 
 /// The rows of a block.
-pub(super) struct ColumnBlock(pub(super) Vec<Piece>);
+pub(super) struct ColumnBlock(pub(super) Vec<BatchSlice>);
 
 /// Rows of one batch.
-pub(super) struct Piece {
+pub(super) struct BatchSlice {
     pub(super) batch: RecordBatch,
     pub(super) first_row: u64,
     pub(super) wanted: Arc<Wanted>,
@@ -28,32 +28,34 @@ pub(super) struct Piece {
 
 impl Block for ColumnBlock {
     fn tokenize(&self, builder: &mut BlockBuilder) -> Result<()> {
-        self.0.iter().try_for_each(|piece| piece.tokenize(builder))
+        self.0.iter().try_for_each(|slice| slice.tokenize(builder))
     }
 }
 
-impl Piece {
-    pub(super) fn elements(&self, take: &mut dyn FnMut(Element<'_>) -> Result<()>) -> Result<()> {
+impl BatchSlice {
+    /// Calls `visit` with each value of a column of elements.
+    pub(super) fn elements(&self, visit: &mut dyn FnMut(Element<'_>) -> Result<()>) -> Result<()> {
         let wanted = &self.wanted;
         let (column, name) = (self.batch.column(wanted.column.0), &wanted.column.1);
         let nulls = column.logical_nulls();
         let values =
-            Values::of(column).ok_or_else(|| wanted.corrupt("a column changes its type"))?;
+            ColumnValues::of(column).ok_or_else(|| wanted.corrupt("a column changes its type"))?;
         let mut digits = itoa::Buffer::new();
         for row in 0..self.batch.num_rows() {
             if is_null(nulls.as_ref(), row) {
                 let message = format!("null in column `{name}`; a string or integer was expected");
                 return Err(wanted.error(self.first_row + row as u64, message));
             }
-            take(match &values {
-                Values::Signed { values, .. } => Element::Signed(values[row]),
-                Values::Unsigned { values, .. } => Element::Unsigned(values[row]),
+            visit(match &values {
+                ColumnValues::Signed { values, .. } => Element::Signed(values[row]),
+                ColumnValues::Unsigned { values, .. } => Element::Unsigned(values[row]),
                 text => Element::Text(text.get(row, &mut digits)),
             })?;
         }
         Ok(())
     }
 
+    /// Adds the vectors to `rows`, and their ids, if there are any, to `ids`.
     pub(super) fn vectors(&self, rows: &mut VectorRows, ids: &mut BlockIds) -> Result<()> {
         let wanted = &self.wanted;
         let (column, name) = (self.batch.column(wanted.column.0), &wanted.column.1);
@@ -88,7 +90,8 @@ impl Piece {
         }
         let Some((at, name)) = &wanted.id else { return Ok(()) };
         let column = self.batch.column(*at);
-        let (values, nulls) = (Values::of(column).ok_or_else(changes)?, column.logical_nulls());
+        let (values, nulls) =
+            (ColumnValues::of(column).ok_or_else(changes)?, column.logical_nulls());
         let mut digits = itoa::Buffer::new();
         for row in 0..self.batch.num_rows() {
             let place = self.first_row + row as u64;
@@ -105,7 +108,7 @@ impl Piece {
     }
 }
 
-/// Returns about how many bytes of text the rows of a column hold, those of lists included.
+/// Returns the approximate number of bytes of text in a column, including the texts in lists.
 pub(super) fn text_bytes(column: &ArrayRef) -> usize {
     let span =
         |ends: Option<(usize, usize)>| ends.map_or(0, |(first, last)| last.saturating_sub(first));
@@ -120,7 +123,7 @@ pub(super) fn text_bytes(column: &ArrayRef) -> usize {
         }
         DataType::Utf8View => column.as_string_view().lengths().map(|length| length as usize).sum(),
         DataType::Dictionary(_, _) => {
-            // Which of the values come is not looked at.
+            // The keys are not read: every value counts with the average length.
             let values = column.as_any_dictionary().values();
             text_bytes(values) / values.len().max(1) * column.len()
         }
@@ -136,7 +139,7 @@ pub(super) fn text_bytes(column: &ArrayRef) -> usize {
     }
 }
 
-/// Where lists end, the start of the first before them, and the elements of all.
+/// Returns the start of the first list followed by the ends of all lists, and the elements of all lists.
 fn list_parts(column: &ArrayRef) -> Option<(Vec<usize>, &ArrayRef)> {
     Some(match column.data_type() {
         DataType::List(_) => {
@@ -157,18 +160,18 @@ fn list_parts(column: &ArrayRef) -> Option<(Vec<usize>, &ArrayRef)> {
     })
 }
 
-impl Piece {
+impl BatchSlice {
     fn tokenize(&self, builder: &mut BlockBuilder) -> Result<()> {
         let wanted = &self.wanted;
         let (column, name) = (self.batch.column(wanted.column.0), &wanted.column.1);
         let nulls = column.logical_nulls();
-        let records = Records::of(column)
+        let records = RecordColumn::of(column)
             .ok_or_else(|| wanted.corrupt("a column changes its type within the file"))?;
         let ids = match &wanted.id {
             None => None,
             Some((at, name)) => {
                 let column = self.batch.column(*at);
-                let values = Values::of(column)
+                let values = ColumnValues::of(column)
                     .ok_or_else(|| wanted.corrupt("a column changes its type within the file"))?;
                 Some((values, column.logical_nulls(), name))
             }
@@ -179,8 +182,8 @@ impl Piece {
             match &records {
                 // A row that is null has no tokens.
                 _ if is_null(nulls.as_ref(), row) => {}
-                Records::Text(values) => builder.record(values.get(row, &mut digits)),
-                Records::Lists { ends, values, nulls } => {
+                RecordColumn::Text(values) => builder.record(values.get(row, &mut digits)),
+                RecordColumn::Lists { ends, values, nulls } => {
                     for element in ends[row]..ends[row + 1] {
                         if is_null(nulls.as_ref(), element - ends[0]) {
                             let at = element - ends[row];
@@ -191,11 +194,11 @@ impl Piece {
                             return Err(wanted.error(place, message));
                         }
                         match values {
-                            Values::Signed { start, values } => {
+                            ColumnValues::Signed { start, values } => {
                                 let value = values[element - start];
                                 builder.integer(value as u64, value);
                             }
-                            Values::Unsigned { start, values } => {
+                            ColumnValues::Unsigned { start, values } => {
                                 let value = values[element - start];
                                 builder.integer(value, value);
                             }
@@ -222,40 +225,40 @@ fn is_null(nulls: Option<&NullBuffer>, at: usize) -> bool {
     nulls.is_some_and(|nulls| nulls.is_null(at))
 }
 
-/// A record column of a block.
-enum Records<'a> {
-    Text(Values<'a>),
-    /// Row `r` holds the elements `ends[r]..ends[r + 1]`; nulls are those from `ends[0]` on.
+/// The column of records of a block.
+enum RecordColumn<'a> {
+    Text(ColumnValues<'a>),
+    /// Row `r` holds the elements `ends[r]..ends[r + 1]`; `nulls` begins at element `ends[0]`.
     Lists {
         ends: Vec<usize>,
-        values: Values<'a>,
+        values: ColumnValues<'a>,
         nulls: Option<NullBuffer>,
     },
 }
 
-impl<'a> Records<'a> {
+impl<'a> RecordColumn<'a> {
     fn of(column: &'a ArrayRef) -> Option<Self> {
         let Some((ends, elements)) = list_parts(column) else {
-            return Values::of(column).map(Records::Text);
+            return ColumnValues::of(column).map(RecordColumn::Text);
         };
-        // A slice of a batch shares all elements of the batch; only its own are looked at.
+        // A slice shares the elements of its whole batch, so only its own ones are read.
         let (first, last) = (*ends.first()?, *ends.last()?);
         let nulls = (first <= last && last <= elements.len())
             .then(|| elements.slice(first, last - first).logical_nulls())?;
-        let values = Values::of_range(elements, first, last)?;
-        Some(Records::Lists { ends, values, nulls })
+        let values = ColumnValues::of_range(elements, first, last)?;
+        Some(RecordColumn::Lists { ends, values, nulls })
     }
 }
 
 /// Strings or integers by position.
-enum Values<'a> {
+enum ColumnValues<'a> {
     Utf8(&'a StringArray),
     LargeUtf8(&'a LargeStringArray),
     Utf8View(&'a StringViewArray),
     Dictionary {
         start: usize,
         keys: Vec<usize>,
-        values: Box<Values<'a>>,
+        values: Box<ColumnValues<'a>>,
     },
     Signed {
         start: usize,
@@ -265,44 +268,44 @@ enum Values<'a> {
         start: usize,
         values: Vec<u64>,
     },
-    /// Nulls alone, which nobody asks for.
+    /// Only nulls, whose values are never read.
     Nulls,
 }
 
-impl<'a> Values<'a> {
+impl<'a> ColumnValues<'a> {
     fn of(column: &'a ArrayRef) -> Option<Self> {
         Self::of_range(column, 0, column.len())
     }
 
-    /// Values that will be asked for only within `first..last`.
+    /// Makes values of which only `first..last` will be read.
     fn of_range(column: &'a ArrayRef, first: usize, last: usize) -> Option<Self> {
-        fn signed<'a, T>(column: &ArrayRef, first: usize, last: usize) -> Option<Values<'a>>
+        fn signed<'a, T>(column: &ArrayRef, first: usize, last: usize) -> Option<ColumnValues<'a>>
         where
             T: ArrowPrimitiveType,
             T::Native: Into<i64>,
         {
             let values = column.as_primitive::<T>().values().get(first..last)?;
-            Some(Values::Signed {
+            Some(ColumnValues::Signed {
                 start: first,
                 values: values.iter().map(|&v| v.into()).collect(),
             })
         }
-        fn unsigned<'a, T>(column: &ArrayRef, first: usize, last: usize) -> Option<Values<'a>>
+        fn unsigned<'a, T>(column: &ArrayRef, first: usize, last: usize) -> Option<ColumnValues<'a>>
         where
             T: ArrowPrimitiveType,
             T::Native: Into<u64>,
         {
             let values = column.as_primitive::<T>().values().get(first..last)?;
-            Some(Values::Unsigned {
+            Some(ColumnValues::Unsigned {
                 start: first,
                 values: values.iter().map(|&v| v.into()).collect(),
             })
         }
         match column.data_type() {
-            DataType::Null => Some(Values::Nulls),
-            DataType::Utf8 => Some(Values::Utf8(column.as_string())),
-            DataType::LargeUtf8 => Some(Values::LargeUtf8(column.as_string())),
-            DataType::Utf8View => Some(Values::Utf8View(column.as_string_view())),
+            DataType::Null => Some(ColumnValues::Nulls),
+            DataType::Utf8 => Some(ColumnValues::Utf8(column.as_string())),
+            DataType::LargeUtf8 => Some(ColumnValues::LargeUtf8(column.as_string())),
+            DataType::Utf8View => Some(ColumnValues::Utf8View(column.as_string_view())),
             DataType::Int8 => signed::<Int8Type>(column, first, last),
             DataType::Int16 => signed::<Int16Type>(column, first, last),
             DataType::Int32 => signed::<Int32Type>(column, first, last),
@@ -314,7 +317,7 @@ impl<'a> Values<'a> {
             DataType::Dictionary(_, _) => {
                 let dictionary = column.as_any_dictionary();
                 let values = dictionary.values();
-                // Where the value is null the row is, and its key is not looked at.
+                // A row with a null value is null itself, so its key is never read.
                 let keys = match values.is_empty() {
                     true => Vec::new(),
                     false => {
@@ -322,29 +325,31 @@ impl<'a> Values<'a> {
                         slice.as_any_dictionary().normalized_keys()
                     }
                 };
-                let values = Box::new(Values::of(values)?);
-                Some(Values::Dictionary { start: first, keys, values })
+                let values = Box::new(ColumnValues::of(values)?);
+                Some(ColumnValues::Dictionary { start: first, keys, values })
             }
             _ => None,
         }
     }
 
-    /// Whether the values are integers by their type.
+    /// Returns whether the values have an integer type.
     fn are_integers(&self) -> bool {
-        matches!(self, Values::Signed { .. } | Values::Unsigned { .. })
+        matches!(self, ColumnValues::Signed { .. } | ColumnValues::Unsigned { .. })
     }
 
-    /// The value as text. Asked for only where it is not null.
+    /// Returns a value as text. The value must not be null.
     #[inline]
     fn get<'b>(&'b self, at: usize, digits: &'b mut itoa::Buffer) -> &'b str {
         match self {
-            Values::Utf8(array) => array.value(at),
-            Values::LargeUtf8(array) => array.value(at),
-            Values::Utf8View(array) => array.value(at),
-            Values::Dictionary { start, keys, values } => values.get(keys[at - start], digits),
-            Values::Signed { start, values } => digits.format(values[at - start]),
-            Values::Unsigned { start, values } => digits.format(values[at - start]),
-            Values::Nulls => "",
+            ColumnValues::Utf8(array) => array.value(at),
+            ColumnValues::LargeUtf8(array) => array.value(at),
+            ColumnValues::Utf8View(array) => array.value(at),
+            ColumnValues::Dictionary { start, keys, values } => {
+                values.get(keys[at - start], digits)
+            }
+            ColumnValues::Signed { start, values } => digits.format(values[at - start]),
+            ColumnValues::Unsigned { start, values } => digits.format(values[at - start]),
+            ColumnValues::Nulls => "",
         }
     }
 }
