@@ -1,29 +1,29 @@
 #!/usr/bin/env python3
-"""Benchmarks of simjoin: one command, one table.
+"""Benchmarks of simjoin: one command prints one table.
 
-    python3 benchmarks/run.py                    simjoin beside its peers
-    python3 benchmarks/run.py reference          beside the reference C++ code
-    python3 benchmarks/run.py expected --quick   counts beside the exact ones
-    python3 benchmarks/run.py techniques         every technique beside the choice of auto
+    python3 benchmarks/run.py                    simjoin and its peers
+    python3 benchmarks/run.py reference          simjoin and the reference C++ code
+    python3 benchmarks/run.py expected --quick   counts compared with the exact ones
+    python3 benchmarks/run.py techniques         every technique, and the choice of auto
     python3 benchmarks/run.py sparse             millions of short sets: time and memory
     python3 benchmarks/run.py device             on a machine with a GPU: stage by stage
     python3 benchmarks/run.py hybrid             on a machine with a GPU: CPU and GPU at once
     python3 benchmarks/run.py engines            the same pairs by CPU, GPU and both
-    python3 benchmarks/run.py split              the split beside simulated devices of every speed
-    python3 benchmarks/run.py intersect          two large sets, beside CRoaring
+    python3 benchmarks/run.py split              the split between a CPU and simulated devices
+    python3 benchmarks/run.py intersect          two large sets, compared with CRoaring
     python3 benchmarks/run.py overlaps           all pairs without a threshold
     python3 benchmarks/run.py containment        containment joins by every technique
-    python3 benchmarks/run.py vectors            vectors beside SciPy, scikit-learn and FAISS
-    python3 benchmarks/run.py papers             the papers' experiments, ours beside theirs
+    python3 benchmarks/run.py vectors            vectors, compared with SciPy, scikit-learn and FAISS
+    python3 benchmarks/run.py papers             the papers' experiments, with their results
     python3 benchmarks/run.py reading            reading text records
-    python3 benchmarks/run.py python             the Python package beside the command line
-    python3 benchmarks/run.py spark              on Spark, beside its MinHashLSH
-    python3 benchmarks/run.py workers            on Spark, one worker beside two
-    python3 benchmarks/run.py predictions        joins on Spark beside their predictions
-    python3 benchmarks/run.py data               only unpack the data
+    python3 benchmarks/run.py python             the Python package, compared with the command line
+    python3 benchmarks/run.py spark              on Spark, compared with its MinHashLSH
+    python3 benchmarks/run.py workers            on Spark, one worker and two
+    python3 benchmarks/run.py predictions        joins on Spark, compared with their predictions
+    python3 benchmarks/run.py data               only unpacks the data
 
-Needs Python 3.11 or newer and nothing else; the peers are installed into an
-environment of their own under benchmarks/.cache.
+Needs only Python 3.11 or newer. The peers are installed into a virtual
+environment under benchmarks/.cache.
 """
 
 from __future__ import annotations
@@ -40,30 +40,30 @@ from harness.jobs import (
 )
 
 JOBS = {
-    "peers": (peers, "simjoin's techniques beside the peers (the default)"),
-    "reference": (reference, "join seconds beside the reference C++ code's"),
-    "expected": (expected, "check the counts of expected.tsv; status 1 where one is wrong"),
-    "techniques": (techniques, "every technique on every set file beside the choice of auto"),
-    "sparse": (sparse, "millions of short sets: time beside the published techniques, and memory"),
-    "device": (device, "the techniques of a GPU beside the CPU's, stage by stage"),
-    "hybrid": (hybrid, "CPU and GPU at once: auto beside every fixed way to split the work"),
-    "engines": (engines, "the same pairs by every engine, with every measure, on every file"),
-    "split": (split, "the split beside simulated devices of every speed"),
-    "intersect": (intersect, "two large sets: every technique and tier beside CRoaring"),
-    "overlaps": (overlaps, "every pair's overlap without a threshold, by every technique"),
+    "peers": (peers, "simjoin's techniques and its peers (the default)"),
+    "reference": (reference, "join seconds, compared with the reference C++ code"),
+    "expected": (expected, "check the counts of expected.tsv; the exit status is 1 if one is wrong"),
+    "techniques": (techniques, "every technique on every set file, and the choice of auto"),
+    "sparse": (sparse, "millions of short sets: time, compared with the published techniques, and memory"),
+    "device": (device, "the techniques of a GPU, stage by stage, compared with the CPU"),
+    "hybrid": (hybrid, "CPU and GPU at once: auto, compared with fixed splits of the work"),
+    "engines": (engines, "every engine must find the same pairs, with every measure, on every file"),
+    "split": (split, "the split between a CPU and simulated devices of different speeds"),
+    "intersect": (intersect, "two large sets: every technique and tier, compared with CRoaring"),
+    "overlaps": (overlaps, "all overlaps without a threshold, by every technique"),
     "containment": (containment, "containment joins by every technique"),
-    "vectors": (vectors, "joins of vectors beside SciPy, scikit-learn and FAISS"),
-    "papers": (papers, "the papers' experiments on collections in their likeness, beside their figures"),
+    "vectors": (vectors, "joins of vectors, compared with SciPy, scikit-learn and FAISS"),
+    "papers": (papers, "the papers' experiments on similar collections, with the papers' results"),
     "reading": (reading, "seconds of reading and preparing text records"),
-    "python": (package, "the Python package beside the command line, from a Polars column"),
-    "spark": (spark, "joins on a Spark cluster of this machine, beside MinHashLSH"),
-    "workers": (workers, "joins on a Spark cluster of this machine, on one worker beside two"),
-    "predictions": (predictions, "joins on a Spark cluster of this machine, beside what is predicted"),
+    "python": (package, "the Python package on a Polars column, compared with the command line"),
+    "spark": (spark, "joins on a Spark cluster of this machine, compared with MinHashLSH"),
+    "workers": (workers, "joins on a Spark cluster of this machine, with one worker and with two"),
+    "predictions": (predictions, "joins on a Spark cluster of this machine, compared with their predictions"),
 }
 
 
 def positive(text: str) -> int:
-    """A whole number from 1."""
+    """Reads a whole number, 1 or more."""
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("must be 1 or more")
@@ -71,20 +71,20 @@ def positive(text: str) -> int:
 
 
 def common_options() -> argparse.ArgumentParser:
-    """The options of every job."""
+    """Returns the options of every job."""
     parser = argparse.ArgumentParser(add_help=False)
     group = parser.add_argument_group("common options")
     group.add_argument(
         "--data", metavar="DIR",
-        help=f"the data folder (default: ${data.ENVIRONMENT}, else ../shared/data "
-        "beside the repository)",
+        help=f"the data folder (default: ${data.ENVIRONMENT}, else ../shared/data, "
+        "next to the repository)",
     )
     group.add_argument(
         "--simjoin", metavar="PATH", help="the binary to measure (default: cargo build --release)"
     )
     group.add_argument(
         "--runs", type=positive, default=3, metavar="N",
-        help="best of N runs; a long run is not repeated (default: %(default)d)",
+        help="number of runs, of which the best counts; a long run is not repeated (default: %(default)d)",
     )
     group.add_argument(
         "--limit", type=float, default=300, metavar="SECONDS",
@@ -104,7 +104,7 @@ def common_options() -> argparse.ArgumentParser:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Returns the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="run.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="run.py JOB --help shows a job's options.",
@@ -118,7 +118,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def with_job(arguments: list[str]) -> list[str]:
-    """Puts the job first; the default job where none is named."""
+    """Moves the job to the front; adds the default job if none is named."""
     if arguments and arguments[0] in ("-h", "--help"):
         return arguments
     for number, argument in enumerate(arguments):
@@ -128,12 +128,12 @@ def with_job(arguments: list[str]) -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the job that the command line asks for."""
+    """Runs the job that the command line names."""
     options = make_parser().parse_args(with_job(arguments))
     folder = data.locate(options.data)
     if folder is None:
         print(
-            "No benchmark data here, so nothing to measure: name the folder with --data DIR "
+            "There is no benchmark data, so there is nothing to measure; name the folder with --data DIR "
             f"or {data.ENVIRONMENT}."
         )
         return 0

@@ -1,1 +1,1 @@
-"""The pieces of the benchmark driver; ``benchmarks/run.py`` is the entry."""
+"""The modules of the benchmark driver; ``benchmarks/run.py`` runs it."""

@@ -1,4 +1,4 @@
-"""Running ``simjoin bench`` and reading its lines."""
+"""Runs ``simjoin bench`` and reads its output."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .cells import Cell
 
 @dataclass(frozen=True)
 class Timing:
-    """One technique on one cell and number of threads. ``join`` is the shortest
-    join; it and what was found are None where the run did not finish; ``joins``
-    are all of them, one for each turn. The two estimates are there only where
-    simjoin makes any, and what a device did only where one was used; ``virtual``
-    are the seconds of the virtual clock beside a simulated device."""
+    """The times of one technique on one cell with one number of threads.
+
+    ``join`` is the shortest join and ``joins`` are all of them, one per turn. If the run did not finish, ``join``
+    and ``pairs`` are None. Estimates are present only if simjoin made any, and ``device`` only if one was used.
+    ``virtual`` is the time of the virtual clock, if the device is simulated."""
 
     cell: Cell
     technique: str
@@ -43,7 +43,7 @@ class Timing:
     virtual: float | None = None
 
 
-Take = Callable[[Timing], None]
+Receiver = Callable[[Timing], None]
 
 
 def parse_line(dataset: str, line: str) -> Timing:
@@ -70,24 +70,24 @@ def parse_line(dataset: str, line: str) -> Timing:
             row.get("virtual_seconds"),
         )
     except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"no line of simjoin bench: {line[:80]!r} ({error})") from None
+        raise ValueError(f"not a line of simjoin bench: {line[:80]!r} ({error})") from None
 
 
 def arguments(
     path: Path, thresholds: Sequence[str], threads: int, repeat: int, limit: float
 ) -> list[str]:
-    """The arguments that time every technique but naive."""
+    """Returns the arguments that time every technique except naive."""
     return ["bench", str(path), "--jaccard", ",".join(thresholds), "--threads", str(threads),
             "--repeat", str(repeat), "--limit", f"{limit:g}", "--json"]
 
 
 def run(
-    binary: Path, words: Sequence[str], dataset: str, take: Take,
+    binary: Path, words: Sequence[str], dataset: str, receive: Receiver,
     variables: Mapping[str, str] | None = None,
 ) -> str | None:
-    """Hands on each line as it comes; returns what went wrong, if anything.
-    ``variables`` are added to the environment."""
-    # Standard error goes to a file: a pipe that nobody reads could fill up.
+    """Runs ``simjoin bench`` and calls ``receive`` with each timing as soon as it is printed; returns an error
+    message, if any. ``variables`` are added to the environment."""
+    # Standard error goes to a file, because an unread pipe could fill up.
     with tempfile.TemporaryFile("w+", errors="replace") as errors, subprocess.Popen(
         [str(binary), *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=errors,
         text=True, errors="replace", env={**os.environ, **(variables or {})},
@@ -95,7 +95,7 @@ def run(
         try:
             assert child.stdout is not None
             for line in child.stdout:
-                take(parse_line(dataset, line))
+                receive(parse_line(dataset, line))
             code = child.wait()
         except ValueError as error:
             child.kill()
@@ -106,5 +106,5 @@ def run(
         if code == 0:
             return None
         errors.seek(0)
-        said = [line.strip() for line in errors if line.strip()]
-        return said[-1][:200] if said else f"exit status {code}"
+        lines = [line.strip() for line in errors if line.strip()]
+        return lines[-1][:200] if lines else f"exit status {code}"

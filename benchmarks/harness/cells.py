@@ -1,4 +1,4 @@
-"""A cell of a benchmark: which collection, which measure, which threshold."""
+"""A cell of a benchmark: a collection, a measure and a threshold."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ MEASURES = ("jaccard", "cosine", "dice", "overlap", "containment")
 
 @dataclass(frozen=True)
 class Cell:
-    """One self-join. The threshold stays the text it was written as, because
-    simjoin reads it as an exact rational."""
+    """A self-join. The threshold keeps its original text, because simjoin reads
+    it as an exact fraction."""
 
     dataset: str
     measure: str
@@ -25,12 +25,12 @@ class Cell:
 
     @property
     def value(self) -> Fraction:
-        """The threshold as an exact number."""
+        """Returns the threshold as an exact number."""
         return Fraction(self.threshold)
 
     @property
     def key(self) -> tuple[str, str, Fraction]:
-        """Equal for cells that ask the same question (0.5 and 0.50)."""
+        """Returns a key that is equal for cells with equal thresholds (0.5 and 0.50)."""
         return (self.dataset, self.measure, self.value)
 
     def __str__(self) -> str:

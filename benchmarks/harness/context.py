@@ -1,4 +1,4 @@
-"""What every job is given."""
+"""The input and the result of every job."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Context:
     thresholds: list[str] | None = None
 
     def join(self, path: Path, cell: Cell, technique: str, threads: int) -> Outcome:
-        """One run of simjoin over a set file."""
+        """Runs simjoin once on a set file."""
         return simjoin.join_sets(self.binary, path, cell, technique, threads, self.limit)
 
     def measure(self, path: Path, cell: Cell, technique: str, threads: int) -> list[Outcome]:
-        """Several runs of simjoin over a set file; a long one is not repeated."""
+        """Runs simjoin several times on a set file; a long run is not repeated."""
         say(f"{cell}: simjoin {technique}, {threads} {'thread' if threads == 1 else 'threads'}")
         return statistics.repeat(
             lambda: self.join(path, cell, technique, threads), lambda one: one.wall, self.runs
@@ -37,8 +37,8 @@ class Context:
 
 @dataclass(frozen=True)
 class Report:
-    """A job's table, the facts only it knows, the exit status, and tables that are also
-    recorded as CSV, each with the end of its file's name."""
+    """The table of a job, its exit status, further facts for the record, and the tables that are also
+    recorded as CSV, each with the end of its file name."""
 
     table: Table
     status: int = 0
@@ -47,24 +47,24 @@ class Report:
 
 
 def say(line: str) -> None:
-    """A line of progress on standard error."""
+    """Prints a line of progress to standard error."""
     print(line, file=sys.stderr, flush=True)
 
 
 def files(context: Context, cells: list[Cell]) -> dict[str, Path]:
-    """The unpacked set files of the cells' datasets; says which are absent."""
+    """Returns the unpacked set files of the cells' datasets; prints which are missing."""
     found: dict[str, Path] = {}
     for dataset in dict.fromkeys(cell.dataset for cell in cells):
         path = data.set_file(context.folder, dataset)
         if path is None:
-            say(f"{dataset}: not in the data folder, left out")
+            say(f"{dataset}: not in the data folder, omitted")
         else:
             found[dataset] = path
     return found
 
 
 def disagreements(outcomes: list[Outcome], exact: int | None) -> list[int]:
-    """The counts that differ from the exact one."""
+    """Returns the counts that differ from the exact one."""
     return [
         one.pairs for one in outcomes if one.pairs is not None and one.pairs != exact
     ] if exact is not None else []

@@ -1,4 +1,4 @@
-"""Finding, unpacking and reading the benchmark data."""
+"""Finds, unpacks and reads the benchmark data."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .cells import Cell
 from .paths import DEFAULT_DATA, UNPACKED
 
 ENVIRONMENT = "SIMJOIN_DATA"
-# Cases that are timed at once may ask for the same file.
+# Cases that are timed concurrently may need the same file.
 UNPACKING = threading.Lock()
 REFERENCE_TECHNIQUES = {"allpairs": "all-pairs", "ppjoin": "ppjoin", "groupjoin": "group-join"}
 
 
 @dataclass(frozen=True)
 class ReferenceCell:
-    """One line of reference-cpp.tsv."""
+    """A line of reference-cpp.tsv."""
 
     cell: Cell
     technique: str
@@ -33,33 +33,33 @@ class ReferenceCell:
 
 
 def locate(option: str | None) -> Path | None:
-    """The data folder: the option, the environment, or the default place."""
+    """Returns the data folder: that of the option, of the environment, or the default."""
     chosen = option or os.environ.get(ENVIRONMENT)
     folder = Path(chosen).expanduser() if chosen else DEFAULT_DATA
     return folder if folder.is_dir() else None
 
 
 def is_current(packed: Path, unpacked: Path, stamp: Path) -> bool:
-    """Whether the unpacked copy was made from this very packed file and is whole."""
+    """Returns whether the unpacked copy is complete and was made from this packed file."""
     if not (unpacked.is_file() and stamp.is_file()):
         return False
     return stamp.read_text() == stamp_text(packed, unpacked)
 
 
 def stamp_text(packed: Path, unpacked: Path) -> str:
-    """Size and time of the packed file and size of the unpacked one."""
+    """Returns the size and time of the packed file and the size of the unpacked one."""
     source = packed.stat()
     return f"{source.st_size} {source.st_mtime_ns} {unpacked.stat().st_size}\n"
 
 
 def unpack(packed: Path, unpacked: Path) -> bool:
-    """Unpacks one .xz file unless that was done before; says whether it did. Threads take turns."""
+    """Unpacks an .xz file unless that was done before; returns whether it did. Threads wait for each other."""
     with UNPACKING:
-        return unpack_alone(packed, unpacked)
+        return unpack_locked(packed, unpacked)
 
 
-def unpack_alone(packed: Path, unpacked: Path) -> bool:
-    """The same, while no other thread does."""
+def unpack_locked(packed: Path, unpacked: Path) -> bool:
+    """Unpacks a file; the caller holds the lock."""
     stamp = unpacked.with_name(unpacked.name + ".stamp")
     if is_current(packed, unpacked, stamp):
         return False
@@ -73,8 +73,8 @@ def unpack_alone(packed: Path, unpacked: Path) -> bool:
 
 
 def prepare(folder: Path, names: Iterable[str] | None = None) -> list[Path]:
-    """Unpacks the .xz files of the data folder (or only those whose relative
-    name without .xz is listed) and returns the unpacked paths."""
+    """Unpacks the .xz files of the data folder, or only those whose relative
+    name without .xz is listed, and returns the unpacked paths."""
     wanted = None if names is None else set(names)
     result = []
     for packed in sorted(folder.rglob("*.xz")):
@@ -88,24 +88,24 @@ def prepare(folder: Path, names: Iterable[str] | None = None) -> list[Path]:
 
 
 def set_names(folder: Path) -> list[str]:
-    """The names of all set collections."""
+    """Returns the names of all set collections."""
     return sorted(path.name.removesuffix(".txt.xz") for path in folder.glob("sets/*.txt.xz"))
 
 
 def set_file(folder: Path, dataset: str) -> Path | None:
-    """The unpacked file of a set collection, or None when there is none."""
+    """Returns the unpacked file of a set collection, or None if there is none."""
     found = prepare(folder, [f"sets/{dataset}.txt"])
     return found[0] if found else None
 
 
 def text_file(folder: Path, name: str) -> Path | None:
-    """The unpacked file of a text collection, or None when there is none."""
+    """Returns the unpacked file of a text collection, or None if there is none."""
     found = prepare(folder, [f"text/{name}.txt"])
     return found[0] if found else None
 
 
 def rows(text: str, columns: list[str], name: str) -> list[list[str]]:
-    """The fields of a TSV text after its header, which must be the one expected."""
+    """Returns the fields of a TSV text after its header, which must have these columns."""
     lines = [line.split("\t") for line in text.splitlines() if line.strip()]
     if not lines or lines[0] != columns:
         raise ValueError(f"{name}: the header must be {' '.join(columns)}")
@@ -116,7 +116,7 @@ def rows(text: str, columns: list[str], name: str) -> list[list[str]]:
 
 
 def parse_expected(text: str) -> dict[Cell, int]:
-    """Exact pair counts by cell, from the text of expected.tsv."""
+    """Returns the exact counts of pairs by cell, from the text of expected.tsv."""
     columns = ["file", "join", "measure", "threshold", "pairs"]
     return {
         Cell(file.removesuffix(".txt"), measure, threshold): int(pairs)
@@ -126,7 +126,7 @@ def parse_expected(text: str) -> dict[Cell, int]:
 
 
 def parse_reference(text: str) -> list[ReferenceCell]:
-    """The C++ times, from the text of reference-cpp.tsv."""
+    """Returns the times of the C++ code, from the text of reference-cpp.tsv."""
     columns = ["file", "jaccard", "algorithm", "pairs", "prepare_ms", "index_ms", "join_ms"]
     return [
         ReferenceCell(
@@ -144,37 +144,37 @@ def parse_reference(text: str) -> list[ReferenceCell]:
 
 
 def load_expected(folder: Path) -> dict[Cell, int]:
-    """Exact pair counts by cell; empty when the data folder has none."""
+    """Returns the exact counts of pairs by cell; empty if the data folder has none."""
     path = folder / "expected.tsv"
     return parse_expected(path.read_text()) if path.is_file() else {}
 
 
 def load_reference(folder: Path) -> list[ReferenceCell]:
-    """The C++ times; empty when the data folder has none."""
+    """Returns the times of the C++ code; empty if the data folder has none."""
     path = folder / "reference-cpp.tsv"
     return parse_reference(path.read_text()) if path.is_file() else []
 
 
-def by_question(expected: dict[Cell, int]) -> dict[tuple[str, str, Fraction], int]:
-    """Expected counts under the cells' keys, so that 0.5 finds 0.50."""
+def by_key(expected: dict[Cell, int]) -> dict[tuple[str, str, Fraction], int]:
+    """Returns the expected counts by the keys of the cells, so that 0.5 finds 0.50."""
     return {cell.key: pairs for cell, pairs in expected.items()}
 
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a collection is and how many of its rows are different sets."""
+    """The number of rows of a collection, and of distinct sets."""
 
     rows: int
     distinct: int
 
     @property
     def identical_dominate(self) -> bool:
-        """Identical sets dominate: fewer than half as many sets as rows."""
+        """Returns whether most rows are repeats: there are fewer distinct sets than half the rows."""
         return 2 * self.distinct < self.rows
 
 
 def shape_of(lines: Iterable[str]) -> Shape:
-    """Counts rows and distinct sets; the order of tokens in a line is no matter."""
+    """Counts rows and distinct sets; the order of tokens in a line does not matter."""
     count = 0
     seen: set[int] = set()
     for line in lines:
@@ -184,12 +184,12 @@ def shape_of(lines: Iterable[str]) -> Shape:
 
 
 def load_shape(path: Path) -> Shape:
-    """The shape of a set file."""
+    """Returns the shape of a set file."""
     with open(path, encoding="utf-8") as lines:
         return shape_of(lines)
 
 
 def count_rows(path: Path) -> int:
-    """Number of lines."""
+    """Returns the number of lines."""
     with open(path, "rb") as file:
         return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))

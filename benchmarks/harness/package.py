@@ -1,4 +1,4 @@
-"""The Python package of these very sources, in an environment of its own."""
+"""Installs the Python package of this repository into a virtual environment."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .paths import CACHE, REPOSITORY, REQUIREMENTS
 
 
 def python(name: str) -> Path:
-    """The Python of an environment."""
+    """Returns the Python of an environment."""
     return CACHE / f"{name}-venv" / "bin" / "python"
 
 
 def install(name: str) -> str | None:
-    """Installs what a job requires, and the package; returns what went wrong, if anything did."""
+    """Installs the requirements of a job, and the package; returns an error message, if any."""
     if not python(name).is_file():
         CACHE.mkdir(parents=True, exist_ok=True)
-        made = process.run([sys.executable, "-m", "venv", python(name).parent.parent])
-        if made.code != 0:
-            return f"no virtual environment: {made.complaint}"
+        created = process.run([sys.executable, "-m", "venv", python(name).parent.parent])
+        if created.code != 0:
+            return f"no virtual environment: {created.complaint}"
     say("installing simjoin (pip install .)")
     command = [python(name), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     for what in (["-r", str(REQUIREMENTS / f"{name}.txt")], [str(REPOSITORY)]):

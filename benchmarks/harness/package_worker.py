@@ -1,9 +1,9 @@
-"""Times one self-join of a Polars column; executed by the Python that simjoin is installed in.
+"""Times one self-join of a Polars column; run by the Python in which simjoin is installed.
 
     package_worker.py FILE TOKENS JACCARD THREADS ANSWER
 
 ANSWER is pairs, count or frame. The last line of standard output is a JSON object. The column is in memory
-before the clock starts; a frame is the pairs as a Polars DataFrame.
+before the time is taken; a frame is the pairs as a Polars DataFrame.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 
 def main(arguments: list[str]) -> dict[str, Any]:
-    """Joins, and says how long it took."""
+    """Runs the join and returns its seconds."""
     import polars as pl
     import simjoin as sj
 

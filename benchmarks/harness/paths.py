@@ -1,4 +1,4 @@
-"""Where things lie, relative to the repository."""
+"""The folders of the benchmarks, relative to the repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs one peer on one collection; executed by the peers' own Python.
+"""Runs one peer on one collection; run by the Python of the peers' environment.
 
     peer_worker.py version PEER
     peer_worker.py join PEER FILE MEASURE THRESHOLD MEMORY_GIB
@@ -6,7 +6,7 @@
     peer_worker.py intersect FILE FILE RUNS
 
 The last line of standard output is a JSON object. Only the join call is timed:
-the data are loaded, and turned into what the tool takes, before the clock starts.
+the data are loaded, and converted for the tool, before.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ DENSE_LIMIT = 2_000_000_000_000
 
 
 def limit_memory(gib: float) -> None:
-    """Caps the address space, so that a join that explodes ends in MemoryError."""
+    """Limits the address space, so that a join that needs too much memory raises MemoryError."""
     size = int(gib * (1 << 30))
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
 
 
 def load(path: str) -> list[list[str]]:
-    """The sets of a file, one a line."""
+    """Returns the sets of a file, one per line."""
     with open(path, encoding="utf-8") as lines:
         return [line.split() for line in lines]
 
 
 def number(threshold: str, measure: str) -> float | int:
-    """The threshold as the peers take it."""
+    """Returns the threshold in the form that the peers expect."""
     return int(threshold) if measure == "overlap" else float(threshold)
 
 
 def set_similarity_search(path: str, measure: str, threshold: str) -> dict[str, Any]:
-    """SetSimilaritySearch: pairs are counted as they are yielded."""
+    """Runs SetSimilaritySearch; counts pairs as they are yielded."""
     from SetSimilaritySearch import all_pairs
 
     tokens: dict[str, int] = {}
@@ -53,8 +53,8 @@ def set_similarity_search(path: str, measure: str, threshold: str) -> dict[str, 
 
 
 def py_stringsimjoin(path: str, measure: str, threshold: str) -> dict[str, Any]:
-    """py_stringsimjoin: a table joined with itself. Each pair is found both ways
-    round; those with the smaller row on the left are the self-join."""
+    """Runs py_stringsimjoin on a table and its copy. It finds each pair twice;
+    those with the smaller row on the left are the self-join."""
     import pandas
     import py_stringsimjoin as ssj
     from py_stringmatching import WhitespaceTokenizer
@@ -82,7 +82,7 @@ def py_stringsimjoin(path: str, measure: str, threshold: str) -> dict[str, Any]:
 
 
 def exact(path: str, measure: str, threshold: str) -> dict[str, Any]:
-    """All overlaps by a dense matrix product, compared in integers.
+    """Computes all overlaps by a dense matrix product, and compares them in integers.
 
     The overlaps are sums of ones and below 2^24, hence exact in 32-bit floats.
     """
@@ -122,8 +122,8 @@ JOINS = {"SetSimilaritySearch": set_similarity_search, "py_stringsimjoin": py_st
 
 
 def intersect(left: str, right: str, runs: str) -> dict[str, Any]:
-    """CRoaring through pyroaring: the size of the intersection of two files of raw
-    32-bit integers, the shortest of several runs."""
+    """Computes the size of the intersection of two files of raw 32-bit integers with
+    CRoaring, through pyroaring; the seconds are those of the shortest run."""
     from array import array
 
     from pyroaring import BitMap
@@ -132,9 +132,9 @@ def intersect(left: str, right: str, runs: str) -> dict[str, Any]:
         numbers = array("I")
         with open(path, "rb") as file:
             numbers.frombytes(file.read())
-        made = BitMap(numbers)
-        made.run_optimize()
-        return made
+        result = BitMap(numbers)
+        result.run_optimize()
+        return result
 
     a, b = bitmap(left), bitmap(right)
     shortest, size = float("inf"), 0
@@ -146,7 +146,7 @@ def intersect(left: str, right: str, runs: str) -> dict[str, Any]:
 
 
 def version(peer: str) -> dict[str, Any]:
-    """Imports the peer and says its version."""
+    """Imports the peer and returns its version."""
     from importlib import import_module, metadata
 
     import_module(peer)
@@ -154,7 +154,7 @@ def version(peer: str) -> dict[str, Any]:
 
 
 def answer(arguments: list[str]) -> dict[str, Any]:
-    """Does what the arguments ask for."""
+    """Runs the job that the arguments name."""
     job, *rest = arguments
     if job == "version":
         return version(*rest)
@@ -166,7 +166,7 @@ def answer(arguments: list[str]) -> dict[str, Any]:
         result = exact(*rest) if job == "exact" else JOINS[rest[0]](*rest[1:])
     except MemoryError:
         return {"state": "memory"}
-    except Exception as error:  # whatever a peer raises is its result
+    except Exception as error:  # an exception of a peer is its result
         note = f"{type(error).__name__}: {error}".splitlines()[0][:200]
         return {"state": "memory" if "bad_alloc" in note else "error", "note": note}
     return {"state": "ok", **result}

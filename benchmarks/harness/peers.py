@@ -1,7 +1,7 @@
-"""The tools simjoin is compared with: installing them and running them.
+"""Installs and runs the tools that simjoin is compared with.
 
-They live in a virtual environment of their own; the driver talks to them
-through ``peer_worker.py``, which that environment's Python runs.
+They have a virtual environment of their own, whose Python runs ``peer_worker.py``
+for the driver.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ WORKER = Path(__file__).with_name("peer_worker.py")
 
 @dataclass(frozen=True)
 class Peer:
-    """A tool from PyPI, what it can join, and the steps that install it:
-    each a requirements file and further options of pip."""
+    """A tool from PyPI, the measures that it supports, and the steps that install it:
+    each is a requirements file with further options of pip."""
 
     name: str
     short: str
@@ -53,8 +53,8 @@ ROARING = Peer("pyroaring", "CRoaring", frozenset(), (("pyroaring.txt", ()),))
 
 @dataclass(frozen=True)
 class PeerOutcome:
-    """One run of a peer. ``state`` is ok, timeout, memory, error or unsupported;
-    ``mirrored`` is the number of pairs found the other way round, for a tool
+    """The result of one run of a peer. ``state`` is ok, timeout, memory, error or unsupported;
+    ``mirrored`` is the number of pairs with the larger row on the left, for a tool
     that joins two tables."""
 
     state: str
@@ -65,17 +65,17 @@ class PeerOutcome:
 
     @property
     def ok(self) -> bool:
-        """Whether the run gave an answer."""
+        """Returns whether the run succeeded."""
         return self.state == "ok"
 
 
 def python() -> Path:
-    """The Python of the peers' environment."""
+    """Returns the Python of the peers' environment."""
     return VENV / "bin" / "python"
 
 
 def create_environment(base: str) -> str | None:
-    """Creates the virtual environment; returns what went wrong, if anything did."""
+    """Creates the virtual environment; returns an error message, if any."""
     if python().is_file():
         return None
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def create_environment(base: str) -> str | None:
 
 
 def fingerprint(peer: Peer) -> str:
-    """Changes when any of the peer's pins change."""
+    """Returns a hash of the requirements of a peer."""
     digest = hashlib.sha256()
     for name, options in peer.steps:
         digest.update((REQUIREMENTS / name).read_bytes() + " ".join(options).encode())
@@ -95,7 +95,7 @@ def fingerprint(peer: Peer) -> str:
 
 
 def install(peer: Peer) -> str | None:
-    """Installs a peer unless that was done before; returns what went wrong."""
+    """Installs a peer unless that was done before; returns an error message, if any."""
     stamp = VENV / f"{peer.name}.stamp"
     wanted = fingerprint(peer)
     if stamp.is_file() and stamp.read_text() == wanted:
@@ -118,19 +118,19 @@ def install(peer: Peer) -> str | None:
 
 
 def installed_version(peer: Peer) -> str | None:
-    """The version the worker finds after importing the peer."""
+    """Returns the version that the worker finds after importing the peer."""
     answer = ask(["version", peer.name], limit=120)
     return answer.get("version") if isinstance(answer.get("version"), str) else None
 
 
 def prepare(base: str) -> dict[str, str | None]:
-    """Installs all peers; per peer None, or why it is missing."""
+    """Installs all peers; returns for each the reason why it is missing, or None."""
     problem = create_environment(base)
     return {peer.name: problem or install(peer) for peer in PEERS}
 
 
 def versions(missing: dict[str, str | None]) -> str:
-    """The peers' versions in one line, or why one is missing."""
+    """Returns the versions of the peers in one line, and the reasons why some are missing."""
     parts = []
     for peer in PEERS:
         problem = missing.get(peer.name)
@@ -163,7 +163,7 @@ def ask(arguments: Sequence[str | Path], limit: float) -> dict[str, Any]:
 
 
 def run(peer: Peer, path: Path, cell: Cell, limit: float, memory_gib: float) -> PeerOutcome:
-    """Runs one self-join with a peer. The limit covers its loading of the data too."""
+    """Runs one self-join with a peer. The limit includes loading the data."""
     if cell.measure not in peer.measures:
         return PeerOutcome("unsupported")
     answer = ask(
@@ -179,7 +179,7 @@ def run(peer: Peer, path: Path, cell: Cell, limit: float, memory_gib: float) -> 
 
 
 def intersect(left: Path, right: Path, runs: int, limit: float) -> PeerOutcome:
-    """The size of the intersection of two files of raw numbers, by CRoaring."""
+    """Returns the size of the intersection of two files of raw numbers, by CRoaring."""
     answer = ask(["intersect", left, right, str(runs)], limit)
     return PeerOutcome(
         answer.get("state", "error"), answer.get("seconds"), answer.get("pairs"),
@@ -188,8 +188,8 @@ def intersect(left: Path, right: Path, runs: int, limit: float) -> PeerOutcome:
 
 
 def exact_count(path: Path, cell: Cell, limit: float, memory_gib: float) -> int | None:
-    """The exact count by a dense product over all pairs, decided in integers;
-    None when the collection is too large for that or numpy is missing."""
+    """Returns the exact count, by a dense product over all pairs and decisions in integers;
+    None if the collection is too large for that or numpy is missing."""
     answer = ask(["exact", path, cell.measure, cell.threshold, str(memory_gib)], limit)
     return answer.get("pairs") if answer.get("state") == "ok" else None
 

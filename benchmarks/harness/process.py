@@ -1,4 +1,4 @@
-"""Running one child process with a time limit."""
+"""Runs a child process with a time limit."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Finished:
-    """How a child process ended. ``code`` is None when it ran out of time;
-    ``peak`` is the most memory that was resident, in bytes, where it was taken."""
+    """The result of a child process. ``code`` is None if it ran out of time;
+    ``peak`` is the largest resident memory in bytes, if it was measured."""
 
     code: int | None
     wall: float
@@ -25,7 +25,7 @@ class Finished:
 
     @property
     def complaint(self) -> str:
-        """The last line of standard error, or the exit status, in one line."""
+        """Returns the last line of standard error, or the exit status."""
         lines = [line.strip() for line in self.stderr.splitlines() if line.strip()]
         if lines:
             return lines[-1][:200]
@@ -40,7 +40,7 @@ def run(
     environment: Mapping[str, str] | None = None,
     folder: Path | None = None,
 ) -> Finished:
-    """Runs a command to its end or to the time limit, and takes its wall clock."""
+    """Runs a command to its end or to the time limit, and measures its wall clock time."""
     start = time.perf_counter()
     with subprocess.Popen(
         [str(part) for part in command],
@@ -70,11 +70,11 @@ def run_with_peak(
     limit: float | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Finished:
-    """Like ``run``, and takes the child's peak resident memory.
+    """Like ``run``, and also measures the child's peak resident memory.
 
-    The wall clock is up to 5 ms too long. The system counts from before the
-    child became another program, so the peak is never below this driver's own
-    memory, some 20 MB."""
+    The wall clock time is up to 5 ms too long. The system also counts the time
+    before the child has started the program, so the peak is never below the
+    memory of this driver, about 20 MB."""
     start = time.perf_counter()
     with (
         tempfile.TemporaryFile("w+", errors="replace") as stdout,
@@ -115,5 +115,5 @@ def run_with_peak(
 
 
 def resident_bytes(ru_maxrss: int) -> int:
-    """The system's figure in bytes: macOS gives bytes, the others kibibytes."""
+    """Returns the system's figure in bytes: macOS reports bytes, other systems kibibytes."""
     return ru_maxrss if sys.platform == "darwin" else ru_maxrss * 1024

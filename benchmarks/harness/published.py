@@ -1,4 +1,4 @@
-"""What the papers report, and collections in the likeness of theirs."""
+"""The figures that the papers report, and collections that resemble theirs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .paths import BENCHMARKS, GENERATED
 
 PAPERS = BENCHMARKS / "papers"
 ON_CPU = frozenset({"CPU", "SKJ", "SIMD", "std", "boost", "MMJoin-CPU", "Multi-CPU", "Fier"})
-# Paper 3 takes titles; these are titles with their authors.
+# Paper 3 joins titles; these are titles with their authors.
 TITLES, TITLES_SETS = "acl_title_authors", 16_000_000
 
 
@@ -25,14 +25,14 @@ class Seconds:
 
     @property
     def best(self) -> float | None:
-        """The best of all."""
+        """Returns the best of both."""
         return min((one for one in (self.cpu, self.gpu) if one is not None), default=None)
 
 
 @dataclass(frozen=True)
 class Claim:
-    """What a paper says of two ways: the slow one takes so many times as long. A way is an engine
-    (``hybrid:0.8`` with the GPU's share), or techniques, the best of which counts."""
+    """A paper's claim: ``slow`` takes ``factor`` times as long as ``fast``. Each is an engine (``hybrid:0.8`` with
+    the device share), or techniques, of which the best counts."""
 
     paper: str
     place: str
@@ -44,14 +44,14 @@ class Claim:
 
 
 def rows(name: str) -> list[dict[str, str]]:
-    """The rows of a file of figures."""
+    """Returns the rows of a file of figures."""
     with (PAPERS / name).open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
 def figures() -> dict[tuple[str, str, str, str], dict[str, float]]:
-    """The papers' seconds by paper, table, dataset and threshold, then by technique. Table 14 of paper 2
-    has further techniques for cells of its tables 7 and 9, and is found there."""
+    """Returns the papers' seconds by paper, table, dataset and threshold, then by technique. Table 14 of paper 2
+    has further techniques for cells of its tables 7 and 9, and is added to these."""
     found: dict[tuple[str, str, str, str], dict[str, float]] = {}
     for row in rows("figures.csv"):
         key = (row["paper"], row["table"], row["dataset"], row["threshold"])
@@ -64,13 +64,13 @@ def figures() -> dict[tuple[str, str, str, str], dict[str, float]]:
 
 
 def claims(stage: str) -> list[Claim]:
-    """What the papers say in words about a stage."""
+    """Returns the claims in the text of the papers about a stage."""
     found = [Claim(**{**row, "factor": float(row["factor"])}) for row in rows("claims.csv")]
     return [claim for claim in found if claim.stage == stage]
 
 
 def winners() -> dict[str, dict[str, int]]:
-    """Paper 1, table 5: on how many of seven collections an algorithm is the best, by threshold."""
+    """Returns table 5 of paper 1: by threshold, the number of collections on which each algorithm is best."""
     return {
         row.pop("threshold"): {name: int(count) for name, count in row.items()}
         for row in rows("algorithms.csv")
@@ -78,19 +78,19 @@ def winners() -> dict[str, dict[str, int]]:
 
 
 def best_of(seconds: dict[str, float]) -> Seconds:
-    """The best of a cell's techniques with and without a GPU."""
+    """Returns the best seconds of a cell's techniques with and without a GPU."""
     cpu = [value for name, value in seconds.items() if name in ON_CPU]
     gpu = [value for name, value in seconds.items() if name not in ON_CPU]
     return Seconds(min(cpu, default=None), min(gpu, default=None))
 
 
 def sizes(listed: str) -> dict[str, int]:
-    """Sets of each collection, from what ``simjoin generate like --list`` prints."""
+    """Returns the number of sets of each collection, from the output of ``simjoin generate like --list``."""
     return {row["name"]: int(row["sets"]) for row in csv.DictReader(listed.splitlines(), delimiter="\t")}
 
 
 def profiles(binary: Path) -> dict[str, int]:
-    """Sets of each collection that ``simjoin generate like`` makes."""
+    """Returns the number of sets of each collection that ``simjoin generate like`` generates."""
     finished = process.run([binary, "generate", "like", "--list"], limit=30)
     if finished.code != 0:
         raise simjoin.Unavailable(finished.complaint)
@@ -104,18 +104,18 @@ def number(text: str) -> int:
 
 @dataclass(frozen=True)
 class Collection:
-    """A collection to join: words after ``generate``, and the file that they make."""
+    """A collection to join: the arguments of ``simjoin generate``, and the generated file."""
 
     words: tuple[str | Path, ...]
     path: Path
 
     def make(self, binary: Path) -> str | None:
-        """Makes the file unless it is there; returns what went wrong, if anything."""
+        """Generates the file unless it exists; returns an error message, if any."""
         return simjoin.generate(binary, lambda to: ["generate", *self.words, "-q", "-o", to], self.path)
 
 
-def likeness(dataset: str, part: float, known: dict[str, int]) -> Collection | None:
-    """A part of the sets of one of the papers' collections; None where they do not tell its sizes."""
+def similar_collection(dataset: str, part: float, known: dict[str, int]) -> Collection | None:
+    """Returns a collection that resembles a part of a paper's; None if the paper does not report its sizes."""
     if dataset.lower() in known:
         sets, words = known[dataset.lower()], ["like", dataset.lower()]
     elif dataset.count("-") == 2:
@@ -129,19 +129,19 @@ def likeness(dataset: str, part: float, known: dict[str, int]) -> Collection | N
 
 
 def inflated(context: Context, real: str, sets: float) -> tuple[Collection | None, Path | None, int]:
-    """A real collection, made about as large as asked for: what makes it, its file, how many times."""
+    """Returns a real collection inflated to about this number of sets: its generator, its file and the factor."""
     path = data.set_file(context.folder, real)
     if path is None:
         return None, None, 0
     times = max(1, round(sets / data.count_rows(path)))
     if times == 1:
         return None, path, 1
-    made = GENERATED / f"papers-{real}-{times}.txt"
-    return Collection(("inflate", path, "--times", str(times)), made), made, times
+    target = GENERATED / f"papers-{real}-{times}.txt"
+    return Collection(("inflate", path, "--times", str(times)), target), target, times
 
 
 def dirty_titles(context: Context, part: float) -> Collection | None:
-    """Real titles with so many dirty copies that together they are a part of paper 3's."""
+    """Returns real titles with dirty copies, together a part of the number in paper 3."""
     path = data.text_file(context.folder, TITLES)
     if path is None:
         return None

@@ -1,4 +1,4 @@
-"""Facts about the run, and the Markdown record of it."""
+"""Collects the facts about a run, and writes its Markdown record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COMMIT = "SIMJOIN_COMMIT"
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """The first model name in the text of /proc/cpuinfo."""
+    """Returns the first model name in the text of /proc/cpuinfo."""
     for line in cpuinfo.splitlines():
         name, _, value = line.partition(":")
         if name.strip() == "model name" and value.strip():
@@ -26,7 +26,7 @@ def cpu_model(cpuinfo: str) -> str:
 
 
 def memory_gib(meminfo: str) -> str:
-    """Total memory from the text of /proc/meminfo."""
+    """Returns the total memory from the text of /proc/meminfo."""
     for line in meminfo.splitlines():
         if line.startswith("MemTotal:"):
             return f"{int(line.split()[1]) / (1 << 20):.0f} GiB"
@@ -34,7 +34,7 @@ def memory_gib(meminfo: str) -> str:
 
 
 def read_or_empty(path: str) -> str:
-    """A file's text, empty when it cannot be read."""
+    """Returns the text of a file; empty if it cannot be read."""
     try:
         return Path(path).read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -42,7 +42,7 @@ def read_or_empty(path: str) -> str:
 
 
 def machine() -> str:
-    """Processor, cores and memory in one line."""
+    """Returns the processor, the number of cores and the memory in one line."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return (
         f"{cpu_model(read_or_empty('/proc/cpuinfo'))}, {cores} cores, "
@@ -51,7 +51,7 @@ def machine() -> str:
 
 
 def load_average() -> str:
-    """The one-minute load average now."""
+    """Returns the current load average over one minute."""
     try:
         return f"{os.getloadavg()[0]:.1f}"
     except OSError:
@@ -59,8 +59,8 @@ def load_average() -> str:
 
 
 def git_commit() -> str:
-    """The commit of the checkout, and whether files differ from it; unless the environment names the
-    commit that the binary was built from, which came from elsewhere."""
+    """Returns the commit of the checkout, and whether files differ from it. If the binary was built elsewhere, the
+    environment names its commit."""
     if COMMIT in os.environ:
         return os.environ[COMMIT]
 
@@ -78,7 +78,7 @@ def git_commit() -> str:
 
 
 def command_line(arguments: Sequence[str]) -> str:
-    """The command that was used, with absolute paths left out."""
+    """Returns the command that was used, without absolute paths."""
 
     def clean(argument: str) -> str:
         name, equals, value = argument.partition("=")
@@ -90,7 +90,7 @@ def command_line(arguments: Sequence[str]) -> str:
 
 
 def facts(arguments: Sequence[str], simjoin_version: str, load: str) -> dict[str, str]:
-    """What a reader must know about a run."""
+    """Returns the facts that a reader must know about a run."""
     return {
         "Date": datetime.date.today().isoformat(),
         "Machine": machine(),
@@ -101,14 +101,14 @@ def facts(arguments: Sequence[str], simjoin_version: str, load: str) -> dict[str
 
 
 def markdown(table: Table, about: dict[str, str]) -> str:
-    """The record: the table, and the facts after its title."""
+    """Returns the record: the table, with the facts after its title."""
     title, _, rest = table.markdown().partition("\n")
     lines = [title, ""] + [f"* {name}: {value}" for name, value in about.items()]
     return "\n".join(lines) + "\n" + rest
 
 
 def write(report: Report, about: dict[str, str], name: str) -> Path:
-    """Writes the record of a job, replacing one of the same day and name."""
+    """Writes the record of a job; replaces one of the same day and name."""
     RECORDED.mkdir(parents=True, exist_ok=True)
     stem = f"{about['Date']}-{name}"
     path = RECORDED / f"{stem}.md"

@@ -1,4 +1,4 @@
-"""Building and running simjoin."""
+"""Builds and runs simjoin."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run. ``wall`` is the whole process; ``phases`` are the seconds of its
-    own --stats. ``state`` is ok, timeout or error. ``peak`` is resident memory
-    in bytes, where it was asked for."""
+    """The result of one run. ``state`` is ok, timeout or error. ``wall`` are the seconds
+    of the whole process; ``phases`` are the seconds in its --stats. ``peak`` is the
+    largest resident memory in bytes, if it was measured."""
 
     state: str
     wall: float | None = None
@@ -42,11 +42,11 @@ class Outcome:
 
     @property
     def ok(self) -> bool:
-        """Whether the run gave an answer."""
+        """Returns whether the run succeeded."""
         return self.state == "ok"
 
     def phase(self, name: str) -> float | None:
-        """Seconds of a phase, where the statistics have it."""
+        """Returns the seconds of a phase, if the statistics have it."""
         return self.phases.get(name)
 
 
@@ -56,7 +56,7 @@ def build() -> Path:
     try:
         subprocess.run(["cargo", "build", "--release", "--quiet"], cwd=REPOSITORY, check=True)
     except FileNotFoundError:
-        raise Unavailable("cargo is not installed; give a binary with --simjoin PATH") from None
+        raise Unavailable("cargo is not installed; name a binary with --simjoin PATH") from None
     except subprocess.CalledProcessError:
         raise Unavailable("cargo build --release failed") from None
     target = REPOSITORY / os.environ.get("CARGO_TARGET_DIR", "target")
@@ -67,12 +67,12 @@ def find(path: str) -> Path:
     """Returns the absolute path of the given binary."""
     binary = Path(path).expanduser().resolve()
     if not (binary.is_file() and os.access(binary, os.X_OK)):
-        raise Unavailable(f"{path} is not a program")
+        raise Unavailable(f"{path} is not an executable file")
     return binary
 
 
 def version(binary: Path) -> str:
-    """What ``simjoin --version`` says."""
+    """Returns the output of ``simjoin --version``."""
     try:
         finished = process.run([binary, "--version"], limit=30)
     except OSError as error:
@@ -82,7 +82,7 @@ def version(binary: Path) -> str:
 
 
 def read_outcome(finished: process.Finished, stats_text: str) -> Outcome:
-    """Makes an outcome of how the process ended and what --stats wrote."""
+    """Returns the outcome of a process from its end and the output of --stats."""
     if finished.code is None:
         return Outcome("timeout", note="ran out of time")
     if finished.code != 0:
@@ -100,7 +100,7 @@ def read_outcome(finished: process.Finished, stats_text: str) -> Outcome:
 
 
 def environment(tier: str) -> dict[str, str] | None:
-    """The environment that asks for a tier; None, the driver's own, for the default."""
+    """Returns the environment that selects a tier; None, the driver's environment, for the default."""
     return None if tier == DEFAULT_TIER else {**os.environ, TIER_VARIABLE: tier}
 
 
@@ -111,7 +111,7 @@ def run(
     tier: str = DEFAULT_TIER,
     peak: bool = False,
 ) -> Outcome:
-    """Runs simjoin with --count, --quiet and --stats added; ``peak`` also takes its memory."""
+    """Runs simjoin with --count, --quiet and --stats added; ``peak`` also measures its memory."""
     start = process.run_with_peak if peak else process.run
     SCRATCH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
@@ -122,7 +122,7 @@ def run(
 
 
 def set_arguments(path: Path, cell: Cell, technique: str, threads: int) -> list[str | Path]:
-    """The arguments of a self-join over a set file."""
+    """Returns the arguments of a self-join of a set file."""
     arguments: list[str | Path] = ["sets", path, f"--{cell.measure}", cell.threshold]
     if technique != AUTO:
         arguments += ["--technique", technique]
@@ -133,18 +133,18 @@ def join_sets(
     binary: Path, path: Path, cell: Cell, technique: str, threads: int, limit: float,
     tier: str = DEFAULT_TIER,
 ) -> Outcome:
-    """Runs one self-join over a set file."""
+    """Runs one self-join of a set file."""
     return run(binary, set_arguments(path, cell, technique, threads), limit, tier)
 
 
 def generate(
     binary: Path, arguments: Callable[[Path], Sequence[str | Path]], path: Path
 ) -> str | None:
-    """Makes a collection with ``simjoin generate`` unless it is there; returns what went
-    wrong, if anything."""
+    """Generates a collection with ``simjoin generate`` unless it exists; returns an error
+    message, if any."""
     if path.is_file():
         return None
-    print(f"making {path.name}", file=sys.stderr, flush=True)
+    print(f"generating {path.name}", file=sys.stderr, flush=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     # The ending stays .txt, because it names the format.
     unfinished = path.with_name(f"unfinished-{path.name}")
@@ -157,8 +157,8 @@ def generate(
 
 
 def refusals(binary: Path, tiers: Iterable[str] = TIERS) -> dict[str, str]:
-    """The tiers that simjoin does not run with here, each with what it says: found by
-    trying each on a file of two sets."""
+    """Returns the tiers that simjoin refuses on this machine, each with its message. Each
+    is tried on a file of two sets."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
         path = Path(folder) / "two.txt"

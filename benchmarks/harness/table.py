@@ -1,4 +1,4 @@
-"""Tables as aligned text for the terminal and as Markdown for the record."""
+"""Formats tables as aligned text for the terminal and as Markdown for the record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Table:
-    """A title, what the columns mean, the rows, and lines that sum them up."""
+    """A table: its title, notes on its columns, its rows, and lines of summary."""
 
     title: str
     columns: Sequence[str]
@@ -26,7 +26,7 @@ class Table:
         self.rows.append(list(cells))
 
     def text(self) -> str:
-        """The table for a terminal."""
+        """Returns the table for a terminal."""
         widths = [
             max([len(name)] + [len(row[number]) for row in self.rows])
             for number, name in enumerate(self.columns)
@@ -46,7 +46,7 @@ class Table:
         return "\n".join(parts) + "\n"
 
     def markdown(self) -> str:
-        """The table as Markdown."""
+        """Returns the table as Markdown."""
         parts = [f"# {self.title}", ""]
         parts += [f"* {note}" for note in self.notes] + ([""] if self.notes else [])
         parts.append(markdown_row(self.columns))
@@ -56,19 +56,19 @@ class Table:
         return "\n".join(parts) + "\n"
 
     def csv(self) -> str:
-        """The rows as CSV."""
+        """Returns the rows as CSV."""
         text = io.StringIO()
         csv.writer(text, lineterminator="\n").writerows([self.columns, *self.rows])
         return text.getvalue()
 
 
 def markdown_row(cells: Sequence[str]) -> str:
-    """One line of a Markdown table."""
+    """Returns one line of a Markdown table."""
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def seconds(value: float | None) -> str:
-    """Seconds with about three significant digits; an en dash for none."""
+    """Formats seconds with about three significant digits; None is an en dash."""
     if value is None:
         return "–"
     if value >= 100:
@@ -81,7 +81,7 @@ def seconds(value: float | None) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """Seconds as milliseconds, with a decimal below 100."""
+    """Formats seconds as milliseconds, with one decimal below 100."""
     if value is None:
         return "–"
     thousandths = value * 1000
@@ -89,7 +89,7 @@ def milliseconds(value: float | None) -> str:
 
 
 def factor(value: float | None) -> str:
-    """A ratio such as 12.3×."""
+    """Formats a ratio, such as 12.3×."""
     if value is None:
         return "–"
     if value >= 100:
@@ -100,21 +100,21 @@ def factor(value: float | None) -> str:
 
 
 def count(value: int | None) -> str:
-    """A whole number with thousands separated."""
+    """Formats a whole number with separators of thousands."""
     return "–" if value is None else f"{value:,}"
 
 
 def plural(number: int, noun: str) -> str:
-    """``1 run``, ``3 runs``."""
+    """Formats a number and a noun: ``1 run``, ``3 runs``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def difference(value: int) -> str:
-    """A signed whole number with a true minus sign."""
+    """Formats a whole number with its sign, with a true minus sign."""
     return f"{value:+,}".replace("-", "−")
 
 
 def percent(part: int, whole: int) -> str:
-    """``12 of 20 (60 %)``."""
+    """Formats a part, such as ``12 of 20 (60 %)``."""
     share = f" ({100 * part / whole:.0f} %)" if whole else ""
     return f"{part} of {whole}{share}"

@@ -1,9 +1,9 @@
-"""Runs one peer on one file of vectors; executed by the vector peers' own Python.
+"""Runs one peer on one file of vectors; run by the Python of the vector peers' environment.
 
     vector_worker.py PEER FILE DISTANCE THREADS MEMORY_GIB
 
-The last line of standard output is a JSON object. Timed are the making of the index and the search, on an
-array in memory of the type that the tool likes best. Pairs are unordered pairs of different rows.
+The last line of standard output is a JSON object. Building the index and searching are timed, on an array in
+memory of the type that suits the tool best. Pairs are unordered pairs of different rows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 
 def ckdtree(array: Any, distance: float, threads: int) -> tuple[float, int]:
-    """SciPy: pairs as an array by one thread, or numbers of neighbours by several; whichever is faster."""
+    """Runs SciPy: the faster of pairs as an array by one thread, and numbers of neighbours by several."""
     import numpy
     from scipy.spatial import cKDTree
 
@@ -29,7 +29,7 @@ def ckdtree(array: Any, distance: float, threads: int) -> tuple[float, int]:
     pairs = (int(numbers.sum()) - len(points)) // 2
     counting = time.perf_counter() - start
     start = time.perf_counter()
-    # Pairs of 16 bytes, and what holds them while they are found.
+    # More pairs, of 16 bytes each and more while they are found, would need too much memory.
     if pairs < 50_000_000:
         pairs = len(tree.query_pairs(distance, output_type="ndarray"))
         counting = min(counting, time.perf_counter() - start)
@@ -37,7 +37,7 @@ def ckdtree(array: Any, distance: float, threads: int) -> tuple[float, int]:
 
 
 def radius_neighbors(algorithm: str) -> Any:
-    """scikit-learn's radius_neighbors by an algorithm."""
+    """Returns a function that runs scikit-learn's radius_neighbors by an algorithm."""
 
     def search(array: Any, distance: float, threads: int) -> tuple[float, int]:
         import numpy
@@ -54,7 +54,7 @@ def radius_neighbors(algorithm: str) -> Any:
 
 
 def faiss_flat(array: Any, distance: float, threads: int) -> tuple[float, int]:
-    """FAISS: range_search over all vectors, in single precision."""
+    """Runs FAISS: range_search over all vectors, in single precision."""
     import faiss
     import numpy
 
@@ -76,7 +76,7 @@ PEERS = {
 
 
 def main(arguments: list[str]) -> dict[str, Any]:
-    """Runs the peer and says how it went."""
+    """Runs the peer and returns its result."""
     peer, path, distance, threads, gib = arguments
     size = int(float(gib) * (1 << 30))
     resource.setrlimit(resource.RLIMIT_AS, (size, size))
@@ -87,7 +87,7 @@ def main(arguments: list[str]) -> dict[str, Any]:
         seconds, pairs = PEERS[peer](array, float(distance), int(threads))
     except MemoryError:
         return {"state": "memory"}
-    except Exception as error:  # What a peer raises is its answer.
+    except Exception as error:  # An exception of a peer is its result.
         kind = "memory" if "alloc" in str(error) else "error"
         return {"state": kind, "note": f"{type(error).__name__}: {error}"[:200]}
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,1 +1,1 @@
-"""Tests of the driver's pure parts."""
+"""Tests of the parts of the driver that run no joins."""

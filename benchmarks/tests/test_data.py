@@ -1,4 +1,4 @@
-"""Reading the tables of the data folder, and unpacking."""
+"""Reads the tables of the data folder, and unpacks files."""
 
 import lzma
 import os
@@ -22,16 +22,16 @@ class Tables(unittest.TestCase):
     def test_expected(self) -> None:
         self.assertEqual(data.parse_expected(EXPECTED), {Cell("a", "jaccard", "0.5"): 12})
 
-    def test_expected_is_found_by_value(self) -> None:
-        known = data.by_question(data.parse_expected(EXPECTED))
+    def test_expected_counts_are_found_by_value(self) -> None:
+        known = data.by_key(data.parse_expected(EXPECTED))
         self.assertEqual(known[Cell("a", "jaccard", "0.500").key], 12)
 
-    def test_reference_speaks_of_techniques_as_simjoin_does(self) -> None:
+    def test_reference_techniques_have_the_names_of_simjoin(self) -> None:
         first, second = data.parse_reference(REFERENCE)
         self.assertEqual((first.technique, first.index_ms, first.join_ms), ("all-pairs", 2, 3))
         self.assertEqual(second.technique, "group-join")
 
-    def test_a_wrong_header_or_row_is_an_error(self) -> None:
+    def test_wrong_headers_and_rows_are_errors(self) -> None:
         with self.assertRaises(ValueError):
             data.parse_expected("file\tpairs\n")
         with self.assertRaises(ValueError):
@@ -39,17 +39,17 @@ class Tables(unittest.TestCase):
 
 
 class Shapes(unittest.TestCase):
-    def test_order_and_repetition_of_tokens_are_no_matter(self) -> None:
+    def test_order_and_repetition_of_tokens_do_not_matter(self) -> None:
         shape = data.shape_of(["1 2\n", "2 1\n", "1 2 2\n", "3\n"])
         self.assertEqual((shape.rows, shape.distinct), (4, 2))
 
-    def test_identical_sets_dominate_below_half(self) -> None:
+    def test_identical_sets_dominate_if_less_than_half_are_distinct(self) -> None:
         self.assertFalse(data.Shape(4, 2).identical_dominate)
         self.assertTrue(data.Shape(5, 2).identical_dominate)
 
 
 class Unpacking(unittest.TestCase):
-    def test_unpacks_once_and_again_after_a_change(self) -> None:
+    def test_files_are_unpacked_once_and_again_after_a_change(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             packed, target = Path(name, "a.txt.xz"), Path(name, "out", "a.txt")
             packed.write_bytes(lzma.compress(b"1 2\n"))
@@ -61,7 +61,7 @@ class Unpacking(unittest.TestCase):
             os.utime(packed, (1, 1))
             self.assertTrue(data.unpack(packed, target))
 
-    def test_threads_may_ask_for_the_same_file(self) -> None:
+    def test_threads_may_unpack_the_same_file(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             packed, target = Path(name, "a.txt.xz"), Path(name, "out", "a.txt")
             packed.write_bytes(lzma.compress(b"1 2\n" * 1_000_000))
@@ -70,7 +70,7 @@ class Unpacking(unittest.TestCase):
             self.assertEqual(sum(done), 1)
             self.assertEqual(target.stat().st_size, 4_000_000)
 
-    def test_the_folder(self) -> None:
+    def test_the_folder_is_found_by_option_and_environment(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             self.assertEqual(data.locate(name), Path(name))
             with mock.patch.dict(os.environ, {data.ENVIRONMENT: name}):

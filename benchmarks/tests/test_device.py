@@ -14,9 +14,9 @@ LINE = (
 
 
 class Rows(unittest.TestCase):
-    """What is shown of a timing."""
+    """The cells of a row."""
 
-    def test_a_row_has_the_stages_the_rate_and_the_gain(self) -> None:
+    def test_rows_have_the_stages_the_rate_and_the_gain(self) -> None:
         timing = bench.parse_line("titles", LINE)
         cpu = bench.Timing(timing.cell, "auto", 4, "bitmap", 7, 0.1, 0.4, 3)
         table = device.device_table("a GPU", 4)
@@ -33,7 +33,7 @@ class Rows(unittest.TestCase):
         shown = dict(zip(table.columns, table.rows[1]))
         self.assertEqual((shown["filter"], shown["CPU/this"]), ("–", "1.00×"))
 
-    def test_counts_that_differ_are_named(self) -> None:
+    def test_differing_counts_are_reported(self) -> None:
         timing = bench.parse_line("titles", LINE)
         other = bench.Timing(timing.cell, "auto", 4, "bitmap", 8)
         rows = {("gpu", "gpu-bitmap:512"): timing}

@@ -1,4 +1,4 @@
-"""Which joins every engine does."""
+"""The joins that every engine runs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from harness.jobs import engines
 
 
 class Cells(unittest.TestCase):
-    """The cells of a small folder."""
+    """The joins of a small folder."""
 
-    def cells(self, datasets: list[str] | None) -> list[engines.Cell]:
+    def cells(self, datasets: list[str] | None) -> list[engines.EngineJoin]:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             for file in ("sets/acl_2grams.txt", "text/reddit_titles_400k.txt", "linkage/abt_buy_A.csv",
@@ -44,9 +44,9 @@ class Cells(unittest.TestCase):
         tables = by_name["abt_buy", "jaccard"].words
         self.assertEqual([Path(word).name for word in tables[1:3]], ["abt_buy_A.csv", "abt_buy_B.csv"])
         self.assertEqual(by_name["cora", "jaccard"].words[2], "--column")
-        self.assertIs(by_name["aloi_27d", "within"].engines, engines.ENGINES_OF_VECTORS)
+        self.assertIs(by_name["aloi_27d", "within"].engines, engines.VECTOR_ENGINES)
 
-    def test_only_what_is_asked_for(self) -> None:
+    def test_only_selected_datasets_are_joined(self) -> None:
         self.assertEqual({cell.dataset for cell in self.cells(["abt_buy"])}, {"abt_buy"})
 
 

@@ -1,4 +1,4 @@
-"""What the jobs of intersection and containment decide."""
+"""The decisions of the jobs intersect and containment."""
 
 import unittest
 
@@ -8,15 +8,15 @@ from harness.jobs import containment, intersect, overlaps
 
 class Intersect(unittest.TestCase):
     def test_ways(self) -> None:
-        ways = intersect.ways(["scalar", "avx2", "avx512"], 2)
-        self.assertEqual(ways[0], intersect.Way("merge", "scalar", 1))
-        self.assertIn(intersect.Way("blocks", "avx2", 1), ways)
-        self.assertEqual(ways[-1], intersect.Way("auto", "avx512", 2))
-        self.assertEqual(intersect.ways(["scalar"], 1)[-1], intersect.Way("auto", "scalar", 1))
+        ways = intersect.configurations(["scalar", "avx2", "avx512"], 2)
+        self.assertEqual(ways[0], intersect.Configuration("merge", "scalar", 1))
+        self.assertIn(intersect.Configuration("blocks", "avx2", 1), ways)
+        self.assertEqual(ways[-1], intersect.Configuration("auto", "avx512", 2))
+        self.assertEqual(intersect.configurations(["scalar"], 1)[-1], intersect.Configuration("auto", "scalar", 1))
 
     def test_statistics(self) -> None:
         text = '{"size": 5, "repeated": {"count": 0.5, "read": 0.25}}'
-        self.assertEqual(intersect.parse(text), intersect.Found(0.5, 0.25, 5))
+        self.assertEqual(intersect.parse(text), intersect.Times(0.5, 0.25, 5))
         for wrong in ("", "{}", '{"size": 5, "repeated": null}'):
             self.assertIsNone(intersect.parse(wrong))
 
@@ -28,7 +28,7 @@ class Intersect(unittest.TestCase):
 
 
 class Containment(unittest.TestCase):
-    def test_lcjoin_is_for_whole_containment(self) -> None:
+    def test_lcjoin_only_runs_at_containment_1(self) -> None:
         self.assertIn("lcjoin", containment.techniques("1", False))
         self.assertNotIn("lcjoin", containment.techniques("0.8", True))
         self.assertIn("naive", containment.techniques("0.8", True))
@@ -36,7 +36,7 @@ class Containment(unittest.TestCase):
 
 
 class Options(unittest.TestCase):
-    def test_the_jobs_are_there(self) -> None:
+    def test_the_jobs_have_their_options(self) -> None:
         parser = run.make_parser()
         self.assertEqual(parser.parse_args(["overlaps", "--sets", "2K"]).sets, 2000)
         self.assertTrue(parser.parse_args(["intersect", "--quick"]).quick)

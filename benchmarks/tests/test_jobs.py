@@ -1,4 +1,4 @@
-"""The decisions the jobs make on outcomes."""
+"""The decisions of the jobs on outcomes."""
 
 import argparse
 import unittest
@@ -18,22 +18,22 @@ def ok(pairs: int, **phases: float) -> Outcome:
 
 
 class Peers(unittest.TestCase):
-    def test_agreement(self) -> None:
+    def test_equal_counts_agree(self) -> None:
         others = {SSS: PeerOutcome("ok", 1.0, 9), PSJ: PeerOutcome("ok", 1.0, 9, 9)}
         self.assertEqual(peers.verdict({"ppjoin": ok(9)}, others, 9), ("agree", True))
         self.assertEqual(peers.verdict({"ppjoin": ok(9)}, {}, None), ("unchecked", True))
 
-    def test_differences_are_named(self) -> None:
+    def test_differences_are_reported(self) -> None:
         others = {SSS: PeerOutcome("ok", 1.0, 11), PSJ: PeerOutcome("ok", 1.0, 9, 7)}
-        said, right = peers.verdict({"ppjoin": ok(9)}, others, 9)
-        self.assertEqual(said, "SSS +2; PSJ +0 / −2 (left to right / right to left)")
+        found, right = peers.verdict({"ppjoin": ok(9)}, others, 9)
+        self.assertEqual(found, "SSS +2; PSJ +0 / −2 (left to right / right to left)")
         self.assertTrue(right)
 
-    def test_simjoin_may_be_wrong_too(self) -> None:
-        said, right = peers.verdict({"ppjoin": ok(8)}, {SSS: PeerOutcome("timeout")}, 9)
-        self.assertEqual((said, right), ("simjoin ppjoin −1", False))
+    def test_wrong_counts_of_simjoin_are_reported(self) -> None:
+        found, right = peers.verdict({"ppjoin": ok(8)}, {SSS: PeerOutcome("timeout")}, 9)
+        self.assertEqual((found, right), ("simjoin ppjoin −1", False))
 
-    def test_times_and_ratios(self) -> None:
+    def test_times_and_ratios_are_shown_or_their_lack_explained(self) -> None:
         timeout = PeerOutcome("timeout")
         self.assertEqual(peers.peer_cell(timeout, 300), ">300")
         self.assertEqual(peers.ratio_cell(timeout, 300, ok(1)), ">600×")
@@ -47,26 +47,26 @@ class Peers(unittest.TestCase):
 
 
 class Spark(unittest.TestCase):
-    def test_what_a_worker_says(self) -> None:
-        said = 'noise\n{"state": "ok", "seconds": 2.5, "pairs": 7, "distribution": "tiles", "tasks": 3}'
-        self.assertEqual(spark.parse(said, ""), spark.Run("ok", 2.5, 7, "", "tiles, 3"))
-        self.assertEqual(spark.parse("", "killed"), spark.Run("error", note="killed"))
-        self.assertEqual(spark.Run("timeout").shown(300), ">300")
+    def test_the_last_line_of_a_worker_is_read(self) -> None:
+        found = 'noise\n{"state": "ok", "seconds": 2.5, "pairs": 7, "distribution": "tiles", "tasks": 3}'
+        self.assertEqual(spark.parse(found, ""), spark.SparkRun("ok", 2.5, 7, "", "tiles, 3"))
+        self.assertEqual(spark.parse("", "killed"), spark.SparkRun("error", note="killed"))
+        self.assertEqual(spark.SparkRun("timeout").shown(300), ">300")
 
-    def test_recall_and_gain(self) -> None:
-        exact = spark.Run("ok", 100.0, 200)
-        self.assertEqual(spark.recall(spark.Run("ok", 1.0, 150), exact), "75.0 %")
+    def test_recall_and_gain_are_judged(self) -> None:
+        exact = spark.SparkRun("ok", 100.0, 200)
+        self.assertEqual(spark.recall(spark.SparkRun("ok", 1.0, 150), exact), "75.0 %")
         self.assertEqual(spark.recall(exact, exact), "100 %")
-        self.assertEqual(spark.recall(spark.Run("timeout"), exact), "–")
-        self.assertTrue(workers.gain(exact, spark.Run("ok", 55.0, 200)).endswith(": met"))
-        self.assertTrue(workers.gain(exact, spark.Run("ok", 90.0, 200)).endswith("NOT MET"))
-        self.assertIn("says nothing", workers.gain(spark.Run("ok", 5.0, 1), exact))
+        self.assertEqual(spark.recall(spark.SparkRun("timeout"), exact), "–")
+        self.assertTrue(workers.gain(exact, spark.SparkRun("ok", 55.0, 200)).endswith(": met"))
+        self.assertTrue(workers.gain(exact, spark.SparkRun("ok", 90.0, 200)).endswith("NOT MET"))
+        self.assertIn("not judged", workers.gain(spark.SparkRun("ok", 5.0, 1), exact))
 
 
 class Predictions(unittest.TestCase):
-    def test_a_prediction_may_be_too_low_or_too_high(self) -> None:
-        said = 'noise\n{"seconds": 3.0, "expected_seconds": 2.0}\n{"seconds": 1.0, "expected_seconds": 4.0}\n'
-        factors = [predictions.factor(cell) for cell in predictions.parse(said)]
+    def test_predictions_may_be_too_low_or_too_high(self) -> None:
+        found = 'noise\n{"seconds": 3.0, "expected_seconds": 2.0}\n{"seconds": 1.0, "expected_seconds": 4.0}\n'
+        factors = [predictions.factor(cell) for cell in predictions.parse(found)]
         self.assertEqual(factors, [1.5, 4.0])
 
 
@@ -93,10 +93,10 @@ class Expected(unittest.TestCase):
             order, ["jaccard 0.9", "jaccard 0.5", "overlap 10", "overlap 5", "jaccard 0.5"]
         )
 
-    def test_the_default_ways(self) -> None:
+    def test_the_default_configurations(self) -> None:
         options = run.make_parser().parse_args(["expected"])
         self.assertEqual((options.techniques, options.threads, options.tiers), (None,) * 3)
-        ways = expected.all_ways(expected.TECHNIQUES, expected.THREADS, ["default"])
+        ways = expected.all_configurations(expected.TECHNIQUES, expected.THREADS, ["default"])
         self.assertEqual([str(one) for one in ways[:3]], ["auto ×1", "auto ×2", "prefix-bitmap ×1"])
         self.assertEqual(len(ways), 16)
 
@@ -105,18 +105,18 @@ class Expected(unittest.TestCase):
         for bad in ("", "sse2", "scalar,AVX2"):
             with self.subTest(bad), self.assertRaises(argparse.ArgumentTypeError):
                 expected.tier_list(bad)
-        ways = expected.all_ways(["bitmap"], [2], ["default", "avx2"])
+        ways = expected.all_configurations(["bitmap"], [2], ["default", "avx2"])
         self.assertEqual([str(one) for one in ways], ["bitmap ×2", "bitmap ×2 avx2"])
         self.assertEqual(expected.lower_tiers(["neon"]), ["scalar", "avx2"])
         self.assertEqual(expected.lower_tiers(["avx2", "avx512"]), ["scalar"])
         self.assertEqual(expected.lower_tiers(["scalar", "avx2", "avx512", "neon"]), [])
-        self.assertIn("simjoin picked", expected.default_tier_words(None))
+        self.assertIn("simjoin chose", expected.default_tier_words(None))
         self.assertIn("SIMJOIN_SIMD=avx2", expected.default_tier_words("avx2"))
 
-    def test_the_ways_of_quick(self) -> None:
+    def test_the_configurations_of_quick(self) -> None:
         small = expected.smallest({"a": 30, "b": 10, "c": 20, "d": 40}, 3)
         self.assertEqual(small, ["b", "c", "a"])
-        ways = expected.quick_ways(["scalar"], small)
+        ways = expected.quick_configurations(["scalar"], small)
         self.assertEqual([str(one) for one in ways if one.threads == 1], ["auto ×1"])
         lower = [one for one in ways if one.tier != "default"]
         self.assertEqual([str(one) for one in lower], ["auto ×2 scalar", "bitmap ×2 scalar"])
@@ -135,11 +135,11 @@ class Reference(unittest.TestCase):
             (line("b", 1), ok(9, join=0.004), ok(9, join=0.004)),
         ]
         measured.append((line("b", 5), Outcome("timeout"), Outcome("timeout")))
-        said = reference.summary(measured, {"a": Shape(9, 2), "b": Shape(9, 9)})
-        self.assertIn("finished: 2 of 3 (67 %)", said)
-        self.assertTrue(said[1].startswith("all cells: 1 of 3 (33 %) within 1.2×"))
-        self.assertTrue(said[4].startswith("cells where identical sets dominate: 1 of 1"))
-        self.assertTrue(said[-1].startswith("2 threads: 2.00× (geometric mean over 1 cell"))
+        found = reference.summary(measured, {"a": Shape(9, 2), "b": Shape(9, 9)})
+        self.assertIn("finished: 2 of 3 (67 %)", found)
+        self.assertTrue(found[1].startswith("all cells: 1 of 3 (33 %) within 1.2×"))
+        self.assertTrue(found[4].startswith("cells where identical sets dominate: 1 of 1"))
+        self.assertTrue(found[-1].startswith("2 threads: 2.00× (geometric mean over 1 cell"))
 
     def test_counts(self) -> None:
         self.assertEqual(reference.counts_cell(ok(9), [], 9, 9), "exact")
@@ -154,11 +154,11 @@ class Reading(unittest.TestCase):
 
 
 class Package(unittest.TestCase):
-    def test_overhead_is_what_comes_on_top(self) -> None:
-        more = package.overhead(package.Run(1.1), package.Run(1.0))
+    def test_overhead_is_the_additional_time(self) -> None:
+        more = package.overhead(package.PackageRun(1.1), package.PackageRun(1.0))
         self.assertAlmostEqual(more or 0.0, 0.1)
-        self.assertIsNone(package.overhead(package.Run(note="pip failed"), package.Run(1.0)))
-        self.assertIsNone(package.overhead(None, package.Run(1.0)))
+        self.assertIsNone(package.overhead(package.PackageRun(note="pip failed"), package.PackageRun(1.0)))
+        self.assertIsNone(package.overhead(None, package.PackageRun(1.0)))
 
 
 class CommandLine(unittest.TestCase):

@@ -1,4 +1,4 @@
-"""What the job of the papers' experiments decides."""
+"""The decisions of the job papers."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class PublishedTest(unittest.TestCase):
         self.assertEqual(known[("2", "7", "AOL", "0.5")]["SKJ"], 126.74)
         self.assertEqual(known[("2", "9", "ENRON-25", "0.7")]["Dichotomy"], 293.28)
         self.assertEqual(known[("2", "11", "20M-50K-5", "0.9")]["Queue"], 31.23)
-        # Of table 14, in table 7 and 9.
+        # These figures of table 14 belong to tables 7 and 9.
         self.assertEqual(known[("2", "7", "TWITTER", "0.8")]["Multi-CPU"], 111.298)
         self.assertEqual(known[("2", "9", "ENRON-25", "0.9")]["Fier"], 21.08)
         self.assertEqual(known[("4", "A.2", "WORDS-100K", "")]["MM"], 43.36)
         self.assertEqual(known[("1", "4", "DBLP", "0.9")], {"join": 2815.0})
         self.assertNotIn("CPU", known[("2", "7", "TWITTER", "0.5")])
 
-    def test_the_best_is_told_by_processor(self) -> None:
+    def test_the_best_is_found_by_processor(self) -> None:
         theirs = published.best_of({"CPU": 3.0, "SKJ": 2.0, "Queue": 1.5, "GPU": 4.0})
         self.assertEqual((theirs.cpu, theirs.gpu, theirs.best), (2.0, 1.5, 1.5))
         self.assertIsNone(published.best_of({}).best)
@@ -37,7 +37,7 @@ class PublishedTest(unittest.TestCase):
         self.assertEqual(won["0.85"], {"all-pairs": 0, "ppjoin": 2, "group-join": 5})
         self.assertEqual({sum(counts.values()) for counts in won.values()}, {len(papers.SEVEN)})
 
-    def test_every_claim_has_a_stage_and_two_ways(self) -> None:
+    def test_every_claim_has_a_stage_and_two_configurations(self) -> None:
         claims = [claim for stage in papers.CLAIMED for claim in published.claims(stage)]
         self.assertEqual(len(claims), len(published.rows("claims.csv")))
         for claim in claims:
@@ -50,18 +50,18 @@ class PublishedTest(unittest.TestCase):
     def test_sizes_come_from_the_program(self) -> None:
         known = published.sizes(LISTED)
         self.assertEqual(known, {"bms-100k": 100_000, "bms": 510_000})
-        made = published.likeness("BMS", 0.1, known)
+        made = published.similar_collection("BMS", 0.1, known)
         assert made is not None
         self.assertEqual(made.words, ("like", "bms", "--sets", "51000"))
-        made = published.likeness("20M-500K-25", 1, known)
+        made = published.similar_collection("20M-500K-25", 1, known)
         assert made is not None
         self.assertEqual(made.words, ("zipf", "--universe", "500K", "--size", "25", "--sets", "20000000"))
-        # The papers do not tell how large these sets are.
-        self.assertIsNone(published.likeness("BMS-25K", 1, known))
+        # The papers do not report the sizes of these sets.
+        self.assertIsNone(published.similar_collection("BMS-25K", 1, known))
 
 
 class PapersTest(unittest.TestCase):
-    """The job."""
+    """The job papers."""
 
     def test_every_table_has_cells(self) -> None:
         for stage in papers.TIMED:
@@ -78,11 +78,11 @@ class PapersTest(unittest.TestCase):
         names = [name for name, _, _ in papers.WHOLE]
         self.assertEqual(len(names), len(set(names)))
 
-    def test_a_distance_falls_with_the_number_of_points(self) -> None:
+    def test_distances_fall_with_the_number_of_points(self) -> None:
         self.assertEqual(papers.distance("ds1", papers.vectors.SIZE), "0.1968")
         self.assertEqual(papers.distance("ds1", papers.vectors.SIZE * 2**8), "0.0984")
 
-    def test_parts_are_parts(self) -> None:
+    def test_parts_are_above_0_and_at_most_1(self) -> None:
         self.assertEqual(papers.part("0.5"), 0.5)
         with self.assertRaises(Exception):
             papers.part("0")

@@ -1,4 +1,4 @@
-"""Command lines and answers of simjoin."""
+"""Command lines and results of simjoin."""
 
 import os
 import tempfile
@@ -13,16 +13,16 @@ STATS = '{"pairs": 5, "seconds": {"read": 0.1, "join": 0.25, "total": 0.5}}'
 
 
 class Arguments(unittest.TestCase):
-    def test_a_technique(self) -> None:
-        said = simjoin.set_arguments(Path("a.txt"), Cell("a", "jaccard", "0.80"), "ppjoin", 2)
+    def test_a_technique_is_passed_on(self) -> None:
+        arguments = simjoin.set_arguments(Path("a.txt"), Cell("a", "jaccard", "0.80"), "ppjoin", 2)
         self.assertEqual(
-            [str(one) for one in said],
+            [str(one) for one in arguments],
             ["sets", "a.txt", "--jaccard", "0.80", "--technique", "ppjoin", "--threads", "2"],
         )
 
     def test_auto_leaves_the_choice_to_simjoin(self) -> None:
-        said = simjoin.set_arguments(Path("a.txt"), Cell("a", "overlap", "5"), simjoin.AUTO, 1)
-        self.assertNotIn("--technique", said)
+        arguments = simjoin.set_arguments(Path("a.txt"), Cell("a", "overlap", "5"), simjoin.AUTO, 1)
+        self.assertNotIn("--technique", arguments)
 
 
 class Tiers(unittest.TestCase):
@@ -31,7 +31,7 @@ class Tiers(unittest.TestCase):
         asked = simjoin.environment("avx2")
         self.assertEqual(asked, {**os.environ, "SIMJOIN_SIMD": "avx2"})
 
-    def test_tiers_that_the_program_refuses(self) -> None:
+    def test_refused_tiers_are_found(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder, "simjoin")
             program.write_text(
@@ -44,7 +44,7 @@ class Tiers(unittest.TestCase):
 
 
 class Outcomes(unittest.TestCase):
-    def test_an_answer(self) -> None:
+    def test_answers_are_read(self) -> None:
         outcome = simjoin.read_outcome(Finished(0, 0.6, "5\n", ""), STATS)
         self.assertTrue(outcome.ok)
         self.assertEqual((outcome.pairs, outcome.wall, outcome.phase("join")), (5, 0.6, 0.25))

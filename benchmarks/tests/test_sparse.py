@@ -21,7 +21,7 @@ INPUT = 4 * 1000 + 28 * 90 + 4 * 100
 
 
 def measured(threshold: str, joins: dict[str, float | None], pairs: int = 7) -> Measured:
-    """A cell with seconds by ``technique×threads``."""
+    """Returns a cell with seconds by ``technique×threads``."""
     one = Measured(Cell(DATASET, "jaccard", threshold))
     for way, join in joins.items():
         technique, threads = way.split("×")
@@ -41,7 +41,7 @@ class Options(unittest.TestCase):
                             ("1G", 10**9)):
             self.assertEqual(sparse.number(text), value)
 
-    def test_what_is_no_number(self) -> None:
+    def test_invalid_numbers_are_refused(self) -> None:
         for text in ("", "K", "0", "0M", "-5", "1.5M", "5T", "5 MB", "²"):
             with self.subTest(text), self.assertRaises(argparse.ArgumentTypeError):
                 sparse.number(text)
@@ -55,11 +55,11 @@ class Options(unittest.TestCase):
     def test_arguments_of_simjoin(self) -> None:
         path = sparse.collection_path(5_000_000)
         self.assertEqual(path.name, "zipf-5000000-500000-10-seed1.txt")
-        said = " ".join(map(str, sparse.generate_arguments(5_000_000, Path("a.txt"))))
-        self.assertEqual(said, "generate zipf --sets 5000000 --universe 500000 --size 10 --seed 1 "
+        text = " ".join(map(str, sparse.generate_arguments(5_000_000, Path("a.txt"))))
+        self.assertEqual(text, "generate zipf --sets 5000000 --universe 500000 --size 10 --seed 1 "
                                "-o a.txt")
-        said = " ".join(sparse.bench_arguments(Path("a.txt"), ["0.9", "0.8"], 2, 3, 600.0))
-        self.assertEqual(said, "bench a.txt --jaccard 0.9,0.8 --threads 2 --repeat 3 --limit 600 "
+        text = " ".join(sparse.bench_arguments(Path("a.txt"), ["0.9", "0.8"], 2, 3, 600.0))
+        self.assertEqual(text, "bench a.txt --jaccard 0.9,0.8 --threads 2 --repeat 3 --limit 600 "
                                "--json --technique auto,prefix-bitmap,ppjoin,all-pairs,group-join,"
                                "skip-join")
 
@@ -71,11 +71,11 @@ class Collections(unittest.TestCase):
         program.chmod(0o755)
         return sparse.make_collection(program, 5, path), path
 
-    def test_it_is_made_once_and_never_in_part(self) -> None:
+    def test_collections_are_generated_once_and_never_in_part(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             last = 'for last; do :; done; echo 1 2 > "$last"'
-            said, path = self.make(folder, f"{last}; echo no room >&2; exit 1")
-            self.assertEqual(said, "simjoin generate: no room")
+            text, path = self.make(folder, f"{last}; echo no room >&2; exit 1")
+            self.assertEqual(text, "simjoin generate: no room")
             self.assertEqual(list(path.parent.iterdir()), [])
             self.assertEqual(self.make(folder, last), (None, path))
             self.assertEqual([one.name for one in path.parent.iterdir()], ["z.txt"])
@@ -83,11 +83,11 @@ class Collections(unittest.TestCase):
 
 
 class Times(unittest.TestCase):
-    def test_auto_beside_the_published_on_equally_many_threads(self) -> None:
+    def test_auto_is_compared_with_published_techniques_on_the_same_threads(self) -> None:
         one = measured("0.9", {"auto×1": 3.0, "ppjoin×1": 2.0, "all-pairs×1": 4.0,
                                "prefix-bitmap×1": 1.0, "auto×2": 1.0, "skip-join×2": 2.0})
-        self.assertAlmostEqual(sparse.beside_published(one, 1) or 0, 1.5)
-        self.assertAlmostEqual(sparse.beside_published(one, 2) or 0, 0.5)
+        self.assertAlmostEqual(sparse.ratio_to_published(one, 1) or 0, 1.5)
+        self.assertAlmostEqual(sparse.ratio_to_published(one, 2) or 0, 0.5)
         [line] = sparse.time_lines([one])
         self.assertIn("1 of 2 (50 %) of the rows; worst 1.50× at 0.9 ×1, goal ≤ 1×: NOT MET", line)
 
@@ -162,7 +162,7 @@ class Agreement(unittest.TestCase):
         self.assertIn("exact 9, auto ×1 7", line)
         self.assertEqual(sparse.disagreements([one], [ran(1, pairs=8, threshold="0.8")], {}), [])
 
-    def test_failed_runs_are_named(self) -> None:
+    def test_failed_runs_are_reported(self) -> None:
         runs = [ran(1), MemoryRun(DENSE, None, Outcome("timeout")),
                 MemoryRun(DENSE, MEMORY_BYTES, Outcome("error", note="out of memory"))]
         self.assertEqual(sparse.failures(runs, 60.0), [
@@ -182,7 +182,7 @@ class TwoTables(unittest.TestCase):
 
 
 class Peaks(unittest.TestCase):
-    def test_a_child_with_its_memory(self) -> None:
+    def test_the_peak_memory_of_a_child_is_measured(self) -> None:
         done = process.run_with_peak(["sh", "-c", "echo a; echo b >&2; exit 3"], 30)
         self.assertEqual((done.code, done.stdout, done.stderr), (3, "a\n", "b\n"))
         self.assertGreater(done.peak or 0, 1 << 16)

@@ -22,7 +22,7 @@ class Statistics(unittest.TestCase):
         self.assertIsNone(statistics.ratio(None, 2))
 
     def test_ratio_by_turns(self) -> None:
-        # The machine is three times as slow in the second turn, and one of the two runs once more.
+        # The machine is three times as slow in the second turn, and only one of the two has a fourth.
         self.assertEqual(statistics.turns_ratio([1.5, 6.0, 2.2], [1.0, 3.0, 1.0, 9.0]), 2.0)
         self.assertIsNone(statistics.turns_ratio([], [1.0]))
 
@@ -35,7 +35,7 @@ class Repetition(unittest.TestCase):
     def test_short_runs_are_repeated(self) -> None:
         self.assertEqual(self.times([1.0, 2.0, 3.0]), 3)
 
-    def test_long_and_failed_runs_are_not(self) -> None:
+    def test_long_and_failed_runs_are_not_repeated(self) -> None:
         self.assertEqual(self.times([11.0]), 1)
         self.assertEqual(self.times([1.0, None]), 2)
 

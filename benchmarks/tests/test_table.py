@@ -7,16 +7,16 @@ from harness import table
 
 class Numbers(unittest.TestCase):
     def test_seconds(self) -> None:
-        said = [table.seconds(one) for one in (None, 0.01234, 1.234, 12.34, 123.4)]
-        self.assertEqual(said, ["–", "0.012", "1.23", "12.3", "123"])
+        found = [table.seconds(one) for one in (None, 0.01234, 1.234, 12.34, 123.4)]
+        self.assertEqual(found, ["–", "0.012", "1.23", "12.3", "123"])
 
     def test_milliseconds(self) -> None:
-        said = [table.milliseconds(one) for one in (None, 0.00123, 12.3456)]
-        self.assertEqual(said, ["–", "1.2", "12,346"])
+        found = [table.milliseconds(one) for one in (None, 0.00123, 12.3456)]
+        self.assertEqual(found, ["–", "1.2", "12,346"])
 
     def test_factor(self) -> None:
-        said = [table.factor(one) for one in (None, 0.0123, 0.5, 12.34, 1234.0)]
-        self.assertEqual(said, ["–", "0.012×", "0.50×", "12.3×", "1,234×"])
+        found = [table.factor(one) for one in (None, 0.0123, 0.5, 12.34, 1234.0)]
+        self.assertEqual(found, ["–", "0.012×", "0.50×", "12.3×", "1,234×"])
 
     def test_whole_numbers(self) -> None:
         self.assertEqual(table.count(1234567), "1,234,567")
@@ -49,6 +49,6 @@ class Tables(unittest.TestCase):
             "| x\\|y | 1,000 |\n\n* the end\n",
         )
 
-    def test_a_row_must_fit(self) -> None:
+    def test_rows_must_fit_the_columns(self) -> None:
         with self.assertRaises(ValueError):
             self.table.add("alone")

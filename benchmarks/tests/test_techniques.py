@@ -1,4 +1,4 @@
-"""Reading simjoin bench, and the figures of the techniques job."""
+"""The output of simjoin bench, and the figures of the techniques job."""
 
 import json
 import stat
@@ -27,7 +27,7 @@ LIMITS = {1: 600.0, 2: 60.0}
 def measured(
     dataset: str, threshold: str, joins: dict[str, float | None], **more: float
 ) -> Measured:
-    """A cell with seconds by ``technique×threads``."""
+    """Returns a cell with seconds by ``technique×threads``."""
     one = Measured(Cell(dataset, "jaccard", threshold))
     for way, join in joins.items():
         technique, threads = way.split("×")
@@ -42,26 +42,26 @@ class Lines(unittest.TestCase):
         self.assertEqual(timing, Timing(Cell("a", "jaccard", "0.5"), "auto", 2, "ppjoin", 7, 0.2,
                                         0.3, 5, candidates=9))
 
-    def test_a_run_that_was_ended(self) -> None:
+    def test_runs_ended_by_the_limit_have_no_times(self) -> None:
         timing = bench.parse_line("a", json.dumps(ENDED))
         self.assertEqual((timing.join, timing.pairs, timing.runs), (None, None, 1))
 
-    def test_estimates_are_read_where_they_are(self) -> None:
+    def test_estimates_are_read_if_present(self) -> None:
         more = {"estimated_pairs": 8.5, "estimated_seconds": 0.25}
         timing = bench.parse_line("a", json.dumps(LINE | more))
         self.assertEqual((timing.estimated_pairs, timing.estimated_seconds), (8.5, 0.25))
 
-    def test_what_is_no_line(self) -> None:
+    def test_invalid_lines_are_refused(self) -> None:
         for text in ("", "simjoin", "{}", "[]", json.dumps(LINE | {"join_min": None})):
             with self.subTest(text), self.assertRaises(ValueError):
                 bench.parse_line("a", text)
 
     def test_arguments(self) -> None:
-        said = bench.arguments(Path("a.txt"), ["0.5", "0.9"], 2, 5, 600.0)
-        self.assertEqual(" ".join(said), "bench a.txt --jaccard 0.5,0.9 --threads 2 --repeat 5 "
+        found = bench.arguments(Path("a.txt"), ["0.5", "0.9"], 2, 5, 600.0)
+        self.assertEqual(" ".join(found), "bench a.txt --jaccard 0.5,0.9 --threads 2 --repeat 5 "
                                          "--limit 600 --json")
 
-    def test_lines_come_until_the_program_fails(self) -> None:
+    def test_lines_are_received_until_the_program_fails(self) -> None:
         with tempfile.TemporaryDirectory() as folder:
             program = Path(folder, "simjoin")
             program.write_text(f"#!/bin/sh\necho '{json.dumps(LINE)}'\necho oh no >&2\nexit 1\n")
@@ -74,7 +74,7 @@ class Lines(unittest.TestCase):
 
 
 class Choice(unittest.TestCase):
-    def test_auto_beside_the_best_fixed_technique_on_2_threads(self) -> None:
+    def test_auto_is_compared_with_the_best_fixed_technique_on_2_threads(self) -> None:
         one = measured("a", "0.5", {"auto×2": 0.3, "ppjoin×2": 0.2, "bitmap×2": 0.4,
                                     "ppjoin×1": 0.1, "naive×2": 0.01})
         self.assertEqual(one.fixed, ["ppjoin", "bitmap"])
@@ -117,7 +117,7 @@ class Gain(unittest.TestCase):
         self.assertIn("takes 7.94× as long", lines[0])
         self.assertIn("(geometric mean over 3 cells), goal ≥ 8×: NOT MET", lines[0])
         self.assertIn("worst 1.25× in b 0.5, goal ≥ 1.5×: NOT MET", lines[0])
-        self.assertIn("1 cell left out", lines[0])
+        self.assertIn("1 cell omitted", lines[0])
         self.assertEqual(lines[1], "gain in acl_2grams 0.50: 200×, goal ≥ 100×: met")
         self.assertEqual(lines[2], "gain in acl_2grams 0.7: 2.00×, goal ≥ 100×: NOT MET")
 
@@ -167,23 +167,23 @@ class Tables(unittest.TestCase):
         self.assertEqual(result.rows[0], ["a", "0.5", "7", ">600,000", "200", "100", "auto",
                                           "ppjoin", "100", "1.00×", "–", "–"])
 
-    def test_what_the_limit_ended_is_named(self) -> None:
+    def test_runs_ended_by_the_limit_are_reported(self) -> None:
         one = measured("a", "0.5", {"auto×2": 0.1, "ppjoin×1": None, "all-pairs×2": None})
         self.assertEqual(techniques.unfinished([one], LIMITS), [
-            "not finished on 1 thread within 600 s, and so not the best of anything: a 0.5 ppjoin",
-            "not finished on 2 threads within 60 s, and so not the best of anything: "
+            "not finished on 1 thread within 600 s, so not counted as a best: a 0.5 ppjoin",
+            "not finished on 2 threads within 60 s, so not counted as a best: "
             "a 0.5 all-pairs",
         ])
 
-    def test_wrong_counts_are_named(self) -> None:
+    def test_wrong_counts_are_reported(self) -> None:
         one = measured("a", "0.5", {"auto×2": 0.1})
         self.assertEqual(techniques.wrong_counts([one], {one.cell.key: 7}), [])
-        [said] = techniques.wrong_counts([one], {one.cell.key: 8})
-        self.assertEqual(said, "a jaccard 0.5 auto ×2: 7 pairs instead of 8")
+        [found] = techniques.wrong_counts([one], {one.cell.key: 8})
+        self.assertEqual(found, "a jaccard 0.5 auto ×2: 7 pairs instead of 8")
 
 
 class CommandLine(unittest.TestCase):
-    def test_the_job_has_its_own_limit_and_files_is_another_name(self) -> None:
+    def test_the_job_has_its_own_limit_and_an_alias_of_datasets(self) -> None:
         parser = run.make_parser()
         options = parser.parse_args(["techniques", "--quick", "--files", "retail"])
         self.assertEqual((options.limit, options.runs, options.datasets), (600.0, 5, ["retail"]))

@@ -1,4 +1,4 @@
-"""Tests of the pure parts of the vectors job."""
+"""The parts of the vectors job that run no joins."""
 
 import struct
 import tempfile
@@ -30,7 +30,7 @@ class Npy(unittest.TestCase):
 
 
 class Shown(unittest.TestCase):
-    def test_a_peer_without_an_answer_says_why(self):
+    def test_peers_without_an_answer_show_the_reason(self):
         self.assertEqual(vectors.PeerRun("ok", 1.5, 3).shown(60), "1.50")
         self.assertEqual(vectors.PeerRun("timeout").shown(60), ">60")
         self.assertEqual(vectors.PeerRun("memory").shown(60), "memory")

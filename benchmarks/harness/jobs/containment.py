@@ -22,9 +22,9 @@ def techniques(threshold: str, naive: bool) -> list[str]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.set_defaults(limit=60.0)
-    parser.add_argument("--naive", action="store_true", help="also the naive way, up to the limit")
+    parser.add_argument("--naive", action="store_true", help="also run naive, up to the limit")
 
 
 def run(context: Context, options: argparse.Namespace) -> Report:
@@ -36,7 +36,7 @@ def run(context: Context, options: argparse.Namespace) -> Report:
         frozenset({"dataset", "technique", "ran"}),
         notes=[
             f"Seconds of the join alone, counting, on {cores} threads, by simjoin bench. auto/: the seconds of "
-            "auto over it. T = 1: every pair of a set and one that contains it.",
+            "auto divided by its seconds. T = 1: all pairs of a set and a set that contains it.",
         ],
     )
     problems: list[str] = []
@@ -69,5 +69,5 @@ def run(context: Context, options: argparse.Namespace) -> Report:
             counts = {one.pairs for one in found if one.pairs is not None}
             if len(counts) > 1:
                 problems.append(f"{dataset} {threshold}: counts disagree: {sorted(counts)}")
-    result.summary += problems or ["All techniques find the same."]
+    result.summary += problems or ["All techniques find the same number of pairs."]
     return Report(result, 1 if problems else 0)

@@ -23,24 +23,24 @@ TECHNIQUES = (
     "gpu-verify:ppjoin", "gpu-verify:group-join",
 )
 GPU, CPU = "gpu", "cpu"
-# What the binary tensor cores of an H200 compare, by mma: pairs of 256 bits a second.
+# Pairs of 256 bits that the binary tensor cores of an H200 compare per second, by mma.
 CEILING = 2.0e13
 TITLES = 300_000
-# The filter alone: pairs a second that it is to compare on an H200, by bits.
+# The goals of the filter alone: pairs to compare per second on an H200, by bits.
 FILTER_GOALS = {256: 5.0e12, 512: None, 1024: 3.0e12, 2048: None}
 FILTER_WORKLOAD, FILTER_THRESHOLD = "dblp_like", "0.9"
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A collection, and the seconds that its joins may take on an H200 at each threshold."""
+    """A collection, and the goals of its joins: seconds on an H200 at each threshold."""
 
     name: str
     goals: tuple[tuple[str, float], ...]
     tokens: str | None = None
-    # Sets, universe and mean size of a generated one.
+    # The number of sets, the universe and the mean size of a generated collection.
     zipf: tuple[int, int, int] | None = None
-    # A real collection, and how many times as large it is made.
+    # A real collection, and the factor by which it is inflated.
     inflate: tuple[str, int] | None = None
 
     def path(self, context: Context) -> Path | str:
@@ -95,7 +95,7 @@ def titles(context: Context) -> Path | str:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.set_defaults(limit=60.0, runs=5)
     parser.add_argument(
         "--techniques", default=",".join(TECHNIQUES), metavar="LIST",
@@ -104,7 +104,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def device_name(context: Context) -> str:
-    """The first GPU; the job is left out where there is none."""
+    """Returns the name of the first GPU; raises Unavailable if there is none."""
     listed = process.run([context.binary, "devices"], limit=60)
     if listed.code != 0:
         raise simjoin.Unavailable(listed.complaint)
@@ -135,12 +135,12 @@ def run(context: Context, options: argparse.Namespace) -> Report:
 def filter_table(
     context: Context, workload: Workload, path: Path, problems: list[str]
 ) -> table.Table:
-    """The filter of gpu-bitmap with one stream of work, so that nothing else is timed."""
+    """Times the filter of gpu-bitmap with one stream, so that nothing else is timed."""
     result = table.Table(
         "The tensor-core filter alone",
         ["bits", "compared", "filter", "compared/s", "ceiling", "goal"],
         notes=[
-            f"{workload.name} at Jaccard {FILTER_THRESHOLD}, where next to nothing survives, on one "
+            f"{workload.name} at Jaccard {FILTER_THRESHOLD}, where almost nothing survives, on one "
             "stream: the pairs of all tiles that the length filter leaves, and the milliseconds of "
             "their kernels.",
         ],
@@ -173,7 +173,7 @@ def measure(
     context: Context, workload: Workload, path: Path, techniques: str, cores: int,
     result: table.Table,
 ) -> list[str]:
-    """Times one workload, with a row for each technique; returns what went wrong."""
+    """Times one workload, and adds a row for each technique; returns error messages."""
     goals = dict(workload.goals)
     asked = [
         one for one in goals if context.thresholds is None or one in context.thresholds
@@ -183,7 +183,7 @@ def measure(
     found: dict[tuple[str, str, str], Timing] = {}
     problems = []
     for engine, names in ((GPU, techniques), (CPU, AUTO)):
-        def take(timing: Timing, engine: str = engine) -> None:
+        def receive(timing: Timing, engine: str = engine) -> None:
             say(f"{timing.cell}: {engine} {timing.technique} {table.milliseconds(timing.join)} ms")
             found[timing.cell.threshold, engine, timing.technique] = timing
 
@@ -192,7 +192,7 @@ def measure(
             "--engine", engine, "--technique", names, "--pairs",
             *(["--tokens", workload.tokens] if workload.tokens else []),
         ]
-        wrong = bench.run(context.binary, words, workload.name, take)
+        wrong = bench.run(context.binary, words, workload.name, receive)
         if wrong:
             problems.append(f"{workload.name}, {engine}: {wrong}")
     for threshold in asked:
@@ -214,16 +214,16 @@ def measure(
 
 
 def disagreements(cell: Cell, rows: Mapping[tuple[str, str], Timing]) -> list[str]:
-    """A line where not all have found the same number of pairs."""
+    """Returns a line if the counts of pairs differ."""
     counts = {key: one.pairs for key, one in rows.items() if one.pairs is not None}
     if len(set(counts.values())) <= 1:
         return []
-    said = ", ".join(f"{engine} {name} {pairs:,}" for (engine, name), pairs in counts.items())
-    return [f"{cell}: the counts DISAGREE: {said}"]
+    listed = ", ".join(f"{engine} {name} {pairs:,}" for (engine, name), pairs in counts.items())
+    return [f"{cell}: the counts DISAGREE: {listed}"]
 
 
 def device_table(device: str, cores: int) -> Tables:
-    """The table without rows."""
+    """Returns the table without rows."""
     return Tables(
         "Techniques of the GPU",
         ["dataset", "T", "engine", "technique", "ran", "pairs", "candidates", "total", "compared/s", "ceiling",
@@ -232,21 +232,21 @@ def device_table(device: str, cores: int) -> Tables:
         notes=[
             f"{device}; the CPU engine on its {cores} cores. Self-joins by Jaccard, simjoin bench "
             "--pairs.",
-            "total: milliseconds of the shortest run from a collection in memory to all pairs handed "
-            "on in host memory: sending sets, signatures or lists, and all transfers included.",
+            "total: milliseconds of the shortest run from a collection in memory to all pairs "
+            "in host memory, including all transfers.",
             "filter, verify, copies: milliseconds on the device, summed over the workers' streams, "
-            "of the last run; where streams share the device, they count the time twice. host: "
-            "milliseconds of the host's threads; waited: theirs, waiting for the device.",
-            "compared/s: pairs that the filter compared (gpu-prefix: entries of lists), over the "
-            "milliseconds of the filter. ceiling: the share of what binary tensor cores compare by "
+            "of the last run; streams that share the device count its time twice. host: "
+            "milliseconds of the host's threads; waited: milliseconds in which they waited for the device.",
+            "compared/s: pairs that the filter compared (gpu-prefix: entries of lists), divided by the "
+            "seconds of the filter. ceiling: the share of the rate at which binary tensor cores compare by "
             f"mma on an H200, {CEILING:.0e} pairs of 256 bits a second.",
-            "hidden: the part of the device's time in which its worker's host thread was busy.",
+            "hidden: the share of the device's time in which the host thread of its worker was busy.",
         ],
     )
 
 
 def add_row(result: table.Table, engine: str, timing: Timing, cpu: Timing | None) -> None:
-    """One technique on one workload."""
+    """Adds the row of one technique on one workload."""
     device = timing.device or {}
     rate = statistics.ratio(device.get("compared"), device.get("filter") or None)
     bits = timing.technique.partition(":")[2]

@@ -1,4 +1,4 @@
-"""The same pairs by every engine: CPU, GPU and both at once, with every measure on every file of the data."""
+"""Checks that every engine finds the same pairs, with every measure on every file of the data."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ..context import Context, Report, say
 from ..paths import CACHE
 
 VARIABLE = "SIMJOIN_SIMULATED_GPU"
-# A threshold for each measure at which no file has more pairs of distinct rows than can be compared soon.
+# A threshold for each measure at which every file has few enough pairs of distinct rows to compare them quickly.
 MEASURES = (
     ("jaccard", "0.7"), ("cosine", "0.8"), ("dice", "0.8"), ("overlap", "12"), ("containment", "1"),
 )
-# What is other for a file: thresholds, and what its records are cut into.
+# Files with other thresholds, and with other tokens.
 THRESHOLDS = {
     "acl_2grams": {"overlap": "100"},
     "acl_title_authors": {"overlap": "200"},
 }
 TOKENS = {"acl_title_authors": ("--tokens", "qgrams:3", "--multiset")}
 WORDS = ("--tokens", "words")
-# Two tables, or one, and the column that is compared.
+# The datasets of one or two tables, and the column that is compared.
 TABLES = {
     "abt_buy": "name", "amazon_google": "title", "cora": "title", "dblp_acm": "title",
     "imdb_dbpedia": "title", "walmart_amazon": "title",
 }
-OF_TABLES = (
+TABLE_MEASURES = (
     ("jaccard", "0.5"), ("cosine", "0.7"), ("dice", "0.7"), ("overlap", "20"), ("containment", "1"),
 )
 VECTORS = {
@@ -39,9 +39,9 @@ VECTORS = {
     "cover_10d": (("within", "34.66"), ("cosine", "0.99999")),
     "hipparcos_xyz": (("within", "5.369"), ("cosine", "0.99999")),
 }
-# Joins with more pairs are compared by their number alone.
+# Joins with more pairs are compared only by their number.
 MANY = 4_000_000
-# Of each join; several go on at once where there are more.
+# The threads of each join. If there are more cores, several joins run at once.
 THREADS = 2
 BOTH: tuple[tuple[str, ...], ...] = (("--engine", "hybrid"), ("--engine", "auto"))
 ENGINES: tuple[tuple[str, ...], ...] = (
@@ -52,7 +52,7 @@ ENGINES: tuple[tuple[str, ...], ...] = (
     ("--engine", "hybrid", "--split", "queue"),
     *BOTH,
 )
-ENGINES_OF_VECTORS: tuple[tuple[str, ...], ...] = (
+VECTOR_ENGINES: tuple[tuple[str, ...], ...] = (
     *(
         ("--engine", "gpu", "--technique", technique)
         for technique in ("gpu-quantile", "gpu-grid", "gpu-tensor", "gpu-nested-loop")
@@ -63,11 +63,11 @@ ENGINES_OF_VECTORS: tuple[tuple[str, ...], ...] = (
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.add_argument(
         "--simulate", metavar="SPECS",
         help=f"devices to simulate, one after the other, separated by ';' (default: ${VARIABLE}, "
-        "else the device that is there)",
+        "else the real device)",
     )
 
 
@@ -84,11 +84,11 @@ def run(context: Context, options: argparse.Namespace) -> Report:
         frozenset({"dataset", "measure", "compared"}),
         notes=[
             f"Self-joins of the distinct rows of sets and texts, joins of two tables, and vectors, {THREADS} "
-            f"threads. What --engine cpu finds beside {listed(ENGINES)}; of vectors beside "
-            + listed(ENGINES_OF_VECTORS)
+            f"threads. --engine cpu is compared with {listed(ENGINES)}; for vectors with "
+            + listed(VECTOR_ENGINES)
             + (f". Devices simulated: {options.simulate}" if options.simulate else "") + ".",
-            "compared: pairs with their similarity, whatever their order; or their number, where they "
-            "are many.",
+            "compared: the pairs with their similarities, in any order; or only their number, if there "
+            "are very many.",
         ],
     )
     joins = cells(context)
@@ -109,8 +109,8 @@ def run(context: Context, options: argparse.Namespace) -> Report:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A join that every engine does."""
+class EngineJoin:
+    """A join that every engine runs."""
 
     dataset: str
     words: tuple[str, ...]
@@ -119,7 +119,7 @@ class Cell:
     engines: tuple[tuple[str, ...], ...] = ENGINES
 
 
-def cells(context: Context) -> list[Cell]:
+def cells(context: Context) -> list[EngineJoin]:
     """Returns the joins of all files, or of the selected ones."""
 
     def files(folder: str, ending: str) -> dict[str, Path]:
@@ -127,35 +127,35 @@ def cells(context: Context) -> list[Cell]:
         found = {}
         for packed in sorted(context.folder.glob(f"{folder}/*{ending}.xz")):
             name = packed.name.removesuffix(f"{ending}.xz")
-            # Of two tables the first part of the name.
+            # Two tables have the same name before _A and _B.
             if context.datasets is None or name.removesuffix("_A").removesuffix("_B") in context.datasets:
                 found[name] = data.prepare(context.folder, [f"{folder}/{name}{ending}"])[0]
         return found
 
-    found: list[Cell] = []
+    found: list[EngineJoin] = []
     for command in ("sets", "text"):
         for dataset, path in files(command, ".txt").items():
             tokens = () if command == "sets" else TOKENS.get(dataset, WORDS)
             words = (command, str(distinct(path)), *tokens)
             other = THRESHOLDS.get(dataset, {})
-            found += [Cell(dataset, words, measure, other.get(measure, usual)) for measure, usual in MEASURES]
+            found += [EngineJoin(dataset, words, measure, other.get(measure, usual)) for measure, usual in MEASURES]
     tables = files("linkage", ".csv")
     for dataset, column in TABLES.items():
         paths = [str(tables[name]) for name in (f"{dataset}_A", f"{dataset}_B") if name in tables]
         words = ("text", *paths, "--column", column, "--tokens", "qgrams:3")
-        found += [Cell(dataset, words, *how) for how in OF_TABLES if paths]
+        found += [EngineJoin(dataset, words, *how) for how in TABLE_MEASURES if paths]
     vectors = files("vectors", ".npy")
     for dataset, measures in VECTORS.items():
         if dataset in vectors:
             words = ("vectors", str(vectors[dataset]))
-            found += [Cell(dataset, words, *how, ENGINES_OF_VECTORS) for how in measures]
+            found += [EngineJoin(dataset, words, *how, VECTOR_ENGINES) for how in measures]
     return found
 
 
 def compare(
-    context: Context, cell: Cell, devices: Sequence[str | None]
+    context: Context, cell: EngineJoin, devices: Sequence[str | None]
 ) -> tuple[int, list[str]]:
-    """How many pairs there are, and which engines find others."""
+    """Returns the number of pairs, and a message for each engine that finds other pairs."""
     join = [*cell.words, f"--{cell.measure}", cell.threshold, "--threads", str(THREADS), "--quiet"]
     count = int(b"".join(lines(context, [*join, "--engine", "cpu", "--count"], {})))
     ask = [] if count <= MANY else ["--count"]
@@ -180,7 +180,7 @@ def compare(
 
 
 def distinct(whole: Path) -> Path:
-    """The distinct rows of a file, in order."""
+    """Returns a file with the distinct rows of another, in order."""
     path = CACHE / "distinct" / whole.name
     if not path.is_file():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -204,7 +204,7 @@ def lines(context: Context, words: list[str], variables: Mapping[str, str]) -> I
 
 
 def digest(found: Iterator[bytes]) -> tuple[int, int]:
-    """How many lines, and a number that does not depend on their order."""
+    """Returns the number of lines, and a hash that does not depend on their order."""
     count, total = 0, 0
     for line in found:
         count += 1

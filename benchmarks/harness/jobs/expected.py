@@ -21,14 +21,14 @@ TECHNIQUES = (
     AUTO, "prefix-bitmap", "bitmap", "skip-join", "ppjoin", "all-pairs", "group-join", "naive"
 )
 THREADS = (1, 2)
-# What --quick runs under the tiers below the widest, and on how many of the smallest files.
+# With --quick, the lower tiers only run these techniques, on this number of the smallest files.
 QUICK_TIER_TECHNIQUES = (AUTO, "bitmap")
 QUICK_TIER_FILES = 3
 
 
 @dataclass(frozen=True)
-class Way:
-    """One column: how simjoin is run, and on which files (None: on all)."""
+class Configuration:
+    """A column of the table: how simjoin is run, and on which files (None: on all)."""
 
     technique: str
     threads: int
@@ -36,7 +36,7 @@ class Way:
     datasets: frozenset[str] | None = None
 
     def covers(self, dataset: str) -> bool:
-        """Whether this way is run on a file."""
+        """Returns whether this configuration is run on a file."""
         return self.datasets is None or dataset in self.datasets
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class Way:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.add_argument(
         "--techniques", type=comma_list, default=None, metavar="LIST",
         help=f"comma-separated; auto is simjoin's own choice (default: {','.join(TECHNIQUES)})",
@@ -57,11 +57,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tiers", type=tier_list, default=None, metavar="LIST",
         help=f"SIMD tiers, comma-separated: {', '.join(TIERS)}, or default for the one that "
-        "simjoin picks (default: default)",
+        "simjoin chooses (default: default)",
     )
     parser.add_argument(
         "--quick", action="store_true",
-        help="only cells with fewer than 3 million pairs from files below 5 MiB; and, where no "
+        help="only cells with fewer than 3 million pairs from files below 5 MiB; and, if no "
         "techniques, threads and tiers are named, each technique on 2 threads, auto on 1, and "
         f"{' and '.join(QUICK_TIER_TECHNIQUES)} under the lower tiers on the "
         f"{QUICK_TIER_FILES} smallest files",
@@ -90,42 +90,42 @@ def tier_list(text: str) -> list[str]:
     return names
 
 
-def all_ways(
+def all_configurations(
     techniques: Iterable[str], threads: Iterable[int], tiers: Iterable[str]
-) -> list[Way]:
-    """Every technique with every number of threads under every tier."""
+) -> list[Configuration]:
+    """Returns every technique with every number of threads and every tier."""
     numbers, names = list(threads), list(tiers)
-    return [Way(name, n, tier) for name in techniques for n in numbers for tier in names]
+    return [Configuration(name, n, tier) for name in techniques for n in numbers for tier in names]
 
 
-def quick_ways(lower: Iterable[str], small: Iterable[str]) -> list[Way]:
-    """The ways of --quick: most of them on 2 threads, and few under the lower tiers."""
-    files_of_tiers = frozenset(small)
+def quick_configurations(lower: Iterable[str], small: Iterable[str]) -> list[Configuration]:
+    """Returns the configurations of --quick: most on 2 threads, and few with the lower tiers."""
+    tier_files = frozenset(small)
     return [
-        Way(AUTO, 1),
-        *all_ways(TECHNIQUES, [2], [DEFAULT_TIER]),
-        *(Way(name, 2, tier, files_of_tiers) for tier in lower for name in QUICK_TIER_TECHNIQUES),
+        Configuration(AUTO, 1),
+        *all_configurations(TECHNIQUES, [2], [DEFAULT_TIER]),
+        *(Configuration(name, 2, tier, tier_files) for tier in lower for name in QUICK_TIER_TECHNIQUES),
     ]
 
 
 def lower_tiers(refused: Iterable[str]) -> list[str]:
-    """The tiers that the processor has, without the widest, which is the default."""
+    """Returns the tiers of the processor without the widest, which is the default."""
     absent = set(refused)
     return [tier for tier in TIERS if tier not in absent][:-1]
 
 
 def smallest(sizes: dict[str, int], number: int) -> list[str]:
-    """The smallest files."""
+    """Returns the smallest files."""
     return sorted(sizes, key=lambda dataset: (sizes[dataset], dataset))[:number]
 
 
 def is_quick(pairs: int, size: int) -> bool:
-    """Whether a cell belongs to the quick check."""
+    """Returns whether a cell belongs to the quick check."""
     return pairs < QUICK_PAIRS and size < SMALL_FILE
 
 
 def hardest_last(cells: list[Cell]) -> list[Cell]:
-    """Keeps the order of files and measures, with falling thresholds in each."""
+    """Keeps the order of files and measures, and sorts the thresholds of each from high to low."""
     groups: dict[tuple[str, str], list[Cell]] = {}
     for cell in cells:
         groups.setdefault((cell.dataset, cell.measure), []).append(cell)
@@ -137,7 +137,7 @@ def hardest_last(cells: list[Cell]) -> list[Cell]:
 
 
 def judge(outcome: Outcome, exact: int, limit: float) -> str:
-    """The table's word for one run."""
+    """Returns the entry of the table for one run."""
     if outcome.state == "timeout":
         return f">{limit:g}"
     if not outcome.ok or outcome.pairs is None:
@@ -167,39 +167,39 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
     if arguments.quick and not any(named):
         in_use = {dataset: sizes[dataset] for dataset in dict.fromkeys(c.dataset for c in cells)}
         lower = lower_tiers(simjoin.refusals(context.binary))
-        ways = quick_ways(lower, smallest(in_use, QUICK_TIER_FILES))
+        configurations = quick_configurations(lower, smallest(in_use, QUICK_TIER_FILES))
     else:
         refused = simjoin.refusals(context.binary, asked) if asked else {}
         tiers = [tier for tier in arguments.tiers or [DEFAULT_TIER] if tier not in refused]
-        ways = all_ways(arguments.techniques or TECHNIQUES, arguments.threads or THREADS, tiers)
+        configurations = all_configurations(arguments.techniques or TECHNIQUES, arguments.threads or THREADS, tiers)
     result = table.Table(
-        "simjoin's counts beside the exact ones",
-        ["dataset", "measure", "T", "exact pairs", *map(str, ways)],
+        "simjoin's counts, compared with the exact ones",
+        ["dataset", "measure", "T", "exact pairs", *map(str, configurations)],
         frozenset({"dataset", "measure"}),
         notes=[
-            "Seconds of the whole process where the count is exact; WRONG and the difference "
-            f"where it is not; >{context.limit:g} where the time limit struck; – where a run was "
-            "left out (naive on a file with more than "
-            f"{naive_rows:,} rows, a lower SIMD tier on another than the smallest files of --quick, "
-            "or a higher threshold already ran out of time).",
-            "×N: threads. A column that names no SIMD tier ran with "
+            "Seconds of the whole process if the count is exact; WRONG and the difference "
+            f"if it is not; >{context.limit:g} if the time limit ended it; – if a run was "
+            "omitted (naive on a file with more than "
+            f"{naive_rows:,} rows; a lower SIMD tier, with --quick, on other than the smallest files; "
+            "or a cell whose higher threshold was ended by the limit).",
+            "×N: N threads. A column that names no SIMD tier ran with "
             + default_tier_words(os.environ.get(simjoin.TIER_VARIABLE)) + ".",
         ],
     )
     tally = {"agree": 0, "disagree": 0, "error": 0, "out of time": 0, "left out": 0}
     tally["error"] += len(refused)
     details = [f"tier {tier}, not run: {note}" for tier, note in refused.items()]
-    slow: set[tuple[str, str, Way]] = set()
+    slow: set[tuple[str, str, Configuration]] = set()
     for cell in cells:
         words = []
-        for way in ways:
-            group = (cell.dataset, cell.measure, way)
-            too_large = way.technique == "naive" and lengths[cell.dataset] > naive_rows
-            if group in slow or too_large or not way.covers(cell.dataset):
+        for configuration in configurations:
+            group = (cell.dataset, cell.measure, configuration)
+            too_large = configuration.technique == "naive" and lengths[cell.dataset] > naive_rows
+            if group in slow or too_large or not configuration.covers(cell.dataset):
                 words.append("–")
                 tally["left out"] += 1
                 continue
-            outcome = one_run(context, paths[cell.dataset], cell, way)
+            outcome = one_run(context, paths[cell.dataset], cell, configuration)
             words.append(judge(outcome, expected[cell], context.limit))
             say(f"  {words[-1]}" + (" s, exact" if outcome.pairs == expected[cell] else ""))
             if outcome.state == "timeout":
@@ -207,11 +207,11 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
                 tally["out of time"] += 1
             elif not outcome.ok:
                 tally["error"] += 1
-                details.append(f"{cell} {way}: {outcome.note}")
+                details.append(f"{cell} {configuration}: {outcome.note}")
             elif outcome.pairs != expected[cell]:
                 tally["disagree"] += 1
                 details.append(
-                    f"{cell} {way}: {table.count(outcome.pairs)} pairs "
+                    f"{cell} {configuration}: {table.count(outcome.pairs)} pairs "
                     f"instead of {table.count(expected[cell])}"
                 )
             else:
@@ -222,20 +222,20 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
 
 
 def status(tally: dict[str, int]) -> int:
-    """The exit status: a wrong count or a failed run is an error, and so is having checked nothing."""
+    """Returns the exit status: 1 if a count is wrong, a run failed, or nothing was checked."""
     return 1 if tally["disagree"] or tally["error"] or not tally["agree"] else 0
 
 
 def default_tier_words(variable: str | None) -> str:
     """Returns the default tier: that of the driver's environment, or else simjoin's choice."""
     if variable is None:
-        return "the tier that simjoin picked"
+        return "the tier that simjoin chose"
     return f"{simjoin.TIER_VARIABLE}={variable}, from the environment"
 
 
-def one_run(context: Context, path: Path, cell: Cell, way: Way) -> Outcome:
-    """One run, announced."""
-    say(f"{cell}: {way}")
+def one_run(context: Context, path: Path, cell: Cell, configuration: Configuration) -> Outcome:
+    """Runs simjoin once, and prints a line of progress."""
+    say(f"{cell}: {configuration}")
     return simjoin.join_sets(
-        context.binary, path, cell, way.technique, way.threads, context.limit, way.tier
+        context.binary, path, cell, configuration.technique, configuration.threads, context.limit, configuration.tier
     )

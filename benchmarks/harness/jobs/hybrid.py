@@ -1,4 +1,4 @@
-"""Compares auto with every fixed way to use CPU and GPU at once."""
+"""Compares auto with fixed splits of the work between CPU and GPU."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ THRESHOLDS = ("0.95", "0.9", "0.8", "0.7", "0.5")
 QUEUES = ("queue:8", "queue:32", "queue:128")
 SHARES = ("0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1")
 
-# In two halves: auto joins those of one with what was learned from the other alone.
+# Two halves: auto joins the collections of one half after it has learned only from the other half.
 HALVES = (
     (
         Workload("kosarak_36k", ()),
@@ -40,20 +40,20 @@ HALVES = (
     ),
 )
 
-# auto is to be so near to the best of all, in so many cells, and in all of them.
+# The goals: auto over the best; the share of cells that must reach it; the largest ratio of any cell.
 NEAR, NEARLY_ALL, FAR = 1.15, 0.9, 1.5
-# Both at once are to beat each alone where the slower one is no slower than this.
+# CPU and GPU together should beat each alone if the slower one takes at most this many times as long.
 WITHIN = 5.0
-# Seconds of the faster side from which on there is more to divide than starts and transfers.
+# Joins whose faster side takes at least this many seconds have work to share beyond starts and transfers.
 LONG = 50e-3
-# Seconds of the best below which chance decides which of so many ways is the shortest.
+# If the best takes fewer seconds than this, chance decides which of many configurations is the fastest.
 SHORT = 25e-3
 
 
 @dataclass
 class Row:
-    """A cell: seconds of every way. both: the best of those in which CPU and GPU worked at once, and how they were
-    split. again: the ways that matter, timed once more."""
+    """The seconds of every configuration of a cell. both: the best in which CPU and GPU worked together, and its
+    split. repeated: the configurations that matter, timed again."""
 
     dataset: str
     threshold: str
@@ -66,10 +66,10 @@ class Row:
     auto: Timing | None = None
     first: Timing | None = None
     counts: frozenset[int] = frozenset()
-    again: Row | None = None
+    repeated: Row | None = None
 
-    def take(self, timing: Timing) -> None:
-        """Puts a timing where it belongs."""
+    def add(self, timing: Timing) -> None:
+        """Adds a timing."""
         if timing.pairs is not None:
             self.counts |= {timing.pairs}
         if timing.join is None:
@@ -84,50 +84,50 @@ class Row:
             way = (timing.join, timing.split)
             if timing.split == "auto":
                 self.estimate = timing.join
-                at_once = 0.0 < (timing.device_share or 0.0) < 1.0
+                together = 0.0 < (timing.device_share or 0.0) < 1.0
             elif timing.split.startswith("queue"):
                 self.queue = min(filter(None, (self.queue, way)))
-                at_once = True
+                together = True
             else:
                 self.share = min(filter(None, (self.share, way)))
-                at_once = 0.0 < float(timing.split) < 1.0
-            if at_once:
+                together = 0.0 < float(timing.split) < 1.0
+            if together:
                 self.both = min(filter(None, (self.both, way)))
 
     @property
     def fixed(self) -> float | None:
-        """The best of the ways that are set by hand."""
+        """Returns the best time of the fixed configurations."""
         times = [self.cpu, self.gpu, self.queue and self.queue[0], self.share and self.share[0]]
         return min((one for one in times if one is not None), default=None)
 
     @property
     def splits(self) -> frozenset[str]:
-        """How the best of the ways set by hand splits the work, if it does, and the best of both at once."""
-        by_hand = min(filter(None, (self.queue, self.share)), default=None)
+        """Returns the splits of the best fixed configuration, if it has one, and of the best with both processors."""
+        fixed_split = min(filter(None, (self.queue, self.share)), default=None)
         alone = min(filter(None, (self.cpu, self.gpu)), default=None)
-        if by_hand and alone is not None and alone < by_hand[0]:
-            by_hand = None
-        return frozenset(way[1] for way in (by_hand, self.both) if way)
+        if fixed_split and alone is not None and alone < fixed_split[0]:
+            fixed_split = None
+        return frozenset(way[1] for way in (fixed_split, self.both) if way)
 
     @property
     def last(self) -> Row:
-        """The last times."""
-        return self.again or self
+        """Returns the repeated times if there are any, else the first ones."""
+        return self.repeated or self
 
     @property
     def ratio(self) -> float | None:
-        """auto over the best."""
+        """Returns the time of auto over the best."""
         auto = self.last.auto
         return statistics.ratio(auto.join if auto else None, self.last.fixed)
 
     @property
     def first_ratio(self) -> float | None:
-        """auto over the best, where nothing had been learned."""
+        """Returns the time of auto without learned corrections, over the best."""
         return statistics.ratio(self.first.join if self.first else None, self.last.fixed)
 
     @property
     def slower(self) -> float | None:
-        """The slower side over the faster one."""
+        """Returns the time of the slower side over that of the faster one."""
         cpu, gpu = self.last.cpu, self.last.gpu
         if cpu is None or gpu is None:
             return None
@@ -135,26 +135,26 @@ class Row:
 
     @property
     def alone(self) -> float | None:
-        """The faster side."""
+        """Returns the time of the faster side."""
         return min(filter(None, (self.last.cpu, self.last.gpu)), default=None)
 
     @property
     def won(self) -> bool:
-        """Whether both at once beat each side alone."""
+        """Returns whether CPU and GPU together beat each side alone."""
         return self.alone is not None and self.last.both is not None and self.last.both[0] < self.alone
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.set_defaults(limit=3.0, runs=3)
     parser.add_argument(
         "--budget", type=float, default=0.2, metavar="S",
-        help="seconds for the runs of each way, if one run takes less (default: %(default)g)",
+        help="seconds for the runs of each configuration, if one run takes less (default: %(default)g)",
     )
 
 
 class Timer:
-    """Measures joins, each with the records of earlier ones in a cache folder."""
+    """Measures joins, with corrections learned from earlier ones in a cache folder."""
 
     def __init__(self, context: Context, budget: float) -> None:
         self.context = context
@@ -163,41 +163,41 @@ class Timer:
         self.problems: list[str] = []
 
     def row(self, timing: Timing) -> Row:
-        """The cell that a timing is of."""
+        """Returns the cell of a timing."""
         key = (timing.cell.dataset, timing.cell.threshold)
         return self.rows.setdefault(key, Row(*key))
 
-    def all_ways(self, timing: Timing) -> None:
-        """Takes the timing of a way."""
-        self.row(timing).take(timing)
+    def add_any(self, timing: Timing) -> None:
+        """Receives the timing of a configuration."""
+        self.row(timing).add(timing)
         if timing.engine == "auto":
             say(f"{timing.cell}: auto {table.milliseconds(timing.join)} ms on {timing.ran_on}")
 
-    def take_again(self, timing: Timing) -> None:
-        """Takes the timing of a way that was timed before."""
+    def add_repeated(self, timing: Timing) -> None:
+        """Receives the timing of a configuration that was timed before."""
         row = self.row(timing)
-        row.again = row.again or Row(row.dataset, row.threshold)
-        row.again.take(timing)
-        row.counts |= row.again.counts
+        row.repeated = row.repeated or Row(row.dataset, row.threshold)
+        row.repeated.add(timing)
+        row.counts |= row.repeated.counts
 
-    def time_again(self, workload: Workload, cache: Path) -> None:
-        """Times again, where that is short, the best way that is set by hand, the best of both at once, each side
-        alone, and auto: of many ways the shortest is shorter by chance too, of these each has as many turns."""
+    def repeat_short(self, workload: Workload, cache: Path) -> None:
+        """Times short joins again: the best fixed configuration, the best with CPU and GPU together, each side alone,
+        and auto, each equally often. The fastest of many configurations is partly the fastest by chance."""
         by_splits: dict[frozenset[str], list[str]] = {}
         for row in self.rows.values():
             if row.dataset == workload.name and (row.fixed or SHORT) < SHORT:
                 by_splits.setdefault(row.splits, []).append(row.threshold)
         for splits, thresholds in by_splits.items():
             engines = "cpu,gpu,hybrid,auto" if splits else "cpu,gpu,auto"
-            self.run(workload, engines, sorted(splits), cache, self.take_again, thresholds=thresholds)
+            self.run(workload, engines, sorted(splits), cache, self.add_repeated, thresholds=thresholds)
 
-    def first(self, timing: Timing) -> None:
-        """Takes the timing of auto where nothing had been learned. The GPU is there to be awake."""
+    def add_unlearned(self, timing: Timing) -> None:
+        """Receives the timing of auto without learned corrections. The engine gpu only runs to wake the GPU."""
         if timing.engine == "auto":
             self.row(timing).first = timing
 
     def run(
-        self, workload: Workload, engines: str, splits: Sequence[str], cache: Path, take: bench.Take,
+        self, workload: Workload, engines: str, splits: Sequence[str], cache: Path, receive: bench.Receiver,
         learn: bool = False, thresholds: Sequence[str] | None = None,
     ) -> None:
         """Times the joins of a collection at every threshold."""
@@ -216,14 +216,14 @@ class Timer:
             *(["--tokens", workload.tokens] if workload.tokens else []),
         ]
         variables = {"XDG_CACHE_HOME": str(cache), **({} if learn else {"SIMJOIN_LEARN": "no"})}
-        wrong = bench.run(context.binary, words, workload.name, take, variables)
+        wrong = bench.run(context.binary, words, workload.name, receive, variables)
         if wrong:
             self.problems.append(f"{workload.name}: {wrong}")
 
 
 def share_kernels(caches: Sequence[Path]) -> None:
-    """Gives each cache folder the kernels that were compiled into any: compiling one takes longer than all the
-    runs of a way may, and would be all that is seen of it."""
+    """Copies the compiled kernels of all cache folders into each. Compiling a kernel takes longer than all runs of a
+    configuration may, so only the compilation would be measured."""
     kernels = [path for cache in caches for path in (cache / "simjoin" / "kernels").glob("*")]
     for cache in caches:
         (cache / "simjoin" / "kernels").mkdir(parents=True, exist_ok=True)
@@ -234,10 +234,10 @@ def share_kernels(caches: Sequence[Path]) -> None:
 
 
 def run(context: Context, options: argparse.Namespace) -> Report:
-    """Times every way on every cell."""
+    """Times every configuration on every cell."""
     device = device_name(context)
     timer = Timer(context, options.budget)
-    # What is learned goes to folders of its own, so that it is known where it comes from.
+    # Learned corrections go to separate folders, so that it is known which joins they come from.
     folder = SCRATCH / "hybrid"
     shutil.rmtree(folder, ignore_errors=True)
     chosen = [
@@ -245,15 +245,15 @@ def run(context: Context, options: argparse.Namespace) -> Report:
     ]
     for half, workloads in enumerate(HALVES):
         for workload in workloads if chosen[1 - half] else []:
-            say(f"{workload.name}: to learn from")
+            say(f"{workload.name}: learning")
             timer.run(workload, "cpu,gpu,hybrid,auto", ["auto"], folder / str(half), lambda _: None, learn=True)
     share_kernels([folder / name for name in ("0", "1", "none")])
     for half, workloads in enumerate(chosen):
         for workload in workloads:
             ways = ("auto", *QUEUES, *SHARES)
-            timer.run(workload, "cpu,gpu,hybrid,auto", ways, folder / str(1 - half), timer.all_ways)
-            timer.time_again(workload, folder / str(1 - half))
-            timer.run(workload, "gpu,auto", (), folder / "none", timer.first)
+            timer.run(workload, "cpu,gpu,hybrid,auto", ways, folder / str(1 - half), timer.add_any)
+            timer.repeat_short(workload, folder / str(1 - half))
+            timer.run(workload, "gpu,auto", (), folder / "none", timer.add_unlearned)
     rows = list(timer.rows.values())
     result = cells_table(device, os.cpu_count() or 1, rows)
     for row in rows:
@@ -264,28 +264,28 @@ def run(context: Context, options: argparse.Namespace) -> Report:
 
 
 def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
-    """The table and its summary."""
+    """Returns the table and its summary."""
     result = table.Table(
         "CPU and GPU at once",
         ["dataset", "T", "CPU", "GPU", "slower", "queue", "tiles", "split", "share", "hybrid",
-         "auto", "on", "GPU did", "planned", "overlap", "auto/best", "first/best"],
+         "auto", "on", "device share", "planned", "concurrency", "auto/best", "first/best"],
         frozenset({"dataset", "on"}),
         notes=[
             f"{device} and {cores} cores; self-joins by Jaccard, simjoin bench (count), milliseconds "
-            "of the shortest run; every way takes turns with the others in one process, whose device "
+            "of the shortest run; all configurations run in turns in one process, whose device "
             "is awake.",
             f"queue: the best of {', '.join(QUEUES)}; split: the best of the shares "
-            f"{', '.join(SHARES)} for the GPU; hybrid: --engine hybrid, which finds the share by itself "
-            "and corrects it while it runs; auto: --engine auto, the default.",
+            f"{', '.join(SHARES)} for the GPU; hybrid: --engine hybrid, which chooses the share itself "
+            "and adapts it while it runs; auto: --engine auto, the default.",
             "slower: the slower side alone over the faster one. best: the best of CPU, GPU, queue and "
             "split.",
-            f"The shortest of so many ways is shorter by chance too. So where it takes less than {1e3 * SHORT:g} ms, "
-            "the best way that is set by hand, the best of both at once, each side alone and auto are timed again, in "
-            "as many turns each; these times are shown and compared.",
-            "simjoin remembers how far off its estimates were. Here hybrid and auto know only of the other half of "
-            "the collections, which were joined before, and learn nothing more: "
-            + "; ".join(", ".join(one.name for one in half) for half in HALVES) + ". first: auto in a process "
-            "of its own that knows of nothing, as on the day on which simjoin is installed.",
+            "The fastest of many configurations is partly the fastest by chance. So if it takes less than "
+            f"{1e3 * SHORT:g} ms, the best fixed configuration, the best with CPU and GPU together, each side alone and "
+            "auto are timed again, equally often; these times are shown and compared.",
+            "simjoin learns from the errors of its estimates. In this record, hybrid and auto have only learned from "
+            "the other half of the collections, which were joined before: "
+            + "; ".join(", ".join(one.name for one in half) for half in HALVES) + ". first: auto in a separate "
+            "process without learned corrections, as after the installation of simjoin.",
         ],
     )
 
@@ -322,14 +322,14 @@ def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
     firsts = [row.first_ratio for row in rows if row.first_ratio is not None]
     if firsts:
         result.summary.append(
-            f"knowing of nothing: within {NEAR} times the best in {sum(one <= NEAR for one in firsts)} of "
+f"without learned corrections: within {NEAR} times the best in {sum(one <= NEAR for one in firsts)} of "
             f"{len(firsts)} cells, at most {max(firsts):.2f} times"
         )
     close = [row for row in rows if row.slower is not None and row.slower <= WITHIN]
     if close:
         wins = [row for row in close if row.won]
         result.summary.append(
-            f"both at once beat each side alone in {len(wins)} of {len(close)} cells where the slower "
+            f"CPU and GPU together beat each side alone in {len(wins)} of {len(close)} cells where the slower "
             f"side is within {WITHIN:g} times the faster, "
             + goal("all of them", len(wins) == len(close))
         )
@@ -338,7 +338,7 @@ def cells_table(device: str, cores: int, rows: Sequence[Row]) -> table.Table:
             ("at least", [row for row in close if (row.alone or 0.0) >= LONG]),
         ):
             result.summary.append(
-                f"of these, where the faster side takes {name} {1e3 * LONG:g} ms: {sum(row.won for row in some)} "
+                f"of these, if the faster side takes {name} {1e3 * LONG:g} ms: {sum(row.won for row in some)} "
                 f"of {len(some)}"
             )
     return result

@@ -15,14 +15,14 @@ from ..context import Context, Report, say
 from ..paths import GENERATED, SCRATCH
 from .techniques import goal
 
-# The goal of the first case, and of the one that is in no cache.
+# The goals: times as fast as the plain merge in the first case; share of the reading rate in the largest case.
 TIMES_MERGE = 3.0
 SHARE = 0.6
 
 
 @dataclass(frozen=True)
 class Case:
-    """Two sets of a law, over a universe, of about these sizes."""
+    """Two generated sets: their distribution, universe and approximate sizes."""
 
     law: str
     universe: str
@@ -32,7 +32,7 @@ class Case:
         return f"{self.law} {self.universe}, {self.sizes[0]} and {self.sizes[1]}"
 
     def path(self, number: int) -> Path:
-        """Where one of the two lies."""
+        """Returns the path of one of the two sets."""
         return GENERATED / f"{self.law}-{self.universe}-{self.sizes[number]}-{number + 1}.u32"
 
     def arguments(self, number: int, path: Path) -> list[str | Path]:
@@ -50,12 +50,12 @@ CASES = (
     Case("uniform", "1G", ("1M", "10M")),
     Case("uniform", "1G", ("1K", "10M")),
 )
-# Some processors hold sets of ten million in their caches.
+# A case that no processor's cache can hold; some hold sets of ten million.
 LARGE = Case("uniform", "4G", ("100M", "100M"))
 
 
 @dataclass(frozen=True)
-class Way:
+class Configuration:
     """A technique, a tier and a number of threads."""
 
     technique: str
@@ -64,49 +64,49 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Found:
-    """The times of one way: counting, and only reading both sets; and the size."""
+class Times:
+    """The seconds of counting, those of only reading both sets, and the size of the intersection."""
 
     count: float
     read: float
     size: int
 
 
-def ways(tiers: list[str], cores: int) -> list[Way]:
-    """The plain merge first; then every technique on one core; then all cores."""
+def configurations(tiers: list[str], cores: int) -> list[Configuration]:
+    """Returns the configurations: first the plain merge, then every technique on one core, then all cores."""
     best = tiers[-1]
-    all_ways = [Way("merge", "scalar", 1), Way("gallop", "scalar", 1), Way("bitmap", "scalar", 1)]
-    all_ways += [Way("blocks", tier, 1) for tier in tiers if tier != "scalar"]
-    all_ways += [Way("auto", best, 1)]
-    return all_ways + ([Way("auto", best, cores)] if cores > 1 else [])
+    all_configurations = [Configuration(name, "scalar", 1) for name in ("merge", "gallop", "bitmap")]
+    all_configurations += [Configuration("blocks", tier, 1) for tier in tiers if tier != "scalar"]
+    all_configurations += [Configuration("auto", best, 1)]
+    return all_configurations + ([Configuration("auto", best, cores)] if cores > 1 else [])
 
 
-def repeats(case: Case, way: Way, runs: int) -> int:
+def repeats(case: Case, configuration: Configuration, runs: int) -> int:
     """Returns the number of repetitions. Short runs are disturbed more easily, so they are repeated more often."""
-    each = runs if way.technique in ("merge", "gallop", "bitmap") else 10 * runs
+    each = runs if configuration.technique in ("merge", "gallop", "bitmap") else 10 * runs
     return max(3, each // 10) if case == LARGE else each
 
 
-def parse(text: str) -> Found | None:
-    """Reads what --stats wrote."""
+def parse(text: str) -> Times | None:
+    """Reads the output of --stats."""
     try:
         stats = json.loads(text)
         again = stats["repeated"]
-        return Found(float(again["count"]), float(again["read"]), int(stats["size"]))
+        return Times(float(again["count"]), float(again["read"]), int(stats["size"]))
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def measure(context: Context, case: Case, way: Way) -> Found | str:
+def measure(context: Context, case: Case, configuration: Configuration) -> Times | str:
     """Runs one process that counts several times; returns its result or an error message."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
         stats = Path(folder) / "stats.json"
         finished = process.run(
             [context.binary, "intersect", case.path(0), case.path(1), "--quiet",
-             "--technique", way.technique, "--threads", str(way.threads),
-             "--repeat", str(repeats(case, way, context.runs)), "--stats", stats],
-            context.limit, {**os.environ, simjoin.TIER_VARIABLE: way.tier},
+             "--technique", configuration.technique, "--threads", str(configuration.threads),
+             "--repeat", str(repeats(case, configuration, context.runs)), "--stats", stats],
+            context.limit, {**os.environ, simjoin.TIER_VARIABLE: configuration.tier},
         )
         if finished.code != 0:
             return "ran out of time" if finished.code is None else finished.complaint
@@ -114,7 +114,7 @@ def measure(context: Context, case: Case, way: Way) -> Found | str:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.set_defaults(runs=35)
     parser.add_argument("--quick", action="store_true", help="only the first case")
     parser.add_argument("--no-peers", action="store_true", help="without CRoaring")
@@ -123,7 +123,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(context: Context, options: argparse.Namespace) -> Report:
-    """Times every way on every case."""
+    """Times every configuration on every case."""
     result = table.Table(
         "The intersection of two large sets",
         ["sets", "common", "technique", "tier", "threads", "ms", "merge/", "GB/s", "of reading"],
@@ -131,9 +131,9 @@ def run(context: Context, options: argparse.Namespace) -> Report:
         notes=[
             "Sets in memory, the shortest of several counts in one process. merge/: times as fast as the "
             "plain merge on one core. GB/s: bytes of both sets.",
-            "of reading: the rate beside that of a loop that only reads both sets, with as many threads, "
+            "of reading: the rate, as a share of the rate of a loop that only reads both sets on the same threads, "
             "in the same process.",
-            "CRoaring holds the sets in its own compressed form, made before the clock starts.",
+            "CRoaring holds the sets in its own compressed form, which is built before the time is taken.",
         ],
     )
     missing = "left out"
@@ -144,10 +144,10 @@ def run(context: Context, options: argparse.Namespace) -> Report:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     problems: list[str] = []
     for case in CASES[:1] if options.quick else (*CASES, LARGE):
-        made = [simjoin.generate(context.binary, lambda path, n=n: case.arguments(n, path), case.path(n))
-                for n in (0, 1)]
-        if any(made):
-            problems += [f"{case}: {wrong}" for wrong in made if wrong]
+        errors = [simjoin.generate(context.binary, lambda path, n=n: case.arguments(n, path), case.path(n))
+                  for n in (0, 1)]
+        if any(errors):
+            problems += [f"{case}: {wrong}" for wrong in errors if wrong]
             continue
         size_of = sum(case.path(number).stat().st_size for number in (0, 1))
         merge: float | None = None
@@ -159,27 +159,27 @@ def run(context: Context, options: argparse.Namespace) -> Report:
             result.add(str(case), table.count(common), *names, f"{1e3 * seconds:.2f}",
                        table.factor(times), f"{size_of / seconds / 1e9:.1f}", share)
 
-        for way in ways(tiers, cores):
-            say(f"{case}: {way.technique} {way.tier}, {way.threads}")
-            found = measure(context, case, way)
+        for configuration in configurations(tiers, cores):
+            say(f"{case}: {configuration.technique} {configuration.tier}, {configuration.threads}")
+            found = measure(context, case, configuration)
             if isinstance(found, str):
-                problems.append(f"{case}, {way.technique} {way.tier}: {found}")
+                problems.append(f"{case}, {configuration.technique} {configuration.tier}: {found}")
                 continue
             sizes.add(found.size)
-            merge = found.count if way.technique == "merge" else merge
-            if way.threads == 1 and way.technique != "merge":
+            merge = found.count if configuration.technique == "merge" else merge
+            if configuration.threads == 1 and configuration.technique != "merge":
                 best = min(best or found.count, found.count)
             share = found.read / found.count
-            row((way.technique, way.tier, str(way.threads)), found.count,
+            row((configuration.technique, configuration.tier, str(configuration.threads)), found.count,
                 f"{100 * share:.0f} %", found.size)
-            if case == LARGE and way.threads == cores:
+            if case == LARGE and configuration.threads == cores:
                 result.summary.append(
                     f"{case}, all cores: {100 * share:.0f} % of the rate of reading, "
                     + goal("≥ 60 %", share >= SHARE)
                 )
         if not missing:
-            other = peers.intersect(case.path(0), case.path(1), repeats(case, Way("CRoaring", "", 1), context.runs),
-                                    context.limit)
+            runs = repeats(case, Configuration("CRoaring", "", 1), context.runs)
+            other = peers.intersect(case.path(0), case.path(1), runs, context.limit)
             if other.ok and other.seconds and other.pairs is not None:
                 sizes.add(other.pairs)
                 row(("CRoaring", "its own", "1"), other.seconds, "–", other.pairs)

@@ -1,4 +1,4 @@
-"""Compares the Python package with the command line: how much does a join of a Polars column cost?"""
+"""Compares the Python package with the command line on a join of a Polars column."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .expected import thread_list
 WORKER = BENCHMARKS / "harness" / "package_worker.py"
 ANSWERS = ("count", "pairs", "frame")
 
-# The goal: pairs from a column in memory, over the command line from file to file.
+# The goal: the additional time of the package, from a column to pairs in memory, over the command line.
 OVERHEAD = 0.10
 
 
 @dataclass(frozen=True)
-class Run:
-    """One run of either."""
+class PackageRun:
+    """One run of the package or the command line."""
 
     seconds: float | None = None
     pairs: int | None = None
@@ -31,7 +31,7 @@ class Run:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.add_argument(
         "--text", default="reddit_titles_400k", metavar="NAME",
         help="the text collection (default: reddit_titles_400k)",
@@ -52,22 +52,22 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def from_python(
     python: Path, path: Path, arguments: argparse.Namespace, threads: int, answer: str, limit: float
-) -> Run:
-    """One join by the package, in a process of its own."""
-    # Isolated, because a module of this driver bears the name of the package.
+) -> PackageRun:
+    """Runs a join by the package, in a process of its own."""
+    # Isolated (-I), because a module of this driver has the same name as the package.
     command = [python, "-I", WORKER, path, arguments.tokens, arguments.jaccard, str(threads), answer]
     finished = process.run(command, limit)
     try:
-        said = json.loads(finished.stdout.strip().splitlines()[-1])
-        return Run(said["seconds"], said["pairs"], said["phases"])
+        result = json.loads(finished.stdout.strip().splitlines()[-1])
+        return PackageRun(result["seconds"], result["pairs"], result["phases"])
     except (IndexError, KeyError, ValueError):
-        return Run(note=finished.complaint if finished.code is not None else "ran out of time")
+        return PackageRun(note=finished.complaint if finished.code is not None else "ran out of time")
 
 
 def from_command_line(
     binary: Path, path: Path, arguments: argparse.Namespace, threads: int, answer: str, limit: float
-) -> Run:
-    """One join by the program, from file to file."""
+) -> PackageRun:
+    """Runs a join by the command line, from file to file."""
     SCRATCH.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=SCRATCH) as folder:
         stats = Path(folder) / "stats.json"
@@ -76,12 +76,12 @@ def from_command_line(
                    "--threads", str(threads), "--quiet", "--stats", stats, *output]
         finished = process.run(command, limit)
         if finished.code != 0:
-            return Run(note=finished.complaint if finished.code is not None else "ran out of time")
-        said = json.loads(stats.read_text())
-        return Run(said["seconds"]["total"], said["pairs"], said["seconds"])
+            return PackageRun(note=finished.complaint if finished.code is not None else "ran out of time")
+        result = json.loads(stats.read_text())
+        return PackageRun(result["seconds"]["total"], result["pairs"], result["seconds"])
 
 
-def overhead(own: Run | None, program: Run | None) -> float | None:
+def overhead(own: PackageRun | None, program: PackageRun | None) -> float | None:
     """Returns the additional time of the package, relative to the time of the program."""
     found = statistics.ratio(own.seconds if own else None, program.seconds if program else None)
     return None if found is None else found - 1
@@ -90,7 +90,7 @@ def overhead(own: Run | None, program: Run | None) -> float | None:
 def run(context: Context, arguments: argparse.Namespace) -> Report:
     """Runs both in turns and makes the table."""
     result = table.Table(
-        "The Python package beside the command line",
+        "The Python package, compared with the command line",
         ["text", "tokens", "Jaccard", "threads", "answer", "command line", "Python", "overhead",
          "read", "prepare", "join", "pairs"],
         frozenset({"text", "tokens", "answer"}),
@@ -140,7 +140,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
             if answer == "pairs" and more is not None:
                 met = "met" if more < OVERHEAD else "NOT MET"
                 result.summary.append(
-                    f"threads {threads}: pairs from a Polars column {more:+.1%} beside the command line "
+                    f"threads {threads}: pairs from a Polars column {more:+.1%} compared with the command line "
                     f"(goal: below {OVERHEAD:+.0%}): {met}"
                 )
     return Report(result, status)

@@ -22,7 +22,7 @@ from .sparse import Tables
 
 PART = 0.05
 BUDGET = 480.0
-# The times of paper 1 and 2 are of self-joins by Jaccard, those of 4 of overlaps and containment.
+# Papers 1 and 2 time self-joins by Jaccard; paper 4 times overlaps and containment.
 TIMED = {
     "original": ("2", "7"),
     "increased": ("2", "9"),
@@ -32,21 +32,21 @@ TIMED = {
     "complete": ("1", "4"),
     "real": ("2", "7"),
 }
-# Real files beside the paper's collection that each is a part of, or like.
+# Real files, each with the paper's collection that it is a part of, or resembles.
 REAL = (("kosarak_36k", "KOSARAK"), ("bms_pos_5pct", "BMS"), ("acl_2grams", "DBLP-200K"), ("acl_2grams", "DBLP-1M"))
 CLAIMED = ("verification", "cluster", "vectors")
 ALGORITHMS = "algorithms"
 STAGES = (*TIMED, *CLAIMED, ALGORITHMS)
-# Paper 1: the collections that its algorithms are compared on, and that of its largest speed-up.
+# Paper 1: the collections on which its algorithms are compared, and the collection of its largest speed-up.
 SEVEN = ("AOL", "BMS", "DBLP-100K", "ENRON", "KOSARAK", "LVJ", "ORKUT")
 VERIFIED, VERIFIED_THRESHOLDS = "DBLP", ("0.9",)
 CLUSTER_THRESHOLDS = ("0.9", "0.8", "0.7")
 # Paper 5: 180 MByte of points in eight dimensions.
 POINTS = 180_000_000 // (4 * vectors.DIMENSION)
 
-# The whole experiment, in runs that end within ten minutes on a machine with a GPU: each with its stage,
-# and the datasets where there are several runs of a stage. What is about published algorithms, or about
-# millions of long texts, has a part of the records.
+# The whole experiment, in runs that end within ten minutes on a machine with a GPU: the name of each, its stage,
+# and its datasets if the stage has several runs. Runs of published algorithms, and of millions of long texts, only
+# join a part of the records.
 WHOLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("original-1", "original", ("KOSARAK", "BMS", "DBLP-200K", "DBLP-300K", "DBLP-1M")),
     ("original-2", "original", ("ENRON", "TWITTER", "ORKUT")),
@@ -68,20 +68,20 @@ PARTS = {"verification": "0.05", "algorithms": "0.05", "cluster": "0.05"}
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.set_defaults(limit=20.0, runs=2)
     parser.add_argument("--stage", choices=STAGES, action="append",
                         help="one of the experiments; may be repeated (default: all)")
     parser.add_argument("--part", type=part, default=PART, metavar="P",
-                        help="the part of each collection's sets, from 0 to 1 (default: %(default)g)")
+                        help="the share of each collection's sets, from 0 to 1 (default: %(default)g)")
     parser.add_argument("--budget", type=float, default=BUDGET, metavar="SECONDS",
-                        help="begin with no further collection after so long (default: %(default)g)")
+                        help="seconds after which no further collection is started (default: %(default)g)")
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = "The whole experiment, on a machine with a GPU, under ten minutes each:\n\n" + "\n".join(whole())
 
 
 def part(text: str) -> float:
-    """A part of the sets."""
+    """Reads a share of the sets."""
     value = float(text)
     if not 0 < value <= 1:
         raise argparse.ArgumentTypeError("must be above 0 and at most 1")
@@ -89,7 +89,7 @@ def part(text: str) -> float:
 
 
 def whole() -> list[str]:
-    """The commands of the whole experiment."""
+    """Returns the commands of the whole experiment."""
     return [
         shlex.join(["python3", "benchmarks/run.py", "papers", "--part", PARTS.get(name, "1"), "--stage", stage,
                     *(["--datasets", ",".join(datasets)] if datasets else []), "--record", f"papers-gpu-{name}"])
@@ -98,8 +98,8 @@ def whole() -> list[str]:
 
 
 @dataclass
-class Run:
-    """A run of the job: its options, and its results so far."""
+class PapersState:
+    """The state of the job: its options, and its results so far."""
 
     context: Context
     part: float
@@ -116,28 +116,28 @@ class Run:
         """Returns whether a dataset is selected."""
         return self.context.datasets is None or dataset in self.context.datasets
 
-    def thresholds(self, offered: Sequence[str]) -> list[str]:
+    def thresholds(self, available: Sequence[str]) -> list[str]:
         """Returns the selected ones of some thresholds, the highest first."""
         asked = self.context.thresholds
-        return sorted((one for one in offered if asked is None or one in asked), reverse=True)
+        return sorted((one for one in available if asked is None or one in asked), reverse=True)
 
     def in_time(self, stage: str, dataset: str) -> bool:
-        """Whether there is time for another collection; one that is left out is named."""
+        """Returns whether there is time for another collection; notes its name if not."""
         if time.monotonic() < self.until:
             return True
         self.late.append(f"{stage} {dataset}")
         return False
 
     def make(self, collections: Sequence[Collection]) -> None:
-        """Generates collections in parallel; returns those that could not be generated."""
+        """Generates collections in parallel; notes those that could not be generated."""
         with ThreadPoolExecutor(max(1, cores() // 2)) as pool:
-            for made, wrong in zip(collections, pool.map(lambda one: one.make(self.context.binary), collections)):
+            for one, wrong in zip(collections, pool.map(lambda one: one.make(self.context.binary), collections)):
                 if wrong:
-                    self.problems.append(f"{made.path.name}: {wrong}")
+                    self.problems.append(f"{one.path.name}: {wrong}")
 
 
 def cores() -> int:
-    """How many cores there are."""
+    """Returns the number of cores."""
     return os.cpu_count() or 1
 
 
@@ -147,13 +147,14 @@ def run(context: Context, options: argparse.Namespace) -> Report:
         gpu = device_name(context)
     except simjoin.Unavailable:
         gpu = ""
-    state = Run(
+    state = PapersState(
         context, options.part, gpu, time.monotonic() + options.budget, published.profiles(context.binary),
         *tables(gpu, options.part, options.limit),
     )
     stages = options.stage or STAGES
     wanted = {stage: wanted_cells(state, stage) for stage in stages if stage in TIMED}
-    state.make(list({cell.made.path: cell.made for cells in wanted.values() for cell in cells if cell.made}.values()))
+    needed = [cell.generated for cells in wanted.values() for cell in cells if cell.generated]
+    state.make(list({one.path: one for one in needed}.values()))
     for stage in stages:
         if stage in TIMED:
             timed(state, stage, wanted[stage])
@@ -172,67 +173,67 @@ def run(context: Context, options: argparse.Namespace) -> Report:
 
 
 def tables(gpu: str, share: float, limit: float) -> tuple[Tables, table.Table, table.Table]:
-    """The three tables, without rows."""
-    ours = f"on {cores()} cores" + (f" and one {gpu}" if gpu else "; no GPU here")
-    likeness = (
-        "Collections are artificial, with as many sets, tokens and tokens a set as the papers say; those of the "
-        "stage real are real files, inflated to the number of the paper's sets."
+    """Returns the three tables, without rows."""
+    ours = f"on {cores()} cores" + (f" and one {gpu}" if gpu else ", without a GPU")
+    sources = (
+        "Collections are generated with the numbers of sets, tokens and tokens per set that the papers report; those "
+        "of the stage real are real files, inflated to the paper's number of sets."
     )
     times = Tables(
-        "The papers' experiments, in their likeness",
+        "The papers' experiments, on similar collections",
         ["stage", "dataset", "T", "sets", "pairs", "CPU", "GPU", "auto", "ran", "paper CPU", "paper GPU",
          "paper/CPU", "paper/auto"],
         frozenset({"stage", "dataset", "ran"}),
         notes=[
-            f"Ours: seconds of the join alone {ours}; – where it took over {limit:g} s. Overlaps are counted by a "
-            "process each, which also reads the file within that time, wakes the GPU and, the first time, compiles "
-            "its kernels.",
+            f"Ours: seconds of the join alone {ours}; – if it took over {limit:g} s. Overlaps are counted by a "
+            "separate process, which also reads the file within that time, wakes the GPU and, the first time, "
+            "compiles its kernels.",
             "Papers: the best of their techniques without and with a GPU, on an Intel i7-5820K (6 cores) and an NVIDIA "
             "Titan Xp.",
-            "paper/CPU: the paper's best without a GPU over ours; paper/auto: its best of all over ours.",
-            likeness,
+            "paper/CPU: the paper's best without a GPU over ours; paper/auto: the paper's best over ours.",
+            sources,
         ] + ([] if share == 1 else [
-            f"Only {share:g} of each collection's sets, so these ratios are left out; pairs of sets are "
-            f"{share * share:g} as many.",
+            f"Only {share:g} of each collection's sets is joined, so these ratios are omitted; the number of pairs of "
+            f"sets is {share * share:g} of the paper's.",
         ]),
     )
-    said = table.Table(
-        "What the papers say in words",
+    claims = table.Table(
+        "Claims in the text of the papers",
         ["stage", "dataset", "threshold", "records", "pairs", "what", "slow", "fast", "ours", "paper"],
         frozenset({"stage", "dataset", "what", "paper"}),
         notes=[
-            f"Seconds {ours}, and how many times as long the slow way takes as the fast one, beside what the paper "
-            "says. Each takes the best of its techniques. Vectors: preparing and joining, a process each, the "
-            "waking of a GPU included.",
+            f"Seconds {ours}, and the ratio of the slow configuration to the fast one, with the ratio that the paper "
+            "reports. Each is the best of its techniques. Vectors: preparing and joining, in separate processes, with "
+            "the time to wake a GPU.",
             "Paper 1: one core and one NVIDIA Titan Xp. Paper 3: Spark on up to three machines with Intel Xeon "
             "E5-2650 or AMD EPYC 7452, NVIDIA Tesla K40 or V100; here one machine, no Spark. Paper 5: Intel "
             "Core 2 Duo E4500, NVIDIA 8500GT.",
         ],
     )
     best = table.Table(
-        "Which algorithm is the best, paper 1, table 5",
+        "The best algorithms, paper 1, table 5",
         ["T", *(f"{of}{name}" for name in next(iter(published.winners().values())) for of in ("", "paper "))],
         notes=[
-            f"On how many of {len(SEVEN)} collections ({', '.join(SEVEN)}) each algorithm is the fastest, all of them "
-            + ("verified on the GPU, as in the paper." if gpu else "on the CPU; the paper's verify on a GPU."),
+            f"The number of collections, of {len(SEVEN)} ({', '.join(SEVEN)}), on which each algorithm is the fastest; "
+            + ("all verify on the GPU, as in the paper." if gpu else "all run on the CPU, the paper's verify on a GPU."),
         ],
     )
-    return times, said, best
+    return times, claims, best
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """A dataset of a table: our name, its file and its generator, the paper's name, its thresholds."""
+class PaperJoins:
+    """A dataset of a table: our name, its file and generator, the paper's name, and its thresholds."""
 
     name: str
     path: Path
-    made: Collection | None
+    generated: Collection | None
     dataset: str
     thresholds: list[str]
 
 
 def cells(stage: str) -> dict[str, list[str]]:
-    """The datasets of a stage with their thresholds."""
+    """Returns the datasets of a stage with their thresholds."""
     found: dict[str, list[str]] = {}
     for paper, numbered, dataset, threshold in published.figures():
         if (paper, numbered) == TIMED[stage]:
@@ -240,30 +241,30 @@ def cells(stage: str) -> dict[str, list[str]]:
     return found
 
 
-def wanted_cells(state: Run, stage: str) -> list[Wanted]:
-    """The joins of a stage."""
-    wanted: list[Wanted] = []
+def wanted_cells(state: PapersState, stage: str) -> list[PaperJoins]:
+    """Returns the joins of a stage."""
+    wanted: list[PaperJoins] = []
     if stage != "real":
         for dataset, thresholds in cells(stage).items():
-            made = published.likeness(dataset, state.part, state.known)
-            if made and state.wants(dataset):
-                wanted.append(Wanted(dataset, made.path, made, dataset, thresholds))
+            generated = published.similar_collection(dataset, state.part, state.known)
+            if generated and state.wants(dataset):
+                wanted.append(PaperJoins(dataset, generated.path, generated, dataset, thresholds))
         return wanted
     for real, dataset in REAL:
         if not state.wants(real):
             continue
-        made, path, times = published.inflated(state.context, real, state.known[dataset.lower()] * state.part)
+        generated, path, times = published.inflated(state.context, real, state.known[dataset.lower()] * state.part)
         if path is None:
-            say(f"{real}: not in the data folder, left out")
-        # A part of a collection may be no more than the file that another one has, too.
+            say(f"{real}: not in the data folder, omitted")
+        # Parts of two collections may be the same file.
         elif path not in (one.path for one in wanted):
             name = f"{real}{f' × {times}' if times > 1 else ''} ({dataset})"
-            wanted.append(Wanted(name, path, made, dataset, cells(stage)[dataset]))
+            wanted.append(PaperJoins(name, path, generated, dataset, cells(stage)[dataset]))
     return wanted
 
 
-def timed(state: Run, stage: str, wanted: list[Wanted]) -> None:
-    """A table of the papers' seconds."""
+def timed(state: PapersState, stage: str, wanted: list[PaperJoins]) -> None:
+    """Runs the joins of a stage for which the papers report seconds."""
     known = published.figures()
     for one in wanted:
         if not one.path.is_file() or not state.in_time(stage, one.name):
@@ -280,9 +281,9 @@ def timed(state: Run, stage: str, wanted: list[Wanted]) -> None:
 
 
 def add_times(
-    state: Run, stage: str, name: str, threshold: str, sets: int, ours: Ours, theirs: published.Seconds
+    state: PapersState, stage: str, name: str, threshold: str, sets: int, ours: OurResults, theirs: published.Seconds
 ) -> None:
-    """A row of seconds."""
+    """Adds a row of seconds."""
     say(f"{stage} {name} {threshold}: {table.seconds(ours.seconds('auto'))}")
     state.times.add(
         stage, name, threshold or "–", table.count(sets), table.count(ours.pairs),
@@ -293,8 +294,8 @@ def add_times(
     )
 
 
-class Ours:
-    """Our seconds of a cell by engine, and the counts."""
+class OurResults:
+    """Our seconds of a cell by engine, and the number of pairs."""
 
     def __init__(self) -> None:
         self.by_engine: dict[str, float] = {}
@@ -302,24 +303,24 @@ class Ours:
         self.ran = "–"
 
     def seconds(self, engine: str) -> float | None:
-        """The seconds of an engine, where it finished."""
+        """Returns the seconds of an engine, if it finished."""
         return self.by_engine.get(engine)
 
     def agrees(self, pairs: int | None) -> bool:
-        """Takes a count; says whether it is that of the others."""
+        """Stores a count; returns whether it agrees with the one before."""
         same = self.pairs in (None, pairs)
         self.pairs = pairs
         return same
 
 
 def joins(
-    state: Run, path: Path, measure: str, thresholds: list[str], tokens: Sequence[str] = (), shares: str = "",
-) -> dict[str, Ours]:
-    """Joins by every engine, and by CPU and GPU at once with some shares of the GPU; all of them take turns
-    in one process."""
-    found: dict[str, Ours] = {threshold: Ours() for threshold in thresholds}
+    state: PapersState, path: Path, measure: str, thresholds: list[str], tokens: Sequence[str] = (), shares: str = "",
+) -> dict[str, OurResults]:
+    """Joins by every engine, and by CPU and GPU together with some device shares; all run in turns in one
+    process."""
+    found: dict[str, OurResults] = {threshold: OurResults() for threshold in thresholds}
 
-    def take(timing: Timing) -> None:
+    def receive(timing: Timing) -> None:
         ours = found[timing.cell.threshold]
         if timing.join is None:
             return
@@ -332,24 +333,24 @@ def joins(
 
     engines = "cpu,gpu,auto" if state.gpu else "cpu,auto"
     further = ["--engine", f"{engines},hybrid", "--split", shares] if shares and state.gpu else ["--engine", engines]
-    run_bench(state, path, measure, thresholds, [*tokens, "--technique", "auto", *further], take)
+    run_bench(state, path, measure, thresholds, [*tokens, "--technique", "auto", *further], receive)
     return found
 
 
 def run_bench(
-    state: Run, path: Path, measure: str, thresholds: list[str], further: list[str], take: bench.Take,
+    state: PapersState, path: Path, measure: str, thresholds: list[str], further: list[str], receive: bench.Receiver,
 ) -> None:
     """Times joins of a file on all cores."""
     words = bench.arguments(path, thresholds, cores(), state.context.runs, state.context.limit)
     words[words.index("--jaccard")] = f"--{measure}"
-    wrong = bench.run(state.context.binary, [*words, *further], path.stem, take)
+    wrong = bench.run(state.context.binary, [*words, *further], path.stem, receive)
     if wrong:
         state.problems.append(f"{path.name}: {wrong}")
 
 
-def overlaps(state: Run, path: Path) -> Ours:
-    """Counts the pairs with something in common by every engine."""
-    ours = Ours()
+def overlaps(state: PapersState, path: Path) -> OurResults:
+    """Counts the pairs with a common token by every engine."""
+    ours = OurResults()
     for engine in ("cpu", "gpu", "auto") if state.gpu else ("cpu", "auto"):
         words: list[str | Path] = ["overlaps", path, "--positive", "--engine", engine]
         best = best_process(state, f"{path.name}, {engine}", words, ["join"], ours)
@@ -361,14 +362,14 @@ def overlaps(state: Run, path: Path) -> Ours:
 
 
 def spent(one: Outcome, phases: Sequence[str]) -> float | None:
-    """The seconds of some phases, where the run gave an answer."""
+    """Returns the seconds of some phases, if the run succeeded."""
     return sum(one.phases[name] for name in phases) if one.ok else None
 
 
 def best_process(
-    state: Run, name: str, words: list[str | Path], phases: Sequence[str], ours: Ours
+    state: PapersState, name: str, words: list[str | Path], phases: Sequence[str], ours: OurResults
 ) -> Outcome | None:
-    """Returns the best of several processes by the seconds of some phases, and an error message, if any."""
+    """Returns the best of several processes by the seconds of some phases; notes errors."""
     runs = statistics.repeat(
         lambda: simjoin.run(state.context.binary, words, state.context.limit), lambda one: one.wall, state.context.runs
     )
@@ -381,7 +382,7 @@ def best_process(
 
 
 def needs_gpu(way: str) -> bool:
-    """Whether a way to join needs a GPU."""
+    """Returns whether an engine or technique needs a GPU."""
     return way.startswith(("gpu", "hybrid"))
 
 
@@ -391,9 +392,10 @@ def technique_options(technique: str) -> list[str]:
 
 
 def add_claims(
-    state: Run, claims: list[Claim], dataset: str, threshold: str, records: int, ours: Ours, like_the_papers: bool,
+    state: PapersState, claims: list[Claim], dataset: str, threshold: str, records: int, ours: OurResults,
+    like_the_papers: bool,
 ) -> None:
-    """Returns the rows of a paper's figures for one cell; those that need a GPU only if there is one."""
+    """Adds the rows of a paper's claims for one cell; those that need a GPU only if there is one."""
     for claim in claims:
         slow, fast = (
             min((ours.by_engine[way] for way in ways.split("/") if way in ours.by_engine), default=None)
@@ -402,24 +404,25 @@ def add_claims(
         if not state.gpu and needs_gpu(claim.fast):
             continue
         say(f"{claim.stage} {dataset} {threshold}: {claim.what}: {table.factor(statistics.ratio(slow, fast))}")
-        said = f"{claim.factor:g}× ({claim.paper}, {claim.place})" if like_the_papers else "–"
+        reported = f"{claim.factor:g}× ({claim.paper}, {claim.place})" if like_the_papers else "–"
         state.claims.add(
             claim.stage, dataset, threshold, table.count(records), table.count(ours.pairs), claim.what,
-            table.seconds(slow), table.seconds(fast), table.factor(statistics.ratio(slow, fast)), said,
+            table.seconds(slow), table.seconds(fast), table.factor(statistics.ratio(slow, fast)), reported,
         )
 
 
-def verification(state: Run) -> None:
-    """Paper 1: candidates of the published algorithms, verified on the CPU or on the GPU."""
-    made = published.likeness(VERIFIED, state.part, state.known)
+def verification(state: PapersState) -> None:
+    """Repeats paper 1: candidates of the published algorithms, verified on the CPU or on the GPU."""
+    generated = published.similar_collection(VERIFIED, state.part, state.known)
     thresholds = state.thresholds(VERIFIED_THRESHOLDS)
-    if not (made and thresholds and state.gpu and state.wants(VERIFIED) and state.in_time("verification", VERIFIED)):
+    wanted = generated and thresholds and state.gpu and state.wants(VERIFIED)
+    if not (generated and wanted and state.in_time("verification", VERIFIED)):
         return
-    state.make([made])
+    state.make([generated])
     claims = published.claims("verification")
-    found = {threshold: Ours() for threshold in thresholds}
+    found = {threshold: OurResults() for threshold in thresholds}
 
-    def take(timing: Timing) -> None:
+    def receive(timing: Timing) -> None:
         ours = found[timing.cell.threshold]
         if timing.join is None:
             return
@@ -428,61 +431,63 @@ def verification(state: Run) -> None:
         ours.by_engine[timing.technique] = timing.join
 
     for ways in {ways: None for claim in claims for ways in (claim.slow, claim.fast)}:
-        if made.path.is_file():
-            run_bench(state, made.path, "jaccard", thresholds, technique_options(ways.replace("/", ",")), take)
+        if generated.path.is_file():
+            options = technique_options(ways.replace("/", ","))
+            run_bench(state, generated.path, "jaccard", thresholds, options, receive)
     for threshold, ours in found.items():
-        add_claims(state, claims, VERIFIED, threshold, data.count_rows(made.path), ours, True)
+        add_claims(state, claims, VERIFIED, threshold, data.count_rows(generated.path), ours, True)
 
 
-def cluster(state: Run) -> None:
-    """Paper 3: titles and their dirty copies by 3-grams, on one machine."""
+def cluster(state: PapersState) -> None:
+    """Repeats paper 3: titles and their dirty copies by 3-grams, on one machine."""
     name = f"{published.TITLES}, dirty"
     thresholds = state.thresholds(CLUSTER_THRESHOLDS)
     if not (thresholds and state.wants(published.TITLES) and state.in_time("cluster", name)):
         return
-    made = published.dirty_titles(state.context, state.part)
-    if made is None:
-        say(f"{published.TITLES}: not in the data folder, left out")
+    generated = published.dirty_titles(state.context, state.part)
+    if generated is None:
+        say(f"{published.TITLES}: not in the data folder, omitted")
         return
-    state.make([made])
-    if not made.path.is_file():
+    state.make([generated])
+    if not generated.path.is_file():
         return
-    records = data.count_rows(made.path)
+    records = data.count_rows(generated.path)
     claims = published.claims("cluster")
     ways = [way for claim in claims for way in (claim.slow, claim.fast)]
     shares = ["auto", *(way.partition(":")[2] for way in ways if ":" in way)]
     tokens = ["--tokens", "qgrams:3", "--multiset"]
-    for threshold, ours in joins(state, made.path, "jaccard", thresholds, tokens, ",".join(shares)).items():
+    for threshold, ours in joins(state, generated.path, "jaccard", thresholds, tokens, ",".join(shares)).items():
         add_times(state, "cluster", name, threshold, records, ours, published.Seconds(None, None))
         add_claims(state, claims, name, threshold, records, ours, True)
 
 
-def distance(dataset: str, vectors_made: int) -> str:
-    """The distance that gives a point of so many one to two partners, as the paper has it. The points
-    within a distance grow with its power of the dimension, so the distance falls with its root."""
+def distance(dataset: str, points: int) -> str:
+    """Returns the distance at which a point has one to two partners, as in the paper. The number of points within
+    a distance grows with its d-th power in d dimensions, so the distance falls with the d-th root of their number."""
     least = next(text for name, text in vectors.CELLS if name == dataset)
-    return f"{float(least) * (vectors.SIZE / vectors_made) ** (1 / vectors.DIMENSION):.4g}"
+    return f"{float(least) * (vectors.SIZE / points) ** (1 / vectors.DIMENSION):.4g}"
 
 
-def points(state: Run) -> None:
-    """Paper 5: nested loop and index, on CPU and GPU, within a distance of one to two partners a point."""
+def points(state: PapersState) -> None:
+    """Repeats paper 5: nested loop and index, on CPU and GPU, at a distance with one to two partners per point."""
     claims = published.claims("vectors")
     many = max(1, round(POINTS * state.part))
     for dataset in dict.fromkeys(name for name, _ in vectors.CELLS if name != "mnist"):
         if not state.wants(dataset) or not state.in_time("vectors", dataset):
             continue
-        if dataset in vectors.MADE:
+        if dataset in vectors.GENERATED_VECTORS:
             path: Path | None = published.GENERATED / f"papers-{dataset}-{many}.npy"
-            words = ("vectors", vectors.MADE[dataset], "--vectors", str(many), "--dimension", str(vectors.DIMENSION))
+            size = ("--vectors", str(many), "--dimension", str(vectors.DIMENSION))
+            words = ("vectors", vectors.GENERATED_VECTORS[dataset], *size)
             state.make([Collection(words, path)])
             within = distance(dataset, many)
         else:
             path, _ = vectors.find(state.context, dataset)
             within = next(text for name, text in vectors.CELLS if name == dataset)
         if path is None or not path.is_file():
-            say(f"{dataset}: not there, left out")
+            say(f"{dataset}: the file is missing, omitted")
             continue
-        ours, records = Ours(), 0
+        ours, records = OurResults(), 0
         for way in {way: None for claim in claims for way in (claim.slow, claim.fast)}:
             if needs_gpu(way) and not state.gpu:
                 continue
@@ -495,28 +500,28 @@ def points(state: Run) -> None:
         add_claims(state, claims, dataset, within, records, ours, dataset == "ds1")
 
 
-def algorithms(state: Run) -> None:
-    """Paper 1, table 5: on how many collections each algorithm is the best."""
+def algorithms(state: PapersState) -> None:
+    """Repeats table 5 of paper 1: the number of collections on which each algorithm is the best."""
     theirs = published.winners()
     names = list(next(iter(theirs.values())))
     won = {threshold: dict.fromkeys(names, 0) for threshold in theirs}
-    wanted = {name: published.likeness(name, state.part, state.known) for name in SEVEN}
+    wanted = {name: published.similar_collection(name, state.part, state.known) for name in SEVEN}
     if not state.in_time(ALGORITHMS, ", ".join(SEVEN)):
         return
-    state.make([made for made in wanted.values() if made])
-    for dataset, made in wanted.items():
-        if made is None or not made.path.is_file() or not state.in_time(ALGORITHMS, dataset):
+    state.make([generated for generated in wanted.values() if generated])
+    for dataset, generated in wanted.items():
+        if generated is None or not generated.path.is_file() or not state.in_time(ALGORITHMS, dataset):
             continue
         best: dict[str, tuple[float, str]] = {}
 
-        def take(timing: Timing) -> None:
+        def receive(timing: Timing) -> None:
             name = timing.technique.removeprefix("gpu-verify:")
             if timing.join is not None:
                 at = timing.cell.threshold
                 best[at] = min(best.get(at, (timing.join, name)), (timing.join, name))
 
         techniques = ",".join(f"gpu-verify:{name}" if state.gpu else name for name in names)
-        run_bench(state, made.path, "jaccard", list(theirs), technique_options(techniques), take)
+        run_bench(state, generated.path, "jaccard", list(theirs), technique_options(techniques), receive)
         for threshold, (_, name) in best.items():
             won[threshold][name] += 1
         say(f"{ALGORITHMS} {dataset}: {' '.join(f'{at} {name}' for at, (_, name) in best.items())}")

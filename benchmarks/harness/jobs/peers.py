@@ -23,8 +23,8 @@ DEFAULT_CELLS = parse_cells(
     "bms_pos_5pct:dice:0.8,bms_pos_5pct:dice:0.6,"
     "bms_pos_5pct:cosine:0.8,kosarak_36k:cosine:0.9"
 )
-# What ran over five minutes on a busy 2-core machine (SetSimilaritySearch on acl_2grams: by
-# extrapolation from a tenth of the rows); --patient runs it all the same.
+# Cells that took over five minutes on a busy 2-core machine (SetSimilaritySearch on acl_2grams: by
+# extrapolation from a tenth of the rows); --patient runs them.
 LONG = frozenset(
     (peer, cell.key)
     for peer, cells in {
@@ -36,28 +36,28 @@ LONG = frozenset(
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.add_argument(
         "--cells", type=cell_list, default=DEFAULT_CELLS, metavar="LIST",
-        help="what to join: dataset:measure:threshold, comma-separated; "
-        "dataset:threshold is Jaccard (default: a list that takes some half an hour)",
+        help="the joins: dataset:measure:threshold, comma-separated; "
+        "dataset:threshold is Jaccard (default: a list that takes about half an hour)",
     )
     parser.add_argument(
         "--peer-limit", type=float, default=300, metavar="SECONDS",
-        help="time limit of one run of a peer, its loading included (default: 300)",
+        help="time limit of one run of a peer, including loading (default: 300)",
     )
     parser.add_argument(
         "--peer-memory", type=float, default=10, metavar="GIB",
-        help="limit of a peer's address space (default: 10)",
+        help="limit of the address space of a peer (default: 10)",
     )
     parser.add_argument(
         "--peer-python", default=None, metavar="PYTHON",
-        help="the Python that makes the peers' environment, 3.9 to 3.11 "
-        "(default: the one that runs this)",
+        help="the Python for the virtual environment of the peers, 3.9 to 3.11 "
+        "(default: the one that runs this program)",
     )
     parser.add_argument(
         "--patient", action="store_true",
-        help="also run what is known to take a peer over five minutes",
+        help="also run the cells that are known to take a peer over five minutes",
     )
     parser.add_argument(
         "--no-peers", action="store_true", help="run simjoin only; install and run no peer"
@@ -65,7 +65,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def cell_list(text: str) -> list[Cell]:
-    """Reads --cells, with the reason where it cannot be read."""
+    """Reads --cells; the error of a wrong value contains the reason."""
     try:
         return parse_cells(text)
     except ValueError as error:
@@ -73,19 +73,19 @@ def cell_list(text: str) -> list[Cell]:
 
 
 def best_wall(outcomes: list[Outcome]) -> Outcome:
-    """The fastest run by wall clock, or the last where none finished."""
+    """Returns the fastest run by wall clock, or the last if none finished."""
     return statistics.best(outcomes, lambda one: one.wall) or outcomes[-1]
 
 
 def simjoin_cell(outcome: Outcome, limit: float) -> str:
-    """``wall (join)`` or why there is no time."""
+    """Returns ``wall (join)``, or the reason why there is no time."""
     if outcome.ok:
         return f"{table.seconds(outcome.wall)} ({table.seconds(outcome.phase('join'))})"
     return f">{limit:g}" if outcome.state == "timeout" else "error"
 
 
 def peer_cell(outcome: PeerOutcome, limit: float) -> str:
-    """A peer's seconds or why there are none."""
+    """Returns the seconds of a peer, or the reason why there are none."""
     if outcome.ok:
         return table.seconds(outcome.seconds)
     words = {"timeout": f">{limit:g}", "memory": "memory", "unsupported": "–", "missing": "–",
@@ -94,7 +94,7 @@ def peer_cell(outcome: PeerOutcome, limit: float) -> str:
 
 
 def ratio_cell(outcome: PeerOutcome, limit: float, own: Outcome) -> str:
-    """How many times longer the peer took than simjoin's whole process."""
+    """Returns the seconds of the peer over those of simjoin's whole process."""
     if outcome.ok:
         return table.factor(statistics.ratio(outcome.seconds, own.wall))
     if outcome.state == "timeout" and own.ok:
@@ -118,13 +118,13 @@ def peer_verdict(peer: Peer, outcome: PeerOutcome, exact: int | None) -> str:
 def verdict(
     own: dict[str, Outcome], others: dict[Peer, PeerOutcome], exact: int | None
 ) -> tuple[str, bool]:
-    """The table's last column, and whether all of simjoin's counts are right."""
+    """Returns the last column of the table, and whether all counts of simjoin are right."""
     parts = []
     for name, outcome in own.items():
         if outcome.ok and exact is not None and outcome.pairs != exact:
             parts.append(f"simjoin {name} {table.difference((outcome.pairs or 0) - exact)}")
     right = not parts
-    parts += [said for peer, one in others.items() if (said := peer_verdict(peer, one, exact))]
+    parts += [note for peer, one in others.items() if (note := peer_verdict(peer, one, exact))]
     if parts:
         return "; ".join(parts), right
     finished = [one for one in own.values() if one.ok]
@@ -136,12 +136,12 @@ def verdict(
 def exact_pairs(
     known: dict, path: Path, cell: Cell, arguments: argparse.Namespace
 ) -> int | None:
-    """The exact count: from expected.tsv, else counted by brute force."""
+    """Returns the exact count from expected.tsv, or counts by brute force."""
     if cell.key in known:
         return known[cell.key]
     if arguments.no_peers:
         return None
-    say(f"{cell}: counting exactly, for expected.tsv does not have it")
+    say(f"{cell}: counting by brute force, because expected.tsv has no count")
     return peers.exact_count(path, cell, arguments.peer_limit, arguments.peer_memory)
 
 
@@ -153,7 +153,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
     present = () if arguments.no_peers else PEERS
     cells = select(arguments.cells, context.datasets, context.thresholds)
     paths = files(context, cells)
-    known = data.by_question(data.load_expected(context.folder))
+    known = data.by_key(data.load_expected(context.folder))
 
     columns = ["dataset", "measure", "T", "exact pairs", "auto ×1: wall", "total", "join",
                "auto ×2", *TECHNIQUES]
@@ -161,7 +161,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
         columns += [peer.name, f"{peer.short}/simjoin"]
     columns.append("counts")
     result = table.Table(
-        "simjoin beside its peers", columns, frozenset({"dataset", "measure", "counts"})
+        "simjoin and its peers", columns, frozenset({"dataset", "measure", "counts"})
     )
     result.notes = notes(context, arguments, present, missing)
 
@@ -186,7 +186,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
                      if one.state == "error"]
 
         first = own["auto ×1"]
-        said, right = verdict(own, others, exact)
+        note, right = verdict(own, others, exact)
         if not right or any(one.state == "error" for one in own.values()):
             status = 1
         line = [cell.dataset, cell.measure, cell.threshold, table.count(exact)]
@@ -203,7 +203,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
             wall, join = first.wall, first.phase("join")
             if outcome.ok and outcome.seconds and wall and join:
                 ratios[peer.name].append((outcome.seconds / wall, outcome.seconds / join))
-        result.add(*line, said)
+        result.add(*line, note)
 
     result.summary = [summary(name, pairs) for name, pairs in ratios.items() if pairs] + problems
     facts = () if arguments.no_peers else (("Peers", peers.versions(missing)),)
@@ -214,7 +214,7 @@ def run_peer(
     peer: Peer, path: Path, cell: Cell, context: Context, arguments: argparse.Namespace,
     problem: str | None,
 ) -> PeerOutcome:
-    """The best of a peer's runs; a long one is not repeated."""
+    """Returns the best run of a peer; a long run is not repeated."""
     if problem:
         return PeerOutcome("missing", note=problem)
     if cell.measure not in peer.measures:
@@ -231,7 +231,7 @@ def run_peer(
 
 
 def summary(name: str, ratios: list[tuple[float, float]]) -> str:
-    """One line per peer: the geometric means over the cells it finished."""
+    """Returns a line for a peer: the geometric means over the cells that it finished."""
     wall = table.factor(statistics.geometric_mean(one for one, _ in ratios))
     join = table.factor(statistics.geometric_mean(one for _, one in ratios))
     return (
@@ -248,10 +248,10 @@ def notes(
     """Returns the explanation of the columns."""
     lines = [
         "All times in seconds; the best of "
-        f"{table.plural(context.runs, 'run')}, one run where the first takes over 10 s.",
-        "simjoin: wall is the whole process with starting, reading the file and counting; "
+        f"{table.plural(context.runs, 'run')}, or one run if it takes over 10 s.",
+        "simjoin: wall is the whole process, including starting, reading the file and counting; "
         "total and join are from its --stats; the columns with two numbers are wall (join). "
-        "auto ×1 and ×2: its own choice of technique on 1 and 2 threads; "
+        "auto ×1 and ×2: simjoin's choice of technique, on 1 and 2 threads; "
         "the named techniques on 1 thread.",
     ]
     if present:
@@ -259,16 +259,16 @@ def notes(
             "Peers: the join call alone, on data already loaded in memory, one thread. "
             "The ratio is the peer's join over simjoin's wall (auto ×1), which favours the peer. "
             f"Limits of a peer: {arguments.peer_limit:g} s, {arguments.peer_memory:g} GiB; "
-            "– where it cannot do the measure or is not installed; long where it is known to run "
-            "over five minutes and was not run (--patient runs it)."
+            "– if it does not support the measure or is not installed; long if it is known to take "
+            "over five minutes and was not run (see --patient)."
         )
         lines.append(
             "py_stringsimjoin (PSJ) has no self-join: it joins the table with itself and finds "
             "every pair twice; those with the smaller row on the left are counted."
         )
     lines.append(
-        "counts: agree where every tool that finished found exactly the exact pairs, "
-        "else by how much a tool differs."
+        "counts: agree if every tool that finished found exactly the exact pairs, "
+        "else the difference of each tool."
     )
     lines += [f"{name}: not installed, {problem}" for name, problem in missing.items() if problem]
     return lines

@@ -1,4 +1,4 @@
-"""How well joins on Spark are predicted: ``simjoin.spark validate`` on one worker and on two."""
+"""Compares joins on Spark with their predictions: ``simjoin.spark validate`` on one worker and on two."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from .. import data, package, process, table
 from ..context import Context, Report, say
 
-# Collections: their folder, how they are cut into tokens, the threshold, and the parts that are joined.
+# Collections: the folder, the tokenizer, the threshold, and the numbers of records that are joined.
 COLLECTIONS = {
     "acl_2grams": ("sets", None, "0.6", (27_000, 55_000, 110_486)),
     "reddit_titles_400k": ("text", "words", "0.8", (100_000, 400_000)),
@@ -18,12 +18,12 @@ COLLECTIONS = {
     "retail": ("sets", None, "0.6", (88_162,)),
 }
 
-# The goal: what is measured over what is predicted, or the other way round.
+# The goal: the larger of measured and predicted seconds over the smaller.
 FACTOR = 1.5
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.add_argument(
         "--python", metavar="PATH",
         help="a Python that has simjoin and PySpark (default: both are installed into .cache)",
@@ -31,27 +31,27 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def factor(cell: dict[str, Any]) -> float:
-    """How far apart the seconds and their prediction are."""
+    """Returns the larger of measured and predicted seconds over the smaller."""
     ratio: float = cell["seconds"] / cell["expected_seconds"]
     return max(ratio, 1 / ratio)
 
 
 def parse(output: str) -> list[dict[str, Any]]:
-    """The joins that the command has told of."""
+    """Returns the joins that the command has printed."""
     return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
 
 
 def run(context: Context, arguments: argparse.Namespace) -> Report:
-    """Runs all and makes the table."""
+    """Runs all joins and makes the table."""
     result = table.Table(
-        "Joins on Spark beside their predictions",
+        "Joins on Spark, compared with their predictions",
         ["collection", "Jaccard", "records", "workers", "pairs", "tasks", "seconds", "predicted",
          "CPU seconds", "CPU predicted"],
         frozenset({"collection"}),
         notes=[
-            "From a text file to the number of pairs, planning included, on standalone clusters of this machine "
-            "with workers of one core. CPU seconds are those of all processes of the cluster, Spark's own work "
-            "included, which predictions of CPU seconds leave out.",
+            "From a text file to the number of pairs, including planning, on standalone clusters of this machine "
+            "with workers of one core. CPU seconds are those of all processes of the cluster, including Spark's own "
+            "work, which predictions of CPU seconds do not include.",
         ],
     )
     python = Path(arguments.python) if arguments.python else package.python("spark")
@@ -65,7 +65,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
             continue
         found = data.prepare(context.folder, [f"{folder}/{name}.txt"])
         if not found:
-            say(f"{name}: not in the data folder, left out")
+            say(f"{name}: not in the data folder, omitted")
             continue
         say(f"{name}: joins of {len(parts)} parts on 1 and 2 workers")
         command = [python, "-I", "-m", "simjoin.spark", "validate", found[0], "--jaccard", jaccard, "--json",
@@ -83,8 +83,8 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
                 table.seconds(cell["cpu_seconds"]), table.seconds(cell["expected_cpu_seconds"]),
             )
     if factors:
-        said = "met" if max(factors) <= FACTOR else "NOT MET"
+        verdict = "met" if max(factors) <= FACTOR else "NOT MET"
         result.summary.append(
-            f"seconds and predictions are at most {max(factors):.2f} times apart (goal: {FACTOR}): {said}"
+            f"seconds and predictions differ by a factor of at most {max(factors):.2f} (goal: {FACTOR}): {verdict}"
         )
     return Report(result, status)

@@ -1,4 +1,4 @@
-"""How fast records are read and turned into a collection."""
+"""Measures how fast records are read and made into a collection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .expected import thread_list
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.add_argument(
         "--text", default="reddit_titles_400k", metavar="NAME",
         help="the text collection (default: reddit_titles_400k)",
@@ -26,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def reading_seconds(outcome: Outcome) -> float | None:
-    """Seconds from the first byte to the finished collection."""
+    """Returns the seconds from the first byte to the finished collection."""
     read, prepare = outcome.phase("read"), outcome.phase("prepare")
     return None if read is None or prepare is None else read + prepare
 

@@ -17,23 +17,23 @@ SCALING_FLOOR = 0.2
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.add_argument(
         "--techniques", type=comma_list, default=None, metavar="LIST",
-        help="only these, comma-separated (default: all-pairs, ppjoin, group-join)",
+        help="only these techniques, comma-separated (default: all-pairs, ppjoin, group-join)",
     )
     parser.add_argument(
-        "--no-scaling", action="store_true", help="leave out the runs with 2 threads"
+        "--no-scaling", action="store_true", help="omit the runs with 2 threads"
     )
 
 
 def best_join(outcomes: list[Outcome]) -> Outcome:
-    """The run with the shortest join, or the last where none finished."""
+    """Returns the run with the shortest join, or the last if none finished."""
     return statistics.best(outcomes, lambda one: one.phase("join")) or outcomes[-1]
 
 
 def time_cell(outcome: Outcome | None, limit: float) -> str:
-    """Join milliseconds or why there are none."""
+    """Returns the milliseconds of the join, or the reason why there are none."""
     if outcome is None:
         return "–"
     if outcome.ok:
@@ -52,22 +52,22 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
     ]
     paths = files(context, [one.cell for one in lines])
     shapes = {dataset: data.load_shape(path) for dataset, path in paths.items()}
-    known = data.by_question(data.load_expected(context.folder))
+    known = data.by_key(data.load_expected(context.folder))
 
     result = table.Table(
-        "simjoin beside the reference C++ code",
+        "simjoin, compared with the reference C++ code",
         ["dataset", "T", "technique", "C++ index", "C++ join", "simjoin ×1", "simjoin/C++",
          "simjoin ×2", "speed-up", "pairs", "counts"],
         frozenset({"dataset", "technique", "counts"}),
         notes=[
             "Milliseconds. C++: one thread, from reference-cpp.tsv (measured once, in whole "
-            "milliseconds, on a 2-core machine that need not be like this one).",
+            "milliseconds, on a 2-core machine that may differ from this one).",
             "simjoin: the join of its --stats on 1 and 2 threads, best of "
-            f"{table.plural(context.runs, 'run')}, one run where the first takes over 10 s.",
+            f"{table.plural(context.runs, 'run')}, or one run if it takes over 10 s.",
             "simjoin/C++ is simjoin's join on 1 thread over the C++ join: below 1 is faster.",
-            "≡ marks collections where identical sets dominate: fewer than half as many "
+            "≡ marks collections of mostly identical sets: fewer than half as many "
             "distinct sets as rows.",
-            "counts: simjoin's count beside the exact one; C++ −n: the C++ code misses n pairs.",
+            "counts: whether simjoin's count is exact; C++ −n: the C++ code misses n pairs.",
         ],
     )
     measured: list[tuple[ReferenceCell, Outcome, Outcome | None]] = []
@@ -107,7 +107,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
 
 
 def counts_cell(outcome: Outcome, wrong: list[int], exact: int | None, reference: int) -> str:
-    """Whether simjoin's count is exact, and by how much the C++ count is not."""
+    """Returns whether simjoin's count is exact, and the difference of the C++ count."""
     parts = []
     if wrong:
         parts.append("WRONG")
@@ -121,7 +121,7 @@ def counts_cell(outcome: Outcome, wrong: list[int], exact: int | None, reference
 def summary(
     measured: list[tuple[ReferenceCell, Outcome, Outcome | None]], shapes: dict[str, Shape]
 ) -> list[str]:
-    """The share of cells within the limit, the ratios, and the scaling."""
+    """Returns the share of cells within the limit, the ratios, and the scaling."""
     ratios = []  # a cell that did not finish counts as infinitely slow
     for one, single, _ in measured:
         join = single.phase("join")
@@ -136,7 +136,7 @@ def summary(
         [value for one, value, _ in ratios if one.join_ms >= SMALL_MS],
     ))
     lines.append(share_line(
-        "all cells, beside the C++ index and join together", [value for _, _, value in ratios]
+        "all cells, compared with the C++ index and join together", [value for _, _, value in ratios]
     ))
     lines.append(share_line(
         "cells where identical sets dominate",
@@ -162,7 +162,7 @@ def summary(
 
 
 def share_line(name: str, ratios: list[float]) -> str:
-    """``all cells: 100 of 126 (79 %) within 1.2×, geometric mean 0.95×, …``."""
+    """Returns a line such as ``all cells: 100 of 126 (79 %) within 1.2×, geometric mean 0.95×, …``."""
     if not ratios:
         return f"{name}: none"
     inside, whole = statistics.share_within(ratios, WITHIN)

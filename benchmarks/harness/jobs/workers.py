@@ -8,19 +8,19 @@ from pathlib import Path
 from .. import data, package, simjoin, table
 from ..context import Context, Report, say
 from ..paths import GENERATED
-from .spark import Run, ask
+from .spark import SparkRun, ask
 
 
-# The goal for two workers of one core beside one, and how long the join must take there.
+# The goal: the speed-up of two workers of one core over one, if the join takes at least LONG seconds on one.
 GAIN = 1.6
 LONG = 60.0
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of this job."""
+    """Adds the options of this job."""
     parser.add_argument(
         "--times", type=int, default=6, metavar="N",
-        help="how often acl_2grams is inflated (default: %(default)d)",
+        help="the factor by which acl_2grams is inflated (default: %(default)d)",
     )
     parser.add_argument(
         "--python", metavar="PATH",
@@ -28,30 +28,30 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def gain(one: Run, two: Run) -> str:
-    """The goal for two workers, and whether it is met."""
+def gain(one: SparkRun, two: SparkRun) -> str:
+    """Returns a line with the goal for two workers, and whether it is met."""
     if one.seconds is None or two.seconds is None:
-        return "one worker beside two: a run did not finish"
+        return "one worker and two: a run did not finish"
     times = one.seconds / two.seconds
     if one.seconds < LONG:
-        said = f"says nothing: it takes less than {LONG:g} s on one"
+        verdict = f"not judged, because it takes less than {LONG:g} s on one"
     else:
-        said = "met" if times >= GAIN else "NOT MET"
+        verdict = "met" if times >= GAIN else "NOT MET"
     return (
-        f"two workers of one core beside one: {table.seconds(one.seconds)} s → "
-        f"{table.seconds(two.seconds)} s, {times:.2f} times as fast (goal: {GAIN}): {said}"
+        f"one worker of one core and two: {table.seconds(one.seconds)} s → "
+        f"{table.seconds(two.seconds)} s, {times:.2f} times as fast (goal: {GAIN}): {verdict}"
     )
 
 
 def run(context: Context, arguments: argparse.Namespace) -> Report:
     """Runs both and makes the table."""
     result = table.Table(
-        "simjoin on Spark: one worker beside two",
+        "simjoin on Spark: one worker and two",
         ["collection", "Jaccard", "workers", "seconds", "predicted", "layout", "pairs"],
         frozenset({"collection", "layout"}),
         notes=[
-            "Seconds from a cached column of lines to the pairs, planning included, on a standalone "
-            "cluster on this machine with workers of one core; a cluster and a driver for each run. The pairs "
+            "Seconds from a cached column of lines to the pairs, including planning, on a standalone "
+            "cluster on this machine with workers of one core; each run has its own cluster and driver. The pairs "
             "of two workers are compared with those that the engine finds without Spark, and their number with "
             "that of one worker.",
         ],
