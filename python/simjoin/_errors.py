@@ -1,4 +1,4 @@
-"""Which error says what went wrong?"""
+"""The errors of the package."""
 
 
 class Error(Exception):
@@ -6,15 +6,15 @@ class Error(Exception):
 
 
 class InputError(Error, ValueError):
-    """The data do not fit. The message names the row and what was expected."""
+    """The data are invalid. The message names the row and what was expected."""
 
 
 class UsageError(Error, ValueError):
-    """Arguments contradict each other, or a value does not fit."""
+    """Arguments contradict each other, or a value is invalid."""
 
 
 class MemoryLimitError(Error, MemoryError):
-    """More memory is needed than ``memory`` allows, or than there is."""
+    """The join needs more memory than ``memory`` allows, or than the machine has."""
 
 
 class UnavailableError(Error, RuntimeError):

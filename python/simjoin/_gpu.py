@@ -1,9 +1,9 @@
 """Where is the compiler for GPUs?
 
-NVRTC comes with the CUDA toolkit, or as a package of Python (``pip install simjoin[cuda]``, for drivers of
-CUDA 12 ``simjoin[cuda12]``). The engine looks for the toolkit by itself, and for packages in the usual places; the
-folder of *this* interpreter's packages is known only here. The engine learns it from ``SIMJOIN_NVRTC``, a variable
-that users can set as well: one path or several. The engine takes the first one that suits the driver.
+NVRTC comes with the CUDA toolkit, or as a Python package (``pip install simjoin[cuda]``; for drivers of
+CUDA 12 ``simjoin[cuda12]``). The engine itself looks for the toolkit, and for packages in the usual places. Only
+Python knows the folder of *this* interpreter's packages, so it passes the paths in ``SIMJOIN_NVRTC``, a variable that
+users can also set. The engine uses the first path that suits the driver.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ def nvrtc() -> list[Path]:
     return libraries
 
 
-def offer_for(engine: str) -> None:
-    """Tells the engine where the compiler is, if it may need one."""
+def set_variable_for(engine: str) -> None:
+    """Sets the variable, if the engine may need the compiler."""
     if engine != "cpu":
-        offer()
+        set_variable()
 
 
 @cache
-def offer() -> None:
-    """Tells the engine, once, unless the user has."""
+def set_variable() -> None:
+    """Sets the variable once, unless the user has set it."""
     if os.environ.get(VARIABLE):
         return
     found = nvrtc()

@@ -1,7 +1,7 @@
-"""In which form does the engine take the data of each library?
+"""How are the data of each library passed to the engine?
 
-Objects with Arrow's interface go to the engine as they are; of a table, only the columns that are needed. Object
-columns of pandas become lists, which the engine copies, and whatever NumPy understands becomes an array.
+Objects with Arrow's interface are passed unchanged; of a table, only the needed columns. Object
+columns of pandas become lists, which the engine copies, and other data that NumPy understands become an array.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _array(data: Any) -> Any:
 
 
 def _without_nulls(data: Any) -> Any:
-    """Casts columns of Polars without any value to strings: Polars exports nulls unlike Arrow."""
+    """Casts columns of Polars without values to strings, because Polars exports nulls unlike Arrow."""
     import polars as pl
 
     nothing = {pl.Null(): pl.String(), pl.List(pl.Null()): pl.List(pl.String())}
@@ -100,7 +100,7 @@ def _narrowed(data: Any, column: str | None, id: str | None) -> Any:
     names = getattr(data, "columns" if _library(data) == "polars" else "column_names", None)
     wanted = [column] if id is None or id == column else [column, id]
     if not isinstance(names, list) or any(names.count(one) != 1 for one in wanted):
-        # The engine reports what is wrong.
+        # The engine reports the error.
         return data
     return data.select(wanted)
 
@@ -148,7 +148,7 @@ def _arrow_or_list(series: Any) -> Any:
 
 
 def _values(series: Any) -> list[Any]:
-    """Returns the values of a column of pandas, None for all that pandas calls missing."""
+    """Returns the values of a column of pandas; values that are missing to pandas become None."""
     missing = series.isna()
     if not missing.any():
         values: list[Any] = series.tolist()

@@ -1,4 +1,4 @@
-"""Which functions does the package offer?"""
+"""The functions of the package."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
 
 def _run(
     native: Callable[..., Any],
-    take: Callable[..., dict[str, object]],
+    describe: Callable[..., dict[str, object]],
     data: list[Any],
-    told: dict[str, object],
+    request: dict[str, object],
     options: Mapping[str, Any],
 ) -> Any:
-    """Hands one side or two to the engine, and waits for the answer."""
+    """Passes one side or two to the engine, and waits for the answer."""
     called = ["data"] if len(data) == 1 else ["left", "right"]
     names = [columns(one, options.get(one), len(data)) for one in ("column", "id")]
-    sides = [take(*side) for side in zip(data, called, *names, strict=True)]
+    sides = [describe(*side) for side in zip(data, called, *names, strict=True)]
     with shown(options.get("progress", False)) as show:
-        return native(sides[0], sides[1] if len(sides) == 2 else None, told, show)
+        return native(sides[0], sides[1] if len(sides) == 2 else None, request, show)
 
 
 def _sets(form: str, data: list[Any], options: SetOptions, with_itself: bool = False) -> Any:
     measures = ("jaccard", "cosine", "dice", "overlap", "containment")
     measure, text = threshold({name: options.get(name) for name in measures}, "jaccard=0.8")
-    told = common(form, options) | tokenized(options)
-    told |= {"measure": measure, "threshold": text}
-    told |= {"with_itself": switch("with_itself", with_itself)}
-    return _run(_native.join, _input.side, data, told, options)
+    request = common(form, options) | tokenized(options)
+    request |= {"measure": measure, "threshold": text}
+    request |= {"with_itself": switch("with_itself", with_itself)}
+    return _run(_native.join, _input.side, data, request, options)
 
 
 def _vectors(form: str, data: list[Any], options: VectorOptions) -> Any:
     measures = {name: options.get(name) for name in ("within", "cosine")}
     measure, text = threshold(measures, "within=0.25")
-    told = common(form, options) | {"measure": measure, "threshold": text}
-    return _run(_native.vector_join, _input.vectors, data, told, options)
+    request = common(form, options) | {"measure": measure, "threshold": text}
+    return _run(_native.vector_join, _input.vectors, data, request, options)
 
 
 def _one_or_two(left: Any, right: Any) -> list[Any]:
@@ -99,7 +99,7 @@ def self_join(
 
     A row is a set of tokens: a list of strings or integers, or a text that ``tokens`` splits. ``data`` is a
     column or table of PyArrow, Polars, pandas, DuckDB or another library with Arrow's interface, a list of
-    lists, or a list of strings. Each pair comes once, the smaller row number on the left.
+    lists, or a list of strings. Each pair is found once, with the smaller row number on the left.
 
     A row that is missing (``None``, null, or missing to pandas) is an empty set: it keeps its row number and is
     in no pair. A missing token within a list is an error.
@@ -122,18 +122,18 @@ def self_join(
     :param overlap: common tokens
     :param containment: common tokens / smaller size
     :param column: the name of the column to join, if the table has several
-    :param id: the name of the column whose values stand for rows in the answer, instead of row numbers
+    :param id: the column whose values name the rows in the answer, instead of row numbers
     :param tokens: ``words`` (lower-case words) or ``qgrams:Q`` for texts. By default they are split at white
         space and letter case is kept; the command ``simjoin text`` has the default ``words``
     :param multiset: keep repeated tokens: the k-th occurrence is a token of its own
     :param count: return only the number of pairs
     :param groups: return ``row, group`` for all rows: a group is named by the first row of its connected component
     :param stream: return an iterator of tables, in little memory, while the join runs
-    :param engine: ``auto`` (the CPU, and a GPU if that is faster), ``cpu``, ``gpu``, or ``hybrid`` for both at once
+    :param engine: ``auto`` (the CPU, and a GPU if that is faster), ``cpu``, ``gpu``, or ``hybrid`` (both together)
     :param technique: the algorithm; the answer is the same for all
     :param threads: number of threads, one per core by default
     :param memory: memory for the join in addition to input and answer, such as ``"512M"`` or ``"4G"``
-    :param device_memory: memory for the join on each GPU; all that is free by default
+    :param device_memory: memory for the join on each GPU; all free memory by default
     :param progress: show a bar, or call a function with the phase, the work done and the total work
 
     >>> sj.self_join([["a"], ["b"], ["a"]], jaccard=1, groups=True).rows()
@@ -367,13 +367,13 @@ def overlaps(
         "device_memory": device_memory,
         "progress": progress,
     }
-    told = common(answer(count, False, stream, progress), options) | tokenized(options)
-    told |= {
+    request = common(answer(count, False, stream, progress), options) | tokenized(options)
+    request |= {
         "positive": switch("positive", positive),
         "top": whole("top", top, "a whole number from 1"),
     }
     data = _one_or_two(left, right)
-    found: Table | Stream | int = _run(_native.overlaps, _input.side, data, told, options)
+    found: Table | Stream | int = _run(_native.overlaps, _input.side, data, request, options)
     return found
 
 
@@ -418,7 +418,7 @@ def intersect(
 ) -> Table | float | int:
     """Counts or lists the common elements of two single sets.
 
-    A set is an array, a column, a list or a set of integers or strings, of up to hundreds of millions.
+    A set is an array, a column, a list or a set, with up to hundreds of millions of integers or strings.
 
     >>> import simjoin as sj
     >>> sj.intersect([7, 3, 5], {3, 7, 11})
@@ -429,14 +429,14 @@ def intersect(
     1.0
 
     :param elements: return a table of the common elements
-    :param containment: return the part of the smaller set that is in the other one: 1 for a subset
+    :param containment: return the share of the smaller set that is in the other one: 1 for a subset
     """
     if elements and containment:
         raise UsageError("elements and containment were given; expected one of them")
     form = "elements" if elements else "size"
-    told = common(form, {"engine": engine, "technique": technique, "threads": threads})
+    request = common(form, {"engine": engine, "technique": technique, "threads": threads})
     sides = _input.elements(left, "left"), _input.elements(right, "right")
-    found: Any = _native.intersect(*sides, told)
+    found: Any = _native.intersect(*sides, request)
     if elements:
         table: Table = found
         return table
@@ -465,7 +465,7 @@ class Plan:
 
 
 def _known(function: str, options: Mapping[str, Any], kind: Any) -> None:
-    """Refuses unknown keywords, as Python does where they are listed."""
+    """Refuses unknown keywords, as Python does for functions that list theirs."""
     for name in options.keys() - kind.__annotations__.keys():
         raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
 

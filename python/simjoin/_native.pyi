@@ -121,7 +121,7 @@ class ClusterOrder:
 
 @final
 class ClusterLayout:
-    """The tasks of a join, and which records each of them gets."""
+    """The tasks of a join, and the assignment of records to them."""
 
     def __new__(cls, text: str) -> ClusterLayout: ...
     def tasks(self) -> list[tuple[int, int, int]]: ...
@@ -130,7 +130,7 @@ class ClusterLayout:
 
 @final
 class ClusterSample:
-    """Some records, to try layouts on."""
+    """A sample of records, on which layouts are evaluated."""
 
     def __new__(cls) -> ClusterSample: ...
     def add(self, order: ClusterOrder, side: int, records: object) -> None: ...

@@ -1,4 +1,4 @@
-"""What can be told to a join, and how is it written down for the engine?"""
+"""Which options do joins have, and how are they passed to the engine?"""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Common(TypedDict, total=False):
 
 
 class TokenOptions(Common, total=False):
-    """Options of everything that makes sets of texts."""
+    """Options of all functions that make sets of texts."""
 
     tokens: str | None
     multiset: bool
@@ -68,9 +68,9 @@ class VectorOptions(Common, total=False):
 
 
 def common(form: str, options: Mapping[str, Any]) -> dict[str, object]:
-    """Returns what every kind of join is told."""
+    """Returns the options of every kind of join, in the form that the engine needs."""
     engine = text("engine", options.get("engine", "auto"), "`auto`")
-    _gpu.offer_for(engine)
+    _gpu.set_variable_for(engine)
     return {
         "engine": engine,
         "technique": text("technique", options.get("technique", "auto"), "`auto`"),
@@ -81,7 +81,7 @@ def common(form: str, options: Mapping[str, Any]) -> dict[str, object]:
 
 
 def tokenized(options: Mapping[str, Any]) -> dict[str, object]:
-    """Returns how texts become sets."""
+    """Returns the options that determine how texts become sets."""
     tokens = options.get("tokens")
     return {
         "tokens": None if tokens is None else text("tokens", tokens, "`words` or `qgrams:3`"),
@@ -97,7 +97,7 @@ def text(name: str, value: Any, examples: str) -> str:
 
 
 def switch(name: str, value: Any) -> bool:
-    """Checks that an option is true or false, also as NumPy writes it."""
+    """Checks that an option is true or false, as a bool of Python or NumPy."""
     if type(value).__name__ in ("bool", "bool_"):
         return bool(value)
     raise UsageError(f"`{name}` is {value!r}; expected True or False")

@@ -1,4 +1,4 @@
-"""Tests plan for a fixed machine, and leave the user's cache folder alone."""
+"""Tests plan for a fixed machine, and do not use the user's cache folder."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 CACHE = tempfile.mkdtemp(prefix="simjoin-tests-")
 
-# A machine that was asked for outside stays, as long as it is a fixed one.
+# A fixed machine that the environment names is kept.
 if not os.environ.get("SIMJOIN_MACHINE", "").startswith("fixed"):
     os.environ["SIMJOIN_MACHINE"] = "fixed"
 os.environ["XDG_CACHE_HOME"] = CACHE

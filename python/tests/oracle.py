@@ -1,4 +1,4 @@
-"""What is the answer?
+"""What is the correct answer?
 
 A brute force that shares nothing with the engine: overlaps by a product of NumPy, decisions in whole numbers.
 """
@@ -18,7 +18,7 @@ Row = Iterable[Hashable]
 
 
 def satisfied(measure: str, threshold: Fraction, left: int, right: int, common: int) -> bool:
-    """Whether two sets of these sizes and this overlap are a pair."""
+    """Returns whether two sets with these sizes and this overlap are a pair."""
     if common == 0:
         return False
     if measure == "overlap":
@@ -34,7 +34,7 @@ def satisfied(measure: str, threshold: Fraction, left: int, right: int, common: 
 
 
 def sets(rows: Iterable[Row], multiset: bool = False) -> list[frozenset[Any]]:
-    """Rows as sets. In a multiset the k-th occurrence of a token is one of its own."""
+    """Returns rows as sets. In a multiset, the k-th occurrence of a token is a token of its own."""
     if not multiset:
         return [frozenset(row) for row in rows]
     return [
@@ -44,7 +44,7 @@ def sets(rows: Iterable[Row], multiset: bool = False) -> list[frozenset[Any]]:
 
 
 def overlaps(left: Sequence[frozenset[Any]], right: Sequence[frozenset[Any]]) -> Any:
-    """How many tokens each row on the left has in common with each on the right."""
+    """Returns the number of common tokens of each row on the left and each on the right."""
     numbers: dict[Any, int] = {}
     for row in (*left, *right):
         for token in row:
@@ -66,7 +66,7 @@ def pairs(
     right: Iterable[Row] | None = None,
     multiset: bool = False,
 ) -> set[tuple[int, int, int]]:
-    """All pairs with their overlaps."""
+    """Returns all pairs with their overlaps."""
     one = sets(left, multiset)
     other = one if right is None else sets(right, multiset)
     common = overlaps(one, other)
@@ -79,7 +79,7 @@ def pairs(
 
 
 def groups(count: int, found: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
-    """Each row with the smallest row of its component."""
+    """Returns each row with the smallest row of its group."""
     label = list(range(count))
     for a, b, _ in found:
         old, new = max(label[a], label[b]), min(label[a], label[b])
@@ -88,12 +88,12 @@ def groups(count: int, found: Iterable[tuple[int, int, int]]) -> list[tuple[int,
 
 
 def words(text: str) -> list[str]:
-    """Lower-case words of texts that hold letters, digits and blanks."""
+    """Returns the lower-case words of texts that only hold letters, digits and blanks."""
     return text.lower().split()
 
 
 def qgrams(text: str, length: int) -> list[str]:
-    """Runs of so many characters, padded with dollar signs."""
+    """Returns the q-grams of this length, with padding of dollar signs."""
     if not text:
         return []
     padded = "$" * (length - 1) + text + "$" * (length - 1)

@@ -1,4 +1,4 @@
-"""Is every mistake met by one clear line?"""
+"""Does every mistake cause one clear line?"""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def test_arrays_larger_than_the_memory_are_an_error() -> None:
             sj.vector_join(points, within=1, count=True)
 
 
-def test_bad_vectors_and_sets_are_named() -> None:
+def test_errors_name_bad_vectors_and_sets() -> None:
     for data, message in [
         (np.zeros(3), "1 dimensions of float64; expected two dimensions"),
         (np.zeros((2, 2), dtype=complex), "complex128; expected two dimensions"),

@@ -1,4 +1,4 @@
-"""Is a GPU used where there is one, and is its compiler found?"""
+"""Is a GPU used if there is one, and is its compiler found?"""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def run(text: str, **environment: str) -> str:
 
 
 def done_by(engine: str) -> list[str]:
-    """Lists the engines that may do a join: if it is small, `hybrid` leaves it to one side."""
+    """Lists the engines that may run a join: `hybrid` runs small joins on one side only."""
     return ["hybrid", "cpu", "gpu"] if engine == "hybrid" else [engine]
 
 
 @pytest.mark.parametrize("engine", ["gpu", "hybrid"])
 def test_simulated_device_gives_the_same_answer(engine: str) -> None:
-    """The device is found once for each process, so it is one of its own."""
+    """A process looks for devices only once, so the join runs in a separate process."""
     text = f"""
         import simjoin as sj
         assert len(sj.devices()) == 1 and sj.devices()[0].memory is None
@@ -79,7 +79,7 @@ def test_failing_device_is_a_warning() -> None:
     assert run(vectors, SIMJOIN_SIMULATED_GPU="speed=5,fail=1") == said
 
 
-def test_nvrtc_of_the_packages_is_offered(tmp_path: Path) -> None:
+def test_variable_names_nvrtc_of_the_packages(tmp_path: Path) -> None:
     folder = tmp_path / "nvidia" / "cu13" / "lib"
     folder.mkdir(parents=True)
     for name in ("libnvrtc.so.13", "libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0"):
@@ -104,7 +104,7 @@ def test_nvrtc_of_the_packages_is_offered(tmp_path: Path) -> None:
             timeout=120,
         )
         assert process.stdout.strip() == str(folder / "libnvrtc.so.13"), process.stderr
-    # What a person has set stays.
+    # A variable that the user has set is kept.
     assert (
         run(
             "import os, simjoin as sj; sj.self_join([['a']], jaccard=1); print(os.environ['SIMJOIN_NVRTC'])",
@@ -114,8 +114,8 @@ def test_nvrtc_of_the_packages_is_offered(tmp_path: Path) -> None:
     )
 
 
-def test_nvrtc_for_both_driver_versions_is_offered(tmp_path: Path) -> None:
-    """The engine takes the first that suits the driver, so the newest comes first."""
+def test_variable_names_nvrtc_for_both_driver_versions(tmp_path: Path) -> None:
+    """The engine uses the first library that suits the driver, so the newest comes first."""
     libraries = [
         tmp_path / "nvidia" / "cu13" / "lib" / "libnvrtc.so.13",
         tmp_path / "nvidia" / "cuda_nvrtc" / "lib" / "libnvrtc.so.12",
@@ -128,14 +128,14 @@ def test_nvrtc_for_both_driver_versions_is_offered(tmp_path: Path) -> None:
         os.environ.pop("SIMJOIN_NVRTC", None)
         sys.path.insert(0, {str(tmp_path)!r})
         from simjoin import _gpu
-        _gpu.offer()
+        _gpu.set_variable()
         print(os.environ["SIMJOIN_NVRTC"])
     """
     assert run(text) == os.pathsep.join(map(str, libraries))
 
 
 def test_engine_finds_nvrtc_of_the_packages() -> None:
-    """The package that the checks of kernels have installed, in a folder where nobody would look for it."""
+    """The checks of kernels have installed the package in an unusual folder."""
     packages = ROOT / "target" / "nvrtc"
     if not (packages / "nvidia").is_dir():
         pytest.skip("nvidia-cuda-nvrtc is not installed in target/nvrtc")
@@ -145,7 +145,7 @@ def test_engine_finds_nvrtc_of_the_packages() -> None:
         sys.path.insert(0, {str(packages)!r})
         import simjoin as sj
         from simjoin import _gpu, _native
-        _gpu.offer()
+        _gpu.set_variable()
         assert os.environ["SIMJOIN_NVRTC"].startswith({str(packages)!r})
         print(_native.nvrtc_version()[0])
     """

@@ -1,4 +1,4 @@
-"""Does every library's data come in, and go out, as it should?"""
+"""Are the data of every library read and returned correctly?"""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_missing_rows_are_empty_and_count() -> None:
     for nothing in ([None], [None] * 20_000):
         assert len(sj.self_join(nothing, jaccard=0.5)) == 0
         assert len(sj.self_join(nothing, jaccard=0.5, groups=True)) == len(nothing)
-    # The first batch does not tell of what type the rows are.
+    # The first batch does not determine the type of the rows.
     late = [None] * 20_000 + [["a"], ["a"]]
     assert pairs(sj.self_join(late, jaccard=1)) == {(20_000, 20_001)}
     assert pairs(sj.self_join([None] * 9000 + ["a", None] * 2, jaccard=1)) == {(9000, 9002)}
@@ -87,7 +87,7 @@ def test_nulls_of_arrow_are_empty_rows() -> None:
         pa.array(lists),
         pa.array(lists, pa.large_list(pa.int8())),
         pa.array(pairs_of, pa.list_(pa.int32(), 2)),
-        # What lies under a null is no part of a row.
+        # Values that a null hides are not part of a row.
         pa.ListArray.from_arrays(
             [0, 2, 4, 6, 8, 9],
             [2, 1, 1, 2, 2, 1, 2, 1, 9],
@@ -132,7 +132,7 @@ def test_pyarrow_columns_and_tables() -> None:
             assert pairs(sj.self_join(pa.array(LISTS, kind(element)), jaccard=0.75)) == PAIRS
     fixed = pa.array([[1, 2], [2, 1], [3, 4]], pa.list_(pa.int32(), 2))
     assert pairs(sj.self_join(fixed, jaccard=1)) == {(0, 1)}
-    # A slice sees its own rows alone, also of lists.
+    # Only the rows of a slice are read, even if they are lists.
     assert pairs(sj.self_join(pa.array(NUMBERS)[1:], jaccard=0.75)) == {(0, 3)}
     assert pairs(sj.self_join(pa.array(TITLES)[1:], **OPTIONS)) == {(0, 3)}
     table = pa.table({"key": KEYS, "title": TITLES, "other": NUMBERS})
@@ -151,7 +151,7 @@ def test_pyarrow_columns_and_tables() -> None:
 
 
 def test_python_generator_can_feed_a_join() -> None:
-    """A producer that needs the interpreter, while whoever waits for the join has given it away."""
+    """The producer needs the interpreter, which the waiting thread has released."""
     pa = pytest.importorskip("pyarrow")
     schema = pa.schema({"title": pa.string()})
     produced = (pa.record_batch({"title": [title]}) for title in TITLES)
@@ -214,7 +214,7 @@ def test_pandas_series_and_frames(backend: str) -> None:
     assert pairs(sj.self_join(frame, column="title", **OPTIONS)) == PAIRS
     assert pairs(sj.self_join(frame, column="title", id="key", **OPTIONS)) == named(PAIRS)
     assert pairs(sj.self_join(frame, column="numbers", id="key", jaccard=0.75)) == named(PAIRS)
-    # As it comes out of a file: arrays in a column of objects.
+    # Columns of objects with arrays, as pandas reads them from a file.
     arrays = pd.Series([np.array(row) for row in NUMBERS])
     assert pairs(sj.self_join(arrays, jaccard=0.75)) == PAIRS
     with pytest.raises(sj.InputError, match="no column `x`"):

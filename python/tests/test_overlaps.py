@@ -1,4 +1,4 @@
-"""Are overlaps and intersections right?"""
+"""Are overlaps and intersections correct?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ rows = st.lists(st.lists(st.integers(0, 12), max_size=8), max_size=12)
 
 @settings(max_examples=80, deadline=None)
 @given(rows, st.sampled_from(["auto", "index", "bitmap", "product"]))
-def test_all_pairs(rows: list[list[int]], technique: str) -> None:
+def test_overlaps_of_all_pairs_are_exact(rows: list[list[int]], technique: str) -> None:
     sets = oracle.sets(rows)
     common = oracle.overlaps(sets, sets)
     expected = {
@@ -36,7 +36,7 @@ def test_all_pairs(rows: list[list[int]], technique: str) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(rows, rows, st.integers(1, 3))
-def test_two_sides_and_top_partners(
+def test_two_sides_and_top_partners_are_exact(
     left: list[list[int]], right: list[list[int]], top: int
 ) -> None:
     common = oracle.overlaps(oracle.sets(left), oracle.sets(right))
@@ -58,7 +58,7 @@ elements = st.one_of(
 
 @settings(max_examples=150, deadline=None)
 @given(elements, elements)
-def test_intersect(left: list[Any], right: list[Any]) -> None:
+def test_intersections_are_exact(left: list[Any], right: list[Any]) -> None:
     one, other = {str(x) for x in left}, {str(x) for x in right}
     assert sj.intersect(left, right) == len(one & other)
     table = sj.intersect(left, right, elements=True)
@@ -80,7 +80,7 @@ def test_engine_can_be_chosen() -> None:
         sj.intersect([1], [1], engine="tpu")
 
 
-def test_intersect_takes_columns_of_every_library() -> None:
+def test_columns_of_every_library_are_intersected() -> None:
     pl, pa, pd = (pytest.importorskip(name) for name in ("polars", "pyarrow", "pandas"))
     numbers = [5, 3, 3, 9, 2**40]
     sides: list[Any] = [

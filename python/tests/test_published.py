@@ -1,4 +1,4 @@
-"""Do the published counts come out?
+"""Does the package find the published counts?
 
 With ``SIMJOIN_DATA`` set to the folder of ``expected.tsv``; a few minutes.
 """
@@ -36,13 +36,13 @@ def lists(name: str) -> object:
 
 
 @pytest.mark.skipif(DATA is None, reason="SIMJOIN_DATA names no folder")
-def test_published_counts() -> None:
+def test_published_counts_are_found() -> None:
     name, column = None, None
     checked = 0
     for file, measure, threshold, pairs in cells():
         if file != name:
             name, column = file, lists(file)
-        # A float is read by its shortest text.
+        # A float is read as its shortest decimal.
         value: Any = threshold if measure == "overlap" else float(threshold)
         options: dict[str, Any] = {measure: value}
         table = sj.self_join(column, **options)

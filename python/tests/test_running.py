@@ -1,4 +1,4 @@
-"""Does a join leave the interpreter alone, and end when it is told to?"""
+"""Does a join release the interpreter, and end when it should?"""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import simjoin as sj
 
 
 def rows(count: int, universe: int = 4001) -> list[list[int]]:
-    """Sets that nearly all resemble each other a little: a join of all pairs takes long."""
+    """Returns sets of which nearly all are slightly similar, so that a join of all pairs takes long."""
     return [[(at * 7919 + k * k * 31) % universe for k in range(60)] for at in range(count)]
 
 
@@ -31,7 +31,7 @@ def script(text: str) -> subprocess.Popen[str]:
     )
 
 
-#: Joins by one thread that take any machine far longer than it takes to send a signal.
+#: Joins by one thread that take any machine far longer than sending a signal.
 LONG = """
 import simjoin as sj
 if "points" in {call!r}:
@@ -66,14 +66,14 @@ def test_ctrl_c_ends_a_long_join(call: str) -> None:
     assert process.stdout is not None
     assert process.stdout.readline() == "begin\n"
     if os.path.isdir("/proc/self/task"):
-        # The thread of a join begins when the lists have been read.
+        # The thread of a join starts after the lists have been read.
         while process.poll() is None and not native_threads(process.pid):
             time.sleep(0.01)
     else:
         time.sleep(0.7)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=300)
-    # How soon, no test can say: the machine may be busy.
+    # The test does not check how soon, because the machine may be busy.
     assert out == "interrupted\n", err
 
 
@@ -91,11 +91,11 @@ def test_other_threads_run_during_a_join() -> None:
     thread = threading.Thread(target=tick)
     thread.start()
     try:
-        # A machine that is busy may give the other thread no turn for as long as one join takes.
+        # A busy machine may not run the other thread during one join.
         for _ in range(100):
             before = ticks
             sj.self_join(data, jaccard=0.9, technique="naive", count=True, threads=1)
-            # One or two might have come before the join and after it.
+            # One or two steps may have run before and after the join.
             if ticks > before + 3:
                 break
         else:
@@ -121,7 +121,7 @@ def test_several_threads_can_join_at_once() -> None:
 
 
 def native_threads(process: int | str = "self") -> int:
-    """Threads of joins in a process, where the system tells."""
+    """Returns the number of threads of joins in a process, if the system reports it."""
     names = []
     try:
         tasks = os.listdir(f"/proc/{process}/task")
@@ -139,7 +139,7 @@ def native_threads(process: int | str = "self") -> int:
 @pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="needs /proc")
 @pytest.mark.parametrize("how", ["drop", "close", "with", "arrow"])
 def test_abandoned_stream_ends_its_join(how: str) -> None:
-    # Eight million pairs: far more than wait in the queue.
+    # The answer has eight million pairs, far more than the queue holds.
     data = [["a"]] * 4000
     stream: Any = sj.self_join(data, jaccard=1, stream=True)
     if how == "with":
@@ -166,7 +166,7 @@ def test_abandoned_stream_ends_its_join(how: str) -> None:
 
 
 def test_stream_is_read_by_one_thread_and_closed_by_any() -> None:
-    # It does not end before the second thread comes, however late that is.
+    # The stream does not end before the second thread starts, however late that is.
     data = rows(40_000, universe=1_000_003)
     stream = sj.self_join(data, jaccard=0.95, technique="naive", stream=True, threads=1)
     batches: list[Any] = []
@@ -190,7 +190,7 @@ def test_stream_is_read_by_one_thread_and_closed_by_any() -> None:
 
 
 def test_stream_waits_for_its_reader() -> None:
-    """Results larger than the queue wait in the join, not in memory."""
+    """The join pauses when the queue is full, instead of using more memory."""
     data = [["a"]] * 3000
     stream = sj.self_join(data, jaccard=1, stream=True, memory="4M")
     total = 0
@@ -202,7 +202,7 @@ def test_stream_waits_for_its_reader() -> None:
 
 
 def test_stream_uses_little_memory() -> None:
-    """Some 18 million pairs are 576 MB as a table."""
+    """The answer has about 18 million pairs, which are 576 MB as a table."""
     process = script(
         """
         import resource
@@ -225,7 +225,7 @@ def test_stream_uses_little_memory() -> None:
 @pytest.mark.parametrize("memory", [None, "64M"])
 @pytest.mark.parametrize("ids", [False, True])
 def test_an_answer_larger_than_the_memory_is_an_error(memory: str | None, ids: bool) -> None:
-    """All 112 million pairs are 3.6 GB as a table."""
+    """The answer has 112 million pairs, which are 3.6 GB as a table."""
     process = script(
         f"""
         import resource

@@ -1,4 +1,4 @@
-"""Do joins of sets and texts find all pairs, and nothing else?"""
+"""Do joins of sets and texts find all pairs, and no others?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import oracle
 
 ratios = st.one_of(
-    # On a threshold like these many pairs sit exactly.
+    # Many pairs are exactly on thresholds like these.
     st.sampled_from(["0.5", "0.8", "0.75", "0.9", "1", "1.0", "2/3", "1/3", "0.6", "0.05"]),
     st.fractions(min_value=Fraction(1, 50), max_value=1, max_denominator=50).map(str),
     st.floats(min_value=0.01, max_value=1).map(lambda value: format(Decimal(repr(value)), "f")),
@@ -145,7 +145,7 @@ def test_words_fold_case_and_white_space_keeps_it(texts: list[str], threshold: s
     "threshold", [0.8, "0.8", "4/5", Decimal("0.80"), Fraction(4, 5), "0.800000000000000000"]
 )
 def test_threshold_is_the_number_its_text_denotes(threshold: Any) -> None:
-    # Exactly 4/5: in binary the float lies above it.
+    # The threshold is exactly 4/5; the binary float is slightly larger.
     assert sj.self_join([[1, 2, 3, 4], [1, 2, 3, 4, 5]], jaccard=threshold, count=True) == 1
     assert sj.self_join([[1, 2, 3, 4], [1, 2, 3, 4, 5]], jaccard="0.8000000001", count=True) == 0
 
@@ -165,7 +165,7 @@ def test_thresholds_may_have_signs_exponents_and_many_decimals() -> None:
 
 
 def test_long_thresholds_are_exact() -> None:
-    # One token of 792 is common. The float nearest to 1/792 is written a little above it.
+    # One token of 792 is common. The decimal of the float nearest to 1/792 is slightly larger.
     rows = [list(range(396)), list(range(395, 792))]
     assert sj.self_join(rows, jaccard=Fraction(1, 792), count=True) == 1
     assert sj.self_join(rows, jaccard="0.00126262626262626262", count=True) == 1

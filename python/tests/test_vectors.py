@@ -1,4 +1,4 @@
-"""Do joins of vectors find all pairs, and nothing else?"""
+"""Do joins of vectors find all pairs, and no others?"""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-# On a grid of quarters every sum is exact, and many pairs sit exactly on the distance.
+# On a grid of quarters every sum is exact, and many pairs have exactly the distance.
 grid = st.integers(-8, 8).map(lambda number: number / 4)
 
 
@@ -115,7 +115,7 @@ def test_vectors_of_every_library() -> None:
     ):
         found = sj.vector_join(table, column="v", id="key", within=5)
         assert found.rows() == [("a", "b", 5.0)]
-    # Different precisions meet in the wider one.
+    # Different precisions are joined in the higher one.
     narrow, wide = np.array(points, dtype=np.float32), np.array(points)
     assert len(sj.vector_join(narrow, wide, within=0)) == 3
 

@@ -13,18 +13,18 @@ Needs PySpark 4.1 or newer (``pip install simjoin[spark]``) and this package on 
 """
 
 from simjoin.spark._cluster import Cluster, Node
-from simjoin.spark._costs import Units
+from simjoin.spark._costs import CostTable
 from simjoin.spark._joins import Plan, join, measure, plan, self_join
 from simjoin.spark._simulate import Prediction, simulate
 from simjoin.spark._statistics import Statistics
 
 __all__ = [
     "Cluster",
+    "CostTable",
     "Node",
     "Plan",
     "Prediction",
     "Statistics",
-    "Units",
     "join",
     "measure",
     "plan",

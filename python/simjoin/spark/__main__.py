@@ -1,4 +1,4 @@
-"""The simulator as a command: ``python -m simjoin.spark COMMAND``."""
+"""The command ``python -m simjoin.spark COMMAND``, which predicts and validates joins on Spark."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES = """\
 
 
 def number(text: str) -> int:
-    """A whole number, also such as 1e9."""
+    """Reads a whole number, such as 1000 or 1e9."""
     value = float(text)
     if value < 1 or value != int(value):
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1")
@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     commands = found.add_subparsers(dest="command", required=True)
     for name, about in (
         ("simulate", "predict a join of records that look like those of a file"),
-        ("validate", "measure joins on one and on two workers of this machine beside predictions"),
+        ("validate", "compare joins on one and on two workers of this machine with their predictions"),
     ):
         command = commands.add_parser(name, help=about, description=about)
         command.add_argument("file", help="a text file, one record a line")
@@ -115,7 +115,7 @@ def predict(options: argparse.Namespace, threshold: dict[str, Any]) -> int:
 
 
 def lines(path: str, most: int | None = None) -> list[str]:
-    """The records of a file, or the first of them."""
+    """Returns the records of a file, or the first ones."""
     with open(path, encoding="utf-8") as file:
         return [
             line.rstrip("\n") for number, line in enumerate(file) if most is None or number < most

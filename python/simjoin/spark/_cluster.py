@@ -1,4 +1,4 @@
-"""What is a cluster, and how is work divided between its CPUs and GPUs?
+"""How is work divided between the CPUs and GPUs of a cluster?
 
 The levels of heterogeneity are those of definition 2 of *Set Similarity Joins on Heterogeneous Clusters*
 (Silva and Ribeiro). The division of work is its definition 3: CPUs and GPUs get work in proportion to the mean
@@ -81,9 +81,9 @@ class Cluster:
 
     @property
     def level(self) -> str:
-        """``homogeneous`` (one type of processor), ``heterogeneous`` (CPUs and GPUs in all nodes, alike
-        everywhere), ``highly heterogeneous`` (not alike everywhere), or ``mixed`` where only some nodes have
-        both, which the definition leaves open.
+        """``homogeneous`` (one type of processor), ``heterogeneous`` (CPUs and GPUs in all nodes, which are
+        equal), ``highly heterogeneous`` (nodes that differ), or ``mixed`` if only some nodes have both, for
+        which there is no definition.
         """
         types = {
             kind for node in self.nodes for kind in (("cpu",) * node.cores + ("gpu",) * node.gpus)
@@ -108,11 +108,11 @@ class Cluster:
 
     @property
     def machines(self) -> int:
-        """How many nodes there are."""
+        """The number of nodes."""
         return sum(node.count for node in self.nodes)
 
     def workload(self) -> tuple[float, float]:
-        """The parts of the work for CPUs and for GPUs."""
+        """Returns the shares of the work for CPUs and for GPUs."""
         if self.gpus == 0:
             return 1.0, 0.0
         if self.cores == 0:
@@ -144,12 +144,12 @@ class Cluster:
         return sum(cpu_values) / len(cpu_values), sum(gpu_values) / len(gpu_values)
 
     def with_rates(self, cpu_rate: float, gpu_rate: float | None = None) -> Cluster:
-        """The same cluster with these rates in all nodes."""
+        """Returns the same cluster with these rates in all nodes."""
         nodes = [replace(node, cpu_rate=cpu_rate, gpu_rate=gpu_rate) for node in self.nodes]
         return Cluster(nodes, self.network)
 
     def slots(self, gpu: bool) -> list[float]:
-        """The rate of each task that runs at a time, fastest first."""
+        """Returns the rates of all tasks that run at the same time, fastest first."""
         cpu_share, gpu_share = self.workload() if self.cores and self.gpus else (1.0, 1.0)
         # Without measured rates, the rates of the nodes count.
         worth = 1.0

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Units:
+class CostTable:
     """Seconds of a core for each step.
 
     Measured on 2026-11-16 on a virtual machine of two cores (AMD EPYC, AVX2). ``join`` is the remaining time

@@ -30,8 +30,8 @@ BLOCKS = "partition int, block binary"
 
 
 @dataclass
-class Side:
-    """One input: the column to join and the ids, both in types that workers know."""
+class JoinInput:
+    """One input: the column to join and the ids, both in types that workers support."""
 
     data: DataFrame
     column: str
@@ -48,7 +48,7 @@ class Plan:
     considered: list[Layout] = field(repr=False)
     cluster: Cluster
     question: Question
-    _sides: list[Side] = field(repr=False)
+    _sides: list[JoinInput] = field(repr=False)
     _options: dict[str, Any] = field(repr=False)
 
     def join(self) -> DataFrame:
@@ -193,8 +193,8 @@ def plan(
     memory: int | str | None = None,
     **threshold: Any,
 ) -> Plan:
-    """Returns the plan of :func:`self_join` or, with two DataFrames, of :func:`join`. ``str()`` of it is what
-    ``explain=True`` prints; its :meth:`Plan.join` does it.
+    """Returns the plan of :func:`self_join` or, with two DataFrames, of :func:`join`. ``str()`` of the plan is the
+    text that ``explain=True`` prints; :meth:`Plan.join` runs it.
     """
     inputs = [left] if right is None else [left, right]
     return _plan(
@@ -276,7 +276,7 @@ def _context(df: DataFrame) -> Any:
         ) from error
 
 
-def _side(df: DataFrame, column: str | None, id: str | None, tokens: str | None) -> Side:
+def _side(df: DataFrame, column: str | None, id: str | None, tokens: str | None) -> JoinInput:
     from pyspark.sql import functions as f
     from pyspark.sql import types as t
 
@@ -304,7 +304,7 @@ def _side(df: DataFrame, column: str | None, id: str | None, tokens: str | None)
             f"column `{column}` is of type {kind.simpleString()}; {expected} were expected"
         )
     if id is None:
-        return Side(df.select(chosen.alias("set")), column, None)
+        return JoinInput(df.select(chosen.alias("set")), column, None)
     id_kind = fields[id]
     own = f.col(f"`{id}`")
     if isinstance(id_kind, integers):
@@ -314,7 +314,7 @@ def _side(df: DataFrame, column: str | None, id: str | None, tokens: str | None)
             f"id column `{id}` is of type {id_kind.simpleString()}; strings or integers were expected"
         )
     both = df.select(chosen.alias("set"), own.alias("id"))
-    return Side(both, column, id, id_kind.simpleString())
+    return JoinInput(both, column, id, id_kind.simpleString())
 
 
 def _dataframe(plan: Plan) -> DataFrame:
@@ -364,12 +364,12 @@ def _processors(plan: Plan, order: Any, text: Any, gpu: bool) -> DataFrame:
     return found.repartition(max(plan.cluster.cores, 1), "left", "right")
 
 
-def _answer(sides: list[Side]) -> str:
+def _answer(sides: list[JoinInput]) -> str:
     types = ["string" if side.id_type == "string" else "bigint" for side in sides]
     return f"left {types[0]}, right {types[-1]}, overlap bigint, similarity double"
 
 
-def _named(found: DataFrame, sides: list[Side]) -> DataFrame:
+def _named(found: DataFrame, sides: list[JoinInput]) -> DataFrame:
     """Returns the pairs with ids in their original types."""
     from pyspark.sql import functions as f
 

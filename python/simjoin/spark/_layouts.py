@@ -1,4 +1,4 @@
-"""How can a join be divided, and which way is the cheapest?
+"""How can a join be divided, and which layout is the cheapest?
 
 A *layout* names the tasks of a join: groups of tokens, and ranges of sizes within each group. A pair of sets
 belongs to the group of its first common token and to the pair of its ranges.
@@ -10,7 +10,7 @@ belongs to the group of its first common token and to the pair of its ranges.
   length filter leaves.
 
 The planner tries both on a sample of the records, with several numbers of tasks, and converts the work and the
-bytes of the tasks into seconds (:class:`~simjoin.spark.Units`).
+bytes of the tasks into seconds (:class:`~simjoin.spark.CostTable`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from simjoin import _native
 from simjoin._errors import UsageError
 from simjoin._options import threshold
 from simjoin.spark._cluster import Cluster
-from simjoin.spark._costs import Units, makespan
+from simjoin.spark._costs import CostTable, makespan
 
 if TYPE_CHECKING:
     from simjoin.spark._statistics import Statistics
@@ -66,7 +66,7 @@ def threshold_of(asked: dict[str, Any]) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class Question:
-    """The join that the user asks for."""
+    """The join that the user has requested."""
 
     measure: str
     threshold: str
@@ -79,7 +79,7 @@ class Question:
         heavy: list[tuple[int, int]] | None = None,
         gpu: list[int] | None = None,
     ) -> str:
-        """A layout as JSON."""
+        """Returns a layout as JSON."""
         return json.dumps(
             {
                 "measure": self.measure,
@@ -127,7 +127,7 @@ class Layout:
     core_seconds: float
     #: The shares of the work for CPUs and GPUs.
     shares: tuple[float, float] = (1.0, 0.0)
-    #: The first place whose tokens are for GPUs: the workload-distribution table in one number.
+    #: The first place whose tokens are for GPUs. This number replaces the workload-distribution table.
     cut: int | None = None
 
     @property
@@ -157,11 +157,11 @@ class Planner:
         statistics: Statistics,
         question: Question,
         cluster: Cluster,
-        units: Units | None = None,
+        costs: CostTable | None = None,
         task_memory: int = 2 << 30,
     ) -> None:
         self.statistics, self.question, self.cluster = statistics, question, cluster
-        self.units = units or Units()
+        self.costs = costs or CostTable()
         self.task_memory = task_memory
         self.sample = statistics.native_sample()
         self.shares = cluster.workload()
@@ -278,14 +278,14 @@ class Planner:
                 Task(t.number, t.records, t.bytes, t.tokens, t.seconds, t.number in on_gpu)
                 for t in tasks
             ]
-        statistics, units = self.statistics, self.units
+        statistics, costs = self.statistics, self.costs
         # A heterogeneous join routes the records twice: once for each kind of processor.
         looks = 1 + bool(on_gpu and len(on_gpu) < len(tasks))
         sent = sum(task.bytes for task in tasks)
-        read = statistics.rows * units.row + statistics.tokens * units.place
+        read = statistics.rows * costs.row + statistics.tokens * costs.place
         cores = max(self.cluster.cores, 1) if self.cluster.cores else self.slots
         network = self.cluster.network * self.cluster.machines
-        route = read * looks / cores + max(sent * units.byte / cores, sent / network)
+        route = read * looks / cores + max(sent * costs.byte / cores, sent / network)
         joins = doubt = 0.0
         for gpu in (False, True):
             times = sorted((task.seconds for task in tasks if task.gpu == gpu), reverse=True)
@@ -305,18 +305,18 @@ class Planner:
             copies=records / filled,
             route_seconds=route,
             join_seconds=joins,
-            seconds=units.join + len(tasks) * units.schedule + route + joins,
+            seconds=costs.join + len(tasks) * costs.schedule + route + joins,
             doubt=doubt,
-            core_seconds=read * looks + sent * units.byte + sum(task.seconds for task in tasks),
+            core_seconds=read * looks + sent * costs.byte + sum(task.seconds for task in tasks),
             shares=self.shares,
             cut=cut,
         )
 
     def _task(self, number: int, load: Load) -> Task:
         left, right, size, tokens, lookups, reach, postings = load
-        scale, units = self.statistics.scale, self.units
-        work = units.compare(reach * scale**2, lookups * scale, postings * scale**2)
-        seconds = units.task + tokens * scale * units.token + work
+        scale, costs = self.statistics.scale, self.costs
+        work = costs.compare(reach * scale**2, lookups * scale, postings * scale**2)
+        seconds = costs.task + tokens * scale * costs.token + work
         # Ids travel too: a few bytes each.
         sent = (size + 4 * (left + right)) * scale
         return Task(number, (left + right) * scale, sent, tokens * scale, seconds)

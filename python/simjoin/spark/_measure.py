@@ -1,8 +1,8 @@
 """How fast are the processors of a cluster?
 
 The same join of generated sets is timed on one core of an executor and, with a resource profile, on a GPU. A rate
-is the seconds on the machine that :class:`~simjoin.spark.Units` were measured on, divided by the seconds on this
-processor. So a core of that machine has the rate 1.
+is the seconds on the machine of the :class:`~simjoin.spark.CostTable`, divided by the seconds on this processor. So
+a core of that machine has the rate 1.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ def seconds(engine: str) -> float:
     import simjoin as sj
 
     # Frequent tokens are likelier, as in real collections.
-    lot = np.random.default_rng(1)
-    rows = (UNIVERSE * lot.random((SETS, SIZE)) ** 2).astype(np.int64).tolist()
-    told: dict[str, Any] = {"engine": engine, "threads": 1}
+    random = np.random.default_rng(1)
+    rows = (UNIVERSE * random.random((SETS, SIZE)) ** 2).astype(np.int64).tolist()
+    options: dict[str, Any] = {"engine": engine, "threads": 1}
     times = []
     for _ in range(3):
-        stats = sj.self_join(rows, jaccard=0.6, **told).stats
+        stats = sj.self_join(rows, jaccard=0.6, **options).stats
         assert stats is not None
         times.append(float(stats["seconds"]["join"]))
     return min(times)

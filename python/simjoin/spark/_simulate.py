@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from simjoin.spark._cluster import Cluster
-from simjoin.spark._costs import Units
+from simjoin.spark._costs import CostTable
 from simjoin.spark._layouts import Layout, Planner, Question, threshold_of
 from simjoin.spark._statistics import Statistics
 
@@ -37,7 +37,7 @@ class Prediction:
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are."""
+        """The number of tasks."""
         return len(self.layout.tasks)
 
     @property
@@ -55,7 +55,7 @@ def simulate(
     pairs: float | None = None,
     distribution: str = "auto",
     tasks: int | None = None,
-    units: Units | None = None,
+    costs: CostTable | None = None,
     task_memory: int = 2 << 30,
     **threshold: Any,
 ) -> Prediction:
@@ -72,21 +72,21 @@ def simulate(
         :meth:`Statistics.of`
     :param records: the number of records of a larger or smaller collection of the same kind
     :param pairs: the expected number of pairs in the answer, if it is large
-    :param units: the costs of steps; by default the measured ones
+    :param costs: the costs of steps; by default the measured ones
     """
     measure, text = threshold_of(threshold)
     question = Question(measure, text, statistics.records[1] == 0)
     if records is not None:
         statistics = statistics.scaled(records)
-    planner = Planner(statistics, question, cluster, units, task_memory)
+    planner = Planner(statistics, question, cluster, costs, task_memory)
     layout = planner.choose(distribution, tasks)
-    units = planner.units
+    costs = planner.costs
     cores = max(cluster.cores, 1) if cluster.cores else planner.slots
-    look = statistics.rows * units.row + statistics.tokens * units.count
+    look = statistics.rows * costs.row + statistics.tokens * costs.count
     # Each core sends its different tokens to be summed.
-    look += min(statistics.tokens, statistics.universe * cores) * units.different
-    count = units.join + look / cores
-    written = (pairs or 0.0) * units.pair
+    look += min(statistics.tokens, statistics.universe * cores) * costs.different
+    count = costs.join + look / cores
+    written = (pairs or 0.0) * costs.pair
     out = written / planner.slots
     return Prediction(
         records=statistics.rows,

@@ -1,4 +1,4 @@
-"""How does one get a cluster on one machine?
+"""How is a cluster started on one machine?
 
 This module starts a standalone master and workers on the loopback interface, for tests and measurements. It needs
 only the PyPI package (which has ``spark-class`` but no start scripts). It ends processes by their ids. A worker may
@@ -40,7 +40,7 @@ PATIENCE = 600.0
 
 @dataclass(frozen=True)
 class Worker:
-    """A worker: the cores, the memory in MiB and the GPUs that it offers."""
+    """A worker: its cores, its memory in MiB and its GPUs."""
 
     cores: int = 1
     memory: int = 1024
@@ -75,7 +75,7 @@ class Standalone:
         java()
         try:
             log = self._start("master", "org.apache.spark.deploy.master.Master", ["--port", "0"])
-            self.url = self._said(log, r"Starting Spark master at (spark://\S+)")
+            self.url = self._wait_for(log, r"Starting Spark master at (spark://\S+)")
             for number, worker in enumerate(self.workers):
                 arguments = ["--cores", str(worker.cores), "--memory", f"{worker.memory}m"]
                 arguments += ["--work-dir", str(self.folder / f"work-{number}"), self.url]
@@ -85,7 +85,7 @@ class Standalone:
                     ["--port", "0", *arguments],
                     self._gpu_options(number, worker.gpus),
                 )
-                self._said(log, r"(Successfully registered) with master")
+                self._wait_for(log, r"(Successfully registered) with master")
         except BaseException:
             self.stop()
             raise
@@ -114,12 +114,12 @@ class Standalone:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def session(self, more: dict[str, str] | None = None) -> SparkSession:
-        """A session of this process on the cluster, with further settings. One process can have one choice of
-        settings.
+        """Returns a session of this process on the cluster, with further settings. All sessions of a process must
+        have the same settings.
         """
         from pyspark.sql import SparkSession
 
-        # Where workers find their Python, and the driver its address.
+        # Workers need the path of Python, and the driver its address.
         os.environ["PYSPARK_PYTHON"] = sys.executable
         os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
         builder = SparkSession.builder.master(self.url).appName("simjoin")
@@ -128,11 +128,11 @@ class Standalone:
         return builder.getOrCreate()
 
     def executors(self) -> list[int]:
-        """The process numbers of all executors of this cluster."""
+        """Returns the process numbers of all executors of this cluster."""
         return self._descendants(lambda command: "CoarseGrainedExecutorBackend" in command)
 
     def python_workers(self) -> list[int]:
-        """The process numbers of all Python workers of this cluster, without the daemons that fork them."""
+        """Returns the process numbers of all Python workers of this cluster, without the daemons that fork them."""
         daemons = self._descendants(lambda command: "pyspark.daemon" in command)
         parents = {_parent(number) for number in daemons}
         return [number for number in daemons if number not in parents]
@@ -184,8 +184,8 @@ class Standalone:
             )
         return log
 
-    def _said(self, log: Path, pattern: str) -> str:
-        """Waits until a process has written a given text."""
+    def _wait_for(self, log: Path, pattern: str) -> str:
+        """Waits until a process has written a text, and returns the part that the pattern captures."""
         process, begin = self.processes[-1], time.monotonic()
         while time.monotonic() - begin < PATIENCE:
             text = log.read_text(errors="replace")
@@ -199,7 +199,7 @@ class Standalone:
 
 
 def settings() -> dict[str, str]:
-    """Settings of a session on such a cluster: small executors of one core each."""
+    """Returns the settings of a session on such a cluster: small executors of one core each."""
     return {
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
@@ -217,8 +217,8 @@ def settings() -> dict[str, str]:
 
 
 def gpu_settings(simulated: str) -> dict[str, str]:
-    """Further settings for stages with a resource profile, where executors come and go as stages need
-    them, and for GPUs that are simulated.
+    """Returns further settings, for simulated GPUs and for stages with a resource profile, which start and stop
+    executors.
     """
     return {
         "spark.executorEnv.SIMJOIN_SIMULATED_GPU": simulated,

@@ -83,7 +83,7 @@ class Statistics:
         return _native.ClusterOrder(self.keys, self.table, self.complete)
 
     def native_sample(self) -> _native.ClusterSample:
-        """The sample, ready to be sent through layouts."""
+        """The sample, in the form that layouts are evaluated on."""
         import pyarrow as pa
 
         sample, order = _native.ClusterSample(), self.order()
@@ -148,7 +148,7 @@ class Statistics:
             "records": self.records,
             "sizes": sorted(self.sizes.items()),
             "universe": self.universe,
-            "lonely": self.unique,
+            "unique": self.unique,
             "keys": self.keys,
             "table": self.table.hex(),
             "complete": self.complete,
@@ -168,7 +168,7 @@ class Statistics:
             records=(about["records"][0], about["records"][1]),
             sizes={size: count for size, count in about["sizes"]},
             universe=about["universe"],
-            unique=about["lonely"],
+            unique=about["unique"],
             keys=(about["keys"][0], about["keys"][1]),
             table=bytes.fromhex(about["table"]),
             complete=about["complete"],

@@ -1,4 +1,4 @@
-"""How good are the predictions?
+"""How accurate are the predictions?
 
 Joins of parts of a file are measured on standalone clusters of one and of two workers on this machine and compared
 with predictions. Each worker has a core of its own, and each cluster a driver process of its own. On a busy machine
@@ -62,7 +62,7 @@ def cells(options: argparse.Namespace, threshold: dict[str, Any]) -> Iterator[di
             parts.append({"path": str(path), "records": size})
         for workers in options.workers:
             with Standalone([Worker(cores=1, memory=3072)] * workers) as cluster:
-                told = {
+                request = {
                     "url": cluster.url,
                     "roots": [process.pid for process in cluster.processes],
                     "cells": parts,
@@ -71,7 +71,7 @@ def cells(options: argparse.Namespace, threshold: dict[str, Any]) -> Iterator[di
                     "distribution": options.distribution,
                     "threshold": asked,
                 }
-                command = [sys.executable, "-m", "simjoin.spark._validate", json.dumps(told)]
+                command = [sys.executable, "-m", "simjoin.spark._validate", json.dumps(request)]
                 done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
             for cell in json.loads(done.stdout.splitlines()[-1]):
                 expected = simulate(
@@ -91,23 +91,23 @@ def cells(options: argparse.Namespace, threshold: dict[str, Any]) -> Iterator[di
                 }
 
 
-def measured(told: dict[str, Any]) -> list[dict[str, Any]]:
+def measured(request: dict[str, Any]) -> list[dict[str, Any]]:
     """Measures joins by a session of this process."""
     from pyspark.sql import functions as f
 
     import simjoin.spark as ss
 
     outside = Standalone([])
-    outside.url = told["url"]
+    outside.url = request["url"]
     spark = outside.session({"spark.executor.memory": "2g", **USUAL_JAVA})
-    options = {name: told[name] for name in ("tokens", "multiset", "distribution")}
-    first = spark.read.text(told["cells"][0]["path"])
-    ss.self_join(first, **options, **told["threshold"]).count()
+    options = {name: request[name] for name in ("tokens", "multiset", "distribution")}
+    first = spark.read.text(request["cells"][0]["path"])
+    ss.self_join(first, **options, **request["threshold"]).count()
     found = []
-    for cell in told["cells"]:
+    for cell in request["cells"]:
         frame = spark.read.text(cell["path"])
-        begin, before = time.monotonic(), cpu_seconds(told["roots"])
-        plan = ss.plan(frame, **options, **told["threshold"])
+        begin, before = time.monotonic(), cpu_seconds(request["roots"])
+        plan = ss.plan(frame, **options, **request["threshold"])
         # All columns of the answer are computed, but few values come to the driver.
         total = plan.join().agg(f.count("*"), f.sum("left"), f.sum("similarity")).collect()[0][0]
         seconds = time.monotonic() - begin
@@ -117,7 +117,7 @@ def measured(told: dict[str, Any]) -> list[dict[str, Any]]:
                 "records": cell["records"],
                 "pairs": total,
                 "seconds": seconds,
-                "cpu_seconds": cpu_seconds(told["roots"]) - before,
+                "cpu_seconds": cpu_seconds(request["roots"]) - before,
                 "distribution": layout.distribution,
                 "tasks": len(layout.tasks),
             }

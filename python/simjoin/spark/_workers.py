@@ -1,4 +1,4 @@
-"""What happens on the workers?
+"""What do the workers do?
 
 This module has three functions for ``mapInArrow``. Each gets one partition, batch by batch, and hands whole Arrow
 columns to the native engine, which runs one join for a partition. They are objects, so that Spark sends their
@@ -179,7 +179,7 @@ def _own_device(context: Any, needed: bool) -> None:
     given = context.resources().get("gpu")
     if given is None and needed:
         raise UnavailableError(
-            "Spark gave a task no gpu: the profile must ask for one for each task"
+            "Spark has assigned no GPU to a task; the resource profile must request one for each task"
         )
     if given is not None and "SIMJOIN_SIMULATED_GPU" not in os.environ:
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(given.addresses)
@@ -190,6 +190,6 @@ def changed(now: int, before: int) -> Exception:
     from simjoin._errors import InputError
 
     return InputError(
-        f"the input has changed between two looks at it: a partition of {before} rows now has {now}; "
+        f"the input has changed during the join: a partition had {before} rows and now has {now}; "
         "write it to a file or checkpoint it before the join"
     )

@@ -1,4 +1,4 @@
-"""Collections with what goes wrong easily, and the engine's own answers."""
+"""Collections of difficult cases, and the answers of the engine on one machine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import simjoin as sj
 
 Pair = tuple[Any, Any, int, float]
 
-#: What is left of an answer that is too large to be compared pair by pair.
+#: The digest of an answer that is too large to be compared pair by pair.
 Summary = tuple[int, int, int]
 
 Words = npt.NDArray[np.uint64]
 
 HALF = (1 << 32) - 1
 
-#: Of xxHash, and the seed that Spark gives it.
+#: The constants of xxHash, and the seed that Spark uses.
 PRIMES = tuple(
     np.uint64(prime)
     for prime in (
@@ -33,42 +33,42 @@ SPARKS_SEED = 42
 
 
 def nasty(seed: int, groups: int = 60) -> list[list[str]]:
-    """Near-duplicates, equal and empty sets, one very large set, a token that most sets have, tokens that
-    only one has, texts that are not ASCII.
+    """Returns near-duplicates, equal and empty sets, one very large set, a token that most sets have, unique
+    tokens, and texts that are not ASCII.
     """
-    lot = random.Random(seed)
+    generator = random.Random(seed)
     vocabulary = [f"w{number}" for number in range(120)] + ["ä", "日本", "", "a b", "\u0000"]
     rows: list[list[str]] = []
     for group in range(groups):
-        size = lot.choice([1, 2, 3, 5, 8, 13])
-        base = lot.sample(vocabulary, size) + (["everywhere"] if lot.random() < 0.7 else [])
-        for copy in range(lot.choice([1, 1, 2, 3])):
+        size = generator.choice([1, 2, 3, 5, 8, 13])
+        base = generator.sample(vocabulary, size) + (["everywhere"] if generator.random() < 0.7 else [])
+        for copy in range(generator.choice([1, 1, 2, 3])):
             row = list(base)
-            if copy and lot.random() < 0.6:
-                row[lot.randrange(len(row))] = f"only-{group}-{copy}"
-            if lot.random() < 0.3:
+            if copy and generator.random() < 0.6:
+                row[generator.randrange(len(row))] = f"only-{group}-{copy}"
+            if generator.random() < 0.3:
                 row += [row[0]]
-            lot.shuffle(row)
+            generator.shuffle(row)
             rows.append(row)
     rows += [[], [], ["everywhere"], [f"w{number}" for number in range(110)]]
-    lot.shuffle(rows)
+    generator.shuffle(rows)
     return rows
 
 
 def engine(left: Any, right: Any = None, **options: Any) -> list[Pair]:
-    """The pairs that the engine finds on one machine, sorted."""
+    """Returns the pairs that the engine finds on one machine, sorted."""
     table = sj.self_join(left, **options) if right is None else sj.join(left, right, **options)
     return sorted(table.rows())
 
 
 def found(answer: Any) -> list[Pair]:
-    """The pairs of a Spark DataFrame, sorted."""
+    """Returns the pairs of a Spark DataFrame, sorted."""
     return sorted(tuple(row) for row in answer.collect())
 
 
 def summary(answer: Any) -> Summary:
-    """The number of pairs of a Spark DataFrame, and the sums of both halves of their hashes. Other pairs, other
-    overlaps or a similarity that differs in its last bit have other sums.
+    """Returns the number of pairs of a Spark DataFrame, and the sums of both halves of their hashes. Different
+    pairs, overlaps, or last bits of a similarity give different sums.
     """
     from pyspark.sql import functions as f
 
@@ -85,7 +85,7 @@ def summary(answer: Any) -> Summary:
 
 
 def engine_summary(rows: Any, **options: Any) -> Summary:
-    """The same of the pairs that the engine finds on one machine."""
+    """Returns the digest of the pairs that the engine finds on one machine."""
     import pyarrow as pa
 
     table = pa.table(sj.self_join(rows, **options))
@@ -97,7 +97,7 @@ def engine_summary(rows: Any, **options: Any) -> Summary:
 
 
 def xxhash64(values: Words, seeds: Words) -> Words:
-    """xxHash of 8 bytes each, as Spark's ``xxhash64`` has it of each column in turn."""
+    """Returns the xxHash of 8 bytes each, as Spark's ``xxhash64`` computes it for each column in turn."""
     first, second, third, fourth, fifth = PRIMES
     hashes = seeds + fifth + np.uint64(8)
     hashes ^= rotated(values * second, 31) * first

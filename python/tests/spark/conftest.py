@@ -1,4 +1,4 @@
-"""A real cluster for the tests of one session: a standalone master and two workers on loopback."""
+"""A real cluster for one session of tests: a standalone master and two workers on loopback."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 pytest.importorskip("pyspark", reason="pip install simjoin[spark]")
 
-#: Asks for the tests that take long: every file, several thresholds, kills.
+#: The variable that enables the long tests: every file, several thresholds, kills.
 HEAVY = "SIMJOIN_SPARK_HEAVY"
 
-#: How many workers there are, if not two.
+#: The variable with the number of workers, if not two.
 WORKERS = "SIMJOIN_SPARK_WORKERS"
 
 
@@ -34,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def ensure_java() -> None:
-    """Installs Java where it is missing and can be installed."""
+    """Installs Java if it is missing and can be installed."""
     if os.environ.get("JAVA_HOME") or shutil.which("java"):
         return
     if shutil.which("apt-get") and os.geteuid() == 0:
@@ -49,7 +49,7 @@ def ensure_java() -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Standalone]:
-    """Two workers. Their cores are more than one session uses, so that a second driver finds some."""
+    """Starts two workers with more cores than one session uses, so that a second driver gets some."""
     ensure_java()
     with Standalone(
         [Worker(cores=2, memory=2560, gpus=1), Worker(cores=2, memory=2560)]
@@ -59,7 +59,7 @@ def cluster() -> Iterator[Standalone]:
 
 @pytest.fixture(scope="session")
 def spark(cluster: Standalone) -> Iterator[SparkSession]:
-    """The session of the test process: two executors of one core, one on each worker."""
+    """Starts the session of the test process: two executors of one core, one on each worker."""
     session = cluster.session({"spark.cores.max": os.environ.get(WORKERS, "2")})
     yield session
     session.stop()

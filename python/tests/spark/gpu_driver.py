@@ -1,4 +1,4 @@
-"""A driver with resource profiles: joins on clusters of all levels of heterogeneity, with simulated GPUs.
+"""Runs joins with resource profiles on clusters of all levels of heterogeneity, with simulated GPUs.
 
     gpu_driver.py URL [CELLS]
 
@@ -30,10 +30,10 @@ EPYC = ss.Node(cores=1, gpus=1, cpu_bandwidth=204.8, gpu_bandwidth=897)
 
 
 def made(spark: SparkSession, profile: ResourceProfile) -> None:
-    """Joins made sets on every level."""
+    """Joins generated sets on every level."""
     rows = nasty(5, 120)
     frame = spark.createDataFrame([(row,) for row in rows], "set array<string>").coalesce(1)
-    # By bandwidths, and once by what was measured.
+    # The work is divided by bandwidths, and once by measured rates.
     clusters = [
         ss.Cluster([XEON]).with_rates(*ss.measure(spark, profile)),
         ss.Cluster([XEON]),

@@ -1,4 +1,4 @@
-"""Does Spark find exactly the engine's pairs?"""
+"""Does Spark find exactly the pairs of the engine?"""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rows() -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def frame(spark: SparkSession, rows: list[list[str]], tmp_path_factory: Any) -> DataFrame:
-    """The rows in three files, so that there are several partitions, in order."""
+    """Returns a DataFrame of three files, so that there are several partitions, in order."""
     folder = tmp_path_factory.mktemp("frame")
     third = len(rows) // 3
     for part in range(3):
@@ -225,12 +225,12 @@ def test_changed_input_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     path.write_text("a b c\nb c a\nc b a\n")
     again = spark.read.text(str(path))
     plan._sides[0].data = again.selectExpr("value as set")
-    with pytest.raises(Exception, match="changed between two looks"):
+    with pytest.raises(Exception, match="changed during the join"):
         plan.join().collect()
 
 
 def slow(groups: int) -> list[list[str]]:
-    """Sets whose join by the naive technique takes seconds."""
+    """Returns sets whose join by the naive technique takes seconds."""
     return [row + [f"s{n % 50}" for n in range(25)] for row in nasty(7, groups)]
 
 
@@ -245,7 +245,7 @@ def kills(
     def kill() -> None:
         while not over.wait(0.02):
             infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            # Some tasks of a stage are done, others not: the middle.
+            # In the middle, some tasks of a stage are done and others are not.
             if any(one and 0 < one.numCompletedTasks < one.numTasks for one in infos):
                 break
         for victim in victims:
@@ -279,7 +279,7 @@ def test_killed_workers_and_executors_change_nothing(
 
 
 def test_gpu_stages_on_simulated_devices(cluster: Standalone) -> None:
-    """Another configuration of Spark, so another driver."""
+    """This configuration of Spark differs, so it needs another driver."""
     script = Path(__file__).parent / "gpu_driver.py"
     done = subprocess.run(
         [sys.executable, str(script), cluster.url], capture_output=True, text=True, timeout=300

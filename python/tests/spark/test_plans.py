@@ -1,4 +1,4 @@
-"""Are plans, the cost model and the simulator what they are said to be? No cluster is needed here."""
+"""Do plans, the cost model and the simulator work as documented? These tests need no cluster."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ EPYC = ss.Node(cores=8, gpus=1, cpu_bandwidth=204.8, gpu_bandwidth=897)
 
 
 def collection(records: int, universe: int, size: int, seed: int = 1) -> list[list[str]]:
-    """Sets of tokens of which some are more frequent than others."""
-    lot = random.Random(seed)
-    return [[f"t{int(universe * lot.random() ** 3)}" for _ in range(size)] for _ in range(records)]
+    """Returns sets whose tokens have different frequencies."""
+    generator = random.Random(seed)
+    return [[f"t{int(universe * generator.random() ** 3)}" for _ in range(size)] for _ in range(records)]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def planner(statistics: ss.Statistics, cluster: ss.Cluster, threshold: str = "0.
     return Planner(statistics, Question("jaccard", threshold, True), cluster)
 
 
-def test_clusters_of_the_paper() -> None:
+def test_clusters_of_the_paper_have_its_levels_and_workloads() -> None:
     """Examples 2 and 3 of the paper."""
     plain = ss.Cluster([ss.Node(cores=8, cpu_bandwidth=68, count=2)])
     assert (plain.level, plain.workload()) == ("homogeneous", (1.0, 0.0))
@@ -53,7 +53,7 @@ def test_clusters_of_the_paper() -> None:
 
 def test_rates_count_processors() -> None:
     cluster = ss.Cluster([XEON, EPYC]).with_rates(1.0, 16.0)
-    # 24 cores of rate 1, 3 GPUs of rate 16.
+    # The cluster has 24 cores of rate 1 and 3 GPUs of rate 16.
     assert cluster.workload() == pytest.approx((24 / 72, 48 / 72))
     assert cluster.slots(True) == [16.0] * 3
     assert cluster.slots(False) == [1.0] * 24
@@ -80,7 +80,7 @@ def test_the_workload_table_divides_by_rising_frequency(sparse: ss.Statistics) -
     layout = planner(sparse, cluster).choose("tokens", 40)
     assert layout.cut is not None and layout.cut >= TABLE
     spec = json.loads(layout.text)
-    # Rare tokens are for CPUs, from the cut on for GPUs, in groups of their own.
+    # Rare tokens are for CPUs; those from the cut on are for GPUs, in separate groups.
     cpu, gpu = spec["zones"]
     assert cpu[0] == layout.cut and gpu[0] is None and cpu[1] + cpu[2] == gpu[1]
     probe = planner(sparse, cluster)
@@ -105,7 +105,7 @@ def test_tiles_are_divided_by_work(dense: ss.Statistics) -> None:
 
 
 def test_long_prefixes_are_for_tiles_and_rare_tokens_for_groups() -> None:
-    """What moves fewer bytes, where work is the same."""
+    """The layout that moves fewer bytes is chosen if the work is the same."""
     cluster = ss.Cluster([ss.Node(cores=16, count=4)])
     thick = ss.Statistics.of(collection(1500, 200, 60)).scaled(2_000_000)
     thin = ss.Statistics.of(collection(4000, 50_000, 6)).scaled(20_000_000)
@@ -148,16 +148,16 @@ def test_more_cores_are_faster_and_more_records_slower(dense: ss.Statistics) -> 
         cluster = ss.Cluster([ss.Node(cores=cores)])
         return ss.simulate(dense, cluster, records=records, jaccard=0.7).seconds
 
-    # So many that what does not shrink with cores is nothing beside the rest.
+    # With so much work, the part that does not shrink with cores is negligible.
     assert seconds(1, 10**7) > 1.8 * seconds(2, 10**7) > 3.2 * seconds(4, 10**7)
     assert seconds(4, 10**5) < seconds(4, 10**6) < seconds(4, 10**7)
 
 
 def test_makespan_is_that_of_the_longest_slot() -> None:
-    lot = random.Random(3)
+    generator = random.Random(3)
     for _ in range(50):
-        tasks = [lot.random() for _ in range(lot.randrange(1, 30))]
-        slots = [1.0] * lot.randrange(1, 6)
+        tasks = [generator.random() for _ in range(generator.randrange(1, 30))]
+        slots = [1.0] * generator.randrange(1, 6)
         span = _costs.makespan(tasks, slots)
         assert max(max(tasks), sum(tasks) / len(slots)) <= span + 1e-9
         assert span <= sum(tasks) / len(slots) + max(tasks)

@@ -1,4 +1,4 @@
-"""Does Spark find the published numbers of pairs, and the engine's very pairs? Takes long: opt-in.
+"""Does Spark find the published numbers of pairs, and the pairs of the engine? Slow, so opt-in.
 
 ``SIMJOIN_SPARK_HEAVY=1 pytest python/tests/spark``, with the data folder in ``SIMJOIN_DATA``; the expected counts
 are in its ``expected.tsv``. Every cell up to 10⁷ pairs, the smaller answers first, by both distributions; and for
@@ -53,7 +53,7 @@ class Cell:
 
 
 def cells() -> list[Cell]:
-    """Those of self-joins with at most so many pairs, the smaller answers first."""
+    """Returns the self-joins with at most this number of pairs, the smaller answers first."""
     path = FOLDER / "expected.tsv"
     if not path.is_file():
         return []
@@ -67,7 +67,7 @@ def cells() -> list[Cell]:
 
 
 def of_each_file(count: int) -> list[Cell]:
-    """The cells of each file with the most pairs, up to a million."""
+    """Returns the cells of each file with the most pairs, up to a million."""
     by_file: dict[str, list[Cell]] = {}
     for cell in cells():
         if cell.pairs <= 1_000_000:
@@ -85,7 +85,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @cache
 def engines(path: Path, measure: str, threshold: str) -> Summary:
-    """The engine's answer for a file, found once for all tests."""
+    """Returns the answer of the engine for a file, found once for all tests."""
     import pyarrow as pa
 
     lines = pa.array(path.read_text().splitlines())
@@ -98,11 +98,11 @@ def plan_of(spark: SparkSession, path: Path) -> ss.Plan:
 
 
 @pytest.mark.parametrize("cell", cells(), ids=str)
-def test_published_counts(spark: SparkSession, unpacked: Path, cell: Cell) -> None:
+def test_published_counts_are_found(spark: SparkSession, unpacked: Path, cell: Cell) -> None:
     path = unpacked / cell.file
     expected = engines(path, cell.measure, cell.threshold)
     assert expected[0] == cell.pairs
-    # Tokens are counted once for each file: thresholds and distributions change nothing about it.
+    # Tokens are counted once for each file, because thresholds and distributions do not affect the counts.
     counted = plan_of(spark, path)
     question = Question(cell.measure, cell.threshold, True)
     planner = Planner(counted.statistics, question, counted.cluster)
@@ -114,7 +114,7 @@ def test_published_counts(spark: SparkSession, unpacked: Path, cell: Cell) -> No
 
 @pytest.mark.parametrize("distribution", ["tokens", "tiles"])
 @pytest.mark.parametrize("cell", of_each_file(1), ids=str)
-def test_kills(
+def test_killed_processes_change_nothing(
     spark: SparkSession, cluster: Standalone, unpacked: Path, cell: Cell, distribution: str
 ) -> None:
     path = unpacked / cell.file
