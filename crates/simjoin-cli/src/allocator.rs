@@ -1,7 +1,7 @@
 //! What happens when the system refuses memory?
 //!
-//! The program ends with one line and status 1, instead of by a signal. Where the caller handles the refusal
-//! (`simjoin_core::refusal`), it gets it.
+//! The program prints one line and ends with status 1, instead of being killed by a signal. Callers that handle the
+//! refusal (`simjoin_core::refusal`) receive it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::io::Write;
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The system's allocator, which ends the program when memory is refused.
 pub struct OrExit;
 
-// SAFETY: every call goes to the system's allocator with the arguments it came with; what it returns is returned, and
-// nothing unwinds.
+// SAFETY: every call is passed to the system's allocator with the same arguments; its result is returned, and nothing
+// unwinds.
 #[allow(unsafe_code)]
 unsafe impl GlobalAlloc for OrExit {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
@@ -43,23 +43,23 @@ fn granted(memory: *mut u8, size: usize) -> *mut u8 {
     memory
 }
 
-/// Ends the program. Nothing here allocates.
+/// Ends the program without allocating.
 #[cold]
 fn refused(size: usize) -> ! {
     static ENDING: AtomicBool = AtomicBool::new(false);
-    // Several threads may be refused at once; one of them speaks.
+    // Several threads may be refused at the same time; only one prints the message.
     while ENDING.swap(true, Ordering::Relaxed) {
         std::thread::sleep(std::time::Duration::from_secs(1));
     }
     let mut line = [0; 200];
-    let room = line.len();
+    let capacity = line.len();
     let mut rest = &mut line[..];
     let _ = writeln!(
         rest,
         "simjoin: not enough memory: the system refused {size} bytes; --memory limits what a join uses in addition \
          to its input"
     );
-    let written = room - rest.len();
+    let written = capacity - rest.len();
     let _ = std::io::stderr().write_all(&line[..written]);
     std::process::exit(1)
 }

@@ -10,7 +10,8 @@
 //! ```
 //!
 //! Techniques take turns, so that other load on the machine affects all of them alike. The order changes every time,
-//! so that none always runs after one that leaves the caches cold. Threads are started before the clock. Every run must find the same number of pairs.
+//! so that no technique always runs after one that leaves the caches cold. Threads are started before the time is
+//! taken. Every run must find the same number of pairs.
 
 use crate::run::Interrupt;
 use crate::settings::{BenchSettings, Contestant};
@@ -28,18 +29,18 @@ use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// How often a join runs.
+/// The rules for repeating a join.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
-    /// Runs of a join.
+    /// The number of runs.
     pub repeat: usize,
-    /// No run begins after a join has used this much.
+    /// No further run begins after a join has used this time.
     pub budget: Duration,
-    /// A first run is ended after this.
+    /// A first run is ended after this time.
     pub limit: Option<Duration>,
 }
 
-/// A run shorter than this is dominated by noise: it is repeated until the shortest time is stable.
+/// Noise dominates runs shorter than this, so they are repeated until the shortest time is stable.
 const SHORT: Duration = Duration::from_millis(5);
 const SHORT_RUNS: usize = 200;
 const SHORT_BUDGET: Duration = Duration::from_millis(200);
@@ -57,7 +58,7 @@ impl Pace {
 pub fn run(settings: &BenchSettings) -> Result<()> {
     // No file is written, so an interrupt can end the process at any time.
     Interrupt::install()?;
-    let mut rows = Rows::new(settings);
+    let mut rows = RowPrinter::new(settings);
     let mut agreements: Vec<Agreement> =
         settings.predicates.iter().map(|_| Agreement::default()).collect();
     for &threads in &settings.threads {
@@ -94,11 +95,11 @@ pub fn run(settings: &BenchSettings) -> Result<()> {
     Ok(())
 }
 
-/// The order in which techniques run: first as they were named, then another one each time. The orders are the same in
-/// every process.
+/// The order in which techniques run: first the order in which they were named, then a different one each time. The
+/// orders are the same in every process.
 struct Turns {
     order: Vec<usize>,
-    /// Of a linear congruential generator.
+    /// The state of a linear congruential generator.
     state: u64,
     begun: bool,
 }
@@ -120,7 +121,7 @@ impl Turns {
     }
 }
 
-/// The file, ready to be joined on some number of threads.
+/// The prepared sets of the file, and the threads that join them.
 struct Loaded {
     pool: ThreadPool,
     sets: SetCollection,
@@ -136,7 +137,7 @@ impl Loaded {
         let begin = Instant::now();
         let input = read_sets(&settings.file, None, &options, &AtomicU64::new(0))?;
         let read = begin.elapsed();
-        // The shortest of several, where it takes little time.
+        // Quick preparations are repeated, and the shortest time counts.
         let (mut shortest, mut used) = (Duration::MAX, Duration::ZERO);
         loop {
             let rows = input.left.sets.clone();
@@ -152,17 +153,17 @@ impl Loaded {
     }
 }
 
-/// A technique at a threshold, and what its runs have shown so far.
+/// A technique at a threshold, and the results of its runs so far.
 struct Trial<'a> {
     contestant: &'a Contestant,
     label: String,
     join: Join<Sets>,
-    /// Left out, because it was too slow at a higher threshold.
+    /// Whether it is skipped because it was too slow at a higher threshold.
     skipped: bool,
-    /// The first run was ended by the limit.
+    /// Whether the limit ended the first run.
     ended: bool,
     times: Vec<Duration>,
-    /// Of the shortest run; `None` when none has come to its end.
+    /// The report of the shortest run; `None` if no run has finished.
     report: Option<Report>,
 }
 
@@ -191,21 +192,21 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Times one run; `None` where the limit ended it.
+    /// Times one run. Returns `None` if the limit ended it.
     fn run(&mut self, loaded: &Loaded, settings: &BenchSettings) -> Result<Option<Report>> {
-        // A join that ended in time once will do so again: no thread watches later runs, which would disturb
-        // them.
+        // A join that has finished in time once will do so again. Later runs are not watched by a thread, which could
+        // disturb them.
         let limit = settings.pace.limit.filter(|_| self.times.is_empty());
         let control = Control::default();
         let (took, report) = within(limit, &control, || {
             loaded.pool.install(|| {
                 let begin = Instant::now();
                 let report = if settings.pairs {
-                    let take = |pairs: &[RowPair]| {
+                    let receive = |pairs: &[RowPair]| {
                         black_box(pairs);
                         ControlFlow::Continue(())
                     };
-                    self.join.pairs(&loaded.sets, None, &control, take)
+                    self.join.pairs(&loaded.sets, None, &control, receive)
                 } else {
                     self.join.count(&loaded.sets, None, &control)
                 };
@@ -249,7 +250,7 @@ fn within<T>(limit: Option<Duration>, control: &Control, work: impl FnOnce() -> 
                 control.stop();
             }
         };
-        // Without a thread for it there is no limit.
+        // If no thread can be started, there is no limit.
         let _ = std::thread::Builder::new().spawn_scoped(scope, watch);
         let result = work();
         drop(done);
@@ -268,7 +269,7 @@ impl Agreement {
             None => self.0 = Some((report.pairs, who())),
             Some((pairs, first)) if *pairs != report.pairs => {
                 return Err(Error::Internal(format!(
-                    "{predicate}: {first} finds {pairs} pairs, {} finds {}",
+                    "{predicate}: {first} finds {pairs} pairs, but {} finds {}",
                     who(),
                     report.pairs
                 )));
@@ -280,16 +281,16 @@ impl Agreement {
 }
 
 /// Prints rows as aligned columns or as JSON lines.
-struct Rows<'a> {
+struct RowPrinter<'a> {
     settings: &'a BenchSettings,
     out: StdoutLock<'static>,
-    /// Widths of the threshold and of a technique's name.
+    /// The widths of the columns for thresholds and for names of techniques.
     widths: (usize, usize),
-    /// Whether the names of the columns are written.
+    /// Whether the names of the columns have been written.
     begun: bool,
 }
 
-impl<'a> Rows<'a> {
+impl<'a> RowPrinter<'a> {
     fn new(settings: &'a BenchSettings) -> Self {
         let measure = settings.predicates[0].measure().name();
         let thresholds = settings.predicates.iter().map(|one| one.threshold().to_string().len());
@@ -303,7 +304,7 @@ impl<'a> Rows<'a> {
                 .unwrap_or(0)
                 .max(13),
         );
-        Rows { settings, out: std::io::stdout().lock(), widths, begun: false }
+        RowPrinter { settings, out: std::io::stdout().lock(), widths, begun: false }
     }
 
     /// Writes the names of the columns, once.
@@ -458,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_of_an_even_number_of_runs_lies_between() {
+    fn the_median_of_an_even_number_of_runs_is_the_mean_of_the_middle_two() {
         let predicate = Predicate::parse(Measure::Jaccard, "0.5").unwrap();
         let engine = Engine::Cpu;
         let contestant = Contestant { engine, split: None, technique: "auto".into() };
@@ -473,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn techniques_that_disagree_are_both_named() {
+    fn errors_name_both_techniques_that_disagree() {
         let predicate = Predicate::parse(Measure::Jaccard, "0.5").unwrap();
         let (none, _) = prepare(RawSets::default(), None, 1).unwrap();
         let join = simjoin::engine::join(predicate).threads(2);
@@ -485,12 +486,12 @@ mod tests {
         let mut agreement = Agreement::default();
         agreement.check(predicate, "auto", &report(7)).unwrap();
         agreement.check(predicate, "group-join", &report(7)).unwrap();
-        let said = agreement.check(predicate, "all-pairs", &report(8)).unwrap_err();
-        assert!(matches!(said, Error::Internal(_)));
-        let said = said.to_string();
+        let error = agreement.check(predicate, "all-pairs", &report(8)).unwrap_err();
+        assert!(matches!(error, Error::Internal(_)));
+        let error = error.to_string();
         for part in ["jaccard ≥ 0.5", "auto on 2 threads finds 7", "all-pairs on 2 threads finds 8"]
         {
-            assert!(said.contains(part), "{said}");
+            assert!(error.contains(part), "{error}");
         }
     }
 

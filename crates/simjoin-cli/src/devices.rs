@@ -5,7 +5,7 @@ use simjoin::engine::{Error, LeftOut, Machine, Processor, Result, Subject, names
 use simjoin_io::STANDARD_OUTPUT;
 use std::io::Write;
 
-/// Lists the devices on standard output. If there are none, standard error says why; that is no failure.
+/// Lists the devices on standard output. If there are none, prints the reason to standard error; that is not an error.
 pub fn run() -> Result<()> {
     let mut text = String::from("device\tname\tmemory\tcapability\tdriver\ttechniques\n");
     // A simulated device replaces the real ones.

@@ -1,7 +1,7 @@
 //! What will the join do, and how good was the estimate?
 //!
-//! `--explain` writes to standard error: before the join every technique that was considered with
-//! its estimated time, the choice, and what to expect; after it, the estimates next to what happened.
+//! `--explain` writes to standard error. Before the join, it shows every technique that was considered with its
+//! estimated time, the choice, and the estimates of the join; after the join, the estimates next to the real figures.
 
 use crate::speak::note;
 use simjoin::engine::{DeviceTimes, Explanation, Joinable, Plan, Report, duration, grouped};
@@ -17,7 +17,7 @@ pub fn before<K: Joinable>(show: bool, plan: &Plan<'_, K>) -> Explanation {
     explained
 }
 
-/// Prints what happened next to what was planned.
+/// Prints the real figures next to the estimates.
 pub fn after(planned: &Explanation, report: &Report, join: Duration) {
     let mut text = String::new();
     for (at, step) in report.steps.iter().enumerate() {

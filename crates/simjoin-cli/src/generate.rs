@@ -15,9 +15,9 @@ use simjoin_io::{Format, LinesWriter, NumberFormat, display_name, npy_header};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What to make.
+/// The collection to generate.
 #[derive(Debug)]
-enum Plan {
+enum Job {
     List,
     Synthetic(Synthetic),
     Inflate { file: PathBuf, times: u64 },
@@ -25,39 +25,39 @@ enum Plan {
     Points { points: Points, format: PointFormat },
 }
 
-/// A run of `simjoin generate`, resolved.
+/// The checked options of `simjoin generate`.
 #[derive(Debug)]
-pub struct Settings {
-    plan: Plan,
+pub struct GenerateSettings {
+    job: Job,
     /// `None` is standard output.
     output: Option<PathBuf>,
     format: NumberFormat,
     quiet: bool,
 }
 
-impl Settings {
+impl GenerateSettings {
     pub fn of(flags: GenerateCommand) -> Result<Self> {
-        let (plan, output) = match flags {
+        let (job, output) = match flags {
             GenerateCommand::Uniform(flags) => synthetic(flags, Tokens::Uniform)?,
             GenerateCommand::Zipf { synthetic: flags, exponent } => {
                 synthetic(flags, Tokens::Zipf(exponent))?
             }
-            GenerateCommand::Like { name: None, output, .. } => (Plan::List, output),
+            GenerateCommand::Like { name: None, output, .. } => (Job::List, output),
             GenerateCommand::Like { name: Some(profile), sets, seed, output, .. } => {
                 let sets = sets.unwrap_or(profile.sets);
-                (Plan::Synthetic(profile.synthetic(sets, seed.seed)), output)
+                (Job::Synthetic(profile.synthetic(sets, seed.seed)), output)
             }
             GenerateCommand::Normal { synthetic: flags, deviation } => {
                 let deviation = deviation.unwrap_or_else(|| flags.universe.div_ceil(8));
                 synthetic(flags, Tokens::Normal(deviation))?
             }
             GenerateCommand::Inflate { file, times, output } => {
-                (Plan::Inflate { file: lines("inflate", file)?, times }, output)
+                (Job::Inflate { file: lines("inflate", file)?, times }, output)
             }
             GenerateCommand::Dirty { file, copies, edits, seed, output } => {
                 let dirty = Dirty { copies, edits, seed: seed.seed };
                 dirty.check()?;
-                (Plan::Dirty { file: lines("dirty", file)?, dirty }, output)
+                (Job::Dirty { file: lines("dirty", file)?, dirty }, output)
             }
             GenerateCommand::Vectors {
                 shape,
@@ -73,7 +73,7 @@ impl Settings {
                     given.iter().find(|(_, given)| shape == "uniform" && *given)
                 {
                     return Err(Error::Config(format!(
-                        "{option} is for clusters and correlated; uniform vectors have none"
+                        "{option} only applies to the shapes clusters and correlated, not to uniform"
                     )));
                 }
                 let spread = spread.unwrap_or(0.05);
@@ -90,30 +90,30 @@ impl Settings {
                 };
                 points.check()?;
                 let path = output.output.as_deref().filter(|path| !is_standard(path));
-                (Plan::Points { points, format: PointFormat::of_path(path)? }, output)
+                (Job::Points { points, format: PointFormat::of_path(path)? }, output)
             }
         };
         let GenerateOutput { output, quiet } = output;
         // `-` is standard output.
         let output = output.filter(|path| !is_standard(path));
         // Vectors have formats of their own.
-        let format = match (&plan, output.as_deref()) {
-            (Plan::Points { .. }, _) | (_, None) => NumberFormat::Text,
+        let format = match (&job, output.as_deref()) {
+            (Job::Points { .. }, _) | (_, None) => NumberFormat::Text,
             (_, Some(path)) => NumberFormat::of_path(path),
         };
         if format != NumberFormat::Text
-            && !matches!(&plan, Plan::Synthetic(synthetic) if synthetic.sets == 1)
+            && !matches!(&job, Job::Synthetic(synthetic) if synthetic.sets == 1)
         {
             return Err(Error::Config(format!(
-                "{} holds the numbers of a single set; --sets 1 makes one",
+                "{} can only hold a single set; add --sets 1, or choose another ending",
                 output.as_deref().map(display_name).unwrap_or_default()
             )));
         }
-        Ok(Settings { plan, output, format, quiet })
+        Ok(GenerateSettings { job, output, format, quiet })
     }
 }
 
-fn synthetic(flags: SyntheticFlags, tokens: Tokens) -> Result<(Plan, GenerateOutput)> {
+fn synthetic(flags: SyntheticFlags, tokens: Tokens) -> Result<(Job, GenerateOutput)> {
     let synthetic = Synthetic {
         sets: flags.sets,
         universe: flags.universe,
@@ -123,7 +123,7 @@ fn synthetic(flags: SyntheticFlags, tokens: Tokens) -> Result<(Plan, GenerateOut
         seed: flags.seed.seed,
     };
     synthetic.check()?;
-    Ok((Plan::Synthetic(synthetic), flags.output))
+    Ok((Job::Synthetic(synthetic), flags.output))
 }
 
 /// Refuses a file whose ending names a format other than lines.
@@ -131,13 +131,13 @@ fn lines(command: &str, file: PathBuf) -> Result<PathBuf> {
     match Format::of_path(&file) {
         Format::Lines => Ok(file),
         format => Err(Error::Config(format!(
-            "{} is a {format} file by its name, but generate {command} reads lines, one record each",
+            "{} has the ending of a {format} file, but generate {command} only reads files with one record per line",
             display_name(&file)
         ))),
     }
 }
 
-pub fn run(settings: &Settings) -> Result<()> {
+pub fn run(settings: &GenerateSettings) -> Result<()> {
     let interrupt = Interrupt::install()?;
     let (done, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     let show = |label,
@@ -147,8 +147,8 @@ pub fn run(settings: &Settings) -> Result<()> {
                 work: &mut dyn FnMut() -> Result<()>| {
         watch(settings.quiet, label, template, || (counter.load(Ordering::Relaxed), total), work)
     };
-    match &settings.plan {
-        Plan::List => {
+    match &settings.job {
+        Job::List => {
             let mut output = Output::new(settings, &interrupt);
             output.write(b"name\tsets\tsize\tuniverse\tabout\n")?;
             for Profile { name, about, sets, size, universe, .. } in PROFILES {
@@ -157,7 +157,7 @@ pub fn run(settings: &Settings) -> Result<()> {
             }
             output.finish()
         }
-        Plan::Synthetic(synthetic) => {
+        Job::Synthetic(synthetic) => {
             let mut output = Output::new(settings, &interrupt);
             show("making   ", PARTS, &done, synthetic.sets, &mut || {
                 if settings.format == NumberFormat::Text {
@@ -175,14 +175,14 @@ pub fn run(settings: &Settings) -> Result<()> {
             })?;
             output.finish()
         }
-        Plan::Points { points, format } => {
+        Job::Points { points, format } => {
             let mut output = Output::new(settings, &interrupt);
             show("making   ", PARTS, &done, points.vectors, &mut || {
                 points.write(*format, &done, |bytes| output.write(bytes))
             })?;
             output.finish()
         }
-        Plan::Inflate { file, times } => {
+        Job::Inflate { file, times } => {
             let total = 2 * size(file);
             let mut order = None;
             show("counting ", BYTES, &bytes, total, &mut || {
@@ -190,7 +190,7 @@ pub fn run(settings: &Settings) -> Result<()> {
                 Ok(())
             })?;
             let Some(order) = order else {
-                return Err(Error::Internal("no order was made".into()));
+                return Err(Error::Internal("there is no order of tokens".into()));
             };
             let mut output = Output::new(settings, &interrupt);
             show("making   ", BYTES, &bytes, total, &mut || {
@@ -198,7 +198,7 @@ pub fn run(settings: &Settings) -> Result<()> {
             })?;
             output.finish()
         }
-        Plan::Dirty { file, dirty } => {
+        Job::Dirty { file, dirty } => {
             let mut output = Output::new(settings, &interrupt);
             show("making   ", BYTES, &bytes, size(file), &mut || {
                 dirty.write(file, &bytes, |lines| output.write(lines))
@@ -213,8 +213,8 @@ fn size(file: &Path) -> u64 {
     std::fs::metadata(file).map_or(0, |file| file.len())
 }
 
-/// An output that is opened with its first block. Until then Ctrl-C ends the process; after that it ends the output
-/// before its next block, so that no half-written file is left.
+/// An output that is opened when its first block is written. Until then, Ctrl-C ends the process; after that, it stops
+/// the output before its next block, so that no half-written file is left.
 struct Output<'a> {
     path: Option<&'a Path>,
     writer: Option<LinesWriter>,
@@ -222,7 +222,7 @@ struct Output<'a> {
 }
 
 impl<'a> Output<'a> {
-    fn new(settings: &'a Settings, interrupt: &'a Interrupt) -> Self {
+    fn new(settings: &'a GenerateSettings, interrupt: &'a Interrupt) -> Self {
         Output { path: settings.output.as_deref(), writer: None, interrupt }
     }
 
@@ -239,7 +239,7 @@ impl<'a> Output<'a> {
     }
 
     fn finish(mut self) -> Result<()> {
-        // An empty output is an output, too.
+        // Opens the output even if it is empty.
         self.write(b"")?;
         self.writer.map_or(Ok(0), LinesWriter::finish).map(drop)
     }

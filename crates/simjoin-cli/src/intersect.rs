@@ -1,13 +1,13 @@
 //! How does `simjoin intersect` run?
 //!
-//! read both sets → sort them where they do not ascend → intersect → write.
+//! read both sets → sort them if they do not ascend → intersect → write.
 //!
-//! If both files hold only numbers below 2³², these are compared as numbers. Otherwise both are compared as words,
-//! through a dictionary.
+//! If both files hold only numbers below 2³², their elements are compared as numbers. Otherwise they are compared as
+//! words, which a vocabulary numbers.
 
 use crate::flags::IntersectFlags;
 use crate::progress::{BYTES, PARTS, watch};
-use crate::run::{Interrupt, tell_warnings, total_bytes};
+use crate::run::{Interrupt, print_warnings, total_bytes};
 use crate::settings::{cores, different_files, is_standard};
 use crate::speak::{answer, note};
 use crate::stats::Seconds;
@@ -25,36 +25,37 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// A run of `simjoin intersect`, resolved.
+/// The checked options of `simjoin intersect`.
 #[derive(Debug)]
-pub struct Settings {
+pub struct IntersectSettings {
     files: [PathBuf; 2],
     intersect: Intersect,
     threads: usize,
-    /// Where elements go: `Some(None)` is standard output.
+    /// The output for the elements; `Some(None)` is standard output.
     output: Option<Option<PathBuf>>,
     containment: bool,
-    /// How often to count again.
+    /// The number of additional counts.
     repeat: usize,
     stats: Option<PathBuf>,
     explain: bool,
     quiet: bool,
 }
 
-impl Settings {
+impl IntersectSettings {
     pub fn of(flags: IntersectFlags) -> Result<Self> {
         let threads = flags.threads.unwrap_or_else(cores);
         let intersect =
             simjoin::engine::intersect().engine(flags.engine).technique(&flags.technique);
         intersect.check()?;
         if is_standard(&flags.left) && is_standard(&flags.right) {
-            return Err(Error::Config("only one of the two sets can be standard input (-)".into()));
+            let message = "both sets are standard input (`-`); expected at most one";
+            return Err(Error::Config(message.into()));
         }
         different_files(
             [Some(&flags.left), Some(&flags.right)],
             [("--output", &flags.output), ("--stats", &flags.stats)],
         )?;
-        Ok(Settings {
+        Ok(IntersectSettings {
             repeat: flags.repeat.unwrap_or(0),
             files: [flags.left, flags.right],
             intersect,
@@ -70,18 +71,18 @@ impl Settings {
 }
 
 /// Two sets; if they are words, with the vocabulary that numbers them.
-struct Sets {
+struct TwoSets {
     sets: [Vec<u32>; 2],
     words: Option<Vocabulary>,
 }
 
-pub fn run(settings: &Settings) -> Result<()> {
+pub fn run(settings: &IntersectSettings) -> Result<()> {
     let begin = Instant::now();
     let mut seconds = Seconds::default();
     let interrupt = Interrupt::install()?;
     let bytes = AtomicU64::new(0);
     let total = total_bytes(&settings.files[0], Some(&settings.files[1]));
-    let Sets { sets, words } = watch(
+    let TwoSets { sets, words } = watch(
         settings.quiet,
         "reading  ",
         BYTES,
@@ -104,7 +105,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         explain(settings, &a, &b)?;
     }
 
-    // Outputs are opened before the work: a folder that does not exist should not cost it.
+    // Outputs are opened first, so that a missing folder is reported before the work begins.
     interrupt.joining.store(true, Ordering::Relaxed);
     let stats = settings.stats.as_deref().map(WholeFile::create).transpose()?;
     let mut writing = Duration::ZERO;
@@ -129,7 +130,7 @@ pub fn run(settings: &Settings) -> Result<()> {
         },
     )?;
     interrupt.check()?;
-    tell_warnings(report.engine, &report.warnings)?;
+    print_warnings(report.engine, &report.warnings)?;
     seconds.join = phase.elapsed().saturating_sub(writing);
     seconds.write = writing;
     if settings.output.as_ref().is_none_or(Option::is_some) {
@@ -164,7 +165,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-fn read(settings: &Settings, bytes: &AtomicU64) -> Result<Sets> {
+fn read(settings: &IntersectSettings, bytes: &AtomicU64) -> Result<TwoSets> {
     let mut sets = Vec::new();
     let mut other = None;
     for path in &settings.files {
@@ -180,7 +181,7 @@ fn read(settings: &Settings, bytes: &AtomicU64) -> Result<Sets> {
         let Some((path, line, word)) = other else {
             return Err(Error::Internal("a set was not read".into()));
         };
-        // Then both sets are words, so both files are read again.
+        // Both sets are compared as words, so both files are read again.
         let once = |path: &PathBuf| {
             is_standard(path) || std::fs::metadata(path).is_ok_and(|file| !file.is_file())
         };
@@ -190,25 +191,26 @@ fn read(settings: &Settings, bytes: &AtomicU64) -> Result<Sets> {
             let why = if settings.files.iter().any(numbers) {
                 "the other file holds numbers"
             } else {
-                "words can be compared only if both sets are files, which are then read twice"
+                "words can only be compared if both sets are ordinary files, because they are read twice"
             };
             return Err(Error::input(
                 name,
                 format!("line {line}"),
-                format!("`{word}` is no number from 0 to {}, and {why}", u32::MAX),
+                format!("`{word}` is not a number from 0 to {}, and {why}", u32::MAX),
             ));
         }
         let mut words = Vocabulary::default();
         bytes.store(0, Ordering::Relaxed);
         let [left, right] = &settings.files;
         let sets = [read_words(left, &mut words, bytes)?, read_words(right, &mut words, bytes)?];
-        return Ok(Sets { sets, words: Some(words) });
+        return Ok(TwoSets { sets, words: Some(words) });
     };
-    Ok(Sets { sets, words: None })
+    Ok(TwoSets { sets, words: None })
 }
 
+/// Writes the common elements.
 fn elements(
-    settings: &Settings,
+    settings: &IntersectSettings,
     path: Option<&Path>,
     (a, b): (&[u32], &[u32]),
     words: Option<&Vocabulary>,
@@ -218,13 +220,13 @@ fn elements(
     let format = path.map_or(NumberFormat::Text, NumberFormat::of_path);
     if words.is_some() && format != NumberFormat::Text {
         return Err(Error::Config(format!(
-            "{} is for numbers, but the sets hold words; end the output with .txt",
+            "{} can only hold numbers, but the sets hold words; end the output with .txt",
             path.map(display_name).unwrap_or_default()
         )));
     }
     let mut writer = LinesWriter::create(path)?;
     if format == NumberFormat::Npy {
-        // The header tells how many there are.
+        // The header contains the number of elements.
         let size = settings.intersect.size(a, b)?.size;
         writer.write(&npy_header("<u4", &[size]))?;
     }
@@ -266,7 +268,7 @@ fn elements(
     Ok(report)
 }
 
-fn explain(settings: &Settings, a: &[u32], b: &[u32]) -> Result<()> {
+fn explain(settings: &IntersectSettings, a: &[u32], b: &[u32]) -> Result<()> {
     for (side, set) in [("left", a), ("right", b)] {
         match (set.first(), set.last()) {
             (Some(first), Some(last)) => note(format_args!(
@@ -283,7 +285,7 @@ fn explain(settings: &Settings, a: &[u32], b: &[u32]) -> Result<()> {
 }
 
 /// Returns the shortest seconds of a repeated count, and of only reading both sets with the same threads.
-fn repeat(settings: &Settings, a: &[u32], b: &[u32]) -> Result<Option<[f64; 2]>> {
+fn repeat(settings: &IntersectSettings, a: &[u32], b: &[u32]) -> Result<Option<[f64; 2]>> {
     let mut shortest = [f64::INFINITY; 2];
     for _ in 0..settings.repeat {
         let begin = Instant::now();

@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         Command::Text(flags) => sets::of_text(flags).and_then(|settings| run::run(&settings)),
         Command::Overlaps(flags) => overlaps::of(flags).and_then(|settings| run::run(&settings)),
         Command::Intersect(flags) => {
-            intersect::Settings::of(flags).and_then(|settings| intersect::run(&settings))
+            intersect::IntersectSettings::of(flags).and_then(|settings| intersect::run(&settings))
         }
         Command::Vectors(flags) => vectors::of(flags).and_then(|settings| run::run(&settings)),
         Command::Devices => devices::run(),
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
             BenchSettings::of_bench(flags).and_then(|settings| bench::run(&settings))
         }
         Command::Generate(flags) => {
-            generate::Settings::of(flags).and_then(|settings| generate::run(&settings))
+            generate::GenerateSettings::of(flags).and_then(|settings| generate::run(&settings))
         }
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if nobody_reads_on(&error) => ExitCode::SUCCESS,
+        Err(error) if reader_is_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
             let status = match error {
                 Error::Config(_) | Error::Parameter { .. } => 2,
@@ -87,13 +87,13 @@ fn flag(parameter: Parameter) -> String {
     format!("--{}", parameter.name().replace('_', "-"))
 }
 
-/// Returns whether the reader of standard output went away, as `head` does when it has seen enough.
-fn nobody_reads_on(error: &Error) -> bool {
+/// Returns whether the reader of standard output has ended, as `head` does after its last line.
+fn reader_is_gone(error: &Error) -> bool {
     matches!(error, Error::Io { path, source }
         if path == STANDARD_OUTPUT && source.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// Prints help and version as they are, and a usage error as one line.
+/// Prints help and version unchanged, and a usage error as one line.
 fn usage(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match error.print() {

@@ -8,8 +8,8 @@ use std::io::IsTerminal;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Runs `work` while showing `label` and what `progress` reports as (done, total). A total of 0
-/// means that the end is not known.
+/// Runs `work` while showing `label` and the progress. `progress` returns the work that is done and the total, which is
+/// 0 if it is unknown.
 pub fn watch<T>(
     quiet: bool,
     label: &'static str,
@@ -47,7 +47,7 @@ pub fn watch<T>(
             }
             bar.finish_and_clear();
         };
-        // Without a thread for it there is no bar.
+        // If no thread can be started, there is no bar.
         let _ = std::thread::Builder::new().spawn_scoped(scope, show);
         let result = work();
         drop(done);
@@ -60,10 +60,10 @@ fn is_known(done: u64, total: u64) -> bool {
     done > 0 && total > 0
 }
 
-/// For phases measured in bytes.
+/// The template for phases measured in bytes.
 pub const BYTES: &str =
     "{msg} {bar:30} {binary_bytes}/{binary_total_bytes} {elapsed} (left: {eta})";
-/// For phases measured in parts.
+/// The template for phases measured in parts.
 pub const PARTS: &str = "{msg} {bar:30} {percent}% {elapsed} (left: {eta})";
 
 #[cfg(test)]

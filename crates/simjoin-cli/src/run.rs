@@ -1,12 +1,12 @@
 //! How does a join run?
 //!
-//! read → prepare → plan → join → write, each phase timed and shown. The trait [`Rows`] holds the
-//! differences between sets, vectors and overlaps.
+//! read → prepare → plan → join → write, each phase timed and shown. The trait [`JoinCommand`] holds the differences
+//! between joins of sets, of vectors, and without a threshold.
 
 use crate::explain;
 use crate::progress::{BYTES, PARTS, watch};
 use crate::report::{Document, Shown};
-use crate::settings::{Answer, Settings};
+use crate::settings::{Answer, JoinSettings};
 use crate::speak::{answer, note};
 use crate::stats::{self, Seconds};
 use crate::trace;
@@ -23,18 +23,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A kind of rows: how they are read and shown.
-pub trait Rows: Joinable<Collection: Send> {
-    /// How files are read.
+/// A kind of join, with its own way to read the input and show the answer.
+pub trait JoinCommand: Joinable<Collection: Send> {
+    /// The options for reading files.
     type Read: std::fmt::Debug + Sync;
-    /// What was read.
+    /// The rows as they were read.
     type Raw: Send;
-    /// What a report shows beyond the collections.
+    /// The data that a report shows in addition to the collections.
     type Kept;
 
-    fn read(settings: &Settings<Self>, bytes: &AtomicU64) -> Result<Self::Raw>;
+    fn read(settings: &JoinSettings<Self>, bytes: &AtomicU64) -> Result<Self::Raw>;
 
-    /// Keeps what a report will show.
+    /// Keeps the data that a report will show.
     fn keep(raw: &mut Self::Raw) -> Option<Self::Kept>;
 
     fn prepare(raw: Self::Raw) -> Result<Input<Self>>;
@@ -42,7 +42,7 @@ pub trait Rows: Joinable<Collection: Send> {
     fn glimpse(kept: &Self::Kept, wanted: Self::Wanted, input: &Input<Self>) -> Glimpse;
 
     fn writer<'a>(
-        settings: &Settings<Self>,
+        settings: &JoinSettings<Self>,
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<PairWriter<'a>>;
@@ -52,7 +52,7 @@ pub trait Rows: Joinable<Collection: Send> {
 
     /// Describes input and results for `--report`.
     fn page(
-        settings: &Settings<Self>,
+        settings: &JoinSettings<Self>,
         input: &Input<Self>,
         kept: &Self::Kept,
         report: &Report,
@@ -61,16 +61,16 @@ pub trait Rows: Joinable<Collection: Send> {
 }
 
 /// The collections to join, and the names of their rows.
-pub struct Input<K: Rows> {
+pub struct Input<K: JoinCommand> {
     pub left: K::Collection,
     pub right: Option<K::Collection>,
     pub left_ids: Option<Ids>,
     pub right_ids: Option<Ids>,
-    /// Tokens, or numbers, that were read.
+    /// The number of tokens, or of elements of vectors, that were read.
     pub tokens: usize,
 }
 
-pub fn run<K: Rows>(settings: &Settings<K>) -> Result<()> {
+pub fn run<K: JoinCommand>(settings: &JoinSettings<K>) -> Result<()> {
     let begin = Instant::now();
     let mut seconds = Seconds::default();
     let interrupt = Interrupt::install()?;
@@ -122,7 +122,7 @@ pub fn run<K: Rows>(settings: &Settings<K>) -> Result<()> {
     seconds.join = (planning + phase.elapsed()).saturating_sub(writing);
     seconds.write = writing;
     seconds.total = begin.elapsed();
-    let devices = tell_faults(report.engine, &report.warnings)?;
+    let devices = devices_after(report.engine, &report.warnings)?;
     if let Some(explained) = explained.as_ref().filter(|_| settings.explain) {
         explain::after(explained, &report, seconds.join);
     }
@@ -137,8 +137,8 @@ pub fn run<K: Rows>(settings: &Settings<K>) -> Result<()> {
 }
 
 /// Finds the answer, and writes it.
-fn find<K: Rows>(
-    settings: &Settings<K>,
+fn find<K: JoinCommand>(
+    settings: &JoinSettings<K>,
     input: &Input<K>,
     plan: &Plan<'_, K>,
     interrupt: &Interrupt,
@@ -165,12 +165,14 @@ fn find<K: Rows>(
         Answer::Pairs => {
             let right_ids = if input.right.is_some() { input.right_ids.as_ref() } else { left_ids };
             let writer = K::writer(settings, left_ids, right_ids)?;
-            write_pairs(writer, interrupt, writing, |take| plan.pairs(&interrupt.control, take))
+            write_pairs(writer, interrupt, writing, |receive| {
+                plan.pairs(&interrupt.control, receive)
+            })
         }
     }
 }
 
-/// The files that are written when everything has been found.
+/// The files that are written after the join.
 struct Files {
     stats: Option<WholeFile>,
     trace: Option<WholeFile>,
@@ -178,7 +180,7 @@ struct Files {
 }
 
 impl Files {
-    fn create<K: Rows>(settings: &Settings<K>) -> Result<Self> {
+    fn create<K: JoinCommand>(settings: &JoinSettings<K>) -> Result<Self> {
         let create = |path: &Option<PathBuf>| path.as_deref().map(WholeFile::create).transpose();
         let (stats, trace) = (create(&settings.stats)?, create(&settings.trace)?);
         Ok(Files { stats, trace, page: create(&settings.report)? })
@@ -205,8 +207,8 @@ impl Files {
 }
 
 /// Prints warnings about devices, and whether one was simulated; returns the devices that worked.
-fn tell_faults(engine: Engine, warnings: &[String]) -> Result<Vec<String>> {
-    Ok(match tell_warnings(engine, warnings)? {
+fn devices_after(engine: Engine, warnings: &[String]) -> Result<Vec<String>> {
+    Ok(match print_warnings(engine, warnings)? {
         Some(device) => vec![device],
         None if is_on_device(engine) => {
             let found = simjoin::engine::devices().unwrap_or_default();
@@ -217,7 +219,7 @@ fn tell_faults(engine: Engine, warnings: &[String]) -> Result<Vec<String>> {
 }
 
 /// Prints warnings about devices, and whether one was simulated; returns the description of that one.
-pub fn tell_warnings(engine: Engine, warnings: &[String]) -> Result<Option<String>> {
+pub fn print_warnings(engine: Engine, warnings: &[String]) -> Result<Option<String>> {
     let tried = is_on_device(engine) || !warnings.is_empty();
     let simulated = if tried { Machine::from_environment()?.simulated_device() } else { None };
     if let Some(device) = &simulated {
@@ -280,7 +282,7 @@ impl Interrupt {
         };
         let (control, joining, interrupted) =
             (interrupt.control.clone(), interrupt.joining.clone(), interrupt.interrupted.clone());
-        // Where the system grants no thread for it, Ctrl-C just ends the process.
+        // If the system refuses a thread for it, Ctrl-C just ends the process.
         if std::thread::Builder::new().spawn(|| ()).map(JoinHandle::join).is_err() {
             return Ok(interrupt);
         }
@@ -292,7 +294,7 @@ impl Interrupt {
             control.stop();
         };
         let mut tries = 0;
-        // The thread that has just ended may count for another moment.
+        // The thread that has just ended may briefly still count as running.
         while let Err(error) = ctrlc::set_handler(stop.clone()) {
             tries += 1;
             if tries == 1000 {

@@ -5,8 +5,8 @@ use crate::report::{
     Groups, Histogram, Inputs, Kept, Keys, PredicateShown, Sample, Shape, Shown, Stage, all_pairs,
     set_sizes,
 };
-use crate::run::{Input, Rows};
-use crate::settings::{Settings, Wanted};
+use crate::run::{Input, JoinCommand};
+use crate::settings::{CommonFlags, JoinSettings};
 use serde_json::{Map, Value, json};
 use simjoin::engine::{
     Glimpse, Measure, Predicate, RawSets, Report, Result, SetCollection, Sets, grouped, prepare,
@@ -17,11 +17,11 @@ use simjoin_io::{
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicU64;
 
-pub fn of_sets(flags: SetsFlags) -> Result<Settings<Sets>> {
+pub fn of_sets(flags: SetsFlags) -> Result<JoinSettings<Sets>> {
     resolve("sets", flags.join, Tokenizer::Whitespace)
 }
 
-pub fn of_text(flags: TextFlags) -> Result<Settings<Sets>> {
+pub fn of_text(flags: TextFlags) -> Result<JoinSettings<Sets>> {
     resolve("text", flags.join, flags.tokens)
 }
 
@@ -29,24 +29,24 @@ fn resolve(
     command: &'static str,
     flags: JoinFlags,
     tokenizer: Tokenizer,
-) -> Result<Settings<Sets>> {
+) -> Result<JoinSettings<Sets>> {
     let JoinFlags { left, right, predicate: which, answer, with_itself, input, id, how, technique } =
         flags;
-    let join = simjoin::engine::join(which.wanted()?);
+    let join = simjoin::engine::join(which.value()?);
     let files = (left, right);
-    let wanted = Wanted { command, files, with_itself, answer, how, technique };
-    Settings::resolve(wanted, join, |threads| {
+    let flags = CommonFlags { command, files, with_itself, answer, how, technique };
+    JoinSettings::resolve(flags, join, |threads| {
         let InputFlags { column, format, multiset } = input;
         Ok(ReadOptions { tokenizer, multiset, format, column, id, threads })
     })
 }
 
-impl Rows for Sets {
+impl JoinCommand for Sets {
     type Read = ReadOptions;
     type Raw = (ReadSets, Option<TokenTexts>);
     type Kept = Kept;
 
-    fn read(settings: &Settings<Self>, bytes: &AtomicU64) -> Result<Self::Raw> {
+    fn read(settings: &JoinSettings<Self>, bytes: &AtomicU64) -> Result<Self::Raw> {
         let (left, right) = (settings.left.as_path(), settings.right.as_deref());
         if settings.report.is_some() {
             let (sets, texts) = read_sets_with_texts(left, right, &settings.read, bytes)?;
@@ -70,7 +70,7 @@ impl Rows for Sets {
     }
 
     fn writer<'a>(
-        settings: &Settings<Self>,
+        settings: &JoinSettings<Self>,
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<PairWriter<'a>> {
@@ -84,7 +84,7 @@ impl Rows for Sets {
     }
 
     fn page(
-        settings: &Settings<Self>,
+        settings: &JoinSettings<Self>,
         input: &Input<Self>,
         kept: &Kept,
         report: &Report,
@@ -127,8 +127,8 @@ impl Rows for Sets {
     }
 }
 
-/// Prepares sets, whatever is to be found out about them.
-pub fn prepared<K: Rows<Collection = SetCollection>>(read: ReadSets) -> Result<Input<K>> {
+/// Prepares sets for any join.
+pub fn prepared<K: JoinCommand<Collection = SetCollection>>(read: ReadSets) -> Result<Input<K>> {
     let left_ids = read.left.ids;
     let (right, right_ids) = read.right.map_or((None, None), |table| (Some(table.sets), table.ids));
     let count = |sets: &RawSets| sets.tokens.len();
@@ -138,7 +138,9 @@ pub fn prepared<K: Rows<Collection = SetCollection>>(read: ReadSets) -> Result<I
 }
 
 /// Describes sets for `--stats`.
-pub fn facts_of<K: Rows<Collection = SetCollection>>(input: &Input<K>) -> Map<String, Value> {
+pub fn facts_of<K: JoinCommand<Collection = SetCollection>>(
+    input: &Input<K>,
+) -> Map<String, Value> {
     let right = input.right.as_ref();
     let of = |count: fn(&SetCollection) -> usize| json!({ "left": count(&input.left), "right": right.map(count) });
     let mut facts = Map::new();
@@ -181,7 +183,7 @@ fn facts(sets: &SetCollection) -> Vec<(&'static str, String)> {
 }
 
 fn funnel(
-    settings: &Settings<Sets>,
+    settings: &JoinSettings<Sets>,
     input: &Input<Sets>,
     report: &Report,
     glimpse: &Glimpse,

@@ -1,10 +1,10 @@
-//! What do the flags mean together?
+//! How are flags checked and combined?
 //!
 //! Mistakes in the options are found before a file is opened.
 
 use crate::bench::Pace;
 use crate::flags::{AnswerFlags, BenchFlags, HowFlags, Predicates, SplitFlag};
-use crate::run::Rows;
+use crate::run::JoinCommand;
 use simjoin::engine::{
     AUTO, Engine, Error, Join, Measure, Predicate, Processor, Result, Sets, Subject, names,
 };
@@ -31,7 +31,7 @@ impl Answer {
 
 /// The settings of a join.
 #[derive(Debug)]
-pub struct Settings<K: Rows> {
+pub struct JoinSettings<K: JoinCommand> {
     /// The command: `sets`, `text`, `vectors` or `overlaps`.
     pub command: &'static str,
     pub left: PathBuf,
@@ -52,7 +52,7 @@ pub struct Settings<K: Rows> {
 }
 
 /// The flags that all joins have.
-pub struct Wanted {
+pub struct CommonFlags {
     pub command: &'static str,
     pub files: (PathBuf, Option<PathBuf>),
     pub with_itself: bool,
@@ -61,19 +61,19 @@ pub struct Wanted {
     pub technique: String,
 }
 
-impl<K: Rows> Settings<K> {
-    /// Resolves a join; `read` is told the number of threads.
+impl<K: JoinCommand> JoinSettings<K> {
+    /// Combines the flags of a join; `read` receives the number of threads.
     pub fn resolve(
-        wanted: Wanted,
+        flags: CommonFlags,
         join: Join<K>,
         read: impl FnOnce(usize) -> Result<K::Read>,
     ) -> Result<Self> {
-        let Wanted { command, files, with_itself, answer, how, technique } = wanted;
+        let CommonFlags { command, files, with_itself, answer, how, technique } = flags;
         let threads = how.threads.unwrap_or_else(cores);
         if with_itself && files.1.is_none() {
             return Err(Error::Config(
-                "--with-itself is for two files: it joins RIGHT with LEFT and with itself, and RIGHT \
-                 is missing"
+                "--with-itself needs two files, because it joins RIGHT with LEFT and with itself, and \
+                 RIGHT is missing"
                     .into(),
             ));
         }
@@ -108,7 +108,7 @@ impl<K: Rows> Settings<K> {
                 "both inputs are standard input (`-`); expected at most one".into(),
             ));
         }
-        Ok(Settings {
+        Ok(JoinSettings {
             command,
             left: files.0,
             right: files.1,
@@ -131,7 +131,7 @@ impl<K: Rows> Settings<K> {
 fn only_hybrid(hybrid: bool) -> Result<()> {
     match hybrid {
         true => Ok(()),
-        false => Err(Error::Config("--split is for --engine hybrid".into())),
+        false => Err(Error::Config("--split needs --engine hybrid".into())),
     }
 }
 
@@ -139,9 +139,9 @@ fn only_hybrid(hybrid: bool) -> Result<()> {
 #[derive(Debug)]
 pub struct BenchSettings {
     pub file: PathBuf,
-    /// The number of threads is set later: each number of threads reads on its own.
+    /// The options for reading. The number of threads is set later, because each number of threads reads the file again.
     pub read: ReadOptions,
-    /// The highest threshold first, each once.
+    /// The predicates, the highest threshold first, each once.
     pub predicates: Vec<Predicate>,
     pub contestants: Vec<Contestant>,
     pub threads: Vec<usize>,
@@ -156,7 +156,7 @@ pub struct BenchSettings {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Contestant {
     pub engine: Engine,
-    /// How a hybrid join is split.
+    /// The split of a hybrid join.
     pub split: Option<SplitFlag>,
     pub technique: String,
 }
@@ -172,14 +172,14 @@ impl Contestant {
         for &engine in engines {
             let of_engine: Vec<&str> = match engine {
                 Engine::Gpu => names(Subject::Sets, Processor::Device).collect(),
-                // Each processor chooses.
+                // Each processor chooses its technique.
                 Engine::Hybrid => vec![AUTO],
-                // Those that can join by every predicate, and are meant for it.
+                // The techniques that support every predicate. `mmjoin` is only useful for containment.
                 _ => {
                     let can = |name: &&str| {
                         predicates.iter().all(|&one| {
-                            let made = *name != "mmjoin" || one.measure() == Measure::Containment;
-                            made && simjoin::engine::techniques_for(one).contains(name)
+                            let useful = *name != "mmjoin" || one.measure() == Measure::Containment;
+                            useful && simjoin::engine::techniques_for(one).contains(name)
                         })
                     };
                     let all = names(Subject::Sets, Processor::Cpu).filter(can);
@@ -240,12 +240,12 @@ impl BenchSettings {
     pub fn of_bench(flags: BenchFlags) -> Result<Self> {
         if is_standard(&flags.file) {
             return Err(Error::Config(
-                "bench reads its file once per number of threads; standard input can be read only \
-                 once, so name a file"
+                "bench reads its file once per number of threads, but standard input can only be read \
+                 once; name a file"
                     .into(),
             ));
         }
-        let Predicates(predicates) = flags.predicate.wanted()?;
+        let Predicates(predicates) = flags.predicate.value()?;
         let threads = match flags.threads.is_empty() {
             true => distinct(vec![1, cores()]),
             false => distinct(flags.threads),
@@ -309,7 +309,7 @@ pub fn pairs_file(output: Option<PathBuf>) -> Result<Option<PathBuf>> {
     Ok(output)
 }
 
-/// Refuses outputs that would replace an input or one another.
+/// Refuses outputs that would overwrite an input or one another.
 pub fn different_files<const I: usize, const O: usize>(
     inputs: [Option<&PathBuf>; I],
     outputs: [(&str, &Option<PathBuf>); O],

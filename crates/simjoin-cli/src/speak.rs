@@ -1,4 +1,4 @@
-//! How does the program speak to a person?
+//! How does the program print answers and notes?
 //!
 //! The answer goes to standard output; a failure to write it is an error. Notes go to standard error; a failure to
 //! write them is ignored.

@@ -1,7 +1,7 @@
-//! What does a program read about a run?
+//! What does `--stats` write?
 //!
-//! `seconds.join` is the time of the join less what the writer took of it; `seconds.write` is the
-//! writer's share. The four phases add up to about the total.
+//! `seconds.join` is the time of the join without the time of the writer, which is `seconds.write`. The four phases add
+//! up to about the total.
 
 use serde_json::{Map, Value, json};
 use simjoin::engine::Report;
@@ -31,23 +31,23 @@ impl Seconds {
 
 /// Returns the document that `--stats` writes; `facts` are those of the input.
 pub fn document(mut facts: Map<String, Value>, report: &Report, seconds: &Seconds) -> String {
-    let mut say = |name: &str, value: Value| facts.insert(name.into(), value);
-    say("pairs", report.pairs.into());
-    say("candidates", report.candidates.into());
-    say("engine", report.engine.name().into());
-    say("technique", report.technique.clone().into());
-    say("details", report.details().into());
+    let mut add = |name: &str, value: Value| facts.insert(name.into(), value);
+    add("pairs", report.pairs.into());
+    add("candidates", report.candidates.into());
+    add("engine", report.engine.name().into());
+    add("technique", report.technique.clone().into());
+    add("details", report.details().into());
     for (name, number) in report.figures() {
-        say(name, number.into());
+        add(name, number.into());
     }
-    say("threads", report.threads.into());
-    say("device", device(report));
-    say("device_share", report.device_share().into());
-    say("planned_device_share", report.planned_device_share.into());
-    say("concurrency", report.concurrency().into());
-    say("virtual_seconds", report.virtual_seconds.into());
-    say("warnings", report.warnings.clone().into());
-    say("seconds", seconds.json());
+    add("threads", report.threads.into());
+    add("device", device(report));
+    add("device_share", report.device_share().into());
+    add("planned_device_share", report.planned_device_share.into());
+    add("concurrency", report.concurrency().into());
+    add("virtual_seconds", report.virtual_seconds.into());
+    add("warnings", report.warnings.clone().into());
+    add("seconds", seconds.json());
     format!("{:#}\n", Value::Object(facts))
 }
 

@@ -1,14 +1,14 @@
-//! When did what happen?
+//! What does `--trace` write?
 //!
-//! `--trace` writes the format of chrome://tracing and Perfetto: complete events with a begin and a
-//! duration in microseconds, on rows that are named.
+//! The format is that of chrome://tracing and Perfetto: complete events with a begin and a duration in microseconds, in
+//! named rows.
 
 use serde_json::{Value, json};
 use simjoin::engine::Event;
 
 /// Returns the rows of a timeline in the order in which they are shown.
 pub fn rows(timeline: &[Event]) -> Vec<&str> {
-    let mut rows: Vec<&str> = timeline.iter().map(|moment| moment.row.as_str()).collect();
+    let mut rows: Vec<&str> = timeline.iter().map(|event| event.row.as_str()).collect();
     // CPU before GPU, thread 2 before thread 10.
     rows.sort_unstable_by_key(|row| {
         let (name, number) = row.rsplit_once(' ').unwrap_or((row, ""));
@@ -28,14 +28,14 @@ pub fn document(timeline: &[Event]) -> String {
         events.push(event("thread_sort_index", json!({ "sort_index": at })));
     }
     let place = |row: &str| rows.iter().position(|one| *one == row);
-    for moment in timeline {
+    for event in timeline {
         events.push(json!({
             "ph": "X",
             "pid": 1,
-            "tid": place(&moment.row),
-            "name": moment.what,
-            "ts": moment.begin * 1e6,
-            "dur": moment.seconds * 1e6,
+            "tid": place(&event.row),
+            "name": event.what,
+            "ts": event.begin * 1e6,
+            "dur": event.seconds * 1e6,
         }));
     }
     format!("{}\n", json!({ "displayTimeUnit": "ms", "traceEvents": events }))
@@ -46,17 +46,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_named_and_events_lie_on_them() {
-        let moment = |row: &str, what: &str, begin: f64| Event {
+    fn events_belong_to_named_rows() {
+        let event = |row: &str, what: &str, begin: f64| Event {
             row: row.into(),
             what: what.into(),
             begin,
             seconds: 0.5,
         };
         let timeline = [
-            moment("GPU stream 0", "filter", 0.25),
-            moment("CPU thread 10", "bitmap", 0.0),
-            moment("CPU thread 2", "bitmap", 0.0),
+            event("GPU stream 0", "filter", 0.25),
+            event("CPU thread 10", "bitmap", 0.0),
+            event("CPU thread 2", "bitmap", 0.0),
         ];
         let document: Value = serde_json::from_str(&document(&timeline)).unwrap();
         let events = document["traceEvents"].as_array().unwrap();

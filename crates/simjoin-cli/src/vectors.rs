@@ -5,8 +5,8 @@ use crate::report::{
     Groups, Histogram, Inputs, Keys, PredicateShown, Sample, Shape, Shown, Stage, all_pairs,
     beginning, vector_lengths,
 };
-use crate::run::{Input, Rows};
-use crate::settings::{Settings, Wanted};
+use crate::run::{Input, JoinCommand};
+use crate::settings::{CommonFlags, JoinSettings};
 use serde_json::{Map, Value, json};
 use simjoin::engine::{
     Elements, Error, Glimpse, Report, Result, VectorCollection, VectorMeasure, VectorPredicate,
@@ -16,7 +16,7 @@ use simjoin_io::{Ids, PairWriter, ReadVectors, VectorFormat, VectorOptions, read
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU64;
 
-pub fn of(flags: VectorsFlags) -> Result<Settings<Vectors>> {
+pub fn of(flags: VectorsFlags) -> Result<JoinSettings<Vectors>> {
     let VectorsFlags { left, right, predicate, answer, column, id, format, how, technique } = flags;
     let predicate = predicate
         .within
@@ -26,8 +26,8 @@ pub fn of(flags: VectorsFlags) -> Result<Settings<Vectors>> {
     let files = (left, right);
     let paths = files.clone();
     let (command, with_itself) = ("vectors", false);
-    let wanted = Wanted { command, files, with_itself, answer, how, technique };
-    Settings::resolve(wanted, join, |_| {
+    let flags = CommonFlags { command, files, with_itself, answer, how, technique };
+    JoinSettings::resolve(flags, join, |_| {
         if format.is_none() {
             for path in [Some(&paths.0), paths.1.as_ref()].into_iter().flatten() {
                 VectorFormat::of_path(path)?;
@@ -37,12 +37,12 @@ pub fn of(flags: VectorsFlags) -> Result<Settings<Vectors>> {
     })
 }
 
-impl Rows for Vectors {
+impl JoinCommand for Vectors {
     type Read = VectorOptions;
     type Raw = (ReadVectors, Option<ReadVectors>);
     type Kept = ();
 
-    fn read(settings: &Settings<Self>, bytes: &AtomicU64) -> Result<Self::Raw> {
+    fn read(settings: &JoinSettings<Self>, bytes: &AtomicU64) -> Result<Self::Raw> {
         let read = |path: &PathBuf| read_vectors(path, &settings.read, bytes);
         Ok((read(&settings.left)?, settings.right.as_ref().map(read).transpose()?))
     }
@@ -71,7 +71,7 @@ impl Rows for Vectors {
     }
 
     fn writer<'a>(
-        settings: &Settings<Self>,
+        settings: &JoinSettings<Self>,
         left: Option<&'a Ids>,
         right: Option<&'a Ids>,
     ) -> Result<PairWriter<'a>> {
@@ -88,7 +88,7 @@ impl Rows for Vectors {
     }
 
     fn page(
-        settings: &Settings<Self>,
+        settings: &JoinSettings<Self>,
         input: &Input<Self>,
         (): &(),
         report: &Report,

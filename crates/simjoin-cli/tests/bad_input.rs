@@ -1,4 +1,4 @@
-//! Bad input, one by one: one clear line, the right exit status, and nothing left behind.
+//! Does bad input cause one clear line, the right exit status, and no output?
 
 mod common;
 use common::{Folder, Run, command, program};
@@ -17,21 +17,21 @@ fn refuses(folder: &Folder, command: &str, parts: &[&str]) {
 }
 
 #[test]
-fn a_missing_file() {
+fn missing_files_are_refused() {
     refuses(&Folder::new(), "sets nowhere.txt", &["nowhere.txt", "No such file"]);
     let folder = Folder::new();
     refuses(folder.file("a.txt", GOOD), "sets a.txt nowhere.txt", &["nowhere.txt"]);
 }
 
 #[test]
-fn a_directory() {
+fn directories_are_refused() {
     let folder = Folder::new();
     std::fs::create_dir(folder.join("d")).unwrap();
     refuses(&folder, "sets d", &["d: ", "directory"]);
 }
 
 #[test]
-fn an_unreadable_file() {
+fn unreadable_files_are_refused() {
     let folder = Folder::new();
     folder.file("a.txt", GOOD);
     std::fs::set_permissions(folder.join("a.txt"), PermissionsExt::from_mode(0o000)).unwrap();
@@ -42,10 +42,10 @@ fn an_unreadable_file() {
         command
     };
     let output = if std::fs::read(folder.join("a.txt")).is_ok() {
-        // The administrator can read everything: be somebody else.
+        // The administrator can read everything, so another user runs the program.
         let copy = folder.join("simjoin");
-        // Another process copies: a program that is open for writing, if only in a test beside this one that has just
-        // been forked, cannot be run.
+        // A program that is open for writing cannot be run, and another test that has just forked may hold it open. So
+        // another process copies it.
         assert!(Command::new("cp").args([program().as_ref(), &*copy]).status().unwrap().success());
         command(&copy).uid(65534).output().unwrap()
     } else {
@@ -65,7 +65,7 @@ fn invalid_utf8() {
 }
 
 #[test]
-fn a_ragged_csv() {
+fn ragged_csv_is_refused() {
     let folder = Folder::new();
     folder.file("a.csv", "id,t\n1,a\n2,b,c\n");
     refuses(
@@ -76,7 +76,7 @@ fn a_ragged_csv() {
 }
 
 #[test]
-fn a_missing_column() {
+fn missing_columns_are_refused() {
     let folder = Folder::new();
     folder.file("a.csv", "id,t\n1,a\n").file("a.jsonl", "{\"t\":\"a\"}\n{\"u\":\"a\"}\n");
     refuses(
@@ -90,12 +90,12 @@ fn a_missing_column() {
 }
 
 #[test]
-fn a_wrong_column_type() {
+fn columns_of_wrong_types_are_refused() {
     let folder = Folder::new();
     folder.file("a.jsonl", "{\"t\":\"a\"}\n{\"t\":5}\n").file("l.jsonl", "{\"t\":[\"a\"]}\n");
     refuses(&folder, "text a.jsonl --column t", &["a.jsonl", "line 2", "expected"]);
     refuses(&folder, "text l.jsonl --column t", &["l.jsonl", "line 1", "expected"]);
-    // A Parquet file with a number column: our own output.
+    // An output of simjoin is a Parquet file with a column of numbers.
     folder.file("a.txt", GOOD).run("sets a.txt --jaccard 0.5 -o out.parquet").ok();
     refuses(&folder, "text out.parquet --column overlap", &["out.parquet", "overlap", "expected"]);
 }
@@ -111,9 +111,9 @@ fn null_rows_match_nothing_and_null_elements_are_refused() {
 }
 
 #[test]
-fn truncated_gzip_and_zstd() {
+fn truncated_gzip_and_zstd_are_refused() {
     let folder = Folder::new();
-    // The first bytes of a gzip member and of a zstd frame that promise more.
+    // The first bytes of a gzip member and of a zstd frame, which should continue.
     folder.file("a.txt.gz", [0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1, 200, 0, 55, 255, b'a']);
     refuses(&folder, "sets a.txt.gz", &["a.txt.gz"]);
     folder.file("a.txt.zst", [0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x41, 0x00, 0x00, b'a']);
@@ -121,7 +121,7 @@ fn truncated_gzip_and_zstd() {
 }
 
 #[test]
-fn truncated_parquet_and_arrow() {
+fn truncated_parquet_and_arrow_are_refused() {
     let folder = Folder::new();
     folder.file("a.txt", GOOD);
     for name in ["out.parquet", "out.arrow"] {
@@ -136,32 +136,32 @@ fn truncated_parquet_and_arrow() {
 }
 
 #[test]
-fn an_empty_file_and_one_of_blank_lines() {
+fn files_without_tokens_are_refused() {
     let folder = Folder::new();
     folder.file("empty.txt", "").file("blank.txt", "\n \n\t\n").file("header.csv", "t\n");
     refuses(&folder, "sets empty.txt", &["empty.txt", "no records"]);
-    refuses(&folder, "sets blank.txt", &["blank.txt", "no record", "token"]);
+    refuses(&folder, "sets blank.txt", &["blank.txt", "no tokens", "every record"]);
     refuses(&folder, "text header.csv", &["header.csv", "no records"]);
     folder.file("a.txt", GOOD);
     refuses(&folder, "sets a.txt blank.txt", &["blank.txt"]);
 }
 
 #[test]
-fn duplicate_ids() {
+fn duplicate_ids_are_refused() {
     let folder = Folder::new();
     folder.file("a.csv", "id,t\n7,a\n8,b\n7,c\n");
     refuses(&folder, "text a.csv --column t --id id", &["a.csv", "line 4", "`7`", "line 2"]);
 }
 
 #[test]
-fn lines_that_are_not_json() {
+fn lines_that_are_not_json_are_refused() {
     let folder = Folder::new();
     folder.file("a.jsonl", "{\"t\":\"a\"}\n{\"t\":\n");
     refuses(&folder, "text a.jsonl --column t", &["a.jsonl", "line 2"]);
 }
 
 #[test]
-fn an_output_folder_that_does_not_exist() {
+fn missing_output_folders_are_refused() {
     let folder = Folder::new();
     let run = folder.file("a.txt", GOOD).run("sets a.txt --jaccard 0.5 -o no/where/pairs.tsv");
     run.fails(1, &["no/where/pairs.tsv", "the folder no/where does not exist"]);
@@ -172,22 +172,22 @@ fn an_output_folder_that_does_not_exist() {
     assert_eq!(folder.names(), ["a.txt"]);
 }
 
-/// Sets with a million similar pairs: more than any buffer holds.
+/// Returns sets with a million similar pairs, more than any buffer holds.
 fn many_pairs() -> String {
     (0..1500).map(|row| format!("a b c d e f {row}\n")).collect()
 }
 
 #[test]
-fn a_full_disk() {
+fn full_disks_are_reported() {
     let folder = Folder::new();
     folder.file("a.txt", many_pairs());
-    // The device that is always full: the plain write path.
+    // Writing directly to a device that is always full.
     if std::path::Path::new("/dev/full").exists() {
         folder
             .run("sets a.txt --jaccard 0.5 -o /dev/full")
             .fails(1, &["/dev/full", "No space left"]);
     }
-    // A small file system of our own, where the kernel lets us mount one.
+    // A small file system, if the kernel allows mounting one.
     std::fs::create_dir(folder.join("small")).unwrap();
     for format in ["tsv", "parquet", "arrow", "jsonl", "csv"] {
         let script = format!(
@@ -212,7 +212,7 @@ fn a_full_disk() {
 }
 
 #[test]
-fn a_reader_of_standard_output_that_goes_away_ends_the_run_quietly() {
+fn the_run_ends_quietly_when_the_reader_of_standard_output_ends() {
     let folder = Folder::new();
     folder.file("a.txt", many_pairs());
     let named = "sets a.txt --jaccard 0.5 -o /dev/stdout";
@@ -221,8 +221,8 @@ fn a_reader_of_standard_output_that_goes_away_ends_the_run_quietly() {
 }
 
 #[test]
-fn an_interrupt_leaves_nothing_behind() {
-    // Billions of pairs, for whose writing no machine takes less than minutes: first while different sets are joined,
+fn interrupts_leave_no_files() {
+    // Writing billions of pairs takes any machine minutes. The interrupt comes first while different sets are joined,
     // then while rows that hold the same set are written.
     for different in [true, false] {
         let folder = Folder::new();
@@ -236,7 +236,7 @@ fn an_interrupt_leaves_nothing_behind() {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // Wait for the temporary files: from then on there is something to clean up.
+        // Wait until there are temporary files to clean up.
         while folder.names().len() < 3 {
             assert!(child.try_wait().unwrap().is_none(), "the join ended too soon");
             std::thread::sleep(std::time::Duration::from_millis(5));
@@ -268,9 +268,9 @@ fn wrong_usage_is_one_line_and_status_2() {
         ("sets a.txt --jaccard 0.5 --count -o x.tsv", "cannot be used with"),
         ("sets a.txt a.txt --jaccard 0.5 --groups", "cannot be used with"),
         ("sets a.txt a.txt --jaccard 0.5 --with-itself --groups", "cannot be used with"),
-        ("sets a.txt --jaccard 0.5 --with-itself", "--with-itself is for two files"),
+        ("sets a.txt --jaccard 0.5 --with-itself", "--with-itself needs two files"),
         ("text a.txt --jaccard 0.5 --with-itself --count", "RIGHT is missing"),
-        ("sets a.txt --jaccard 0.5 --with-itself --groups", "--with-itself is for two files"),
+        ("sets a.txt --jaccard 0.5 --with-itself --groups", "--with-itself needs two files"),
         ("sets a.txt --jaccard 0.5 --technique magic", "ppjoin"),
         ("sets a.txt --jaccard 0.5 --engine tpu", "hybrid"),
         ("sets a.txt --jaccard 0.5 --threads 0", "--threads 0 does not fit"),
@@ -301,7 +301,7 @@ fn wrong_usage_is_one_line_and_status_2() {
 }
 
 #[test]
-fn two_outputs_in_one_file() {
+fn two_outputs_to_one_file_are_refused() {
     let folder = Folder::new();
     folder.file("a.txt", GOOD).file("p.csv", "1,2\n3,4\n");
     for (arguments, parts) in [
@@ -315,7 +315,7 @@ fn two_outputs_in_one_file() {
         folder.run(arguments).fails(2, &[parts[0], parts[1], "expected two different files"]);
     }
     assert_eq!(folder.names(), ["a.txt", "p.csv"]);
-    // What is no file takes any number of them.
+    // A device accepts any number of outputs.
     folder.run("sets a.txt --jaccard 0.5 -o /dev/null --stats /dev/null").ok();
 }
 
@@ -342,12 +342,14 @@ fn output_that_names_an_input_is_refused() {
         ("overlaps a.tsv --format lines -o link.tsv", ["--output link.tsv", "a.tsv"]),
         ("intersect n.txt a.tsv -o n.txt", ["--output n.txt", "the input n.txt"]),
     ] {
-        folder.run(arguments).fails(2, &[parts[0], parts[1], "same file", "expected two different files"]);
+        folder
+            .run(arguments)
+            .fails(2, &[parts[0], parts[1], "same file", "expected two different files"]);
         assert_eq!(folder.names(), before, "{arguments}");
         assert_eq!(std::fs::read_to_string(folder.join("a.tsv")).unwrap(), GOOD, "{arguments}");
         assert_eq!(std::fs::read_to_string(folder.join("n.txt")).unwrap(), "1 2\n", "{arguments}");
     }
-    // Standard input and output are files as well, where they are redirected.
+    // Redirected standard input and output are files as well.
     let open = |name: &str| {
         std::fs::OpenOptions::new().append(true).read(true).open(folder.join(name)).unwrap()
     };
@@ -418,7 +420,7 @@ fn next_output_removes_temporary_files_of_killed_runs() {
         assert!(child.try_wait().unwrap().is_none(), "the join ended too soon");
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
-    // The file of a run that goes on is left alone.
+    // The file of a live process is kept.
     folder.run("sets b.txt --jaccard 0.5 -o b.tsv").ok();
     assert_eq!(folder.names().len(), 4);
     child.kill().unwrap();
@@ -447,8 +449,8 @@ fn closed_standard_error_does_not_end_a_join() {
 }
 
 #[test]
-fn devices_says_why_there_is_none_and_succeeds() {
-    // Where there is a GPU, this hides it.
+fn devices_prints_the_reason_and_succeeds_if_there_is_no_gpu() {
+    // Hides the GPU if there is one.
     let run = Folder::new().run_in("devices", b"", &[("CUDA_VISIBLE_DEVICES", "-1")]);
     assert_eq!(run.status, 0, "{run:?}");
     assert_eq!(run.out, "device\tname\tmemory\tcapability\tdriver\ttechniques\n");
@@ -457,10 +459,10 @@ fn devices_says_why_there_is_none_and_succeeds() {
 }
 
 #[test]
-fn missing_engines_and_too_little_memory() {
+fn missing_engines_and_too_little_memory_are_refused() {
     let folder = Folder::new();
     folder.file("a.txt", GOOD);
-    // Where there is a GPU, this works.
+    // This works if there is a GPU.
     for engine in ["gpu", "hybrid"] {
         let gpu = folder.run(&format!("sets a.txt --jaccard 0.5 --engine {engine} --count"));
         if !folder.run("devices").err.is_empty() {

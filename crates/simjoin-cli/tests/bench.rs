@@ -1,4 +1,4 @@
-//! `simjoin bench`, as a person and as a program uses it.
+//! Does `simjoin bench` print correct tables and JSON?
 
 mod common;
 use common::Folder;
@@ -26,11 +26,11 @@ fn texts(rows: &[Value], field: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_cell_is_a_json_object_with_the_promised_fields() {
+fn every_cell_is_a_json_object_with_the_documented_fields() {
     let folder = Folder::new();
     baskets(&folder);
     let rows = rows(&folder, "--jaccard 0.5,0.9,2/3 --technique auto,naive --threads 2,1");
-    // Threads as typed, thresholds from the highest, techniques as typed.
+    // Threads and techniques keep their order; thresholds begin with the highest.
     assert_eq!(
         texts(&rows, "threshold"),
         [["0.9", "0.9", "2/3", "2/3", "0.5", "0.5"], ["0.9", "0.9", "2/3", "2/3", "0.5", "0.5"]]
@@ -54,7 +54,7 @@ fn every_cell_is_a_json_object_with_the_promised_fields() {
         assert_eq!(row["pairs"].to_string(), count.trim());
     }
     assert_eq!(rows[1]["ran"], "naive");
-    // At 0.9 sets of at most 8 tokens have no partner but an equal one, so nothing is run.
+    // At 0.9, sets of at most 8 tokens only match equal sets, so nothing is run.
     assert_eq!(rows[0]["ran"], "auto");
     assert_ne!(rows[2]["ran"], "auto");
 }
@@ -64,11 +64,11 @@ fn techniques() -> impl Iterator<Item = &'static str> {
 }
 
 #[test]
-fn all_techniques_but_naive_are_the_default() {
+fn all_techniques_except_naive_are_the_default() {
     let folder = Folder::new();
     baskets(&folder);
     let rows = rows(&folder, "--overlap 4 --threads 1");
-    // Two are made for containment.
+    // Two techniques are only for containment.
     let known: Vec<&str> =
         techniques().filter(|name| !["naive", "lcjoin", "mmjoin"].contains(name)).collect();
     assert_eq!(texts(&rows, "technique"), known);
@@ -83,7 +83,7 @@ fn repeated_values_run_once() {
 }
 
 #[test]
-fn short_joins_run_more_often_than_asked_for() {
+fn short_joins_run_more_often_than_requested() {
     let folder = Folder::new();
     folder.file("b.txt", "a b\nb c\n");
     let line = folder.run("bench b.txt --jaccard 1 --technique ppjoin --threads 1 --json").ok();
@@ -93,9 +93,9 @@ fn short_joins_run_more_often_than_asked_for() {
 }
 
 #[test]
-fn a_run_over_the_limit_is_ended_and_lower_thresholds_are_left_out() {
+fn runs_over_the_limit_are_ended_and_skipped_at_lower_thresholds() {
     let folder = Folder::new();
-    // Every pair is similar, and naive compares them all.
+    // Every pair is similar, and naive compares all of them.
     let many: String = (0..20_000).map(|row| format!("a b c d e f g h {row}\n")).collect();
     folder.file("b.txt", many);
     let arguments = "--jaccard 0.5,0.4 --technique naive --threads 1 --limit 0.001";

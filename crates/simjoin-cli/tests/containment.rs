@@ -1,4 +1,4 @@
-//! `simjoin sets --containment`, by the techniques that are made for it.
+//! Do the techniques for `simjoin sets --containment` find all pairs?
 
 mod common;
 use common::Folder;
@@ -32,7 +32,7 @@ fn every_technique_finds_the_same_pairs() {
 }
 
 #[test]
-fn lcjoin_is_for_whole_containment() {
+fn lcjoin_only_runs_at_containment_1() {
     let folder = Folder::new();
     folder.file("a.txt", "a b\nb\n");
     for predicate in ["--containment 0.9", "--jaccard 1", "--overlap 1"] {

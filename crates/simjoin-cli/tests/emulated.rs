@@ -1,10 +1,10 @@
-//! Does every command give the CPU's answer on every kind of GPU?
+//! Does every command give the same answer on every kind of GPU as on the CPU?
 //!
-//! The GPUs are emulated: `cargo xtask emulated` builds them and runs these tests with the library
-//! that stands in for the driver first on the loader's path. Where it has not been built, the tests
-//! are counted as ignored.
+//! The GPUs are emulated. `cargo xtask emulated` builds them, and runs these tests with a library that
+//! replaces the driver first on the path of the loader. If it has not been built, the tests
+//! count as ignored.
 //!
-//! Every trial runs the program itself, once on the CPU and then by each technique of a GPU, and
+//! Every trial runs the program once on the CPU and then by each technique of a GPU, and
 //! compares rows, counts and groups.
 
 mod common;
@@ -15,15 +15,15 @@ use std::fmt::{self, Display};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Compute capabilities that are compiled for, and so run, different kernels.
+/// The compute capabilities for which different kernels are compiled.
 const CAPABILITIES: [&str; 6] = ["7.5", "8.0", "8.6", "9.0", "10.0", "12.0"];
 
-/// A join and the techniques that can do it on a GPU.
+/// A join, and the techniques that support it on a GPU.
 struct Command {
     name: &'static str,
     arguments: &'static str,
     techniques: &'static [&'static str],
-    /// What else to ask of it, in addition to its rows.
+    /// The answers to check in addition to its rows.
     answers: &'static [&'static str],
 }
 
@@ -118,9 +118,9 @@ struct Gpus {
 }
 
 impl Gpus {
-    /// Devices as "capability:multiprocessors:memory", separated by commas.
+    /// Devices in the form "capability:multiprocessors:memory", separated by commas.
     fn of(devices: &str) -> Self {
-        // Kernels that another build of the emulator has compiled are removed from there.
+        // The folder may hold kernels that another build of the emulator has compiled; they are removed.
         let cache = emulator().unwrap_or_default().join("cache");
         let gpus = Gpus::default().with("XDG_CACHE_HOME", &cache.display());
         gpus.with("EMULATOR_DEVICES", &devices)
@@ -146,7 +146,7 @@ impl Display for Gpus {
     }
 }
 
-/// A generator of numbers that are the same everywhere.
+/// Generates the same numbers on every machine.
 struct Numbers(u64);
 
 impl Numbers {
@@ -157,8 +157,8 @@ impl Numbers {
     }
 }
 
-/// Sets in families of near-duplicates, with empty, equal, single-token and very long ones, and a
-/// token that is in most of them.
+/// Returns families of near-duplicate sets, with empty, equal, single-token and very long ones, and a
+/// token that most sets hold.
 fn sets(count: u32, seed: u64) -> String {
     let mut numbers = Numbers(seed);
     let mut text = String::new();
@@ -190,8 +190,8 @@ fn sets(count: u32, seed: u64) -> String {
     text
 }
 
-/// Sets that are long enough for a warp to merge two of them in several steps. Those of a family are alike, and those of
-/// others just not alike enough, which shows before their end.
+/// Returns sets so long that a warp merges two of them in several steps. Sets of one family are similar; those of
+/// different families just miss the threshold, which shows before their end.
 fn long_sets() -> String {
     let mut text = String::new();
     for row in 0..48 {
@@ -218,7 +218,7 @@ fn titles() -> String {
     text
 }
 
-/// Points on a grid of whole numbers, some of them equal, with pairs exactly on the threshold.
+/// Returns points on a grid of whole numbers, some of them equal, with pairs exactly on the threshold.
 fn grid() -> String {
     let mut numbers = Numbers(9);
     let mut text = String::new();
@@ -227,12 +227,12 @@ fn grid() -> String {
         let point: Vec<String> = (0..12).map(|_| numbers.below(spread).to_string()).collect();
         text += &(point.join(",") + "\n");
     }
-    // At a distance of exactly 30 from each other.
+    // Their distance is exactly 30.
     text += "0,0,0,0,0,0,0,0,0,0,0,0\n30,0,0,0,0,0,0,0,0,0,0,0\n0,18,24,0,0,0,0,0,0,0,0,0\n";
     text
 }
 
-/// Points around the same 20 centres, whatever the seed.
+/// Returns points around 20 centres, which do not depend on the seed.
 fn clusters(count: u32, dimensions: u32, seed: u64) -> String {
     let mut numbers = Numbers(seed);
     let mut text = String::new();
@@ -269,7 +269,7 @@ fn sorted(text: &str) -> Vec<&str> {
     lines
 }
 
-/// What the CPU answers; there must be something to find.
+/// Returns the answer of the CPU, which must not be empty.
 fn expected(folder: &Folder, join: &str) -> Result<String, Failed> {
     let run = folder.run(&format!("{join} --engine cpu"));
     let number: Option<f64> = run.out.trim().parse().ok();
@@ -280,7 +280,7 @@ fn expected(folder: &Folder, join: &str) -> Result<String, Failed> {
     Ok(run.out)
 }
 
-/// Runs a join on emulated GPUs without a word on standard error, and compares it with the CPU's.
+/// Runs a join on emulated GPUs, and compares its answer with the CPU's. Standard error must be empty.
 fn agrees(folder: &Folder, gpus: &Gpus, join: &str, how: &str, cpu: &str) -> Result<(), Failed> {
     let run = gpus.run(folder, &format!("{join} {how}"));
     if run.status == 0 && run.err.is_empty() && sorted(&run.out) == sorted(cpu) {
@@ -295,7 +295,7 @@ fn agrees(folder: &Folder, gpus: &Gpus, join: &str, how: &str, cpu: &str) -> Res
         .into())
 }
 
-/// A command on one device of a capability, by each technique, whatever is asked of it.
+/// Runs a command on one device of a capability, by each technique and for every answer.
 fn on_capability(command: &Command, capability: &str) -> Result<(), Failed> {
     let folder = folder();
     let gpus = Gpus::of(&format!("{capability}:3:1G"));
@@ -312,8 +312,8 @@ fn on_capability(command: &Command, capability: &str) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A command on machines that are unlike each other: streams in a random order, two devices, also of
-/// different kinds, no memory pools.
+/// Runs a command on different machines: with streams in a random order, two devices, even of
+/// different kinds, or no memory pools.
 fn on_machines(command: &Command) -> Result<(), Failed> {
     let folder = folder();
     let join = command.arguments;
@@ -346,7 +346,7 @@ fn on_machines(command: &Command) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A command on devices of little memory: what does not fit is done in parts or refused in one line.
+/// Runs a command on devices of little memory. Work that does not fit is done in parts, or refused in one line.
 fn on_small_devices(command: &Command) -> Result<(), Failed> {
     let folder = folder();
     let join = command.arguments;
@@ -372,7 +372,7 @@ fn on_small_devices(command: &Command) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Both sides at once: the work divided by hand, by a queue and by estimates.
+/// Runs a command on CPU and devices together, with a fixed share, a queue, and an estimated share.
 fn on_both(command: &Command) -> Result<(), Failed> {
     let folder = folder();
     let splits: &[&str] = if command.name.starts_with("vectors") {
@@ -401,8 +401,8 @@ fn on_both(command: &Command) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The engine that is chosen where the CPU is so slow that a GPU is expected to pay: the GPU, and the CPU where
-/// NVRTC makes nothing for the GPU.
+/// Runs a command by `auto` with a CPU so slow that the GPU is chosen, or the CPU if
+/// NVRTC cannot compile for the GPU.
 fn on_auto(command: &Command) -> Result<(), Failed> {
     let folder = folder();
     let join = format!("{} --stats stats.json", command.arguments);
@@ -422,8 +422,8 @@ fn on_auto(command: &Command) -> Result<(), Failed> {
     Ok(())
 }
 
-/// A device that fails somewhere: the CPU does its work, says so, and the answer is the same. Faults come later and
-/// later, until the join ends before them.
+/// Runs a command on a device that fails at some point. The CPU does its work, a warning says so, and the answer is the
+/// same. Faults occur later and later, until the join ends before them.
 fn with_faults(command: &Command) -> Result<(), Failed> {
     let folder = folder();
     let join = command.arguments;
@@ -438,7 +438,7 @@ fn with_faults(command: &Command) -> Result<(), Failed> {
                 let exact = run.status == 0 && sorted(&run.out) == sorted(&cpu);
                 let told = run.err.lines().all(|line| line.contains("the CPU did its work"));
                 let failed = run.status == 1 && run.err.lines().count() == 1 && run.out.is_empty();
-                // Without a device there is nothing to begin with.
+                // Without a device, the join does not begin.
                 let may_fail = fault == "lost";
                 if !(exact && told || may_fail && failed) {
                     return Err(format!("{gpus} {how}: {run:?}").into());
@@ -462,9 +462,9 @@ fn with_faults(command: &Command) -> Result<(), Failed> {
 /// A fault in a kernel or in the order of streams, and a join that must show it.
 struct Planted {
     what: &'static str,
-    /// What kernels say, and what they are made to say instead.
+    /// The text in the source of the kernels, and its replacement.
     text: Option<(&'static str, &'static str)>,
-    /// What is asked of the device beside it.
+    /// Further settings of the emulated device.
     variable: Option<(&'static str, &'static str)>,
     join: &'static str,
     technique: &'static str,
@@ -517,7 +517,7 @@ const PLANTED: &[Planted] = &[
     },
 ];
 
-/// Faults that are planted on purpose are noticed: by another answer, or because the device reports them.
+/// Checks that a planted fault is noticed, by a different answer or because the device reports it.
 fn planted(fault: &Planted) -> Result<(), Failed> {
     let folder = folder();
     let cpu = expected(&folder, fault.join)?;
@@ -527,7 +527,7 @@ fn planted(fault: &Planted) -> Result<(), Failed> {
     let mut seen = Vec::new();
     for order in 1..=40 {
         agrees(&folder, &keeping("kernels").with("EMULATOR_ORDER", &order), &how, "", &cpu)?;
-        // What runs here are not our kernels: it is not counted among them.
+        // These are not the real kernels, so their coverage is not recorded.
         let gpus = keeping("planted").with("EMULATOR_ORDER", &order);
         let mut gpus = gpus.with("EMULATOR_LOG", &"");
         if let Some((from, to)) = fault.text {
@@ -541,7 +541,7 @@ fn planted(fault: &Planted) -> Result<(), Failed> {
         }
         let run = gpus.run(&folder, &how);
         let other_answer = run.status == 0 && sorted(&run.out) != sorted(&cpu);
-        // The device ends the program when it sees what no device would do.
+        // The emulated device ends the program when it detects an impossible operation.
         let reported = run.status == -1 && run.err.contains("emulated device: ");
         if other_answer || reported {
             return Ok(());
@@ -584,7 +584,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// The folder of the emulated driver, where the loader finds it.
+/// Returns the folder of the emulated driver, where the loader finds it.
 fn emulator() -> Option<PathBuf> {
     let folder = PathBuf::from(std::env::var_os("SIMJOIN_EMULATOR")?);
     assert!(folder.join("libcuda.so").exists(), "{}: no libcuda.so", folder.display());

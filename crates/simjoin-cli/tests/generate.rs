@@ -1,4 +1,4 @@
-//! `simjoin generate`, as a person uses it.
+//! Does `simjoin generate` make the documented collections?
 
 mod common;
 use common::{Folder, Run};
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::process::{Command, Stdio};
 
 #[test]
-fn synthetic_sets_go_to_a_file_or_to_standard_output() {
+fn synthetic_sets_are_written_to_a_file_or_to_standard_output() {
     let folder = Folder::new();
     for kind in ["uniform", "zipf", "normal"] {
         let command = format!("generate {kind} --sets 2K --universe 1K --size 8");
@@ -17,7 +17,7 @@ fn synthetic_sets_go_to_a_file_or_to_standard_output() {
             assert!(tokens.iter().all(|token| (1..=1000).contains(token)), "{line}");
             assert_eq!(tokens.iter().collect::<BTreeSet<_>>().len(), tokens.len(), "{line}");
         }
-        // The same seed, the same bytes; another seed, others.
+        // The same seed gives the same bytes, and another seed different ones.
         assert_eq!(folder.run(&format!("{command} --seed 1 -o a.txt")).ok(), "");
         assert_eq!(std::fs::read_to_string(folder.join("a.txt")).unwrap(), out);
         assert_eq!(folder.run(&format!("{command} -o -")).ok(), out);
@@ -27,13 +27,13 @@ fn synthetic_sets_go_to_a_file_or_to_standard_output() {
 }
 
 #[test]
-fn a_collection_of_the_literature_is_made_in_any_number() {
+fn collections_of_the_literature_have_any_number_of_sets() {
     let folder = Folder::new();
     let out = folder.run("generate like kosarak --sets 3K").ok();
     assert_eq!(out.lines().count(), 3000);
     let tokens = out.split_whitespace().count() as f64 / 3000.0;
     assert!((7.0..9.0).contains(&tokens), "{tokens}");
-    // Sizes are skewed: single tokens are the most frequent.
+    // Sizes are skewed: 1 is the most frequent size.
     let single = out.lines().filter(|line| !line.contains(' ')).count();
     assert!((250..500).contains(&single), "{single}");
     assert_eq!(folder.run("generate like kosarak --sets 3K --seed 1").ok(), out);
@@ -41,7 +41,7 @@ fn a_collection_of_the_literature_is_made_in_any_number() {
 }
 
 #[test]
-fn the_collections_of_the_literature_are_listed() {
+fn collections_of_the_literature_are_listed() {
     let folder = Folder::new();
     let out = folder.run("generate like --list").ok();
     let mut lines = out.lines();
@@ -51,7 +51,7 @@ fn the_collections_of_the_literature_are_listed() {
 }
 
 #[test]
-fn zipf_is_steeper_than_uniform() {
+fn tokens_of_zipf_are_less_evenly_distributed_than_uniform_ones() {
     let folder = Folder::new();
     let share = |law: &str| {
         let out = folder.run(&format!("generate {law} --sets 5K --universe 1K --size 5")).ok();
@@ -64,7 +64,7 @@ fn zipf_is_steeper_than_uniform() {
 }
 
 #[test]
-fn a_single_set_may_be_raw_numbers() {
+fn single_sets_may_be_written_as_raw_numbers() {
     let folder = Folder::new();
     for kind in ["uniform", "zipf --exponent 0.8", "normal --deviation 3K"] {
         let command = format!("generate {kind} --sets 1 --universe 20K --size 5K");
@@ -101,7 +101,7 @@ fn generated_files_can_be_joined_compressed_or_not() {
 }
 
 #[test]
-fn inflating_multiplies_the_result_by_about_the_times() {
+fn inflating_multiplies_the_result_by_about_the_factor() {
     let folder = Folder::new();
     folder.run("generate zipf --sets 2K --universe 300 --size 5 -o a.txt.gz").ok();
     folder.run("generate inflate a.txt.gz --times 4 -o b.txt").ok();
@@ -112,12 +112,12 @@ fn inflating_multiplies_the_result_by_about_the_times() {
     assert!(large >= 4.0 * small && large < 10.0 * small, "{small} {large}");
     let text = std::fs::read_to_string(folder.join("b.txt")).unwrap();
     assert_eq!(text.lines().count(), 8000);
-    // The first of every four is the original, whose tokens keep their names.
+    // The first of every four is the original, which is unchanged.
     let once = folder.run("generate inflate a.txt.gz --times 1").ok();
     assert!(text.lines().step_by(4).eq(once.lines()));
     folder.file("empty.txt", "").run("generate inflate empty.txt --times 5 -o e.txt").ok();
     assert_eq!(std::fs::read(folder.join("e.txt")).unwrap(), b"");
-    // A file may be replaced by what is made of it.
+    // A file may be replaced by its own inflated copy.
     folder.file("c.txt", "a b\nb\n").run("generate inflate c.txt --times 2 -o c.txt").ok();
     assert_eq!(std::fs::read_to_string(folder.join("c.txt")).unwrap(), "a b\nb a\nb\na\n");
 }
@@ -188,7 +188,7 @@ fn wrong_usage_is_one_line_and_status_2() {
 }
 
 #[test]
-fn bad_input_is_one_line_and_status_1_and_leaves_nothing() {
+fn bad_input_is_one_line_and_status_1_and_leaves_no_file() {
     let folder = Folder::new();
     std::fs::create_dir(folder.join("d")).unwrap();
     folder
@@ -221,13 +221,13 @@ fn bad_input_is_one_line_and_status_1_and_leaves_nothing() {
 }
 
 #[test]
-fn a_reader_of_standard_output_that_goes_away_ends_the_run_quietly() {
+fn the_run_ends_quietly_when_the_reader_of_standard_output_ends() {
     let command = "generate zipf --sets 100G --universe 1K --size 10";
     assert!(Folder::new().leave_after_a_line(command).ends_with('\n'));
 }
 
 #[test]
-fn an_interrupt_leaves_nothing_behind() {
+fn interrupts_leave_no_files() {
     let folder = Folder::new();
     let child = folder
         .command()

@@ -1,4 +1,4 @@
-//! `simjoin intersect`, as a person uses it.
+//! Does `simjoin intersect` find all common elements?
 
 mod common;
 use common::Folder;
@@ -8,7 +8,7 @@ fn raw(numbers: &[u32]) -> Vec<u8> {
 }
 
 #[test]
-fn sizes_elements_and_degrees() {
+fn sizes_elements_and_containments_are_exact() {
     let folder = Folder::new();
     folder.file("a.txt", "5 3 9\n3 1\t7\n").file("b.txt", "3\n4\n5\n\n1\n1000000\n2\n6\n");
     for technique in ["auto", "merge", "gallop", "blocks", "bitmap"] {
@@ -52,7 +52,7 @@ fn every_format_holds_the_same_set() {
             }
         }
     }
-    // What is written can be read again.
+    // Outputs can be read again.
     for ending in ["u32", "npy", "txt.zst", "npy.gz"] {
         assert_eq!(folder.run(&format!("intersect a.u32 b.u32 -o c.{ending}")).ok(), size);
         assert_eq!(folder.run(&format!("intersect c.{ending} a.npy -o -")).ok(), elements);
@@ -74,15 +74,15 @@ fn words_and_large_numbers_are_compared_as_text() {
     folder.run("intersect a.txt b.txt -o c.u32").fails(2, &["c.u32", "words"]);
     folder
         .run_with("intersect - b.txt", b"1 2\n3 x")
-        .fails(1, &["standard input: line 2: `x` is no number", "read twice"]);
+        .fails(1, &["standard input: line 2: `x` is not a number", "read twice"]);
     folder.file("c.u32", raw(&[7, 9]));
     folder
         .run("intersect c.u32 b.txt")
-        .fails(1, &["b.txt: line 1: `oil` is no number", "holds numbers"]);
+        .fails(1, &["b.txt: line 1: `oil` is not a number", "holds numbers"]);
 }
 
 #[test]
-fn statistics_and_the_plan() {
+fn statistics_and_plan_describe_the_run() {
     let folder = Folder::new();
     folder.file("a.u32", raw(&[5, 1, 5, 9])).file("b.u32", raw(&[1, 2, 3, 9]));
     folder.run("intersect a.u32 b.u32 --stats s.json --quiet").ok();
@@ -116,7 +116,7 @@ fn wrong_usage_and_bad_input_are_one_line() {
     let before = folder.names();
     for (arguments, status, parts) in [
         ("a.txt", 2, ["B", "required"]),
-        ("- -", 2, ["only one", "standard input"]),
+        ("- -", 2, ["at most one", "standard input"]),
         ("a.txt a.txt --technique magic", 2, ["magic", "gallop"]),
         ("a.txt a.txt --threads 0", 2, ["--threads", "1024"]),
         ("a.txt a.txt --repeat 0", 2, ["--repeat", "from 1"]),

@@ -1,6 +1,6 @@
-//! What happens when the system grants little: threads, memory?
+//! What happens if the system refuses threads or memory?
 //!
-//! `prlimit` and other users are those of Linux.
+//! The tests need `prlimit` and other users, so they only run on Linux.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -10,14 +10,14 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Runs the program in the folder within a limit of `prlimit`.
+/// Returns a command that runs the program in the folder within a limit of `prlimit`.
 fn limited(folder: &Folder, limit: &str, arguments: &str) -> Command {
     let mut run = command("prlimit", folder.path());
     run.arg(limit).arg(folder.join("simjoin")).args(arguments.split_whitespace());
     run
 }
 
-/// A folder that every user may use, with the program in it.
+/// Returns a folder that every user may use, with the program in it.
 fn open_folder() -> Folder {
     let folder = Folder::new();
     std::fs::copy(program(), folder.join("simjoin")).unwrap();
@@ -43,7 +43,7 @@ fn answer_is_the_same_with_fewer_threads_than_wanted() {
         let expected = folder.run(arguments).ok();
         for processes in 1..=5 {
             let mut run = limited(&folder, &format!("--nproc={processes}"), arguments);
-            // The limit does not hold for root; another user has only this process.
+            // The limit does not apply to root; another user has only this process.
             if is_root {
                 run.uid(1_000_000_000 + std::process::id());
             }
@@ -59,7 +59,7 @@ fn answer_is_the_same_with_fewer_threads_than_wanted() {
 #[test]
 fn refused_memory_is_one_line_and_status_1() {
     let folder = open_folder();
-    // One record that is larger than the memory; the file takes no room on the disk.
+    // One record is larger than the memory; the file is sparse, so it needs no space on the disk.
     folder.file("a.txt", "");
     let file = std::fs::File::options().write(true).open(folder.join("a.txt")).unwrap();
     file.set_len(4 << 30).unwrap();
@@ -68,7 +68,7 @@ fn refused_memory_is_one_line_and_status_1() {
         let run = limited(&folder, "--as=700000000", &arguments).output().unwrap();
         Run::new(run).fails(1, &["not enough memory: the system refused", "bytes"]);
     }
-    // Where a reservation is handled, its message names what is too large.
+    // If a refused reservation is handled, the message names the data that is too large.
     let header = "{'descr': '<f4', 'fortran_order': False, 'shape': (100000000, 16), }";
     let npy = format!("\u{93}NUMPY\u{1}\u{0}\u{76}\u{0}{header:<117}\n");
     folder.file("v.npy", npy.chars().map(|c| c as u8).collect::<Vec<u8>>());

@@ -1,4 +1,4 @@
-//! `simjoin overlaps`, as a person uses it.
+//! Does `simjoin overlaps` find all overlaps?
 
 mod common;
 use common::Folder;
@@ -12,7 +12,7 @@ fn sorted(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_pair_comes_once_with_its_overlap() {
+fn every_pair_is_found_once_with_its_overlap() {
     let folder = Folder::new();
     folder.file("a.txt", BASKETS).file("b.txt", "oil\nmilk salt\n");
     let all = [
@@ -47,7 +47,7 @@ fn every_pair_comes_once_with_its_overlap() {
 }
 
 #[test]
-fn formats_ids_and_text() {
+fn overlaps_of_columns_and_text_are_written_with_ids() {
     let folder = Folder::new();
     folder.file("a.csv", "id,t\nx,The old man\ny,old men\nz,sea\n");
     let command = "overlaps a.csv --column t --id id --tokens words --positive";
@@ -62,14 +62,14 @@ fn formats_ids_and_text() {
     assert_eq!(json, "{\"left\":\"x\",\"right\":\"y\",\"overlap\":1}\n");
     for name in ["o.parquet", "o.arrow"] {
         folder.run(&format!("{command} -o {name}")).ok();
-        // What was written can be read: a column of strings.
+        // The output can be read again, as a column of strings.
         let read = folder.run(&format!("sets {name} --column right --jaccard 0.5 --count")).ok();
         assert_eq!(read, "0\n");
     }
 }
 
 #[test]
-fn large_collections_in_little_memory() {
+fn large_collections_fit_little_memory() {
     let folder = Folder::new();
     folder.run("generate zipf --sets 3K --universe 2K --size 20 -o a.txt").ok();
     let all = folder.run("overlaps a.txt --positive --count").ok();
@@ -78,7 +78,7 @@ fn large_collections_in_little_memory() {
     }
     folder.run("overlaps a.txt --positive --count --memory 2K").fails(1, &["memory", "limit"]);
     folder.run("overlaps a.txt --top 3 --memory 1500K").fails(1, &["best of each row", "limit"]);
-    // The same as counting by threshold.
+    // The number equals that of a join with a threshold.
     assert_eq!(folder.run("sets a.txt --overlap 1 --count").ok(), all);
     let run = folder.run("overlaps a.txt --positive --count --explain --stats s.json");
     assert_eq!((run.status, &run.out), (0, &all));
@@ -92,7 +92,7 @@ fn large_collections_in_little_memory() {
 }
 
 #[test]
-fn the_best_of_more_sets_than_a_pass_has() {
+fn the_best_pairs_are_found_over_several_passes() {
     let folder = Folder::new();
     let rows: String = (0..140_000).map(|row| format!("{row} x{}\n", row % 7)).collect();
     folder.file("left.txt", "139999 x6\n5\n").file("right.txt", rows);
@@ -106,7 +106,7 @@ fn the_best_of_more_sets_than_a_pass_has() {
 }
 
 #[test]
-fn answer_is_that_of_the_cpu_when_a_device_fails() {
+fn overlaps_match_cpu_when_device_fails() {
     let folder = Folder::new();
     folder.run("generate zipf --sets 400 --universe 300 --size 9 -o a.txt").ok();
     folder.file("b.txt", BASKETS.repeat(20));
@@ -134,7 +134,7 @@ fn answer_is_that_of_the_cpu_when_a_device_fails() {
 }
 
 #[test]
-fn plan_trace_and_statistics_are_those_of_the_run() {
+fn plan_trace_and_statistics_describe_the_run() {
     let folder = Folder::new();
     folder.run("generate zipf --sets 400 --universe 300 --size 9 -o a.txt").ok();
     let run =
@@ -151,7 +151,7 @@ fn plan_trace_and_statistics_are_those_of_the_run() {
     assert_eq!((&stats["candidates"], &stats["passes"]), (&(399 * 400 / 2).into(), &1.into()));
     let trace = std::fs::read_to_string(folder.join("t.json")).unwrap();
     assert!(trace.contains("CPU thread ") && trace.contains(technique), "{trace}");
-    // All pairs need not be counted to know how many there are.
+    // The number of all pairs is known without counting.
     let run = folder.run("overlaps a.txt --count --explain --stats s.json");
     assert_eq!((run.status, run.out.as_str()), (0, "79800\n"));
     assert!(run.err.contains("the number of pairs is known"), "{}", run.err);

@@ -1,22 +1,22 @@
-//! Does the page of `--report` say what the run did?
+//! Does the page of `--report` show the real figures of the run?
 
 mod common;
 use common::{Folder, Run};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The data of a page.
+/// Returns the data of a page.
 fn data(folder: &Folder, name: &str) -> Value {
     let page = std::fs::read_to_string(folder.join(name)).unwrap();
     let (_, rest) = page.split_once("<script type=\"application/json\" id=\"data\">").unwrap();
     let (data, rest) = rest.split_once("</script>").unwrap();
-    // One more script, and nothing after it: no token ended the data early.
+    // Exactly one more script follows, so no token ended the data early.
     assert_eq!(rest.matches("<script").count(), 1);
     assert!(rest.ends_with("</script>\n</body>\n</html>\n"));
     serde_json::from_str(data).unwrap()
 }
 
-/// Sets with many similar ones, and some repeated or empty ones.
+/// Returns sets of which many are similar, and some repeated or empty.
 fn sets(count: u32) -> String {
     let mut text = String::new();
     for row in 0..count {
@@ -31,7 +31,7 @@ fn sets(count: u32) -> String {
     text
 }
 
-/// Left or right input of the left row, left, right: overlap and similarity.
+/// Pairs by the input of the left row, the left row and the right row, with overlap and similarity.
 type Found = BTreeMap<(String, u64, u64), (u64, f64)>;
 
 fn found(tsv: &str) -> Found {
@@ -58,7 +58,7 @@ fn strings(value: &Value) -> Vec<String> {
     value.as_array().unwrap().iter().map(|one| one.as_str().unwrap().to_string()).collect()
 }
 
-/// A record's tokens as shown, and those of them that are marked.
+/// Returns the tokens of a record that are shown, and those that are marked.
 fn tokens(record: &Value) -> (BTreeSet<String>, BTreeSet<String>) {
     let all = strings(&record["tokens"]);
     let shared = record["shared"].as_array().unwrap().iter();
@@ -66,7 +66,7 @@ fn tokens(record: &Value) -> (BTreeSet<String>, BTreeSet<String>) {
     (all.into_iter().collect(), shared)
 }
 
-/// Runs a join on an engine; a simulated device says so on standard error.
+/// Runs a join on an engine. A simulated device is named on standard error.
 fn run(folder: &Folder, engine: &str, arguments: &str) -> Run {
     let device = [("SIMJOIN_SIMULATED_GPU", "speed=3")];
     let variables: &[_] = if engine == "cpu" { &[] } else { &device };
@@ -75,19 +75,19 @@ fn run(folder: &Folder, engine: &str, arguments: &str) -> Run {
     run
 }
 
-/// A run and what is expected of it.
+/// A run, and the expected figures.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     what: &'a str,
     join: &'a str,
-    /// Records of both files.
+    /// The records of both files.
     inputs: [&'a [BTreeSet<String>]; 2],
     expected: &'a Found,
     data: &'a Value,
     stats: &'a Value,
 }
 
-/// Checks how many pairs each stage leaves.
+/// Checks the number of pairs after each stage.
 fn check_funnel(case: &Case<'_>) {
     let Case { what, join, expected, data, stats, inputs: [a, b], .. } = *case;
     let two = join.contains("b.txt");
@@ -238,7 +238,7 @@ fn page_shows_the_figures_of_the_run_for_every_answer_and_engine() {
                     );
                 }
 
-                // The same on every engine.
+                // These figures are the same on every engine.
                 let same =
                     (data["histogram"].clone(), data["sample"].clone(), data["groups"].clone());
                 assert_eq!(first.get_or_insert_with(|| same.clone()), &same, "{what}");
@@ -264,7 +264,7 @@ fn the_answer_is_the_same_with_a_report() {
 }
 
 #[test]
-fn evil_tokens_stay_tokens() {
+fn tokens_cannot_inject_code_into_the_page() {
     let folder = Folder::new();
     let evil = [
         "</script>",
@@ -310,7 +310,7 @@ fn evil_tokens_stay_tokens() {
 }
 
 #[test]
-fn long_records_are_cut_and_repeated_tokens_numbered() {
+fn long_records_are_shortened_and_repeated_tokens_numbered() {
     let folder = Folder::new();
     let many: Vec<String> = (0..1000).map(|token| format!("token{token}")).collect();
     let line = many.join(" ");
@@ -328,7 +328,7 @@ fn long_records_are_cut_and_repeated_tokens_numbered() {
 }
 
 #[test]
-fn text_is_shown_by_its_tokens() {
+fn text_is_shown_as_tokens() {
     let folder = Folder::new();
     folder.file("a.txt", "The quick, brown fox\nthe QUICK brown foxes\n");
     folder.run("text a.txt --jaccard 0.6 --report r.html --count").ok();
@@ -338,7 +338,7 @@ fn text_is_shown_by_its_tokens() {
     assert_eq!(pair["right"]["shared"], serde_json::json!([0, 1, 2]));
     assert_eq!((&words["kind"], &words["tokens"]), (&"text".into(), &"words".into()));
     assert_eq!(words["histogram"]["on_threshold"], 1);
-    // Standard input is read once, and its tokens are known all the same.
+    // Standard input can only be read once, but its tokens are shown too.
     let input = b"abc\nabd\n";
     folder.run_with("text - --tokens qgrams:2 --overlap 2 --report r.html --count", input).ok();
     let grams = data(&folder, "r.html");
@@ -348,7 +348,7 @@ fn text_is_shown_by_its_tokens() {
 }
 
 #[test]
-fn vectors_are_shown_by_their_distance() {
+fn pairs_of_vectors_are_shown_with_their_distance() {
     let folder = Folder::new();
     let rows = |seed: u32, count: u32| -> String {
         let number = |at: u32| (at.wrapping_mul(2_654_435_761) ^ seed) >> 22;
@@ -434,7 +434,7 @@ fn run_without_results_has_a_page_and_failed_run_has_none() {
     assert_eq!((&data["pairs"], sum(&data["histogram"]["bins"])), (&0.into(), 0));
     assert_eq!(data["sample"]["pairs"], serde_json::json!([]));
     assert_eq!((&data["groups"]["groups"], &data["groups"]["alone"]), (&0.into(), &3.into()));
-    // Nothing can meet.
+    // No sets can match.
     folder.run("sets a.txt --overlap 9 --report r.html").ok();
     folder.run("vectors one.csv --within 0 --report v.html").ok();
     assert_eq!(self::data(&folder, "v.html")["pairs"], 0);

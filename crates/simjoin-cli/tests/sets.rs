@@ -1,4 +1,4 @@
-//! `simjoin sets`, as a person uses it.
+//! Does `simjoin sets` find and write all pairs?
 
 mod common;
 use common::Folder;
@@ -6,7 +6,7 @@ use common::Folder;
 const BASKETS: &str = "milk bread butter\nbread milk butter\nmilk bread butter jam\n\nbeer\n";
 
 #[test]
-fn pairs_come_as_tsv_with_a_header() {
+fn pairs_are_written_as_tsv_with_a_header() {
     let folder = Folder::new();
     let out = folder.file("b.txt", BASKETS).run("sets b.txt --jaccard 0.75").ok();
     let mut lines: Vec<&str> = out.lines().collect();
@@ -61,10 +61,10 @@ fn groups_name_the_smallest_row_of_each_component() {
 }
 
 #[test]
-fn standard_input_plain_and_compressed() {
+fn standard_input_may_be_compressed() {
     let folder = Folder::new();
     assert_eq!(folder.run_with("sets - --jaccard 0.75 --count", BASKETS.as_bytes()).ok(), "3\n");
-    // A gzip member with stored blocks, written by hand: no compressor is needed to test reading.
+    // A gzip member with stored blocks is written by hand, so the test needs no compressor.
     let body = BASKETS.as_bytes();
     let mut gzip = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255, 1];
     gzip.extend((body.len() as u16).to_le_bytes());
@@ -88,7 +88,7 @@ fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn columns_ids_and_outputs() {
+fn columns_and_ids_are_read_and_written() {
     let folder = Folder::new();
     folder.file("b.jsonl", "{\"id\":\"x\",\"items\":[\"a\",\"b c\"]}\n{\"id\":\"y\",\"items\":[\"b c\",\"a\"]}\n{\"id\":\"z\",\"items\":[1,2]}\n");
     let out = folder.run("sets b.jsonl --column items --id id --jaccard 1").ok();
@@ -104,7 +104,7 @@ fn columns_ids_and_outputs() {
     );
     let line = std::fs::read_to_string(folder.join("o.jsonl")).unwrap();
     assert!(line.contains("\"left\":\"x\"") && line.contains("\"overlap\":2"), "{line}");
-    // Our own outputs can be read again: the pairs as sets of one token each.
+    // Outputs can be read again, as sets of one token each.
     let again = folder.run("sets o.parquet --column left --overlap 1 --count").ok();
     assert_eq!(again, "0\n");
     let groups = folder.run("sets b.jsonl --column items --id id --jaccard 1 --groups").ok();
@@ -112,7 +112,7 @@ fn columns_ids_and_outputs() {
 }
 
 #[test]
-fn stats_are_json_with_the_promised_keys() {
+fn stats_are_json_with_the_documented_keys() {
     let folder = Folder::new();
     folder.file("b.txt", BASKETS);
     folder.run("sets b.txt --jaccard 0.75 --count --threads 2 --stats s.json").ok();
@@ -153,7 +153,7 @@ fn the_output_is_the_same_to_the_byte_with_any_number_of_threads() {
 }
 
 #[test]
-fn help_version_and_completions() {
+fn help_version_and_completions_are_printed() {
     let folder = Folder::new();
     let help = folder.run("sets --help").ok();
     for word in ["--jaccard", "--containment", "--groups", "--technique", "Examples:", "--column"] {
@@ -170,7 +170,7 @@ fn help_version_and_completions() {
 }
 
 #[test]
-fn explain_shows_the_plan_before_and_the_truth_after() {
+fn explain_shows_the_plan_before_and_the_real_figures_after() {
     let folder = Folder::new();
     let lines: Vec<String> = (0..300u32)
         .map(|row| (0..12).map(|at| (row / 3 * 7 + at * (row % 3 + 5)).to_string()).collect())
@@ -194,7 +194,7 @@ fn explain_shows_the_plan_before_and_the_truth_after() {
             assert!(run.err.contains(part), "{part:?} is not in\n{}", run.err);
         }
     };
-    // To show a plan, nothing is measured and kept: it is the plan that would have been run anyway.
+    // Showing a plan measures nothing and stores nothing, so the plan is the same as without --explain.
     explain("fixed");
     explain("calibrated");
     assert!(!cache.exists());

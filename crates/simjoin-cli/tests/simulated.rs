@@ -1,14 +1,14 @@
-//! Does a device, and does a device that fails, give the same answer as the CPU?
+//! Does a device, even one that fails, give the same answer as the CPU?
 //!
-//! The device is simulated, and time is virtual, so this runs everywhere, and the same happens everywhere: who does
-//! what follows from the cost table and the device's speed alone. What is said of shares and choices here holds for cost
-//! tables of a tenth and of ten times the size as well (`cargo xtask steady`).
+//! The device is simulated and time is virtual, so the tests run the same way on every machine: the division of work
+//! only depends on the cost table and the speed of the device. The shares and choices in these tests also hold for cost
+//! tables with a tenth and ten times the seconds (`cargo xtask steady`).
 
 mod common;
 use common::{Folder, Run, machine_times};
 use serde_json::Value;
 
-/// Sets with many similar ones, and some repeated ones.
+/// Returns sets of which many are similar, and some repeated.
 fn sets(count: u32) -> String {
     let mut text = String::new();
     for row in 0..count {
@@ -49,12 +49,12 @@ fn json(folder: &Folder, file: &str) -> Value {
     serde_json::from_str(&std::fs::read_to_string(folder.join(file)).unwrap()).unwrap()
 }
 
-/// Whether the device is said to have failed.
+/// Returns whether a warning says that the device failed.
 fn failed(run: &Run) -> bool {
     run.err.contains("failed; the CPU did its work")
 }
 
-/// Whether a device fails by this text; `None` where that depends on the pieces.
+/// Returns whether a device with this specification must fail; `None` if that depends on the pieces.
 fn must_fail(device: &str) -> Option<bool> {
     let (_, fail) = device.split_once("fail=").unwrap_or(("", "0"));
     match fail {
@@ -128,7 +128,7 @@ fn hybrid_matches_cpu_wherever_the_work_is_split() {
                     assert!(run.err.contains("the GPU is simulated"), "{}", run.err);
                 }
                 let expected = match split {
-                    // The device may be left without work, or is.
+                    // The device may get no work, or certainly gets none.
                     "" => None,
                     "--split 0" => Some(false),
                     _ => must_fail(device),
@@ -142,9 +142,9 @@ fn hybrid_matches_cpu_wherever_the_work_is_split() {
 }
 
 #[test]
-fn device_that_fails_late_loses_no_pair_however_many_it_has_found() {
+fn no_pair_is_lost_when_device_fails_after_many_pairs() {
     let folder = Folder::new();
-    // Nearly all of them are alike.
+    // Nearly all sets are similar.
     let set = |row: u32| (0..20).map(move |at| if at == row % 20 { row + 100 } else { at });
     let line = |row: u32| set(row).map(|token| token.to_string()).collect::<Vec<_>>().join(" ");
     folder.file("alike.txt", (0..450).map(|row| line(row) + "\n").collect::<String>());
@@ -157,11 +157,11 @@ fn device_that_fails_late_loses_no_pair_however_many_it_has_found() {
                 let run = on(&folder, device, &more);
                 assert_eq!(run.status, 0, "{device} {more}: {}", run.err);
                 assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
-                // A part of the sets is a piece at least, and where pairs are only counted, all of them are two.
+                // A part of the sets is at least one piece; if pairs are only counted, all sets are two pieces.
                 let expected = must_fail(device).unwrap_or(failed(&run));
                 let expected = if device.contains("@2") { true } else { expected };
                 assert_eq!(failed(&run), expected, "{device} {more}: {}", run.err);
-                // More pairs than may be held: in parts. To count them or to unite groups, none is held.
+                // More pairs than fit the stage are joined in parts. Counting and groups hold no pairs.
                 let trace = json(&folder, "t.json");
                 let events = trace["traceEvents"].as_array().unwrap().iter();
                 let begun = events.filter(|event| event["name"] == "prepare").count();
@@ -185,7 +185,7 @@ fn join_beyond_device_memory_runs_in_passes_or_is_refused() {
 }
 
 #[test]
-fn device_that_cannot_be_understood_is_refused() {
+fn invalid_device_specifications_are_refused() {
     let folder = folder();
     for wrong in ["speed=fast", "fail=@0", "actual=0"] {
         on(&folder, wrong, "sets a.txt --jaccard 0.6").fails(2, &["SIMJOIN_SIMULATED_GPU", wrong]);
@@ -193,7 +193,7 @@ fn device_that_cannot_be_understood_is_refused() {
 }
 
 #[test]
-fn stats_and_trace_tell_what_both_sides_did() {
+fn stats_and_trace_describe_both_sides() {
     let folder = folder();
     let join = "sets a.txt --jaccard 0.6 --count --threads 2 --engine hybrid --split 0.5";
     let files = "--stats stats.json --trace trace.json --explain";
@@ -212,7 +212,7 @@ fn stats_and_trace_tell_what_both_sides_did() {
     for row in ["CPU thread 0", "GPU attendant 0", "GPU stream 0"] {
         assert!(rows.contains(&row), "{rows:?}");
     }
-    // Each event lies on a row, and within the time that was told.
+    // Each event belongs to a row, and lies within the reported time.
     let drawn: Vec<&Value> = events.iter().filter(|event| event["ph"] == "X").collect();
     assert!(drawn.len() >= 4, "{drawn:?}");
     let end_of = |event: &Value| event["ts"].as_f64().unwrap() + event["dur"].as_f64().unwrap();
@@ -220,7 +220,7 @@ fn stats_and_trace_tell_what_both_sides_did() {
         assert!((event["tid"].as_u64().unwrap() as usize) < rows.len(), "{event}");
         assert!(event["ts"].as_f64().unwrap() >= 0.0 && event["dur"].as_f64().unwrap() > 0.0);
     }
-    // Both begin at once, so the side that ends first was busy beside the other one all the time.
+    // Both begin at the same time, so both were busy until the first one ended.
     let last = |of: &str| {
         let on_row =
             |event: &&&Value| rows[event["tid"].as_u64().unwrap() as usize].starts_with(of);
@@ -260,7 +260,7 @@ fn simulated_run_is_the_same_every_time() {
                 assert_eq!(run.status, 0, "{run:?}");
                 let (mut stats, mut trace) =
                     (json(&folder, "stats.json"), json(&folder, "trace.json"));
-                // Seconds are those of people.
+                // Seconds are real, not virtual.
                 stats.as_object_mut().unwrap().remove("seconds");
                 // Both sides write to it.
                 let events = trace["traceEvents"].as_array_mut().unwrap();
@@ -273,7 +273,7 @@ fn simulated_run_is_the_same_every_time() {
 }
 
 #[test]
-fn auto_uses_a_device_where_that_pays() {
+fn auto_uses_a_device_if_it_is_faster() {
     let folder = folder();
     folder.file("tiny.txt", sets(50));
     let cpu = folder.run("sets a.txt --jaccard 0.5 --count --engine cpu").ok();
@@ -281,11 +281,11 @@ fn auto_uses_a_device_where_that_pays() {
         ("a.txt", "speed=1000", "gpu"),
         ("a.txt", "speed=0.001", "cpu"),
         ("a.txt", "speed=1000,latency=5000", "cpu"),
-        // So little is done before anything is thought about.
+        // Such short joins run without planning.
         ("tiny.txt", "speed=1000", "cpu"),
     ] {
         let join = format!("sets {file} --jaccard 0.5 --count --threads 1 --stats stats.json");
-        // Milliseconds to a second of one core.
+        // These joins take from milliseconds to a second of one core.
         let machine = machine_times(10.0);
         let machine = if file == "tiny.txt" { "fixed" } else { &machine };
         let variables = [("SIMJOIN_SIMULATED_GPU", device), ("SIMJOIN_MACHINE", machine)];
@@ -301,12 +301,12 @@ fn auto_uses_a_device_where_that_pays() {
 }
 
 #[test]
-fn auto_divides_a_long_join_between_sides_that_are_about_as_fast() {
+fn auto_divides_long_joins_between_sides_of_similar_speed() {
     let folder = Folder::new();
     folder.file("c.txt", sets(30_000));
     let join = "sets c.txt --jaccard 0.3 --count --threads 1 --stats stats.json";
     let cpu = folder.run(&format!("{join} --engine cpu")).ok();
-    // A second of one core, more or less.
+    // The join takes about a second of one core.
     let machine = machine_times(30.0);
     let divided = |device: &str| {
         let variables = [("SIMJOIN_SIMULATED_GPU", device), ("SIMJOIN_MACHINE", &*machine)];
@@ -319,7 +319,7 @@ fn auto_divides_a_long_join_between_sides_that_are_about_as_fast() {
     let both = divided("speed=1");
     assert!((0.1..0.9).contains(&both("planned_device_share")), "{}", both("device_share"));
     assert!(both("concurrency") > 0.5, "{}", both("concurrency"));
-    // A device that turns out to be slow gets less than was planned.
+    // A device that is slower than assumed gets less than planned.
     let late = divided("speed=1,actual=0.1");
     assert!(
         late("device_share") < 0.9 * late("planned_device_share"),
@@ -365,7 +365,7 @@ fn simulated_device_is_listed_and_timed() {
 fn shared_join_is_done_once_whatever_becomes_of_the_device() {
     let folder = folder();
     folder.file("c.txt", sets(10_000));
-    // Slow enough for `auto` to think about it.
+    // The join is long enough for `auto` to plan.
     let machine = machine_times(10.0);
     for join in ["sets c.txt --jaccard 0.5", "sets c.txt b.txt --cosine 0.6 --with-itself"] {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
@@ -385,7 +385,7 @@ fn shared_join_is_done_once_whatever_becomes_of_the_device() {
                 let run = folder.run_in(&more, b"", &variables);
                 assert_eq!(run.status, 0, "{device} {more}: {}", run.err);
                 assert_eq!(sorted(&run.out), sorted(&cpu), "{device} {more}");
-                // The device's memory may be too small for its part.
+                // The memory of the device may be too small for its part.
                 if !device.contains("memory") {
                     let stats = json(&folder, "stats.json");
                     let planned = stats["planned_device_share"].as_f64().unwrap();
@@ -415,7 +415,7 @@ fn processor_that_is_faster_than_expected_does_more() {
     assert!(fast > 1.25 * planned, "{fast} {planned}");
 }
 
-/// Vectors on a device, and on CPU cores beside one that takes stripes of the same join.
+/// Vectors are joined on a device, or on CPU cores and a device that share the stripes of a join.
 #[test]
 fn vectors_on_a_device_match_cpu() {
     let folder = Folder::new();
@@ -453,9 +453,9 @@ fn vectors_on_a_device_match_cpu() {
     }
 }
 
-/// Whatever becomes of a device that joins vectors, the answer is the CPU's, and people are told.
+/// If a device that joins vectors fails, the answer is the same as on the CPU, and a warning is printed.
 #[test]
-fn vectors_of_a_device_that_fails_are_joined_by_cpu() {
+fn vectors_match_cpu_when_device_fails() {
     let folder = Folder::new();
     folder.run("generate vectors clusters --vectors 13K --dimension 4 -o v.npy").ok();
     folder.run("generate vectors clusters --vectors 5K --dimension 4 -o w.npy").ok();
@@ -489,7 +489,7 @@ fn vectors_of_a_device_that_fails_are_joined_by_cpu() {
                 assert_eq!(warnings, said.matches("; the CPU did its work").count(), "{said}");
                 assert!(warnings <= 1, "{said}");
                 assert!(warnings == 1 || device.contains("0.4"), "{join} {how} {device}");
-                // The engine is the one that has done it.
+                // The reported engine is the one that did the work.
                 let share = stats["device_share"].as_f64().unwrap();
                 let engine = if share > 0.0 { "hybrid" } else { "cpu" };
                 assert!(warnings == 0 || stats["engine"] == engine, "{join} {how} {device}");
@@ -503,9 +503,9 @@ fn vectors_of_a_device_that_fails_are_joined_by_cpu() {
     }
 }
 
-/// CPU and device can share a join of vectors by techniques that do it stripe by stripe.
+/// CPU and device share a join of vectors if the technique joins stripe by stripe.
 #[test]
-fn vectors_are_shared_by_techniques_that_can() {
+fn vectors_are_shared_by_techniques_with_stripes() {
     let folder = Folder::new();
     folder.run("generate vectors clusters --vectors 9K --dimension 4 -o v.npy").ok();
     let join = "vectors v.npy --within 0.05 --count --engine hybrid --stats s.json";
@@ -527,9 +527,9 @@ fn vectors_are_shared_by_techniques_that_can() {
     }
 }
 
-/// Cores and a device that are about as fast do more together, and `auto` knows.
+/// A device and cores of similar speed are faster together, and `auto` uses both.
 #[test]
-fn vectors_are_joined_by_both_where_that_pays() {
+fn vectors_are_joined_by_both_if_that_is_faster() {
     let folder = Folder::new();
     folder.run("generate vectors uniform --vectors 40K --dimension 40 -o v.npy").ok();
     let stats = |device: &str| {
@@ -545,16 +545,16 @@ fn vectors_are_joined_by_both_where_that_pays() {
     assert!((of("planned_device_share") - 0.5).abs() < 0.05, "{both}");
     assert!(of("concurrency") > 0.3 && of("concurrency") <= 1.0, "{both}");
     assert!(said.contains("(planned ") && said.contains("the GPU is simulated"), "{said}");
-    // A device that turns out to be slower than it seemed gets less.
+    // A device that is slower than assumed gets less.
     let (late, said) = stats("speed=1,actual=0.2");
     assert!(late["device_share"].as_f64().unwrap() < 0.7 * of("device_share"), "{late} {said}");
     assert_eq!(stats("speed=0.01").0["engine"], "cpu");
     assert_eq!(stats("speed=1000").0["engine"], "gpu");
 }
 
-/// A device alone that fails after more pairs than can be held back have gone on ends the join, and leaves no file.
+/// If the only device fails after it has passed on more pairs than a stage can hold, the join fails and leaves no file.
 #[test]
-fn vectors_that_cannot_be_taken_back_end_the_join() {
+fn join_fails_when_device_fails_after_pairs_were_passed_on() {
     let folder = Folder::new();
     folder.run("generate vectors clusters --vectors 17K --dimension 4 -o v.npy").ok();
     let on = |device: &str, join: &str| {

@@ -1,4 +1,4 @@
-//! `simjoin text`, as a person uses it.
+//! Does `simjoin text` find and write all pairs?
 
 mod common;
 use common::Folder;
@@ -27,7 +27,7 @@ fn qgrams_are_padded_and_may_count_repetitions() {
 }
 
 #[test]
-fn the_sample_of_the_readme() {
+fn the_sample_of_the_readme_is_correct() {
     let sample = concat!(env!("CARGO_MANIFEST_DIR"), "/../../samples/books.csv");
     let folder = Folder::new();
     let out = folder

@@ -1,4 +1,4 @@
-//! `simjoin vectors`, as a person uses it.
+//! Does `simjoin vectors` find and write all pairs?
 
 mod common;
 use common::Folder;
@@ -13,7 +13,7 @@ fn sorted(out: &str) -> Vec<&str> {
 }
 
 #[test]
-fn pairs_come_as_tsv_with_a_header() {
+fn pairs_are_written_as_tsv_with_a_header() {
     let folder = Folder::new();
     let out = folder.file("p.csv", POINTS).run("vectors p.csv --within 5").ok();
     assert_eq!(out.lines().next(), Some("left\tright\tdistance"));
@@ -33,7 +33,7 @@ fn pairs_come_as_tsv_with_a_header() {
 }
 
 #[test]
-fn cosines_and_two_files() {
+fn two_files_are_joined_by_cosine() {
     let folder = Folder::new();
     folder.file("a.csv", "3,4\n-1,0\n").file("b.csv", "4,3\n8,6\n0,1\n6,8\n");
     let out = folder.run("vectors a.csv b.csv --cosine 0.96").ok();
@@ -49,7 +49,7 @@ fn cosines_and_two_files() {
 }
 
 #[test]
-fn ids_and_every_output_format() {
+fn every_output_format_has_ids() {
     let folder = Folder::new();
     folder.file("p.csv", "name,x,y\na,0,0\nb,0,2\n");
     let run =
@@ -68,7 +68,7 @@ fn ids_and_every_output_format() {
     }
 }
 
-/// Made vectors, every technique, every tier of this processor, one and two threads: the same bytes but for
+/// Every technique, tier of this processor and number of threads must write the same bytes, except for
 /// the order.
 #[test]
 fn techniques_tiers_and_threads_agree() {
@@ -110,7 +110,7 @@ fn techniques_tiers_and_threads_agree() {
 }
 
 #[test]
-fn explain_and_stats_tell_what_was_done() {
+fn explain_and_stats_describe_the_run() {
     let folder = Folder::new();
     folder.run("generate vectors uniform --vectors 5K --dimension 4 --seed 3 -o v.fvecs").ok();
     let run = folder
@@ -134,7 +134,7 @@ fn explain_and_stats_tell_what_was_done() {
 }
 
 #[test]
-fn little_memory() {
+fn vectors_fit_little_memory() {
     let folder = Folder::new();
     folder.run("generate vectors uniform --vectors 20K --dimension 3 -o v.npy").ok();
     let free = folder.run("vectors v.npy --within 0.01 --count").ok();

@@ -1,4 +1,4 @@
-//! New records against old ones: `--with-itself`.
+//! Does `--with-itself` join new records with old ones and with each other?
 
 mod common;
 use common::Folder;
@@ -50,7 +50,7 @@ fn every_technique_counts_what_is_written() {
     let folder = folder();
     let command = "sets old.txt new.txt --with-itself --jaccard 0.5";
     let pairs = folder.run(command).ok().lines().count() - 1;
-    // Three equal rows old and two new, one row of four tokens, and the beer.
+    // Four pairs of equal rows, two with the row of four tokens, one within the new rows, and one with beer.
     assert_eq!(pairs, 2 * 2 + 2 + 1 + 1);
     for technique in
         ["auto", "prefix-bitmap", "bitmap", "ppjoin", "group-join", "all-pairs", "naive"]
@@ -67,7 +67,7 @@ fn every_technique_counts_what_is_written() {
 }
 
 #[test]
-fn every_format_says_which_input_the_left_row_is_in() {
+fn every_format_names_the_input_of_the_left_row() {
     let folder = folder();
     let command = "sets old.csv new.csv --column items --id key --with-itself --jaccard 1";
     let wanted = [
@@ -93,7 +93,7 @@ fn every_format_says_which_input_the_left_row_is_in() {
         .collect();
     rows.sort();
     assert_eq!(rows, wanted.map(|row| [row[0], row[1], row[4]].map(str::to_owned)));
-    // Columns are read back by the program itself: the values that an input of one row shares with
+    // The program itself reads the columns back: the values that an input of one row shares with
     // the column, row by row.
     for name in ["o.parquet", "o.arrow"] {
         folder.run(&format!("{command} -o {name}")).ok();
@@ -135,7 +135,7 @@ fn the_output_is_the_same_to_the_byte_with_any_number_of_threads() {
 }
 
 #[test]
-fn help_explains_it() {
+fn help_explains_with_itself() {
     for command in ["sets", "text"] {
         let help = Folder::new().run(&format!("{command} --help")).ok();
         let words: Vec<&str> = help.split_whitespace().collect();

@@ -1,7 +1,7 @@
-//! What can be typed for joins, counts and benchmarks?
+//! Which flags do joins, intersections and benchmarks have?
 
 use super::values::{
-    Predicates, SplitFlag, Techniques, Wanted, bytes, from_one, number_of_threads, one_of,
+    Predicates, SplitFlag, Techniques, ThresholdValue, bytes, from_one, number_of_threads, one_of,
     predicate, seconds, split,
 };
 use clap::{Args, ValueHint};
@@ -21,7 +21,7 @@ pub struct TextFlags {
     #[command(flatten)]
     pub join: JoinFlags,
 
-    /// How a record becomes tokens: 'words' or 'qgrams:Q', such as qgrams:3
+    /// Tokens of a record: 'words' or 'qgrams:Q', such as qgrams:3
     #[arg(long, value_parser = str::parse::<Tokenizer>, value_name = "T", default_value = "words", help_heading = "Tokens")]
     pub tokens: Tokenizer,
 }
@@ -62,7 +62,7 @@ pub struct VectorsFlags {
     #[command(flatten)]
     pub how: HowFlags,
 
-    /// How to join; the answer is the same
+    /// Technique; the answer is the same
     #[arg(
         long,
         value_name = "NAME",
@@ -93,15 +93,15 @@ pub struct AnswerFlags {
     #[arg(long, help_heading = "Output")]
     pub explain: bool,
 
-    /// Write what was read, found and how long it took as JSON to FILE
+    /// Write statistics of the run to FILE: counts, techniques and seconds (JSON)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub stats: Option<PathBuf>,
 
-    /// Write a page (HTML) that shows the run: plan, filters, timeline, similarities, a sample of pairs
+    /// Write a page that shows the run to FILE: plan, filters, timeline, similarities, sample of pairs (HTML)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub report: Option<PathBuf>,
 
-    /// Write what each thread and each GPU did when, for chrome://tracing or Perfetto (JSON)
+    /// Write a timeline of all threads and GPUs to FILE, for chrome://tracing or Perfetto (JSON)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub trace: Option<PathBuf>,
 
@@ -113,7 +113,7 @@ pub struct AnswerFlags {
 /// Where a join runs, and its limits.
 #[derive(Debug, Args)]
 pub struct HowFlags {
-    /// Where to run: auto is the CPU, and a GPU where that pays; hybrid is both at once
+    /// Where to run: auto uses the CPU, and a GPU if that is faster; hybrid uses both together
     #[arg(
         long,
         value_name = "E",
@@ -123,8 +123,8 @@ pub struct HowFlags {
     )]
     pub engine: Engine,
 
-    /// With --engine hybrid: the GPU's share of the work, from 0 to 1, or 'queue' ('queue:TILES'): both
-    /// take tiles as they can [default: by estimate, corrected while running]
+    /// With --engine hybrid: the GPU's share of the work, from 0 to 1, or 'queue' ('queue:CHUNKS'), from which
+    /// both take chunks of the work [default: estimated, and corrected while running]
     #[arg(long, value_parser = split, value_name = "SHARE", help_heading = "How")]
     pub split: Option<SplitFlag>,
 
@@ -192,8 +192,8 @@ pub struct JoinFlags {
     #[command(flatten)]
     pub how: HowFlags,
 
-    /// How to join; the answer is the same. With --engine hybrid one for the CPU and one for the GPU may be
-    /// named, as ppjoin+gpu-bitmap
+    /// Technique; the answer is the same. With --engine hybrid, one for the CPU and one for the GPU may be
+    /// named, such as ppjoin+gpu-bitmap
     #[arg(
         long,
         value_name = "NAME",
@@ -208,8 +208,8 @@ pub struct JoinFlags {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 #[command(next_help_heading = "Which pairs (one of)")]
-pub struct PredicateFlags<W: Wanted> {
-    /// Common tokens / all tokens ≥ T, which is above 0 and at most 1
+pub struct PredicateFlags<W: ThresholdValue> {
+    /// Common tokens / all tokens ≥ T; T is above 0 and at most 1
     #[arg(long, value_parser = predicate::<W>(Measure::Jaccard), value_name = "T", allow_hyphen_values = true)]
     pub jaccard: Option<W>,
 
@@ -230,16 +230,16 @@ pub struct PredicateFlags<W: Wanted> {
     pub containment: Option<W>,
 }
 
-impl<W: Wanted> PredicateFlags<W> {
-    /// Returns the one that was typed.
-    pub fn wanted(self) -> Result<W> {
+impl<W: ThresholdValue> PredicateFlags<W> {
+    /// Returns the predicate that was typed.
+    pub fn value(self) -> Result<W> {
         let PredicateFlags { jaccard, cosine, dice, overlap, containment } = self;
         let typed = jaccard.or(cosine).or(dice).or(overlap).or(containment);
         typed.ok_or_else(|| Error::Config("no threshold was given, such as --jaccard 0.8".into()))
     }
 }
 
-/// How to read the input.
+/// The options for reading the input.
 #[derive(Debug, Args)]
 pub struct InputFlags {
     /// The column that holds the sets or texts (not for lines)
@@ -270,7 +270,7 @@ pub struct OverlapsFlags {
     #[arg(value_name = "RIGHT", value_hint = ValueHint::FilePath)]
     pub right: Option<PathBuf>,
 
-    /// Only pairs that have something in common
+    /// Only pairs with common tokens
     #[arg(long, help_heading = "Which pairs")]
     pub positive: bool,
 
@@ -287,15 +287,15 @@ pub struct OverlapsFlags {
     #[arg(long, conflicts_with = "output", help_heading = "Output")]
     pub count: bool,
 
-    /// Show every technique with its estimated time before, and what became of it after
+    /// Show every technique with its estimated time before, and the real figures after
     #[arg(long, help_heading = "Output")]
     pub explain: bool,
 
-    /// Write what was read, found and how long it took as JSON to FILE
+    /// Write statistics of the run to FILE: counts, techniques and seconds (JSON)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub stats: Option<PathBuf>,
 
-    /// Write what each thread and each GPU did when, for chrome://tracing or Perfetto (JSON)
+    /// Write a timeline of all threads and GPUs to FILE, for chrome://tracing or Perfetto (JSON)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub trace: Option<PathBuf>,
 
@@ -314,7 +314,7 @@ pub struct OverlapsFlags {
     #[arg(long, value_parser = str::parse::<Tokenizer>, value_name = "T", help_heading = "Tokens")]
     pub tokens: Option<Tokenizer>,
 
-    /// Where to run: auto is the CPU, and a GPU where that pays
+    /// Where to run: auto uses the CPU, or a GPU if that is faster
     #[arg(
         long,
         value_name = "E",
@@ -324,8 +324,7 @@ pub struct OverlapsFlags {
     )]
     pub engine: Engine,
 
-    /// How to count; the answer is the same. 'product' is a way of the CPU, those after it are ways of a
-    /// GPU
+    /// Technique; the answer is the same. 'product' only runs on the CPU, those after it only on a GPU
     #[arg(
         long,
         value_name = "NAME",
@@ -345,28 +344,28 @@ pub struct OverlapsFlags {
 
 #[derive(Debug, Args)]
 pub struct IntersectFlags {
-    /// The file of one set; '-' is standard input
+    /// The file of the first set; '-' is standard input
     #[arg(value_name = "A", value_hint = ValueHint::FilePath)]
     pub left: PathBuf,
 
-    /// The file of the other one
+    /// The file of the second set
     #[arg(value_name = "B", value_hint = ValueHint::FilePath)]
     pub right: PathBuf,
 
-    /// Write the common elements to FILE, ascending, one per line; .u32 and .npy hold numbers as they
-    /// are; '-' is standard output
+    /// Write the common elements to FILE, ascending, one per line; .u32 and .npy files are binary; '-' is
+    /// standard output
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub output: Option<PathBuf>,
 
-    /// Print the common elements over the smaller size: 1 where one set contains the other
+    /// Print the number of common elements divided by the smaller size: 1 if one set contains the other
     #[arg(long, help_heading = "Output")]
     pub containment: bool,
 
-    /// Show the plan before, and what became of it after
+    /// Show the plan before, and the real figures after
     #[arg(long, help_heading = "Output")]
     pub explain: bool,
 
-    /// Write what was read, found and how long it took as JSON to FILE
+    /// Write statistics of the run to FILE: counts, technique and seconds (JSON)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub stats: Option<PathBuf>,
 
@@ -374,7 +373,7 @@ pub struct IntersectFlags {
     #[arg(short, long, help_heading = "Output")]
     pub quiet: bool,
 
-    /// Where to run: auto is the CPU, unless the technique is one of a GPU
+    /// Where to run: auto uses the CPU, unless the technique is one of a GPU
     #[arg(
         long,
         value_name = "E",
@@ -384,7 +383,7 @@ pub struct IntersectFlags {
     )]
     pub engine: Engine,
 
-    /// How to intersect; the answer is the same. 'ip', 'ip-obs' and 'ip-hash' are ways of a GPU
+    /// Technique; the answer is the same. 'ip', 'ip-obs' and 'ip-hash' run on a GPU
     #[arg(
         long,
         value_name = "NAME",
@@ -398,7 +397,7 @@ pub struct IntersectFlags {
     #[arg(long, value_parser = number_of_threads, value_name = "N", allow_hyphen_values = true, help_heading = "How")]
     pub threads: Option<usize>,
 
-    /// Count N times more, and read both sets as often, for the times of both in --stats
+    /// Also count N times, and read both sets N times; --stats contains the shortest times
     #[arg(
         long,
         value_parser = from_one,
@@ -438,11 +437,11 @@ pub struct BenchFlags {
     pub engine: Vec<Engine>,
 
     /// With --engine hybrid: how to split the work, comma-separated: 'auto', the GPU's share from 0 to 1,
-    /// or 'queue' ('queue:TILES') [default: auto]
+    /// or 'queue' ('queue:CHUNKS') [default: auto]
     #[arg(long, value_parser = split, value_name = "SHARES", value_delimiter = ',', help_heading = "How")]
     pub split: Vec<SplitFlag>,
 
-    /// Techniques, comma-separated [default: all that suit the engine and the predicate, but naive]
+    /// Techniques, comma-separated [default: all that suit the engine and the predicate, except naive]
     #[arg(
         long,
         value_name = "NAMES",
@@ -459,19 +458,19 @@ pub struct BenchFlags {
     #[command(flatten)]
     pub limits: LimitFlags,
 
-    /// Hand on the pairs instead of counting them
+    /// Find the pairs instead of only counting them
     #[arg(long, help_heading = "How")]
     pub pairs: bool,
 
-    /// Run each join up to N times; more often where it takes under 5 ms
+    /// Run each join up to N times; more often if it takes less than 5 ms
     #[arg(long, value_parser = from_one, value_name = "N", default_value = "5", help_heading = "How often")]
     pub repeat: usize,
 
-    /// Begin no further run of a join that has used this many seconds
+    /// Start no further run of a join after its runs have taken this time
     #[arg(long, value_parser = seconds, value_name = "SECONDS", default_value = "2", help_heading = "How often")]
     pub budget: Duration,
 
-    /// End a first run after this many seconds, and leave out the technique at lower thresholds
+    /// End the first run of a join after this time, and skip its technique at lower thresholds
     #[arg(long, value_parser = seconds, value_name = "SECONDS", hide_short_help = true, help_heading = "How often")]
     pub limit: Option<Duration>,
 

@@ -1,6 +1,6 @@
-//! How is the text of a flag's value read?
+//! How are the values of flags parsed?
 //!
-//! A message without the flag's name begins with the text; the flag's name is put before it.
+//! Messages that do not name the flag begin with the value; the name of the flag is put before it.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command};
@@ -14,12 +14,12 @@ use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// What a command makes of the text of a threshold.
-pub trait Wanted: Clone + Send + Sync + 'static {
+/// The value of a flag for a threshold: one predicate or several.
+pub trait ThresholdValue: Clone + Send + Sync + 'static {
     fn parse(measure: Measure, text: &str) -> Result<Self, Error>;
 }
 
-impl Wanted for Predicate {
+impl ThresholdValue for Predicate {
     fn parse(measure: Measure, text: &str) -> Result<Self, Error> {
         Predicate::parse(measure, text)
     }
@@ -29,7 +29,7 @@ impl Wanted for Predicate {
 #[derive(Clone, Debug)]
 pub struct Predicates(pub Vec<Predicate>);
 
-impl Wanted for Predicates {
+impl ThresholdValue for Predicates {
     fn parse(measure: Measure, text: &str) -> Result<Self, Error> {
         let read = |part: &str| Predicate::parse(measure, part.trim());
         let mut all = text.split(',').map(read).collect::<Result<Vec<_>, _>>()?;
@@ -40,7 +40,7 @@ impl Wanted for Predicates {
 }
 
 /// Reads the threshold of a measure.
-pub fn predicate<W: Wanted>(
+pub fn predicate<W: ThresholdValue>(
     measure: Measure,
 ) -> impl Fn(&str) -> Result<W, Error> + Clone + Send + Sync + 'static {
     move |text| W::parse(measure, text)
@@ -98,7 +98,7 @@ pub fn count(text: &str) -> Result<u64, String> {
         "G" => Some(1_000_000_000),
         _ => None,
     };
-    // A sign is no digit.
+    // Signs are not allowed.
     let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok());
     let number: Option<u64> = number.flatten();
     number.zip(factor).and_then(|(number, factor)| number.checked_mul(factor)).ok_or_else(|| {
@@ -122,17 +122,17 @@ pub fn range(text: &str) -> Result<RangeInclusive<u64>, String> {
     Ok(count(least).map_err(wrong)?..=count(most).map_err(wrong)?)
 }
 
-/// How a hybrid join is split, and how it was typed.
+/// The split of a hybrid join, and the text that was typed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SplitFlag {
     pub text: String,
     pub split: Split,
 }
 
-/// Chunks of a queue, unless a number is typed.
+/// The number of chunks of a queue, unless a number is typed.
 const QUEUE_CHUNKS: u32 = 64;
 
-/// Reads how a hybrid join is split.
+/// Reads the split of a hybrid join.
 pub fn split(text: &str) -> Result<SplitFlag, String> {
     let share: Option<f64> = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
     let chunks = match text.strip_prefix("queue:") {
@@ -146,7 +146,7 @@ pub fn split(text: &str) -> Result<SplitFlag, String> {
         _ => {
             return Err(format!(
                 "{text:?} does not fit; expected auto, a share from 0 to 1, queue, or queue and a number of \
-                 tiles such as queue:100"
+                 chunks such as queue:100"
             ));
         }
     };
@@ -161,7 +161,7 @@ pub fn profiles() -> impl TypedValueParser<Value = Profile> {
     })
 }
 
-/// The names of techniques. They are listed here; the join checks whether one fits the engine.
+/// Lists the names of techniques for the help. The join checks later whether a name is valid and fits the engine.
 #[derive(Clone)]
 pub struct Techniques(pub Subject);
 

@@ -1,21 +1,21 @@
 //! What did a run do, on one page?
 //!
-//! `--report FILE.html` writes a page that needs no network, fonts or scripts from elsewhere. A [`Document`] is what it shows, as JSON in a script element of `page.html`, whose own
-//! script draws it. The script computes nothing.
+//! `--report FILE.html` writes a page that needs no network and no other files. The page contains a [`Document`] as
+//! JSON, in a script element of `page.html`; another script draws it, and computes nothing.
 //!
 //! # Memory
 //!
-//! In addition to the memory of [`Glimpse`], a report of sets keeps their tokens in the order of the input (4
-//! bytes a token, 8 a row) and the text of each distinct token. The page itself is bounded: it shows
-//! [`SAMPLE`] pairs with the first tokens of their records, bins, and at most a few thousand spans of the
-//! timeline. No part of it grows with the number of results.
+//! In addition to the memory of [`Glimpse`], a report of sets keeps their tokens in the order of the input (4 bytes a
+//! token, 8 a row) and the text of each different token. The size of the page is bounded: it shows [`SAMPLE`] pairs
+//! with the first tokens of their records, bins, and at most a few thousand spans of the timeline. No part of it grows
+//! with the number of results.
 
 mod sample;
 mod shapes;
 mod timeline;
 
-use crate::run::Rows;
-use crate::settings::{Answer, Settings};
+use crate::run::JoinCommand;
+use crate::settings::{Answer, JoinSettings};
 use crate::stats::Seconds;
 pub use sample::{Kept, Keys, Sample, beginning};
 use serde::Serialize;
@@ -30,13 +30,13 @@ use timeline::Timeline;
 /// The page, without its data.
 const PAGE: &str = include_str!("page.html");
 
-/// Where the data goes.
+/// The text in the page that is replaced by its data.
 const PLACE: &str = "{{data}}";
 
-/// Pairs that are shown.
+/// The number of pairs that are shown.
 const SAMPLE: usize = 500;
 
-/// Parts of a plan that are shown.
+/// The number of parts of a plan that are shown.
 const PARTS: usize = 40;
 
 /// Everything on the page.
@@ -46,7 +46,7 @@ pub struct Document {
     pub kind: &'static str,
     pub command: String,
     pub version: &'static str,
-    /// When the run ended, in seconds of Unix time.
+    /// The end of the run, in seconds of Unix time.
     pub ended: u64,
     /// `pairs`, `count` or `groups`.
     pub answer: &'static str,
@@ -57,7 +57,7 @@ pub struct Document {
     pub devices: Vec<String>,
     pub warnings: Vec<String>,
     pub seconds: PhaseSeconds,
-    pub plan: Plan,
+    pub plan: PlanShown,
     pub timeline: Timeline,
     #[serde(flatten)]
     pub shown: Shown,
@@ -67,7 +67,7 @@ pub struct Document {
 #[derive(Serialize)]
 pub struct Shown {
     pub predicate: PredicateShown,
-    /// How records became tokens: `words`, `qgrams:3` or `white space`.
+    /// The tokens of a record: `words`, `qgrams:3` or `white space`.
     pub tokens: Option<String>,
     pub inputs: Vec<InputShown>,
     pub funnel: Vec<Stage>,
@@ -85,11 +85,11 @@ pub struct PredicateShown {
     pub name: &'static str,
     /// `≥` or `≤`.
     pub sense: char,
-    /// As exactly as it was given.
+    /// The threshold, without rounding.
     pub threshold: String,
 }
 
-/// What was read.
+/// An input.
 #[derive(Serialize)]
 pub struct InputShown {
     pub name: &'static str,
@@ -125,7 +125,7 @@ impl PhaseSeconds {
 pub struct Stage {
     pub name: &'static str,
     pub pairs: u64,
-    /// Every digit of it: scripts compute with 53 bits.
+    /// The number with all digits, because scripts compute with 53 bits.
     pub shown: String,
     pub note: String,
 }
@@ -136,30 +136,31 @@ impl Stage {
     }
 }
 
-/// The plan, and how it went.
+/// The plan, and the real figures.
 #[derive(Serialize)]
-pub struct Plan {
-    pub parts: Vec<Part>,
-    /// Parts beyond those that are shown.
+pub struct PlanShown {
+    pub parts: Vec<PartShown>,
+    /// The number of parts that are not shown.
     pub more_parts: usize,
     pub estimated_pairs: Option<f64>,
     pub estimated_seconds: Option<f64>,
-    /// The devices' share of the work, planned and real, if CPU and devices shared it.
+    /// The planned device share, if CPU and devices shared the work.
     pub planned_device_share: Option<f64>,
+    /// The real device share, if CPU and devices shared the work.
     pub device_share: Option<f64>,
-    /// In words of the technique.
+    /// The details that the techniques report.
     pub details: String,
     pub ran: Vec<Ran>,
 }
 
 /// A part of the join, and the techniques that were considered for it.
 #[derive(Serialize)]
-pub struct Part {
+pub struct PartShown {
     pub on_device: bool,
-    /// What meets what, in words.
+    /// A description of its probes and builds.
     pub what: String,
     pub technique: String,
-    /// By rising estimate; those without one cannot do it, or not within the memory.
+    /// The techniques by rising estimate. Those without an estimate cannot do the part, or need too much memory.
     pub considered: Vec<Considered>,
 }
 
@@ -170,7 +171,7 @@ pub struct Considered {
     pub chosen: bool,
 }
 
-/// What a technique did, in all parts that it ran for.
+/// The figures of a technique, over all parts that it did.
 #[derive(Default, Serialize)]
 pub struct Ran {
     pub technique: String,
@@ -179,19 +180,19 @@ pub struct Ran {
     pub pairs: u64,
     pub estimated: Option<f64>,
     pub seconds: f64,
-    /// Filtering, verifying and copying, where a device did it.
+    /// The seconds of filtering, verifying and copying, if a device did the work.
     pub device: Option<[f64; 3]>,
 }
 
-/// How many pairs have which similarity.
+/// The number of pairs by similarity.
 #[derive(Serialize)]
 pub struct Histogram {
-    /// Such as `Jaccard similarity` or `distance`.
+    /// The label of the axis, such as `Jaccard similarity` or `distance`.
     pub of: &'static str,
-    /// Whether it is of whole numbers.
+    /// Whether the values are whole numbers.
     pub whole: bool,
     pub bins: Vec<Bar>,
-    /// Pairs exactly on the threshold.
+    /// The number of pairs whose similarity is exactly the threshold.
     pub on_threshold: Option<u64>,
 }
 
@@ -199,8 +200,9 @@ pub struct Histogram {
 #[derive(Serialize)]
 pub struct Shape {
     pub title: String,
-    /// The label of the axis, and the unit of the counts.
+    /// The label of the axis.
     pub of: &'static str,
+    /// The unit of the counts.
     pub counts: &'static str,
     pub whole: bool,
     pub bins: Vec<Bar>,
@@ -216,7 +218,11 @@ impl Histogram {
 pub struct Inputs<'a, C>(Vec<(&'static str, &'a Path, &'a C)>);
 
 impl<'a, C> Inputs<'a, C> {
-    pub fn of<K: Rows>(settings: &'a Settings<K>, left: &'a C, right: Option<&'a C>) -> Self {
+    pub fn of<K: JoinCommand>(
+        settings: &'a JoinSettings<K>,
+        left: &'a C,
+        right: Option<&'a C>,
+    ) -> Self {
         let (one, other) = (settings.left.as_path(), settings.right.as_deref());
         Inputs(match (right, other) {
             (Some(right), Some(other)) => vec![("left", one, left), ("right", other, right)],
@@ -238,7 +244,7 @@ impl<'a, C> Inputs<'a, C> {
         self.0.iter().map(shown).collect()
     }
 
-    /// Returns a distribution of each, made with the end of its title.
+    /// Returns a distribution of each input; `shape` receives the end of its title.
     pub fn shapes(&self, shape: impl Fn(String, &C) -> Shape) -> Vec<Shape> {
         let several = self.0.len() > 1;
         let title = |name| if several { format!(", {name} input") } else { String::new() };
@@ -247,8 +253,8 @@ impl<'a, C> Inputs<'a, C> {
 }
 
 impl Document {
-    pub fn new<K: Rows>(
-        settings: &Settings<K>,
+    pub fn new<K: JoinCommand>(
+        settings: &JoinSettings<K>,
         shown: Shown,
         planned: &Explanation,
         report: &Report,
@@ -275,12 +281,12 @@ impl Document {
         }
     }
 
-    /// The page.
+    /// Returns the page.
     pub fn page(&self) -> Result<String, simjoin::engine::Error> {
         let data = serde_json::to_string(self)
             .map_err(|error| simjoin::engine::Error::Internal(format!("the report: {error}")))?;
         let (before, after) = PAGE.split_once(PLACE).ok_or_else(|| {
-            simjoin::engine::Error::Internal("the page has no place for data".into())
+            simjoin::engine::Error::Internal("the page does not contain {{data}}".into())
         })?;
         Ok([before, &embedded(&data), after].concat())
     }
@@ -293,7 +299,7 @@ fn embedded(json: &str) -> String {
     for character in json.chars() {
         match character {
             '<' | '>' | '&' => text.push_str(&format!("\\u{:04x}", character as u32)),
-            // Controls, line ends and what turns the direction of writing.
+            // Control characters, line ends, and characters that change the direction of writing.
             '\u{7f}'..='\u{9f}'
             | '\u{200e}'
             | '\u{200f}'
@@ -354,7 +360,7 @@ fn label(name: &str, variant: &str) -> String {
     if variant.is_empty() { name.into() } else { format!("{name}, {variant}") }
 }
 
-fn plan(planned: &Explanation, report: &Report) -> Plan {
+fn plan(planned: &Explanation, report: &Report) -> PlanShown {
     let parts = planned.steps.iter().zip(&planned.parts).take(PARTS).map(|(step, what)| {
         let mut considered: Vec<Considered> = step
             .considered
@@ -366,7 +372,7 @@ fn plan(planned: &Explanation, report: &Report) -> Plan {
             })
             .collect();
         sort(&mut considered);
-        Part {
+        PartShown {
             on_device: step.processor == Processor::Device,
             what: what.clone(),
             technique: label(step.technique.0, &step.technique.1),
@@ -374,7 +380,7 @@ fn plan(planned: &Explanation, report: &Report) -> Plan {
         }
     });
     let hybrid = report.engine == Engine::Hybrid;
-    Plan {
+    PlanShown {
         parts: parts.collect(),
         more_parts: planned.steps.len().saturating_sub(PARTS),
         estimated_pairs: planned.pairs,
@@ -386,7 +392,7 @@ fn plan(planned: &Explanation, report: &Report) -> Plan {
     }
 }
 
-/// Sorts the chosen one to the front and the others by rising estimate.
+/// Puts the chosen technique first, and sorts the others by rising estimate.
 pub fn sort(considered: &mut [Considered]) {
     considered.sort_by(|a, b| {
         let key = |one: &Considered| one.seconds.unwrap_or(f64::INFINITY);

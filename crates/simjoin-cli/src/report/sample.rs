@@ -1,33 +1,32 @@
 //! Which pairs does the page show?
 //!
-//! Records are shown by their tokens, in the order of the input; common tokens are marked.
-//! Long texts are cut: a record at [`TOKENS`] tokens or [`LETTERS`] bytes, a token or an id at
-//! [`WORD`] characters.
+//! Records are shown as their tokens, in the order of the input; common tokens are marked. Long texts are shortened: a
+//! record to [`TOKENS`] tokens or about [`BYTES`] bytes, a token or an id to [`WORD`] characters.
 
 use super::SAMPLE;
 use super::shapes::Frequencies;
-use crate::run::{Input, Rows};
+use crate::run::{Input, JoinCommand};
 use serde::Serialize;
 use simjoin::engine::{Glimpse, GlimpsePair, RawSets, Side, VectorCollection};
 use simjoin_io::{Ids, TokenTexts};
 use std::collections::HashSet;
 
-/// Tokens of a record that are shown at most.
+/// The largest number of tokens of a record that are shown.
 const TOKENS: usize = 150;
 
-/// Bytes of them, at most by one token more.
-const LETTERS: usize = 2000;
+/// The largest number of bytes of tokens that are shown; one more token may exceed it.
+const BYTES: usize = 2000;
 
-/// Tokens of a record that is only mentioned.
+/// The number of tokens that are shown of the first row of a group.
 const FIRST: usize = 12;
 
-/// Characters of a token or an id that are shown at most.
+/// The largest number of characters of a token or an id that are shown.
 const WORD: usize = 80;
 
-/// Elements of a vector that are shown at most.
+/// The largest number of elements of a vector that are shown.
 const ELEMENTS: usize = 6;
 
-/// The input as it was read, in which a person recognises the records.
+/// The original input, in which people recognise the records.
 pub struct Kept {
     pub left: RawSets,
     pub right: Option<RawSets>,
@@ -35,7 +34,7 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// How often each token occurs, in both inputs together.
+    /// Returns the frequency of each token in both inputs together.
     pub fn frequencies(&self) -> Frequencies {
         let mut counts = vec![0u32; self.texts.len()];
         for sets in [Some(&self.left), self.right.as_ref()].into_iter().flatten() {
@@ -63,13 +62,13 @@ impl Kept {
     fn record(&self, key: String, tokens: &[u32], other: &[u32]) -> Record {
         let other: HashSet<u32> = other.iter().copied().collect();
         let mut record = Record { key, size: tokens.len(), ..Record::default() };
-        let mut letters = 0;
+        let mut bytes = 0;
         for (at, token) in tokens.iter().enumerate() {
-            if at == TOKENS || letters >= LETTERS {
+            if at == TOKENS || bytes >= BYTES {
                 break;
             }
             let text = cut(&self.texts.get(*token));
-            letters += text.len();
+            bytes += text.len();
             record.tokens.push(text);
             if other.contains(token) {
                 record.shared.push(at);
@@ -79,7 +78,7 @@ impl Kept {
     }
 }
 
-/// How rows are named.
+/// The names of rows.
 #[derive(Default)]
 pub struct Keys<'a> {
     pub left_ids: Option<&'a Ids>,
@@ -87,7 +86,7 @@ pub struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    pub fn of<K: Rows>(input: &'a Input<K>) -> Self {
+    pub fn of<K: JoinCommand>(input: &'a Input<K>) -> Self {
         Keys { left_ids: input.left_ids.as_ref(), right_ids: input.right_ids.as_ref() }
     }
 
@@ -110,11 +109,11 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Pairs to look at.
+/// A sample of the pairs.
 #[derive(Serialize)]
 pub struct Sample {
     pub pairs: Vec<Pair>,
-    /// Whether rows have names of their own.
+    /// Whether rows have ids.
     pub ids: bool,
 }
 
@@ -122,9 +121,9 @@ pub struct Sample {
 pub struct Pair {
     /// The similarity, or the distance.
     pub value: f64,
-    /// Common tokens.
+    /// The number of common tokens.
     pub overlap: Option<u32>,
-    /// Pairs of rows that hold the same two sets.
+    /// The number of pairs of rows that hold the same two sets.
     pub rows: u64,
     /// Whether both rows are of the right input.
     pub within_right: bool,
@@ -134,13 +133,13 @@ pub struct Pair {
 
 #[derive(Default, Serialize)]
 pub struct Record {
-    /// Its row number or id.
+    /// The row number or id.
     pub key: String,
-    /// How many tokens it has, or how many elements.
+    /// The number of tokens or elements.
     pub size: usize,
-    /// The first of them.
+    /// The first tokens or elements.
     pub tokens: Vec<String>,
-    /// Which of these the other record holds as well.
+    /// The positions in `tokens` of those that the other record also holds.
     pub shared: Vec<usize>,
 }
 
@@ -232,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_text_is_cut_between_characters() {
+    fn long_text_is_shortened_between_characters() {
         assert_eq!(cut("é"), "é");
         let long = "é".repeat(WORD + 1);
         assert_eq!(cut(&long), format!("{}…", "é".repeat(WORD)));

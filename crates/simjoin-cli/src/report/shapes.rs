@@ -1,25 +1,25 @@
 //! How are sizes, lengths, tokens and groups distributed?
 //!
-//! Distributions in few bins: one for each size up to [`EACH`] of them, otherwise at most [`BINS`] bins
-//! that widen, for an axis of powers.
+//! Distributions have few bins: one for each size if there are at most [`EACH`] sizes, otherwise at most [`BINS`] bins
+//! of growing width, for a logarithmic axis.
 
 use super::sample::Keys;
 use serde::Serialize;
 use simjoin::engine::{GlimpseBin, SetCollection, VectorCollection};
 
-/// Sizes that have a bin each.
+/// The largest number of sizes that have a bin each.
 const EACH: u64 = 80;
 
-/// Bins of a distribution over more than these, at most.
+/// The largest number of bins of a distribution over more sizes.
 const BINS: u64 = 48;
 
-/// Points of a curve at most.
+/// The approximate number of points of a curve.
 const POINTS: usize = 90;
 
-/// Frequent tokens that are named.
+/// The number of frequent tokens that are named.
 const NAMED: usize = 12;
 
-/// Large groups that are named.
+/// The number of large groups that are named.
 const LARGEST: usize = 8;
 
 /// A bin: its range, with both ends included if they are whole numbers, and the number of values in it.
@@ -48,8 +48,8 @@ fn binned(counts: &[(u64, u64)]) -> Vec<Bar> {
     while from <= high {
         let wide = if high - low < EACH { from + 1 } else { (from as f64 * growth).ceil() as u64 };
         let next = wide.clamp(from + 1, high + 1);
-        let (here, more) = rest.split_at(rest.partition_point(|&(size, _)| size < next));
-        let count = here.iter().map(|&(_, count)| count).sum();
+        let (in_bin, more) = rest.split_at(rest.partition_point(|&(size, _)| size < next));
+        let count = in_bin.iter().map(|&(_, count)| count).sum();
         bars.push(Bar { from: from as f64, to: (next - 1) as f64, count });
         (from, rest) = (next, more);
     }
@@ -103,23 +103,23 @@ pub fn lengths(vectors: &VectorCollection) -> Vec<Bar> {
     bars
 }
 
-/// How often tokens occur.
+/// The frequencies of tokens.
 #[derive(Debug, Serialize)]
 pub struct Frequencies {
-    /// Distinct tokens.
+    /// The number of different tokens.
     pub tokens: u64,
-    /// Tokens of all records.
+    /// The number of tokens of all records.
     pub occurrences: u64,
-    /// Tokens that a single record holds.
+    /// The number of tokens that only one record holds.
     pub once: u64,
-    /// Rank from 1, and the records that hold the token of that rank.
+    /// Ranks from 1, and the number of records that hold the token of that rank.
     pub curve: Vec<(u64, u64)>,
-    /// The most frequent ones, and the records that hold them.
+    /// The most frequent tokens, and the number of records that hold them.
     pub named: Vec<(String, u64)>,
 }
 
 impl Frequencies {
-    /// Makes them from the number of records that hold each token; `name` returns the text of a token.
+    /// Makes frequencies from the number of records that hold each token; `name` returns the text of a token.
     pub fn new(counts: &[u32], name: impl Fn(u32) -> String) -> Self {
         let mut order: Vec<u32> = (0..counts.len() as u32).collect();
         order.sort_unstable_by_key(|&token| (std::cmp::Reverse(counts[token as usize]), token));
@@ -150,20 +150,20 @@ impl Frequencies {
 /// The connected components of the rows.
 #[derive(Debug, Serialize)]
 pub struct Groups {
-    /// Groups of two rows or more.
+    /// The number of groups of two or more rows.
     pub groups: u64,
-    /// Rows in them.
+    /// The number of rows in these groups.
     pub rows: u64,
-    /// Rows without a partner.
+    /// The number of rows without a partner.
     pub alone: u64,
-    /// Groups of two or more, by size.
+    /// The number of these groups by size.
     pub bins: Vec<Bar>,
-    /// The largest: the name of their first row, their size, and the beginning of that row.
+    /// The largest groups: the name of the first row, the size, and the beginning of that row.
     pub largest: Vec<(String, u64, String)>,
 }
 
 impl Groups {
-    /// Makes them from the smallest row of each row's component; `beginning` returns the beginning of a row.
+    /// Makes groups from the smallest row of each row's group; `beginning` returns the beginning of a row.
     pub fn new(labels: &[u32], keys: &Keys<'_>, beginning: impl Fn(u32) -> String) -> Self {
         let mut sizes = vec![0u32; labels.len()];
         labels.iter().for_each(|&label| sizes[label as usize] += 1);

@@ -1,8 +1,7 @@
 //! Which thread or device did what when?
 //!
 //! A join may have hundreds of thousands of [events](Event). Neighbours in one row that would be less than a fraction
-//! of a millimetre apart on the page are merged into one span, which leaves a few thousand; busy time is added up
-//! before.
+//! of a millimetre apart on the page are merged into one span, which leaves a few thousand. Busy time is summed before.
 
 use crate::trace::rows;
 use serde::Serialize;
@@ -12,23 +11,24 @@ use std::collections::BTreeMap;
 /// The number of points in time that the page can show.
 const RESOLUTION: f64 = 1000.0;
 
-/// With more rows than this, the resolution falls.
+/// The number of rows above which the resolution is reduced.
 const ROWS: usize = 32;
 
-/// What happened during a join.
+/// The timeline of a join, as the page shows it.
 #[derive(Debug, Serialize)]
 pub struct Timeline {
-    /// From the first tile to the last pair.
+    /// The time from the first tile to the last pair.
     pub seconds: f64,
-    /// What was done, named once.
+    /// The names of spans, each once.
     pub names: Vec<String>,
     pub rows: Vec<Row>,
-    /// Seconds in which at least one thread of the CPU worked, at least one unit of a device did, and
-    /// both did.
+    /// The seconds in which at least one thread of the CPU worked.
     pub cpu_busy: f64,
+    /// The seconds in which at least one unit of a device worked.
     pub device_busy: f64,
+    /// The seconds in which both worked.
     pub both_busy: f64,
-    /// When both did: begin and duration.
+    /// The times in which both worked: begin and duration.
     pub both: Vec<(f64, f64)>,
 }
 
@@ -37,19 +37,19 @@ pub struct Timeline {
 pub struct Row {
     pub name: String,
     pub on_device: bool,
-    /// Seconds in which it did something.
+    /// The seconds in which it worked.
     pub busy: f64,
-    /// Begin, duration, and the number of the name.
+    /// The begin, the duration and the number of the name of each span.
     pub spans: Vec<(f64, f64, usize)>,
 }
 
 impl Timeline {
-    pub fn new(moments: &[Event], seconds: f64) -> Self {
-        let rows = rows(moments);
-        let end = moments.iter().fold(seconds, |end, one| end.max(one.begin + one.seconds));
+    pub fn new(events: &[Event], seconds: f64) -> Self {
+        let rows = rows(events);
+        let end = events.iter().fold(seconds, |end, one| end.max(one.begin + one.seconds));
         let width = end / RESOLUTION * (rows.len() as f64 / ROWS as f64).max(1.0);
         let mut of_row: BTreeMap<&str, Vec<&Event>> = BTreeMap::new();
-        moments.iter().for_each(|one| of_row.entry(&one.row).or_default().push(one));
+        events.iter().for_each(|one| of_row.entry(&one.row).or_default().push(one));
         let mut names: Vec<String> = Vec::new();
         let (mut cpu, mut device) = (Vec::new(), Vec::new());
         let rows = rows.into_iter().map(|name| {
@@ -102,14 +102,14 @@ struct Span<'a> {
     begin: f64,
     end: f64,
     what: &'a str,
-    /// The longest event in it, which names it.
+    /// The duration of its longest event, which names the span.
     longest: f64,
 }
 
 /// Collects the spans of one row. Neighbours are merged if they are of one kind or too short to be seen.
-fn merged<'a>(moments: &[&'a Event], width: f64) -> Vec<Span<'a>> {
+fn merged<'a>(events: &[&'a Event], width: f64) -> Vec<Span<'a>> {
     let mut spans: Vec<Span<'a>> = Vec::new();
-    for one in moments {
+    for one in events {
         let (begin, end, what) = (one.begin, one.begin + one.seconds, one.what.as_str());
         if let Some(last) = spans.last_mut() {
             let near = begin - last.end < width / 2.0;
@@ -163,21 +163,21 @@ fn total(spans: &[(f64, f64)]) -> f64 {
 mod tests {
     use super::*;
 
-    fn moment(row: &str, what: &str, begin: f64, seconds: f64) -> Event {
+    fn event(row: &str, what: &str, begin: f64, seconds: f64) -> Event {
         Event { row: row.into(), what: what.into(), begin, seconds }
     }
 
     #[test]
-    fn overlap_is_the_time_in_which_both_sides_work() {
-        let moments = [
-            moment("CPU thread 0", "bitmap", 0.0, 4.0),
-            moment("CPU thread 1", "bitmap", 1.0, 5.0),
-            moment("GPU stream 0", "filter", 3.0, 2.0),
-            moment("GPU copies 0", "answers", 4.0, 4.0),
-            moment("GPU attendant 0", "gpu-bitmap", 0.0, 8.0),
-            moment("CPU thread 1", "gpu-bitmap", 6.0, 2.0),
+    fn both_are_busy_while_cpu_and_device_work() {
+        let events = [
+            event("CPU thread 0", "bitmap", 0.0, 4.0),
+            event("CPU thread 1", "bitmap", 1.0, 5.0),
+            event("GPU stream 0", "filter", 3.0, 2.0),
+            event("GPU copies 0", "answers", 4.0, 4.0),
+            event("GPU attendant 0", "gpu-bitmap", 0.0, 8.0),
+            event("CPU thread 1", "gpu-bitmap", 6.0, 2.0),
         ];
-        let timeline = Timeline::new(&moments, 8.0);
+        let timeline = Timeline::new(&events, 8.0);
         assert_eq!((timeline.cpu_busy, timeline.device_busy, timeline.both_busy), (6.0, 5.0, 3.0));
         assert_eq!(timeline.both, [(3.0, 3.0)]);
         let names: Vec<&str> = timeline.rows.iter().map(|row| row.name.as_str()).collect();
@@ -190,14 +190,14 @@ mod tests {
 
     #[test]
     fn many_events_become_few_spans() {
-        let moments: Vec<Event> = (0..200_000)
+        let events: Vec<Event> = (0..200_000)
             .map(|at| {
                 let row = format!("CPU thread {}", at % 4);
                 let what = ["bitmap", "prepare", "ppjoin"][at % 3];
-                moment(&row, what, f64::from(at as u32 / 4) * 1e-5, 0.9e-5)
+                event(&row, what, f64::from(at as u32 / 4) * 1e-5, 0.9e-5)
             })
             .collect();
-        let timeline = Timeline::new(&moments, 0.5);
+        let timeline = Timeline::new(&events, 0.5);
         let spans: usize = timeline.rows.iter().map(|row| row.spans.len()).sum();
         assert!((4..10_000).contains(&spans), "{spans}");
         let busy: f64 = timeline.rows.iter().map(|row| row.busy).sum();

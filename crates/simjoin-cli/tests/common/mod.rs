@@ -1,4 +1,4 @@
-//! What every test of the command line needs: a folder, files in it, and the program.
+//! Helpers for tests of the command line: a folder, files in it, and the program.
 
 #![allow(dead_code)]
 
@@ -28,12 +28,12 @@ impl Folder {
         self
     }
 
-    /// The program, to be run in the folder.
+    /// Returns a command that runs the program in the folder.
     pub fn command(&self) -> Command {
         command(program(), self.path())
     }
 
-    /// Runs the program in the folder, reads one line of what it prints and goes away; the program
+    /// Runs the program in the folder, reads one line of its output and closes the pipe; the program
     /// must end quietly. Returns the line.
     pub fn leave_after_a_line(&self, arguments: &str) -> String {
         let mut child = self
@@ -56,12 +56,12 @@ impl Folder {
         self.run_with(arguments, b"")
     }
 
-    /// Runs the program in the folder with this on standard input.
+    /// Runs the program in the folder with this standard input.
     pub fn run_with(&self, arguments: &str, input: &[u8]) -> Run {
         self.run_in(arguments, input, &[])
     }
 
-    /// The same with these environment variables.
+    /// Runs the program in the folder with this standard input and these environment variables.
     pub fn run_in(&self, arguments: &str, input: &[u8], variables: &[(&str, &str)]) -> Run {
         let mut child = self
             .command()
@@ -74,14 +74,14 @@ impl Folder {
             .unwrap();
         let mut stdin = child.stdin.take().unwrap();
         let input = input.to_vec();
-        // The program may end before it has read everything; that is its right.
+        // The program may end before it has read everything.
         let feeder = std::thread::spawn(move || drop(stdin.write_all(&input)));
         let output = child.wait_with_output().unwrap();
         feeder.join().unwrap();
         Run::new(output)
     }
 
-    /// The names in the folder, hidden ones included, sorted.
+    /// Returns the names in the folder, including hidden ones, sorted.
     pub fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = std::fs::read_dir(self.path())
             .unwrap()
@@ -92,8 +92,8 @@ impl Folder {
     }
 }
 
-/// A program that plans for a fixed machine, unless another one was asked for outside, without a simulated device and
-/// with a cache folder of the tests' own.
+/// Returns a command that plans for a fixed machine, unless the environment names another one, without a simulated device and
+/// with a separate cache folder.
 pub fn command(program: impl AsRef<OsStr>, folder: &Path) -> Command {
     let mut command = Command::new(program);
     command
@@ -104,12 +104,12 @@ pub fn command(program: impl AsRef<OsStr>, folder: &Path) -> Command {
     command
 }
 
-/// The machine that plans are made for: a fixed one, whose cost table may be scaled.
+/// Returns the fixed machine for which plans are made. Its cost table may be scaled.
 pub fn machine() -> String {
     machine_times(1.0)
 }
 
-/// The same, slower by a factor.
+/// Returns the same machine, slower by a factor.
 pub fn machine_times(factor: f64) -> String {
     let outside = std::env::var("SIMJOIN_MACHINE").unwrap_or_default();
     let scale = outside.strip_prefix("fixed:").map_or(1.0, |scale| scale.parse().unwrap());
@@ -136,13 +136,13 @@ impl Run {
         }
     }
 
-    /// The output of a run that must have succeeded without a word on standard error.
+    /// Returns the output of a run, which must have succeeded with an empty standard error.
     pub fn ok(self) -> String {
         assert_eq!((self.status, self.err.as_str()), (0, ""), "{self:?}");
         self.out
     }
 
-    /// The run must have failed with this status and exactly one line that contains all of these.
+    /// Checks that the run failed with this status and exactly one line that contains all of these parts.
     pub fn fails(self, status: i32, parts: &[&str]) {
         assert_eq!(self.status, status, "{self:?}");
         assert_eq!(self.err.matches('\n').count(), 1, "{self:?}");
