@@ -155,7 +155,7 @@ def test_abandoned_stream_ends_its_join(how: str) -> None:
         if how == "close":
             stream.close()
             assert list(stream) == []
-            with pytest.raises(sj.UsageError, match="read or closed already"):
+            with pytest.raises(sj.UsageError, match="already been read or closed"):
                 stream.__arrow_c_stream__()
     del stream
     gc.collect()

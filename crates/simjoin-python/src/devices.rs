@@ -1,4 +1,4 @@
-//! Which GPUs are there, and what compiles for them?
+//! Which GPUs and which compiler for them are there?
 
 use crate::errors::OrRaise;
 use pyo3::prelude::*;
@@ -21,7 +21,7 @@ pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
         return Ok(found);
     }
     let devices = match py.detach(simjoin::engine::devices) {
-        // No driver, or none of its devices is visible.
+        // There is no driver, or none of its devices is visible.
         Err(Error::Unavailable(_)) => return Ok(found),
         devices => devices.or_raise(py)?,
     };
@@ -38,7 +38,7 @@ pub fn devices(py: Python<'_>) -> PyResult<Bound<'_, PyList>> {
     Ok(found)
 }
 
-/// Returns the version of NVRTC, which compiles for GPUs; without one, an error that says how to get it.
+/// Returns the version of NVRTC, the compiler for GPUs. If there is none, the error says how to get it.
 #[pyfunction]
 pub fn nvrtc_version(py: Python<'_>) -> PyResult<(i32, i32)> {
     py.detach(|| simjoin_gpu::Nvrtc::get().map(simjoin_gpu::Nvrtc::version)).or_raise(py)

@@ -1,13 +1,13 @@
 //! Which exception does an error become?
 //!
-//! The classes are Python's own (`simjoin/_errors.py`): they have two bases each, so that `except ValueError`
-//! works as people expect. Messages are the engine's, which names parameters as Python does.
+//! The classes are written in Python (`simjoin/_errors.py`). They have two bases each, so that `except ValueError`
+//! works as people expect. The messages are those of the engine, with parameters named as in Python.
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use simjoin::engine::Error;
 
-/// The exception for an error of the engine.
+/// Returns the exception for an error of the engine.
 pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     let class = match error {
         Error::Interrupted => return PyKeyboardInterrupt::new_err(()),
@@ -20,18 +20,18 @@ pub fn exception(py: Python<'_>, error: &Error) -> PyErr {
     raise(py, class, &error.to_string())
 }
 
-/// An exception of one of our classes, by name.
+/// Returns an exception of the class with this name.
 pub fn raise(py: Python<'_>, class: &str, message: &str) -> PyErr {
-    let made = py
+    let instance = py
         .import("simjoin._errors")
         .and_then(|module| module.getattr(class))
         .and_then(|class| class.call1((message,)));
-    made.map_or_else(|error| error, PyErr::from_value)
+    instance.map_or_else(|error| error, PyErr::from_value)
 }
 
-/// Turns the engine's results into Python's.
+/// Converts results of the engine to results of Python.
 pub trait OrRaise<T> {
-    /// The value, or the exception.
+    /// Returns the value or raises the exception.
     fn or_raise(self, py: Python<'_>) -> PyResult<T>;
 }
 

@@ -1,7 +1,7 @@
-//! How do Python's data become batches?
+//! How are Python objects converted to batches?
 //!
-//! Objects with the Arrow PyCapsule interface (`__arrow_c_stream__`, `__arrow_c_array__`) are used as they
-//! lie in memory: PyArrow, Polars, pandas, DuckDB and others. Anything else that can be iterated is a list of
+//! Objects with the Arrow PyCapsule interface (`__arrow_c_stream__`, `__arrow_c_array__`) are used without
+//! copying: PyArrow, Polars, pandas, DuckDB and others. Anything else that can be iterated is a list of
 //! rows: strings, or lists of strings and integers; those are copied into columns, batch by batch.
 
 use crate::errors::{OrRaise, raise};
@@ -23,36 +23,36 @@ use simjoin::engine::{Elements, Error, VectorCollection};
 use simjoin_io::Batches;
 use std::sync::Arc;
 
-/// Rows of a list that are copied into one batch.
+/// The number of rows of a list that are copied into one batch.
 const ROWS: usize = 8192;
 
-/// The name of a column that has none.
+/// The name for a column without a name.
 const UNNAMED: &str = "values";
 
-/// One side of a join, as the Python part of the package describes it.
+/// The data of one side of a join, as the Python part of the package passes it.
 #[derive(FromPyObject)]
-pub struct Side<'py> {
-    /// Anything that holds rows.
+pub struct SideData<'py> {
+    /// An object that holds rows.
     #[pyo3(item)]
     data: Bound<'py, PyAny>,
-    /// The name that messages use.
+    /// The name in messages.
     #[pyo3(item)]
     name: String,
-    /// The column to join, where there are several.
+    /// The column to join, if there are several.
     #[pyo3(item)]
     column: Option<String>,
     /// The column of ids.
     #[pyo3(item)]
     id: Option<String>,
-    /// The ids themselves, for a list of rows.
+    /// The ids, for a list of rows.
     #[pyo3(item)]
     ids: Option<Bound<'py, PyAny>>,
 }
 
-impl Side<'_> {
+impl SideData<'_> {
     /// Returns the elements of a single set.
     pub fn elements(self, py: Python<'_>) -> PyResult<Batches<'static>> {
-        let Side { data, name, column, .. } = self;
+        let SideData { data, name, column, .. } = self;
         let (schema, batches): (_, BoxedBatches) = match arrays(&data, &name)? {
             Some(arrays) => table(arrays),
             None if is_numpy(&data)? => {
@@ -71,11 +71,11 @@ impl Side<'_> {
     }
 
     /// Returns the rows of vectors.
-    pub fn vectors(self, py: Python<'_>) -> PyResult<Vectors> {
-        let Side { data, name, column, id, .. } = self;
+    pub fn vectors(self, py: Python<'_>) -> PyResult<VectorData> {
+        let SideData { data, name, column, id, .. } = self;
         if let Some(arrays) = arrays(&data, &name)? {
             let (schema, batches) = table(arrays);
-            return Ok(Vectors::Table(Batches { name, schema, column, id, batches }));
+            return Ok(VectorData::Table(Batches { name, schema, column, id, batches }));
         }
         let is_numpy = is_numpy(&data)?;
         if column.is_some() || id.is_some() {
@@ -88,12 +88,12 @@ impl Side<'_> {
         } else {
             vector_list(py, &data, &name)?
         };
-        Ok(Vectors::Ready(collection))
+        Ok(VectorData::Ready(collection))
     }
 
     /// Returns the rows of sets or texts.
     pub fn batches(self, py: Python<'_>) -> PyResult<Batches<'static>> {
-        let Side { data, name, column, id, ids } = self;
+        let SideData { data, name, column, id, ids } = self;
         if ids.is_none()
             && let Some(arrays) = arrays(&data, &name)?
         {
@@ -109,8 +109,8 @@ impl Side<'_> {
     }
 }
 
-/// Vectors, read or to be read.
-pub enum Vectors {
+/// VectorData, read or to be read.
+pub enum VectorData {
     Table(Batches<'static>),
     Ready(VectorCollection),
 }
@@ -128,7 +128,7 @@ fn arrays(data: &Bound<'_, PyAny>, name: &str) -> PyResult<Option<Arrays>> {
         let capsule = data.call_method0("__arrow_c_stream__")?;
         let capsule = capsule.cast::<PyCapsule>()?;
         let pointer = capsule.pointer_checked(Some(c"arrow_array_stream"))?;
-        // SAFETY: a capsule of this name holds a stream, which is moved out of it: what is left is marked
+        // SAFETY: a capsule of this name holds a stream, which is moved out of it. The rest is marked
         // as released, so it is not released twice.
         let stream = unsafe { FFI_ArrowArrayStream::from_raw(pointer.cast().as_ptr()) };
         let reader =
@@ -154,7 +154,7 @@ pub fn array(object: &Bound<'_, PyAny>) -> PyResult<(Found<Field>, Found<ArrayRe
     let schema = schema.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_schema"))?;
     let array = array.cast::<PyCapsule>()?.pointer_checked(Some(c"arrow_array"))?;
     // SAFETY: capsules of these names hold a schema and an array that belong together. Both are moved
-    // out of them, and what is left there is marked as released.
+    // out of the capsules, and the rest is marked as released.
     let (field, data) = unsafe {
         let schema = FFI_ArrowSchema::from_raw(schema.cast().as_ptr());
         let array = FFI_ArrowArray::from_raw(array.cast().as_ptr());
@@ -165,7 +165,7 @@ pub fn array(object: &Bound<'_, PyAny>) -> PyResult<(Found<Field>, Found<ArrayRe
 
 type BoxedBatches = Box<dyn Iterator<Item = Result<RecordBatch, String>> + Send>;
 
-/// Turns arrays into batches: structures are rows of a table, anything else is its only column.
+/// Converts arrays to batches: structures are rows of a table; anything else is its only column.
 fn table((field, arrays): Arrays) -> (SchemaRef, BoxedBatches) {
     if let DataType::Struct(fields) = field.data_type() {
         let schema = Arc::new(Schema::new(fields.clone()));
@@ -230,7 +230,7 @@ fn list(
         if number.is_multiple_of(ROWS) {
             py.check_signals()?;
         }
-        // All batches have one type, which missing rows do not tell.
+        // All batches have one type, which missing rows do not determine.
         if columns.rows >= ROWS && columns.lists.is_some() {
             batches.push(columns.finish().or_raise(py)?);
             all_ids.push(id_column.finish());
@@ -265,7 +265,7 @@ fn list(
     Ok((schema, batches))
 }
 
-/// Iterates over the rows or elements of a list, or of anything like it but text.
+/// Iterates over the rows or elements of a list or another iterable, except text.
 fn rows<'py>(
     data: &Bound<'py, PyAny>,
     name: &str,
@@ -279,15 +279,15 @@ fn rows<'py>(
     Err(raise(data.py(), "InputError", &message))
 }
 
-/// Rows of a batch in the making.
+/// Builds the column of rows of a batch.
 #[derive(Default)]
 struct ListColumns {
     values: LargeStringBuilder,
-    /// Where lists end; nothing while rows are strings.
+    /// The ends of lists; empty if rows are strings.
     ends: Vec<i64>,
-    /// Whether rows are lists, once one is not missing.
+    /// Whether rows are lists; unknown until a row is not missing.
     lists: Option<bool>,
-    /// All rows so far.
+    /// The number of rows so far.
     rows: usize,
 }
 
@@ -329,7 +329,7 @@ impl ListColumns {
         Ok(Ok(()))
     }
 
-    /// Settles the type of rows; those before the first of them are empty.
+    /// Sets the type of rows. The missing rows before become empty.
     fn begin(&mut self, lists: bool) {
         if self.lists.replace(lists).is_none() {
             let missing = std::mem::take(&mut self.rows);
@@ -367,24 +367,24 @@ fn kind(object: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(object.get_type().name()?.to_string())
 }
 
-/// Describes an object that does not fit.
+/// A description of an invalid object.
 type Unfit = String;
 
-/// Calls `take` with a string as it is or an integer in decimal, and whether it is an integer.
+/// Calls `receive` with a string, or with an integer in decimal, and with whether it is an integer.
 fn with_text(
     object: &Bound<'_, PyAny>,
-    take: impl FnOnce(&str, bool),
+    receive: impl FnOnce(&str, bool),
 ) -> PyResult<Result<(), Unfit>> {
     if let Ok(text) = object.cast::<PyString>() {
         let Ok(text) = text.to_str() else { return Ok(Err("text that is not Unicode".into())) };
-        take(text, false);
+        receive(text, false);
         return Ok(Ok(()));
     }
     let unfit = || Ok(Err(format!("a {}", kind(object)?)));
     if object.is_instance_of::<PyBool>() {
         return unfit();
     }
-    // NumPy's integers are not Python's, but can be used as indices.
+    // Integers of NumPy are not integers of Python, but can be used as indices.
     let number = match object.cast::<PyInt>() {
         Ok(number) => number.clone(),
         Err(_) if object.hasattr("__index__")? && !object.hasattr("__len__")? => {
@@ -393,18 +393,18 @@ fn with_text(
         Err(_) => return unfit(),
     };
     match number.extract::<i64>() {
-        Ok(number) => take(itoa::Buffer::new().format(number), true),
-        Err(_) => take(number.str()?.to_str()?, true),
+        Ok(number) => receive(itoa::Buffer::new().format(number), true),
+        Err(_) => receive(number.str()?.to_str()?, true),
     }
     Ok(Ok(()))
 }
 
-/// Ids of the rows of a list.
+/// Builds the column of ids of a list.
 #[derive(Default)]
 struct IdColumn {
     values: Vec<String>,
     seen: bool,
-    /// Whether any id is not an integer of 64 bits.
+    /// Whether an id is not a 64-bit integer.
     text: bool,
 }
 
@@ -436,23 +436,27 @@ impl IdValues {
     }
 }
 
-/// Whether the Python part has made the data an array of NumPy.
+/// Returns whether the Python part has converted the data to a NumPy array.
 fn is_numpy(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     data.hasattr("__array_interface__")
 }
 
-/// Numbers that are copied from NumPy at once.
+/// The number of numbers that are copied from NumPy at a time.
 const BLOCK: usize = 1 << 17;
 
-/// Passes on all bytes of an array of NumPy, row after row, in blocks of whole elements.
-fn blocks(py: Python<'_>, array: &Bound<'_, PyAny>, mut take: impl FnMut(&[u8])) -> PyResult<()> {
+/// Calls `receive` with the bytes of a NumPy array, row by row, in blocks of whole elements.
+fn blocks(
+    py: Python<'_>,
+    array: &Bound<'_, PyAny>,
+    mut receive: impl FnMut(&[u8]),
+) -> PyResult<()> {
     let rows: usize = array.len()?;
     let width: usize = array.getattr("size")?.extract::<usize>()?.checked_div(rows).unwrap_or(1);
     let step = (BLOCK / width.max(1)).max(1);
     for first in (0..rows).step_by(step) {
         let range = PySlice::new(py, first as isize, (first + step).min(rows) as isize, 1);
         let bytes = array.get_item(range)?.call_method0("tobytes")?;
-        take(bytes.cast::<PyBytes>()?.as_bytes());
+        receive(bytes.cast::<PyBytes>()?.as_bytes());
         py.check_signals()?;
     }
     Ok(())
@@ -464,7 +468,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = [u8; 8]> {
 }
 
 /// Returns an empty list that has memory for the numbers of an array.
-fn room<T>(py: Python<'_>, name: &str, count: usize) -> PyResult<Vec<T>> {
+fn reserved<T>(py: Python<'_>, name: &str, count: usize) -> PyResult<Vec<T>> {
     let mut all = Vec::new();
     let reserved = all.try_reserve_exact(count).map_err(|_| Error::Memory {
         what: name.to_owned(),
@@ -476,7 +480,7 @@ fn room<T>(py: Python<'_>, name: &str, count: usize) -> PyResult<Vec<T>> {
     Ok(all)
 }
 
-/// Copies the integers of an array of one dimension.
+/// Copies the integers of a one-dimensional array.
 fn numbers(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<ArrayRef> {
     let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
     let dimensions: usize = array.getattr("ndim")?.extract()?;
@@ -488,18 +492,18 @@ fn numbers(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<Arr
         return Err(raise(py, "InputError", &message));
     }
     if kind == "i" {
-        let mut all: Vec<i64> = room(py, name, array.len()?)?;
+        let mut all: Vec<i64> = reserved(py, name, array.len()?)?;
         let wide = array.call_method1("astype", ("<i8",))?;
         blocks(py, &wide, |bytes| all.extend(words(bytes).map(i64::from_le_bytes)))?;
         return Ok(Arc::new(Int64Array::from(all)));
     }
-    let mut all: Vec<u64> = room(py, name, array.len()?)?;
+    let mut all: Vec<u64> = reserved(py, name, array.len()?)?;
     let wide = array.call_method1("astype", ("<u8",))?;
     blocks(py, &wide, |bytes| all.extend(words(bytes).map(u64::from_le_bytes)))?;
     Ok(Arc::new(UInt64Array::from(all)))
 }
 
-/// Copies the rows of an array of two dimensions. Half precision becomes single, integers become double.
+/// Copies the rows of a two-dimensional array. Half precision becomes single; integers become double.
 fn matrix(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<(usize, Elements)> {
     let shape: Vec<usize> = array.getattr("shape")?.extract()?;
     let kind: String = array.getattr("dtype")?.getattr("kind")?.extract()?;
@@ -507,7 +511,7 @@ fn matrix(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<(usi
     let fits = shape.len() == 2
         && match kind.as_str() {
             "f" => size <= 8,
-            // Those whose values are all exact in double precision.
+            // Double precision represents all values of these types exactly.
             "i" | "u" => size <= 4,
             _ => false,
         };
@@ -521,14 +525,14 @@ fn matrix(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<(usi
     }
     let count = shape[0] * shape[1];
     let elements = if kind == "f" && size <= 4 {
-        let mut all: Vec<f32> = room(py, name, count)?;
+        let mut all: Vec<f32> = reserved(py, name, count)?;
         let narrow =
             array.call_method("astype", ("<f4",), Some(&[("copy", false)].into_py_dict(py)?))?;
         let four = |four: &[u8]| f32::from_le_bytes([four[0], four[1], four[2], four[3]]);
         blocks(py, &narrow, |bytes| all.extend(bytes.chunks_exact(4).map(four)))?;
         Elements::F32(all)
     } else {
-        let mut all: Vec<f64> = room(py, name, count)?;
+        let mut all: Vec<f64> = reserved(py, name, count)?;
         let wide =
             array.call_method("astype", ("<f8",), Some(&[("copy", false)].into_py_dict(py)?))?;
         blocks(py, &wide, |bytes| all.extend(words(bytes).map(f64::from_le_bytes)))?;
@@ -539,8 +543,7 @@ fn matrix(py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<(usi
 
 /// Copies a list of lists of numbers, in double precision.
 fn vector_list(py: Python<'_>, data: &Bound<'_, PyAny>, name: &str) -> PyResult<VectorCollection> {
-    let expected =
-        "an array of NumPy of two dimensions, a column of lists of numbers, or a list of them";
+    let expected = "a NumPy array of two dimensions, a column of lists of numbers, or a list of lists of numbers";
     let rows = rows(data, name, expected)?;
     let (mut dimension, mut all) = (None, Vec::new());
     for (number, row) in rows.enumerate() {

@@ -1,12 +1,12 @@
 //! How does a join run while Python waits for it?
 //!
-//! A thread of its own does the work, without the interpreter, and sends what it finds through a bounded
-//! channel. The thread that called from Python wakes up twenty times a second, checks for Ctrl-C, shows
+//! A separate thread does the work without the interpreter, and sends its results through a bounded
+//! channel. The calling thread wakes up twenty times a second, checks for Ctrl-C, shows
 //! progress, and waits again with the interpreter released.
 //!
 //! # Memory
 //!
-//! At most [`QUEUE`] batches wait; the join waits for the reader.
+//! At most [`QUEUE`] batches wait for the reader; then the join waits.
 
 use crate::errors::{exception, raise};
 use arrow_array::RecordBatch;
@@ -20,20 +20,20 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Batches that wait for the reader.
+/// The largest number of batches that wait for the reader.
 pub const QUEUE: usize = 4;
 
 /// The time between two checks of the waiting thread.
 const TICK: Duration = Duration::from_millis(50);
 
-/// The longest wait for a join that was asked to end.
+/// The longest wait for a join that was told to end.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A message from a join.
 pub enum Message {
     /// The columns of the answer; the first message, if it is sent.
     Schema(SchemaRef),
-    /// Some rows.
+    /// Rows of the answer.
     Batch(RecordBatch),
     /// The join is complete.
     End(Outcome),
@@ -53,7 +53,7 @@ pub enum Value {
 /// The result of a join, apart from its rows.
 #[derive(Default)]
 pub struct Outcome {
-    /// Pairs or elements in the answer.
+    /// The number of pairs or elements in the answer.
     pub count: u64,
     /// Statistics by name.
     pub facts: Vec<(&'static str, Value)>,
@@ -117,27 +117,27 @@ const PHASES: [&str; 3] = ["reading", "preparing", "joining"];
 /// The state that the waiting thread and the working one share.
 #[derive(Default)]
 pub struct Shared {
-    /// Watches and ends the join itself.
+    /// Observes and ends the join.
     pub control: Control,
-    /// Rows that have been read.
+    /// The number of rows that have been read.
     pub rows: AtomicU64,
     phase: AtomicU8,
     stopped: AtomicBool,
 }
 
 impl Shared {
-    /// Asks the join to end.
+    /// Tells the join to end.
     fn stop(&self) {
         self.stopped.store(true, Ordering::Relaxed);
         self.control.stop();
     }
 
-    /// Whether the join was asked to end.
+    /// Returns whether the join was told to end.
     pub fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
     }
 
-    /// Begins the next phase, unless the join was asked to end.
+    /// Begins the next phase, unless the join was told to end.
     pub fn enter(&self, phase: Phase) -> Result<()> {
         self.phase.store(phase as u8, Ordering::Relaxed);
         if self.stopped() { Err(Error::Interrupted) } else { Ok(()) }
@@ -175,7 +175,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Starts the work on a thread of its own.
+    /// Starts the work on a separate thread.
     pub fn start(
         work: impl FnOnce(&Shared, &Outlet) -> Result<Outcome> + Send + 'static,
     ) -> Result<Self> {
@@ -188,7 +188,7 @@ impl Job {
                 let outlet = Outlet { sender };
                 let outcome = work(&own, &outlet);
                 let outcome = if own.stopped() { Err(Error::Interrupted) } else { outcome };
-                // The receiver may be gone.
+                // The receiver may have been dropped.
                 let _ = outlet.sender.send(outcome.map(Message::End));
             })
             .map_err(|error| Error::Unavailable(format!("cannot start a thread: {error}")))?;
@@ -203,7 +203,7 @@ impl Job {
     ) -> PyResult<Message> {
         loop {
             let Some(receiver) = &self.receiver else {
-                return Err(raise(py, "InternalError", "the join has ended already"));
+                return Err(raise(py, "InternalError", "the join has already ended"));
             };
             let message = py.detach(|| receiver.recv_timeout(TICK));
             let looked = py.check_signals().and_then(|()| match (progress, &message) {
@@ -236,7 +236,7 @@ impl Job {
         Stop(self.shared.clone())
     }
 
-    /// Ends the work, and waits for that, but not long.
+    /// Ends the work, and waits briefly until it has ended.
     pub fn stop(mut self, py: Python<'_>) {
         self.end(py);
     }
@@ -258,7 +258,7 @@ impl Job {
 pub struct Stop(Arc<Shared>);
 
 impl Stop {
-    /// Asks the join to end.
+    /// Tells the join to end.
     pub fn stop(&self) {
         self.0.stop();
     }

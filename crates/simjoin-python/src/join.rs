@@ -1,6 +1,6 @@
-//! How does a join run, from Python's data to Python's answer?
+//! How does a join run, from Python objects to a Python answer?
 //!
-//! collect → prepare → plan → join, on a thread of its own. Sets and vectors differ in how they are collected and
+//! collect → prepare → plan → join, on a separate thread. Sets and vectors differ in how they are collected and
 //! in the columns of their pairs: `sets.rs` and `vectors.rs`.
 
 use crate::errors::{OrRaise, raise};
@@ -16,14 +16,14 @@ use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-/// The most rows of a batch.
+/// The largest number of rows of a batch.
 const ROWS: usize = 1 << 16;
 
-/// Bytes that must be left to the process while an answer is collected.
+/// The bytes that must remain free for the process while an answer is collected.
 const HEADROOM: usize = 64 << 20;
 
-/// Rows that are read between two checks for Ctrl-C.
-const PIECE: usize = 8192;
+/// The number of rows that are read between two checks for Ctrl-C.
+const ROWS_PER_CHECK: usize = 8192;
 
 /// Limits on the resources of any join.
 #[derive(FromPyObject)]
@@ -71,8 +71,8 @@ pub struct Options {
     pub limits: Limits,
 }
 
-/// A join with all its options resolved.
-pub struct Settings<K: Joinable> {
+/// The checked options of a join.
+pub struct JoinSettings<K: Joinable> {
     join: Join<K>,
     pub with_itself: bool,
     pub threads: usize,
@@ -80,7 +80,7 @@ pub struct Settings<K: Joinable> {
     answer: String,
 }
 
-impl<K: Joinable> Settings<K> {
+impl<K: Joinable> JoinSettings<K> {
     pub fn resolve(join: Join<K>, with_itself: bool, options: &Options) -> Result<Self> {
         let join = join.engine(options.engine.parse()?).technique(&options.technique);
         let mut join = join.with_itself(with_itself);
@@ -92,7 +92,7 @@ impl<K: Joinable> Settings<K> {
             join = join.device_memory(bytes(Parameter::DeviceMemory, text)?);
         }
         join.check()?;
-        Ok(Settings {
+        Ok(JoinSettings {
             join,
             with_itself,
             threads: options.limits.threads()?,
@@ -103,14 +103,14 @@ impl<K: Joinable> Settings<K> {
 }
 
 /// One collection or two, with the ids of their rows.
-pub struct Sides<C> {
+pub struct Collections<C> {
     pub left: C,
     pub right: Option<C>,
     pub left_ids: Option<Ids>,
     pub right_ids: Option<Ids>,
 }
 
-impl<C> Sides<C> {
+impl<C> Collections<C> {
     /// Returns the ids of rows on the left.
     pub fn left_ids(&self) -> Option<&Ids> {
         self.left_ids.as_ref()
@@ -124,7 +124,7 @@ impl<C> Sides<C> {
 
 /// The collections to join, and the threads that join them.
 pub struct Input<C> {
-    pub sides: Sides<C>,
+    pub collections: Collections<C>,
     pub pool: rayon::ThreadPool,
     begin: Instant,
     seconds: Vec<(&'static str, f64)>,
@@ -136,7 +136,7 @@ impl<C: Send> Input<C> {
         threads: usize,
         shared: &Shared,
         read: impl FnOnce() -> Result<R> + Send,
-        prepare: impl FnOnce(R) -> Result<Sides<C>> + Send,
+        prepare: impl FnOnce(R) -> Result<Collections<C>> + Send,
     ) -> Result<Self> {
         let begin = Instant::now();
         shared.enter(Phase::Reading)?;
@@ -145,10 +145,10 @@ impl<C: Send> Input<C> {
         let reading = begin.elapsed();
         shared.enter(Phase::Preparing)?;
         let phase = Instant::now();
-        let sides = pool.install(|| prepare(raw))?;
+        let collections = pool.install(|| prepare(raw))?;
         let seconds =
             vec![("read", reading.as_secs_f64()), ("prepare", phase.elapsed().as_secs_f64())];
-        Ok(Input { sides, pool, begin, seconds })
+        Ok(Input { collections, pool, begin, seconds })
     }
 
     /// Returns the outcome of a join that began at `phase`.
@@ -165,26 +165,26 @@ impl<C: Send> Input<C> {
     }
 }
 
-/// A kind of rows that Python can join.
-pub trait Rows: Joinable<Collection: Send> {
+/// A kind of join that Python can run.
+pub trait JoinKind: Joinable<Collection: Send> {
     /// Returns statistics of the input.
-    fn facts(sides: &Sides<Self::Collection>) -> Vec<(&'static str, Value)>;
+    fn facts(collections: &Collections<Self::Collection>) -> Vec<(&'static str, Value)>;
 
-    /// Returns the columns of its pairs.
+    /// Returns the columns of the pairs.
     fn columns<'a>(
-        settings: &Settings<Self>,
-        sides: &'a Sides<Self::Collection>,
+        settings: &JoinSettings<Self>,
+        collections: &'a Collections<Self::Collection>,
     ) -> Result<PairBatches<'a>>;
 }
 
 /// Plans and runs a join of collections.
-fn run<K: Rows>(
-    settings: &Settings<K>,
+fn run<K: JoinKind>(
+    settings: &JoinSettings<K>,
     input: &Input<K::Collection>,
     shared: &Shared,
     outlet: &Outlet,
 ) -> Result<Outcome> {
-    let sides = &input.sides;
+    let collections = &input.collections;
     shared.enter(Phase::Joining)?;
     let phase = Instant::now();
     let purpose = match settings.answer.as_str() {
@@ -193,17 +193,17 @@ fn run<K: Rows>(
         _ => Purpose::Pairs,
     };
     let report = input.pool.install(|| {
-        let plan = settings.join.plan(&sides.left, sides.right.as_ref(), purpose)?;
+        let plan = settings.join.plan(&collections.left, collections.right.as_ref(), purpose)?;
         if settings.answer == "plan" {
             return Ok(Err(explained(&plan)));
         }
-        answer(settings, &plan, sides, shared, outlet).map(Ok)
+        answer(settings, &plan, collections, shared, outlet).map(Ok)
     })?;
     let report = match report {
         Ok(report) => report,
         Err(explained) => return Ok(explained),
     };
-    let mut facts = K::facts(sides);
+    let mut facts = K::facts(collections);
     facts.extend([
         ("pairs", Value::Count(report.pairs)),
         ("candidates", Value::Count(report.candidates)),
@@ -215,10 +215,10 @@ fn run<K: Rows>(
     Ok(input.outcome(report.pairs, facts, phase))
 }
 
-fn answer<K: Rows>(
-    settings: &Settings<K>,
+fn answer<K: JoinKind>(
+    settings: &JoinSettings<K>,
     plan: &Plan<'_, K>,
-    sides: &Sides<K::Collection>,
+    collections: &Collections<K::Collection>,
     shared: &Shared,
     outlet: &Outlet,
 ) -> Result<Report> {
@@ -226,15 +226,17 @@ fn answer<K: Rows>(
     match settings.answer.as_str() {
         "count" => plan.count(control),
         "groups" => {
-            let columns = PairBatches::of_groups(sides.left_ids());
+            let columns = PairBatches::of_groups(collections.left_ids());
             outlet.send(Message::Schema(columns.schema()));
             let (labels, report) = plan.groups(control)?;
             send_groups(&columns, &labels, shared, outlet)?;
             Ok(report)
         }
         _ => {
-            let columns = K::columns(settings, sides)?;
-            send_pairs(&columns, settings.batch_rows, outlet, |take| plan.pairs(control, take))
+            let columns = K::columns(settings, collections)?;
+            send_pairs(&columns, settings.batch_rows, outlet, |receive| {
+                plan.pairs(control, receive)
+            })
         }
     }
 }
@@ -262,7 +264,7 @@ fn explained<K: Joinable>(plan: &Plan<'_, K>) -> Outcome {
     }
 }
 
-/// Returns the rows of a batch: batches that wait for a reader take a small part of the memory.
+/// Returns the number of rows of a batch, so that waiting batches take a small part of the memory.
 pub fn batch_rows(memory: Option<u64>) -> usize {
     memory.map_or(ROWS, |bytes| ((bytes / 16 / 32 / 8) as usize).clamp(256, ROWS))
 }
@@ -273,13 +275,13 @@ struct Collected {
     batches: Vec<RecordBatch>,
     rows: u64,
     bytes: u64,
-    /// Bytes of the largest batch.
+    /// The bytes of the largest batch.
     largest: usize,
 }
 
 impl Collected {
-    /// Adds a batch. Returns false if hardly any memory is left: the join needs some for the batches that it
-    /// makes meanwhile, and an allocation that fails ends the process.
+    /// Adds a batch. Returns false if little memory is left. The join needs some for the batches that it
+    /// makes in the meantime, and a failed allocation ends the process.
     fn push(&mut self, batch: RecordBatch) -> bool {
         let bytes = batch.get_array_memory_size();
         self.rows += batch.num_rows() as u64;
@@ -309,10 +311,10 @@ impl Collected {
 }
 
 /// Starts a join, and waits for its answer.
-pub fn begin<'py, K: Rows>(
+pub fn begin<'py, K: JoinKind>(
     py: Python<'py>,
-    settings: Settings<K>,
-    collect: impl FnOnce(&Settings<K>, &Shared) -> Result<Input<K::Collection>> + Send + 'static,
+    settings: JoinSettings<K>,
+    collect: impl FnOnce(&JoinSettings<K>, &Shared) -> Result<Input<K::Collection>> + Send + 'static,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let answer = settings.answer.clone();
@@ -323,7 +325,7 @@ pub fn begin<'py, K: Rows>(
     finish(py, job.or_raise(py)?, &answer, progress)
 }
 
-/// Waits for the answer, and returns it in the form that was asked for.
+/// Waits for the answer, and returns it in the requested form.
 pub fn finish<'py>(
     py: Python<'py>,
     mut job: Job,
@@ -361,16 +363,17 @@ pub fn finish<'py>(
     }
 }
 
-/// Counts rows as they are read, and ends when asked to. Batches are cut, since a column may be one batch.
+/// Counts rows as they are read, and ends when the join is told to end. Splits
+/// batches, because a column may be a single batch.
 pub fn watched<'a>(table: Batches<'a>, shared: &'a Shared) -> Batches<'a> {
-    let pieces = table.batches.flat_map(|batch| {
+    let slices = table.batches.flat_map(|batch| {
         let rows = batch.as_ref().map_or(1, RecordBatch::num_rows);
-        (0..rows).step_by(PIECE).map(move |first| match &batch {
-            Ok(batch) => Ok(batch.slice(first, PIECE.min(rows - first))),
+        (0..rows).step_by(ROWS_PER_CHECK).map(move |first| match &batch {
+            Ok(batch) => Ok(batch.slice(first, ROWS_PER_CHECK.min(rows - first))),
             Err(error) => Err(error.clone()),
         })
     });
-    let batches = pieces.map(move |batch| {
+    let batches = slices.map(move |batch| {
         if shared.stopped() {
             return Err("interrupted".into());
         }

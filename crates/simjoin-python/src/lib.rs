@@ -1,11 +1,11 @@
-//! What does Python call?
+//! Which functions and classes does Python call?
 //!
-//! The native half of the package `simjoin`; the other half, in `python/simjoin`, holds what people see:
-//! functions with their keywords, documentation and exceptions. Here data come in (`input.rs`), a
-//! join runs on a thread of its own (`job.rs`; `join.rs` with `sets.rs` and `vectors.rs`; `overlaps.rs`) and answers go out
+//! This is the native half of the package `simjoin`. The other half, in `python/simjoin`, holds the public
+//! functions with their keywords, documentation and exceptions. This half reads data (`input.rs`), runs a
+//! join on a separate thread (`job.rs`; `join.rs` with `sets.rs` and `vectors.rs`; `overlaps.rs`), and returns answers
 //! (`output.rs`).
 
-#![allow(clippy::needless_pass_by_value, reason = "Python's arguments come by value")]
+#![allow(clippy::needless_pass_by_value, reason = "arguments from Python are passed by value")]
 
 mod devices;
 mod errors;

@@ -1,7 +1,7 @@
-//! What does Python get back?
+//! Which answers does Python receive?
 //!
 //! A [`Table`] holds an answer in memory; a [`Stream`] returns it batch by batch while the join runs.
-//! Both offer Arrow's interface (`__arrow_c_stream__`), and nothing is copied.
+//! Both have Arrow's interface (`__arrow_c_stream__`), and nothing is copied.
 
 use crate::errors::raise;
 use crate::job::{Job, Message, Stop};
@@ -16,7 +16,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList, PyTuple};
 use std::fmt::Write as _;
 
-/// Rows that are shown.
+/// The number of rows that are shown.
 const SHOWN: usize = 10;
 
 /// An answer in memory.
@@ -117,7 +117,7 @@ impl Table {
         py: Python<'py>,
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
-        // The interface allows a producer to ignore this; the consumer converts.
+        // The interface allows producers to ignore the requested schema; the consumer converts.
         drop(requested_schema);
         let batches = self.batches.clone().into_iter().map(Ok);
         stream_capsule(py, Box::new(RecordBatchIterator::new(batches, self.schema.clone())))
@@ -249,9 +249,9 @@ pub struct Stream {
 enum State {
     /// The join runs.
     Open(Job),
-    /// A thread waits for the next rows; the handle ends the join.
+    /// A thread waits for the next rows; the handle can end the join.
     Read(Stop),
-    /// The join has ended, was closed, or belongs to a reader of Arrow.
+    /// The join has ended or was closed, or an Arrow reader owns it.
     Closed,
 }
 
@@ -270,7 +270,7 @@ impl Stream {
         self.state.lock()
     }
 
-    /// Takes the join, for one reader at a time; `None` if it has ended.
+    /// Takes the join, for one reader at a time. Returns `None` if it has ended.
     fn take(&self, py: Python<'_>) -> PyResult<Option<Job>> {
         let mut state = self.state();
         match std::mem::replace(&mut *state, State::Closed) {
@@ -298,7 +298,7 @@ impl Stream {
         let message = job.next(py, None);
         let mut state = self.state();
         if matches!(*state, State::Closed) {
-            // Another thread has closed it meanwhile.
+            // Another thread has closed the stream in the meantime.
             return Ok(None);
         }
         *state = match message {
@@ -308,7 +308,7 @@ impl Stream {
         drop(state);
         match message? {
             Message::Batch(batch) => Ok(Some(Table::new(self.schema.clone(), vec![batch], None))),
-            Message::Schema(_) => Err(raise(py, "InternalError", "columns came twice")),
+            Message::Schema(_) => Err(raise(py, "InternalError", "the columns were sent twice")),
             Message::End(outcome) => {
                 outcome.warn(py)?;
                 let stats = outcome.stats(py)?.unbind();
@@ -344,7 +344,7 @@ impl Stream {
         stats.as_ref().map(|stats| stats.bind(py).clone())
     }
 
-    /// Gives the rest of the answer to a reader of Arrow.
+    /// Gives the rest of the answer to an Arrow reader.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_stream__<'py>(
         &self,
@@ -353,10 +353,13 @@ impl Stream {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
         let Some(job) = self.take(py)? else {
-            return Err(raise(py, "UsageError", "the stream has been read or closed already"));
+            return Err(raise(py, "UsageError", "the stream has already been read or closed"));
         };
         *self.state() = State::Closed;
-        stream_capsule(py, Box::new(Rest { job: Some(job), schema: self.schema.clone() }))
+        stream_capsule(
+            py,
+            Box::new(RemainingBatches { job: Some(job), schema: self.schema.clone() }),
+        )
     }
 
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
@@ -370,18 +373,18 @@ impl Stream {
     }
 }
 
-/// The rest of an answer, for a reader of Arrow.
-struct Rest {
+/// The rest of an answer, for an Arrow reader.
+struct RemainingBatches {
     job: Option<Job>,
     schema: SchemaRef,
 }
 
-impl Iterator for Rest {
+impl Iterator for RemainingBatches {
     type Item = Result<RecordBatch, ArrowError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let job = self.job.as_mut()?;
-        // The reader may hold the interpreter, for which the input may be waiting.
+        // The reader may hold the interpreter, and the input may wait for it.
         let message = Python::try_attach(|py| {
             job.next(py, None).map_err(|error| ArrowError::CDataInterface(error.to_string()))
         });
@@ -399,7 +402,7 @@ impl Iterator for Rest {
     }
 }
 
-impl RecordBatchReader for Rest {
+impl RecordBatchReader for RemainingBatches {
     fn schema(&self) -> SchemaRef {
         self.schema.clone()
     }

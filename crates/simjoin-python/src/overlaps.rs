@@ -1,9 +1,9 @@
 //! How are overlaps of all pairs counted, and two single sets intersected?
 
 use crate::errors::OrRaise;
-use crate::input::Side;
+use crate::input::SideData;
 use crate::job::{Job, Message, Outcome, Outlet, Phase, Shared, Value};
-use crate::join::{Limits, Options, Rows, Settings, Sides, begin, finish, watched};
+use crate::join::{Collections, JoinKind, JoinSettings, Limits, Options, begin, finish, watched};
 use crate::sets::collect;
 use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
@@ -17,7 +17,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What overlaps can be told in addition to what all joins can.
+/// The options that only overlaps have.
 #[derive(FromPyObject)]
 struct OverlapOptions {
     #[pyo3(item)]
@@ -31,7 +31,7 @@ struct OverlapOptions {
 }
 
 impl OverlapOptions {
-    fn resolve(&self, options: &Options) -> Result<(Settings<Overlaps>, ReadOptions)> {
+    fn resolve(&self, options: &Options) -> Result<(JoinSettings<Overlaps>, ReadOptions)> {
         let wanted = match self.top {
             Some(0) => {
                 let message = "0 does not fit; expected a whole number from 1";
@@ -41,19 +41,19 @@ impl OverlapOptions {
             None if self.positive => WantedOverlaps::Positive,
             None => WantedOverlaps::All,
         };
-        let settings = Settings::resolve(simjoin::engine::overlaps(wanted), false, options)?;
+        let settings = JoinSettings::resolve(simjoin::engine::overlaps(wanted), false, options)?;
         let tokenizer = self.tokens.as_deref().map_or(Ok(Tokenizer::Whitespace), str::parse)?;
         let (multiset, threads) = (self.multiset, options.limits.threads()?);
         Ok((settings, ReadOptions { tokenizer, multiset, threads, ..ReadOptions::default() }))
     }
 }
 
-/// Counts what all pairs of sets have in common.
+/// Counts the common tokens of all pairs of sets.
 #[pyfunction]
 pub fn overlaps<'py>(
     py: Python<'py>,
-    left: Side<'py>,
-    right: Option<Side<'py>>,
+    left: SideData<'py>,
+    right: Option<SideData<'py>>,
     options: &Bound<'py, PyAny>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -64,17 +64,20 @@ pub fn overlaps<'py>(
     begin(py, settings, move |_, shared| collect(&read, left, right, shared), progress)
 }
 
-impl Rows for Overlaps {
-    fn facts(sides: &Sides<SetCollection>) -> Vec<(&'static str, Value)> {
-        Sets::facts(sides)
+impl JoinKind for Overlaps {
+    fn facts(collections: &Collections<SetCollection>) -> Vec<(&'static str, Value)> {
+        Sets::facts(collections)
     }
 
-    fn columns<'a>(_: &Settings<Self>, sides: &'a Sides<SetCollection>) -> Result<PairBatches<'a>> {
-        Ok(PairBatches::overlaps(sides.left_ids(), sides.right_ids()))
+    fn columns<'a>(
+        _: &JoinSettings<Self>,
+        collections: &'a Collections<SetCollection>,
+    ) -> Result<PairBatches<'a>> {
+        Ok(PairBatches::overlaps(collections.left_ids(), collections.right_ids()))
     }
 }
 
-/// What an intersection can be told.
+/// The options of an intersection.
 #[derive(FromPyObject)]
 pub struct IntersectOptions {
     #[pyo3(item)]
@@ -91,8 +94,8 @@ pub struct IntersectOptions {
 #[pyfunction]
 pub fn intersect<'py>(
     py: Python<'py>,
-    left: Side<'py>,
-    right: Side<'py>,
+    left: SideData<'py>,
+    right: SideData<'py>,
     options: IntersectOptions,
 ) -> PyResult<Bound<'py, PyAny>> {
     let engine: Engine = options.engine.parse::<Engine>().or_raise(py)?;

@@ -1,9 +1,9 @@
 //! How are sets and texts collected for a join?
 
 use crate::errors::OrRaise;
-use crate::input::Side;
+use crate::input::SideData;
 use crate::job::{Shared, Value};
-use crate::join::{Input, Options, Rows, Settings, Sides, begin, watched};
+use crate::join::{Collections, Input, JoinKind, JoinSettings, Options, begin, watched};
 use pyo3::prelude::*;
 use simjoin::engine::{Error, Measure, Predicate, Result, SetCollection, Sets, prepare};
 use simjoin_io::{Batches, PairBatches, ReadOptions, Tokenizer, collect_sets};
@@ -24,18 +24,18 @@ struct SetOptions {
 }
 
 impl SetOptions {
-    fn resolve(&self, options: &Options) -> Result<(Settings<Sets>, ReadOptions)> {
+    fn resolve(&self, options: &Options) -> Result<(JoinSettings<Sets>, ReadOptions)> {
         let measure = Measure::ALL.into_iter().find(|measure| measure.name() == self.measure);
         let measure = measure.ok_or_else(|| Error::Internal("no such measure".into()))?;
         let join = simjoin::engine::join(Predicate::parse(measure, &self.threshold)?);
-        let settings = Settings::resolve(join, self.with_itself, options)?;
+        let settings = JoinSettings::resolve(join, self.with_itself, options)?;
         let tokenizer = tokenizer(self.tokens.as_deref())?;
         let (multiset, threads) = (self.multiset, options.limits.threads()?);
         Ok((settings, ReadOptions { tokenizer, multiset, threads, ..ReadOptions::default() }))
     }
 }
 
-/// Reads how texts become tokens: by default they are split at white space.
+/// Reads the tokenizer. By default, texts are split at white space.
 pub fn tokenizer(tokens: Option<&str>) -> Result<Tokenizer> {
     tokens.map_or(Ok(Tokenizer::Whitespace), str::parse)
 }
@@ -44,8 +44,8 @@ pub fn tokenizer(tokens: Option<&str>) -> Result<Tokenizer> {
 #[pyfunction]
 pub fn join<'py>(
     py: Python<'py>,
-    left: Side<'py>,
-    right: Option<Side<'py>>,
+    left: SideData<'py>,
+    right: Option<SideData<'py>>,
     options: &Bound<'py, PyAny>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -72,25 +72,25 @@ pub fn collect(
         let (right, right_ids) =
             input.right.map_or((None, None), |table| (Some(table.sets), table.ids));
         let (left, right) = prepare(input.left.sets, right, input.universe)?;
-        Ok(Sides { left, right, left_ids, right_ids })
+        Ok(Collections { left, right, left_ids, right_ids })
     })
 }
 
-impl Rows for Sets {
-    fn facts(sides: &Sides<SetCollection>) -> Vec<(&'static str, Value)> {
+impl JoinKind for Sets {
+    fn facts(collections: &Collections<SetCollection>) -> Vec<(&'static str, Value)> {
         let records = |sets: &SetCollection| Value::Count(sets.records() as u64);
         vec![
-            ("records", records(&sides.left)),
-            ("right_records", sides.right.as_ref().map_or(Value::None, records)),
-            ("universe", Value::Count(sides.left.universe().into())),
+            ("records", records(&collections.left)),
+            ("right_records", collections.right.as_ref().map_or(Value::None, records)),
+            ("universe", Value::Count(collections.left.universe().into())),
         ]
     }
 
     fn columns<'a>(
-        settings: &Settings<Self>,
-        sides: &'a Sides<SetCollection>,
+        settings: &JoinSettings<Self>,
+        collections: &'a Collections<SetCollection>,
     ) -> Result<PairBatches<'a>> {
-        let (left, right) = (sides.left_ids(), sides.right_ids());
+        let (left, right) = (collections.left_ids(), collections.right_ids());
         if settings.with_itself {
             return PairBatches::with_itself(left, right);
         }

@@ -1,8 +1,8 @@
-//! What do the workers of a cluster call?
+//! Which classes do the workers of a cluster call?
 //!
-//! `simjoin.spark` (in `python/simjoin/spark`) decides what happens where; these classes wrap the types of
-//! `simjoin-cluster`, which do the work. Workers pass Arrow columns and get tables or streams. The
-//! interpreter is released meanwhile.
+//! `simjoin.spark` (in `python/simjoin/spark`) plans the join; these classes wrap the types of
+//! `simjoin-cluster`, which do the work. Workers pass Arrow columns and receive tables or streams. The
+//! interpreter is released during the work.
 
 use crate::errors::{OrRaise, raise};
 use crate::input::array;
@@ -17,25 +17,25 @@ use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use simjoin::engine::{Engine, Error, Parameter};
-use simjoin_cluster::{Keys, Options, TokenCounter, TokenOrder, count, route};
+use simjoin_cluster::{Keys, TaskOptions, TokenCounter, TokenOrder, count, route};
 use std::ops::ControlFlow;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Returns a column as it lies in memory.
+/// Returns a column without copying.
 fn column(object: &Bound<'_, PyAny>) -> PyResult<ArrayRef> {
     let (_, array) = array(object)?;
     array.map_err(|error| Error::Internal(error.to_string())).or_raise(object.py())
 }
 
-/// Returns the content of a cell that is not finished yet.
+/// Returns the content of a cell that has not been finished.
 fn open<'a, T>(py: Python<'_>, cell: &'a mut Option<T>) -> PyResult<&'a mut T> {
-    cell.as_mut().ok_or_else(|| raise(py, "InternalError", "it has been finished already"))
+    cell.as_mut().ok_or_else(|| raise(py, "InternalError", "the object has already been finished"))
 }
 
 fn finished<T>(py: Python<'_>, cell: &Mutex<Option<T>>) -> PyResult<T> {
     let value = cell.lock().take();
-    value.ok_or_else(|| raise(py, "InternalError", "it has been finished already"))
+    value.ok_or_else(|| raise(py, "InternalError", "the object has already been finished"))
 }
 
 fn table(schema: SchemaRef, batches: Vec<RecordBatch>) -> Table {
@@ -64,7 +64,7 @@ impl ClusterCounter {
         Ok(ClusterCounter(Mutex::new(Some(counter))))
     }
 
-    /// Counts a column; returns the counts that are complete.
+    /// Counts a column, and returns the counts that are complete.
     fn add(&self, py: Python<'_>, name: &str, array: &Bound<'_, PyAny>) -> PyResult<Table> {
         let array = column(array)?;
         let mut cell = self.0.lock();
@@ -73,7 +73,7 @@ impl ClusterCounter {
         Ok(table(count::schema(), batches))
     }
 
-    /// Returns all that is left.
+    /// Returns the remaining counts.
     fn finish(&self, py: Python<'_>) -> PyResult<Table> {
         let counter = finished(py, &self.0)?;
         let batches = py.detach(|| counter.finish()).or_raise(py)?;
@@ -106,7 +106,7 @@ impl ClusterOrder {
     }
 }
 
-/// The tasks of a join, and which records each of them gets.
+/// The tasks of a join, and the assignment of records to them.
 #[pyclass(module = "simjoin._native", frozen)]
 pub struct ClusterLayout(Arc<simjoin_cluster::Layout>);
 
@@ -135,7 +135,7 @@ impl ClusterLayout {
     }
 }
 
-/// Some records, to try layouts on.
+/// A sample of records, on which layouts are evaluated.
 #[pyclass(module = "simjoin._native", frozen)]
 pub struct ClusterSample(Mutex<simjoin_cluster::Sample>);
 
@@ -172,17 +172,17 @@ impl ClusterSample {
         self.with(simjoin_cluster::Sample::len)
     }
 
-    /// Returns the bytes of all records as they are sent.
+    /// Returns the bytes of all records in the form in which they are sent.
     fn bytes(&self) -> u64 {
         self.with(simjoin_cluster::Sample::bytes)
     }
 
-    /// Counts the prefixes that hold each token: (place, count), by places.
+    /// Returns the number of prefixes that hold each token, as (place, count) by rising place.
     fn prefix_counts(&self, layout: &ClusterLayout) -> Vec<(u64, u64)> {
         self.with(|sample| sample.prefix_counts(&layout.0))
     }
 
-    /// Returns (size, hash) of each record of a group, ascending; ranges are cut from them.
+    /// Returns (size, hash) of each record of a group, ascending, from which ranges are cut.
     fn cuts(&self, layout: &ClusterLayout, group: Option<u32>) -> Vec<(u32, u32)> {
         self.with(|sample| sample.cuts(&layout.0, group))
     }
@@ -264,7 +264,7 @@ impl ClusterRouter {
         Ok(table(route::schema(), batches))
     }
 
-    /// Returns all that is left, and the number of the row after the last.
+    /// Returns the remaining records, and the number of the row after the last one.
     fn finish(&self, py: Python<'_>) -> PyResult<(Table, u64)> {
         let router = finished(py, &self.0)?;
         let next = router.next_row();
@@ -306,7 +306,7 @@ impl ClusterTask {
         let task = finished(py, &self.0)?;
         let engine = Engine::from_str(engine).or_raise(py)?;
         let memory = memory.map(|text| bytes(Parameter::Memory, text)).transpose().or_raise(py)?;
-        let options = Options { engine, technique: technique.into(), threads, memory };
+        let options = TaskOptions { engine, technique: technique.into(), threads, memory };
         let job = Job::start(move |shared, outlet| {
             outlet.send(Message::Schema(task.schema()));
             let mut count = 0;

@@ -1,9 +1,9 @@
 //! How are vectors collected for a join?
 
 use crate::errors::OrRaise;
-use crate::input::{Side, Vectors as Given};
+use crate::input::{SideData, VectorData};
 use crate::job::{Shared, Value};
-use crate::join::{Input, Options, Rows, Settings, Sides, begin, watched};
+use crate::join::{Collections, Input, JoinKind, JoinSettings, Options, begin, watched};
 use pyo3::prelude::*;
 use simjoin::engine::{Elements, Result, VectorCollection, VectorPredicate, Vectors};
 use simjoin_io::{PairBatches, ReadVectors, collect_vectors};
@@ -19,12 +19,12 @@ struct VectorOptions {
 }
 
 impl VectorOptions {
-    fn resolve(&self, options: &Options) -> Result<Settings<Vectors>> {
+    fn resolve(&self, options: &Options) -> Result<JoinSettings<Vectors>> {
         let predicate = match self.measure.as_str() {
             "within" => VectorPredicate::within(&self.threshold)?,
             _ => VectorPredicate::cosine(&self.threshold)?,
         };
-        Settings::resolve(simjoin::engine::vector_join(predicate), false, options)
+        JoinSettings::resolve(simjoin::engine::vector_join(predicate), false, options)
     }
 }
 
@@ -32,8 +32,8 @@ impl VectorOptions {
 #[pyfunction]
 pub fn vector_join<'py>(
     py: Python<'py>,
-    left: Side<'py>,
-    right: Option<Side<'py>>,
+    left: SideData<'py>,
+    right: Option<SideData<'py>>,
     options: &Bound<'py, PyAny>,
     progress: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -51,13 +51,13 @@ pub fn vector_join<'py>(
 
 fn collect(
     threads: usize,
-    left: Given,
-    right: Option<Given>,
+    left: VectorData,
+    right: Option<VectorData>,
     shared: &Shared,
 ) -> Result<Input<VectorCollection>> {
-    let read = |vectors: Given| match vectors {
-        Given::Table(table) => collect_vectors(watched(table, shared)),
-        Given::Ready(vectors) => {
+    let read = |vectors: VectorData| match vectors {
+        VectorData::Table(table) => collect_vectors(watched(table, shared)),
+        VectorData::Ready(vectors) => {
             shared.rows.fetch_add(vectors.records() as u64, Ordering::Relaxed);
             Ok(ReadVectors { vectors, ids: None })
         }
@@ -67,30 +67,30 @@ fn collect(
         let ReadVectors { vectors: mut left, ids: left_ids } = left;
         let (mut right, right_ids) =
             right.map_or((None, None), |right| (Some(right.vectors), right.ids));
-        // Both sides are brought to one precision.
+        // Both collections are brought to one precision.
         let is_wide = |side: &VectorCollection| matches!(side.elements(), Elements::F64(_));
         if let Some(other) = right.take_if(|other| is_wide(other) != is_wide(&left)) {
             left = left.widened();
             right = Some(other.widened());
         }
-        Ok(Sides { left, right, left_ids, right_ids })
+        Ok(Collections { left, right, left_ids, right_ids })
     })
 }
 
-impl Rows for Vectors {
-    fn facts(sides: &Sides<VectorCollection>) -> Vec<(&'static str, Value)> {
+impl JoinKind for Vectors {
+    fn facts(collections: &Collections<VectorCollection>) -> Vec<(&'static str, Value)> {
         let records = |vectors: &VectorCollection| Value::Count(vectors.records() as u64);
         vec![
-            ("records", records(&sides.left)),
-            ("right_records", sides.right.as_ref().map_or(Value::None, records)),
-            ("dimension", Value::Count(sides.left.dimension() as u64)),
+            ("records", records(&collections.left)),
+            ("right_records", collections.right.as_ref().map_or(Value::None, records)),
+            ("dimension", Value::Count(collections.left.dimension() as u64)),
         ]
     }
 
     fn columns<'a>(
-        _: &Settings<Self>,
-        sides: &'a Sides<VectorCollection>,
+        _: &JoinSettings<Self>,
+        collections: &'a Collections<VectorCollection>,
     ) -> Result<PairBatches<'a>> {
-        Ok(PairBatches::distances(sides.left_ids(), sides.right_ids()))
+        Ok(PairBatches::distances(collections.left_ids(), collections.right_ids()))
     }
 }
