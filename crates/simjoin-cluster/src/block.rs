@@ -11,9 +11,8 @@
 //! are short; text ids are written as length and bytes. Frequent tokens are close to each other in the
 //! table, so most gaps take one or two bytes.
 
-use crate::layout::Side;
 use crate::order::{Place, TABLE};
-use simjoin_core::{Error, Result};
+use simjoin_core::{Error, Result, Side};
 
 /// The id of a row in the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,11 +107,11 @@ impl Block {
     }
 }
 
-/// Reads a block and calls `take` with the side of each record and the record.
+/// Reads a block and calls `receive` with the side of each record and the record.
 pub fn read(
     block: &[u8],
     places: &mut Vec<Place>,
-    mut take: impl FnMut(Side, Record<'_>) -> Result<()>,
+    mut receive: impl FnMut(Side, Record<'_>) -> Result<()>,
 ) -> Result<()> {
     let broken = || Error::Internal("a block of records is damaged".into());
     let Some((&head, mut rest)) = block.split_first() else {
@@ -153,7 +152,7 @@ pub fn read(
             places.push(place);
             place = place.checked_add(1).ok_or_else(broken)?;
         }
-        take(side, Record { row, id, unique, places })?;
+        receive(side, Record { row, id, unique, places })?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@
 //!
 //! # Memory
 //!
-//! A distinct token takes its bytes and about 30 more. At 64 MiB the counts are handed on and counting
+//! A different token takes its bytes and about 30 more. At 64 MiB the counts are passed on and counting
 //! begins anew; the sum over all rows is still right.
 
 use crate::keys::Keys;
@@ -43,7 +43,7 @@ pub const SAMPLE: i32 = 3;
 /// A row with the limit of the random numbers in the sample of a partition.
 pub const LIMIT: i32 = 4;
 
-/// The bytes of tokens that are held before they are handed on.
+/// The bytes of tokens that are held before they are passed on.
 const HELD: usize = 64 << 20;
 /// The largest number of rows in a batch, and of bytes of the tokens in it.
 const BATCH: (usize, usize) = (1 << 16, 16 << 20);

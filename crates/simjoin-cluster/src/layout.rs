@@ -25,7 +25,7 @@
 
 use crate::order::Place;
 use serde::{Deserialize, Serialize};
-use simjoin_core::{Bounds, Error, Measure, Predicate, Result, mix64};
+use simjoin_core::{Bounds, Error, Measure, Predicate, Result, Side, mix64};
 use std::collections::HashMap;
 
 /// A cut between two ranges. Sets are above it if their (size, hash) is not less.
@@ -66,16 +66,7 @@ pub struct TaskSpec {
     pub right: u32,
 }
 
-/// The side of a task's join that a record is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The left one, or the only one.
-    Left,
-    /// The right one.
-    Right,
-}
-
-/// A layout, ready to route records.
+/// A layout that can route records.
 #[derive(Clone, Debug)]
 pub struct Layout {
     predicate: Predicate,
@@ -245,7 +236,7 @@ impl Layout {
         self.bounds.probe_prefix(size).saturating_sub(unique) as usize
     }
 
-    /// Calls `take` with every task that the record goes to and its side in that task. `side` is the
+    /// Calls `receive` with each task of the record and its side in that task. `side` is the
     /// input of the record: 0 for the left or only one, 1 for the right one.
     #[inline]
     pub fn route(
@@ -253,7 +244,7 @@ impl Layout {
         (size, unique, places): (u32, u32, &[Place]),
         side: usize,
         groups: &mut Vec<u32>,
-        mut take: impl FnMut(u32, Side),
+        mut receive: impl FnMut(u32, Side),
     ) {
         let prefix = self.prefix(size, unique);
         if prefix == 0 {
@@ -271,7 +262,7 @@ impl Layout {
         for &group in &*groups {
             let range = self.groups[group as usize].partition_point(|&other| other <= cut);
             for &(task, place) in &self.routes[group as usize][range][side] {
-                take(task, place);
+                receive(task, place);
             }
         }
     }

@@ -45,4 +45,4 @@ pub use order::TokenOrder;
 pub use records::Records;
 pub use route::Router;
 pub use sample::{Load, Sample};
-pub use task::{Options, Task};
+pub use task::{Task, TaskOptions};

@@ -69,7 +69,7 @@ impl TokenOrder {
         self.keys
     }
 
-    /// Returns how many tokens the table holds.
+    /// Returns the number of tokens in the table.
     pub fn len(&self) -> usize {
         self.ranks.len()
     }

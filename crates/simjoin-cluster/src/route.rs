@@ -7,21 +7,21 @@
 //!
 //! # Memory
 //!
-//! A block is handed on at 256 KiB. All blocks are handed on when they hold 32 MiB together.
+//! A block is passed on at 256 KiB. All blocks are passed on when they hold 32 MiB together.
 
 use crate::block::{self, Block, Id, Record};
-use crate::layout::{Layout, Side};
+use crate::layout::Layout;
 use crate::order::TokenOrder;
 use crate::records::Records;
 use arrow_array::cast::AsArray;
 use arrow_array::types::Int64Type;
 use arrow_array::{Array, BinaryArray, Int32Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema};
-use simjoin_core::{Error, Result};
+use simjoin_core::{Error, Result, Side};
 use simjoin_io::Tokenizer;
 use std::sync::Arc;
 
-/// The bytes of a block, and of all blocks together, at which they are handed on.
+/// The bytes of a block, and of all blocks together, at which they are passed on.
 const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 32 << 20;
 /// The bytes of a batch.

@@ -1,15 +1,15 @@
 //! What would a layout cost?
 //!
 //! A sample of the records is routed by the layout itself. The records at each task show how many bytes
-//! are shuffled, how unevenly tasks are loaded, and how many pairs are compared. All numbers are those of
+//! are shuffled, how evenly tasks are loaded, and the number of compared pairs. All numbers are those of
 //! the sample; the planner scales records and bytes by N/n and pairs by (N/n)².
 
 use crate::block::{self, Id, Record};
-use crate::layout::{Layout, Side};
+use crate::layout::Layout;
 use crate::order::{Place, TokenOrder};
 use hashbrown::HashMap;
 use rayon::prelude::*;
-use simjoin_core::{Bounds, Error, Result};
+use simjoin_core::{Bounds, Error, Result, Side};
 
 /// The work of a task if the sample were the input.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -67,7 +67,7 @@ impl Sample {
             unique,
             start,
             end: self.places.len(),
-            // The row takes one or two more.
+            // The row takes one or two bytes more.
             bytes: body.len() as u32 + 2,
         });
         Ok(())
@@ -102,7 +102,7 @@ impl Sample {
     }
 
     /// Returns the (size, hash) of all records that have a token of a group in their prefix,
-    /// ascending: what its ranges can be cut from. All records for `None`.
+    /// ascending, from which its ranges can be cut. `None` means all records.
     pub fn cuts(&self, layout: &Layout, group: Option<u32>) -> Vec<(u32, u32)> {
         let within = |one: &&One| {
             group.is_none_or(|group| {

@@ -16,62 +16,62 @@
 //! # Memory
 //!
 //! A task needs 4 bytes a token in addition to the collections, and 4 more bytes a token if there are
-//! several groups. Pairs are handed on in batches as they are found.
+//! several groups. Pairs are passed on in batches as they are found.
 
 use crate::block::{self, Id};
-use crate::layout::{Layout, Side};
+use crate::layout::Layout;
 use crate::order::Place;
 use arrow_array::builder::StringBuilder;
 use arrow_array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use simjoin::engine::{Control, Engine, RowPair, prepare};
-use simjoin_core::{Error, RawSets, Result};
+use simjoin_core::{Error, RawSets, Result, Side};
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// Settings of a task's join.
+/// The options of a task's join.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct TaskOptions {
     /// The engine.
     pub engine: Engine,
     /// The technique, or `auto`.
     pub technique: String,
-    /// Threads; at least 1.
+    /// The number of threads; at least 1.
     pub threads: usize,
     /// The bytes that the join may use in addition to the records.
     pub memory: Option<u64>,
 }
 
 /// The ids of the records of one side.
-enum Names {
+enum RecordIds {
     Rows,
     Integers(Vec<i64>),
     Texts { text: String, ends: Vec<usize> },
 }
 
 /// The records of one side.
-struct Half {
+struct SideRecords {
     rows: Vec<u64>,
-    names: Option<Names>,
+    names: Option<RecordIds>,
     sets: RawSets,
 }
 
-impl Half {
+impl SideRecords {
     fn new() -> Self {
-        Half { rows: Vec::new(), names: None, sets: RawSets::default() }
+        SideRecords { rows: Vec::new(), names: None, sets: RawSets::default() }
     }
 
     fn name(&mut self, id: Id<'_>) -> Result<()> {
         let names = self.names.get_or_insert_with(|| match id {
-            Id::Row => Names::Rows,
-            Id::Integer(_) => Names::Integers(Vec::new()),
-            Id::Text(_) => Names::Texts { text: String::new(), ends: Vec::new() },
+            Id::Row => RecordIds::Rows,
+            Id::Integer(_) => RecordIds::Integers(Vec::new()),
+            Id::Text(_) => RecordIds::Texts { text: String::new(), ends: Vec::new() },
         });
         match (names, id) {
-            (Names::Rows, Id::Row) => {}
-            (Names::Integers(all), Id::Integer(id)) => all.push(id),
-            (Names::Texts { text, ends }, Id::Text(id)) => {
+            (RecordIds::Rows, Id::Row) => {}
+            (RecordIds::Integers(all), Id::Integer(id)) => all.push(id),
+            (RecordIds::Texts { text, ends }, Id::Text(id)) => {
                 text.push_str(id);
                 ends.push(text.len());
             }
@@ -82,23 +82,25 @@ impl Half {
 }
 
 /// Returns the ids of some records, as a column.
-fn column<'a>(of: impl ExactSizeIterator<Item = (&'a Half, u32)> + Clone) -> ArrayRef {
-    let texts =
-        of.clone().next().is_some_and(|(half, _)| matches!(half.names, Some(Names::Texts { .. })));
+fn column<'a>(of: impl ExactSizeIterator<Item = (&'a SideRecords, u32)> + Clone) -> ArrayRef {
+    let texts = of
+        .clone()
+        .next()
+        .is_some_and(|(side, _)| matches!(side.names, Some(RecordIds::Texts { .. })));
     if texts {
         let mut builder = StringBuilder::with_capacity(of.len(), 16 * of.len());
-        for (half, at) in of {
+        for (side, at) in of {
             let at = at as usize;
-            if let Some(Names::Texts { text, ends }) = &half.names {
+            if let Some(RecordIds::Texts { text, ends }) = &side.names {
                 let start = if at == 0 { 0 } else { ends[at - 1] };
                 builder.append_value(&text[start..ends[at]]);
             }
         }
         return Arc::new(builder.finish());
     }
-    Arc::new(Int64Array::from_iter_values(of.map(|(half, at)| match &half.names {
-        Some(Names::Integers(ids)) => ids[at as usize],
-        _ => i64::try_from(half.rows[at as usize]).unwrap_or(i64::MAX),
+    Arc::new(Int64Array::from_iter_values(of.map(|(side, at)| match &side.names {
+        Some(RecordIds::Integers(ids)) => ids[at as usize],
+        _ => i64::try_from(side.rows[at as usize]).unwrap_or(i64::MAX),
     })))
 }
 
@@ -106,7 +108,7 @@ fn column<'a>(of: impl ExactSizeIterator<Item = (&'a Half, u32)> + Clone) -> Arr
 pub struct Task {
     layout: Arc<Layout>,
     task: u32,
-    halves: [Half; 2],
+    sides: [SideRecords; 2],
     numbers: HashMap<Place, u32, foldhash::fast::FixedState>,
     /// The place of each token that is not unique. Unique tokens have numbers from `u32::MAX` down.
     places: Vec<Place>,
@@ -123,7 +125,7 @@ impl Task {
         Ok(Task {
             layout,
             task,
-            halves: [Half::new(), Half::new()],
+            sides: [SideRecords::new(), SideRecords::new()],
             numbers: HashMap::default(),
             places: Vec::new(),
             unique: 0,
@@ -133,60 +135,60 @@ impl Task {
 
     /// Adds a block of records.
     pub fn add(&mut self, bytes: &[u8]) -> Result<()> {
-        let Task { halves, numbers, places, unique, scratch, .. } = self;
+        let Task { sides, numbers, places, unique, scratch, .. } = self;
         let full = || Error::Config("a task has too many tokens; use more tasks".into());
         block::read(bytes, scratch, |side, record| {
-            let half = &mut halves[usize::from(side == Side::Right)];
-            half.rows.push(record.row);
-            half.name(record.id)?;
+            let side = &mut sides[usize::from(side == Side::Right)];
+            side.rows.push(record.row);
+            side.name(record.id)?;
             for &place in record.places {
                 let next = places.len() as u32;
                 let number = *numbers.entry(place).or_insert(next);
                 if number == next {
                     places.push(place);
                 }
-                half.sets.tokens.push(number);
+                side.sets.tokens.push(number);
             }
             *unique = unique.checked_add(record.unique).ok_or_else(full)?;
             if places.len() as u64 + u64::from(*unique) > u64::from(u32::MAX / 2) {
                 return Err(full());
             }
             // Unique tokens are counted down from the largest number. `renumber` puts them behind all others.
-            half.sets.tokens.extend((0..record.unique).map(|at| u32::MAX - (*unique - 1 - at)));
-            half.sets.offsets.push(half.sets.tokens.len());
+            side.sets.tokens.extend((0..record.unique).map(|at| u32::MAX - (*unique - 1 - at)));
+            side.sets.offsets.push(side.sets.tokens.len());
             Ok(())
         })
     }
 
     /// Returns the number of records that have arrived, on the left and on the right.
     pub fn records(&self) -> (usize, usize) {
-        (self.halves[0].rows.len(), self.halves[1].rows.len())
+        (self.sides[0].rows.len(), self.sides[1].rows.len())
     }
 
     /// Returns the columns of the answer.
     pub fn schema(&self) -> SchemaRef {
         let spec = self.layout.tasks()[self.task as usize];
         let alone = self.layout.is_self_join() && spec.left == spec.right;
-        let kind = |half: &Half| match half.names {
-            Some(Names::Texts { .. }) => DataType::Utf8,
+        let kind = |side: &SideRecords| match side.names {
+            Some(RecordIds::Texts { .. }) => DataType::Utf8,
             _ => DataType::Int64,
         };
-        let [left, right] = &self.halves;
+        let [left, right] = &self.sides;
         pairs_schema(kind(left), kind(if alone { left } else { right }))
     }
 
-    /// Joins, and hands the pairs that the task owns to `take` in batches of the columns `left`,
-    /// `right`, `overlap` and `similarity`. `take` may answer `Break` to end the join early.
+    /// Joins, and passes the pairs that the task owns to `receive`, in batches of the columns `left`,
+    /// `right`, `overlap` and `similarity`. `receive` may return `Break` to end the join early.
     pub fn run(
         mut self,
-        options: &Options,
+        options: &TaskOptions,
         control: &Control,
-        take: impl FnMut(RecordBatch) -> ControlFlow<()> + Send,
+        receive: impl FnMut(RecordBatch) -> ControlFlow<()> + Send,
     ) -> Result<()> {
         let spec = self.layout.tasks()[self.task as usize];
         let alone = self.layout.is_self_join() && spec.left == spec.right;
-        let empty = |half: &Half| half.rows.is_empty();
-        if empty(&self.halves[0]) || (!alone && empty(&self.halves[1])) {
+        let empty = |side: &SideRecords| side.rows.is_empty();
+        if empty(&self.sides[0]) || (!alone && empty(&self.sides[1])) {
             return Ok(());
         }
         let pool = rayon::ThreadPoolBuilder::new()
@@ -195,7 +197,7 @@ impl Task {
             .map_err(|error| Error::Internal(format!("threads: {error}")))?;
         self.renumber();
         let owns = (!self.layout.has_one_group()).then(|| self.owned(spec.group));
-        let [left, right] = &mut self.halves;
+        let [left, right] = &mut self.sides;
         // Ownership needs the tokens in the global order, which a collection does not keep.
         let copies = owns.as_ref().map(|_| [left.sets.clone(), right.sets.clone()]);
         let universe = self.places.len() + self.unique as usize;
@@ -214,7 +216,7 @@ impl Task {
         };
         pool.install(|| {
             let (sets, other) = prepare(sets, other, universe)?;
-            let mut output = Sink { output, take, failure: None };
+            let mut output = PairBatcher { output, receive, failure: None };
             let result = join.pairs(&sets, other.as_ref(), control, |pairs| output.push(pairs));
             match output.failure {
                 Some(failure) => Err(failure),
@@ -232,8 +234,8 @@ impl Task {
             rank[old as usize] = new;
         }
         let known = rank.len() as u32;
-        for half in &mut self.halves {
-            for token in &mut half.sets.tokens {
+        for side in &mut self.sides {
+            for token in &mut side.sets.tokens {
                 *token = match rank.get(*token as usize) {
                     Some(&rank) => rank,
                     None => known + (u32::MAX - *token),
@@ -259,11 +261,11 @@ fn pairs_schema(left: DataType, right: DataType) -> SchemaRef {
     ]))
 }
 
-/// Turns pairs of rows into batches.
+/// Converts pairs of rows to batches.
 struct Output<'a> {
-    left: &'a Half,
-    right: &'a Half,
-    /// Whether the row with the smaller number comes first.
+    left: &'a SideRecords,
+    right: &'a SideRecords,
+    /// Whether the row with the smaller number must be on the left.
     swap: bool,
     alone: bool,
     owns: Option<(Vec<bool>, [RawSets; 2])>,
@@ -319,16 +321,16 @@ impl Output<'_> {
     }
 }
 
-struct Sink<'a, T> {
+struct PairBatcher<'a, T> {
     output: Output<'a>,
-    take: T,
+    receive: T,
     failure: Option<Error>,
 }
 
-impl<T: FnMut(RecordBatch) -> ControlFlow<()>> Sink<'_, T> {
+impl<T: FnMut(RecordBatch) -> ControlFlow<()>> PairBatcher<'_, T> {
     fn push(&mut self, pairs: &[RowPair]) -> ControlFlow<()> {
         match self.output.batch(pairs) {
-            Ok(Some(batch)) => (self.take)(batch),
+            Ok(Some(batch)) => (self.receive)(batch),
             Ok(None) => ControlFlow::Continue(()),
             Err(failure) => {
                 self.failure = Some(failure);

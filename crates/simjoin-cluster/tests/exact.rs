@@ -9,7 +9,7 @@ use simjoin::engine::{Control, Engine};
 use simjoin_cluster::count::{LIMIT, ROWS, SAMPLE, SIZES, TOKEN};
 use simjoin_cluster::order::TABLE;
 use simjoin_cluster::{
-    Keys, Layout, Options, Router, Sample, Spec, Task, TokenCounter, TokenOrder,
+    Keys, Layout, Router, Sample, Spec, Task, TaskOptions, TokenCounter, TokenOrder,
 };
 use simjoin_core::{Measure, Predicate};
 use simjoin_io::Tokenizer;
@@ -88,7 +88,7 @@ fn divided(
         let step = rows.len().div_ceil(partitions).max(1);
         rows.chunks(step).map(<[_]>::to_vec).collect()
     };
-    // Another seed where keys collide, as on a cluster.
+    // If keys collide, another seed is used, as on a cluster.
     let (order, counts) = (0..50).find_map(|seed| {
         let keys = Keys::new(seed, bits).unwrap();
         let mut counts = Counts::default();
@@ -135,7 +135,7 @@ fn divided(
         }
     }
     let options =
-        Options { engine: Engine::Cpu, technique: "auto".into(), threads: 1, memory: None };
+        TaskOptions { engine: Engine::Cpu, technique: "auto".into(), threads: 1, memory: None };
     let mut found = Vec::new();
     for ((gpu, place), blocks) in tasks {
         let mut task = Task::new(layout.clone(), place as u32, gpu).unwrap();
@@ -291,7 +291,7 @@ fn ids_are_kept_and_the_earlier_row_comes_first() {
                 task.add(batch.column(1).as_binary::<i32>().value(at)).unwrap();
             }
         }
-        let options = Options {
+        let options = TaskOptions {
             engine: Engine::Cpu,
             technique: "auto".into(),
             threads: 2,
