@@ -59,7 +59,7 @@ impl Intersection {
         Method::ALL.into_iter().filter(|&method| used & 1 << method as u8 != 0).collect()
     }
 
-    /// Returns how many tokens the two share.
+    /// Returns the number of common tokens.
     pub fn size(&self, a: &[u32], b: &[u32]) -> u64 {
         let tokens = a.len() + b.len();
         let threads = rayon::current_num_threads();

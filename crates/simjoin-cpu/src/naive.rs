@@ -1,4 +1,4 @@
-//! `naive`: what is the answer without any filter?
+//! `naive`: how is every pair verified, without filters?
 //!
 //! Every probe of a tile is compared with every build set that the join's order allows, the whole
 //! overlap is counted, and the predicate itself decides. No prefix, position or required overlap is

@@ -1,6 +1,7 @@
-//! How does counting overlaps become a technique?
+//! Which techniques count overlaps?
 //!
-//! The three techniques of `overlaps.rs` differ in how many tokens are bits, which is decided once for a whole task.
+//! The three techniques of `overlaps.rs` differ in the number of tokens that are bits. It is decided once for a whole
+//! task.
 //!
 //! # Flow
 //!
@@ -12,7 +13,7 @@
 //!
 //! # Memory
 //!
-//! As in `overlaps.rs`; for a number where rows repeat 4 bytes a set more.
+//! The memory is that of `overlaps.rs`. If pairs are only counted and rows repeat, 4 bytes a set are added.
 
 use crate::heavy::{BITS, Weigh, floor};
 use crate::overlaps::{AllOverlaps, OverlapPass, OverlapSpace};
@@ -24,7 +25,7 @@ use simjoin_engine::{
 use std::ops::{ControlFlow, Range};
 use std::sync::OnceLock;
 
-/// Pairs handed on at once.
+/// The number of pairs in a batch.
 const BATCH: usize = 1024;
 
 /// Returns every technique for overlaps.
@@ -36,12 +37,12 @@ pub fn overlap_techniques(survey: &OverlapSurvey) -> Techniques<Overlaps> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CountOverlaps {
     name: &'static str,
-    /// Words of bits of a set.
+    /// The number of words of the bits of a set.
     pub(crate) words: usize,
 }
 
 impl CountOverlaps {
-    /// Returns all of them: by lists alone, by bits alone, and by as many bits as are worth it.
+    /// Returns the three techniques: with lists only, with bits only, and with the cheapest number of bits.
     pub(crate) fn of(survey: &OverlapSurvey) -> impl Iterator<Item = Self> {
         let all = (survey.universe - survey.unique).div_ceil(BITS) as usize;
         let worth = Weigh::new().words(&survey.meetings, survey.pairs, all);
@@ -67,7 +68,7 @@ impl Technique<Overlaps> for CountOverlaps {
         let weigh = Weigh::new();
         let light = floor(survey.universe, self.words).max(survey.unique) - survey.unique;
         let walked: f64 = survey.meetings[..light as usize].iter().sum();
-        // Every counter is cleared and looked at.
+        // Every counter is cleared and read.
         let blocks = if self.words == 0 { 0.0 } else { weigh.block };
         let each = self.words as f64 * weigh.word + blocks + 0.15e-9;
         Some(Cost::of_shared(costs.scale * (survey.pairs * each + walked * weigh.walk)))
@@ -95,11 +96,11 @@ struct PreparedOverlaps<'a> {
     all: AllOverlaps<'a>,
     passes: Vec<Range<SetId>>,
     pass: Option<OverlapPass<'a>>,
-    /// How many rows hold each set of both sides, once pairs of rows are counted.
+    /// The weights of the sets of both sides; set when pairs of rows are counted.
     rows: OnceLock<RowsOfSets>,
 }
 
-/// How many rows hold each probe and each build set; nothing where each is held by one.
+/// The weights of probes and of build sets; `None` if every weight is 1.
 struct RowsOfSets {
     probes: Option<Vec<u32>>,
     builds: Option<Vec<u32>>,

@@ -1,15 +1,15 @@
-//! How large is every intersection?
+//! How are the overlaps of all pairs counted?
 //!
-//! All pairs of two collections, or of one, without a threshold. Nothing can be filtered, so everything is
-//! in counting fast: the paper of Bellas and Gounaris (2022) calls these the static index (`sf-gssjoin`),
-//! bitmaps (`BI`) and the product of matrices (`MM`). They are one thing here, with another share of the
-//! tokens as bits (see `heavy.rs`), and `overlap_join.rs` makes techniques of it:
+//! The pairs are those of two collections, or of one, without a threshold. Nothing can be filtered, so counting must be
+//! fast. Bellas and Gounaris (2022) have three methods: a static index (`sf-gssjoin`), bitmaps (`BI`) and a product of
+//! matrices (`MM`). This module combines them: it counts some tokens as bits (see `heavy.rs`) and the others by lists.
+//! The techniques of `overlap_join.rs` differ in the tokens that are bits:
 //!
 //! | technique | bits | lists |
 //! | --- | --- | --- |
 //! | `index` | none | all tokens |
 //! | `bitmap` | all tokens | none |
-//! | `product` | the frequent ones, as many as are worth it | the others |
+//! | `product` | frequent tokens, if bits are cheaper | the others |
 //!
 //! # Flow
 //!
@@ -19,13 +19,12 @@
 //!
 //! # Exactness
 //!
-//! Every token that two sets share is counted once, as a bit or in a list. Tokens of a single row are
-//! shared by nobody.
+//! Every token that two sets share is counted once, as a bit or in a list. Unique tokens are never shared.
 //!
 //! # Memory
 //!
-//! For the build sets of a pass, lists and bit rows; for each worker, counters for some probes. Where that
-//! is too much, there are several passes over fewer build sets.
+//! The build sets of a pass need lists and rows of bits; each worker needs counters for some probes. If that is too
+//! much, there are several passes over fewer build sets.
 
 use crate::heavy::{BitRows, TokenLists, floor, probe_row};
 use simjoin_core::{SetCollection, SetId};
@@ -33,26 +32,26 @@ use simjoin_engine::OverlapTask;
 use simjoin_kernels::product::{PROBES, Product, ROWS};
 use std::ops::Range;
 
-/// Build sets in a pass, at most: their counters stay in the second-level cache.
+/// The largest number of build sets in a pass. Their counters stay in the second-level cache.
 const PASS: usize = 1 << 17;
 
-/// Build sets in a pass, at least.
+/// The smallest number of build sets in a pass.
 const LEAST_PASS: usize = 256;
 
-/// Bytes of counters for each worker.
+/// The bytes of the counters of each worker.
 const COUNTERS: usize = 4 << 20;
 
-/// Probes of a tile, at most.
+/// The largest number of probes that are counted together.
 const TILE: usize = 64;
 
-/// Some probes that are to be counted with all build sets that they meet.
+/// A range of probes whose overlaps with all their build sets are to be counted.
 #[derive(Clone)]
 pub(crate) struct AllOverlaps<'a> {
-    /// The sets that count.
+    /// The collection of the probes.
     pub(crate) probe: &'a SetCollection,
-    /// The sets that are counted. The same collection in a join with itself.
+    /// The collection of the build sets, which is the same in a self-join.
     pub(crate) build: &'a SetCollection,
-    /// Which of the probes.
+    /// The range of the probes.
     pub(crate) probes: Range<SetId>,
     /// The build sets that they meet.
     pub(crate) builds: Range<SetId>,
@@ -60,7 +59,7 @@ pub(crate) struct AllOverlaps<'a> {
     pub(crate) before: bool,
     /// Whether a probe must meet all its build sets in one pass.
     pub(crate) at_once: bool,
-    /// Words of bits of a set.
+    /// The number of words of the bits of a set.
     pub(crate) words: usize,
 }
 
@@ -141,12 +140,12 @@ impl<'a> AllOverlaps<'a> {
     }
 }
 
-/// Probes in a tile over so many build sets.
+/// Returns the number of probes that are counted together, for a number of build sets.
 fn tile(builds: usize) -> usize {
     (COUNTERS / 4 / builds.max(1)).clamp(PROBES, TILE).next_multiple_of(PROBES)
 }
 
-/// Build sets that probes can be counted with.
+/// A pass that is prepared for counting.
 pub(crate) struct OverlapPass<'a> {
     overlaps: AllOverlaps<'a>,
     builds: Range<SetId>,
@@ -171,8 +170,8 @@ impl OverlapPass<'_> {
         self.probes.len().div_ceil(self.tile as usize)
     }
 
-    /// Counts the overlaps of a tile's probes and hands each probe on with the overlaps of the build sets
-    /// from the pass's first on; in a join with itself only as far as sets are before the probe.
+    /// Counts the overlaps of the probes of a tile, and calls `each` with each probe, a range of build sets that starts
+    /// with the first of the pass, and their overlaps. In a self-join, the range ends before the probe.
     pub(crate) fn count<B>(
         &self,
         tile: usize,
@@ -291,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn adversaries() {
+    fn extreme_collections_are_counted() {
         let all: Rows = (0..40).map(|row| (0..=row * 5).collect()).collect();
         let apart: Rows = (0..40).map(|row| (row * 9..row * 9 + 9).collect()).collect();
         let one: Rows = vec![(0..3).collect()];

@@ -25,7 +25,7 @@ pub(crate) struct PrefixIndex {
     starts: Vec<u32>,
     /// Units, ascending within each list.
     units: Vec<u32>,
-    /// The token's position in the set, parallel to `units`; empty if positions were not asked for.
+    /// The token's position in the set, parallel to `units`; empty if positions are not needed.
     positions: Vec<u32>,
 }
 

@@ -133,7 +133,7 @@ impl<const W: usize> Slot<W> {
 
 /// Sets of one class whose first tokens go into lists.
 #[derive(Clone)]
-pub(super) struct Stretch {
+pub(super) struct ClassRange {
     pub(super) class: u32,
     pub(super) sets: Range<SetId>,
     /// The number of prefix tokens of each set.
@@ -144,7 +144,7 @@ pub(super) struct Stretch {
     pub(super) build: u32,
 }
 
-impl Stretch {
+impl ClassRange {
     fn prefix(&self) -> usize {
         self.probe.max(self.build) as usize
     }
@@ -160,7 +160,7 @@ const SIGNED: usize = 16;
 
 /// Sets that one thread puts into lists.
 struct Part {
-    stretches: Vec<Stretch>,
+    ranges: Vec<ClassRange>,
     /// For each token that is not unique, the number of prefixes that hold it; later, the place of its next
     /// entry among the entries of all tokens, or `DEAD`.
     cursors: Vec<u32>,
@@ -169,7 +169,7 @@ struct Part {
 const DEAD: u32 = u32::MAX;
 
 /// The lists of a collection.
-pub(super) struct Side<'a, const W: usize> {
+pub(super) struct CollectionLists<'a, const W: usize> {
     sets: &'a SetCollection,
     parts: Vec<Part>,
     /// The beginning of each list among the entries of all lists, and the end of the last one. Only tokens
@@ -179,23 +179,23 @@ pub(super) struct Side<'a, const W: usize> {
     pub(super) slots: Vec<Slot<W>>,
 }
 
-impl<'a, const W: usize> Side<'a, W> {
+impl<'a, const W: usize> CollectionLists<'a, W> {
     /// Counts the prefix tokens of sets, in one part for each thread, but in fewer parts if the counts would
     /// take more room than the tokens.
     pub(super) fn counted(
         sets: &'a SetCollection,
-        stretches: Vec<Stretch>,
+        ranges: Vec<ClassRange>,
         threads: usize,
     ) -> Self {
         let universe = (sets.universe() - sets.unique_tokens()) as usize;
-        let total: usize = stretches.iter().map(|part| part.sets.len() * part.work()).sum();
+        let total: usize = ranges.iter().map(|part| part.sets.len() * part.work()).sum();
         let count = threads.min(total / (universe / 4).max(2_000)).max(1);
-        let stretches = cut(stretches, total / count + 1);
-        let probed = Probed::new(sets, &stretches, universe, threads);
-        let part = |stretches| Part { stretches, cursors: vec![0; universe] };
-        let mut parts: Vec<Part> = stretches.into_iter().map(part).collect();
+        let ranges = cut(ranges, total / count + 1);
+        let probed = Probed::new(sets, &ranges, universe, threads);
+        let part = |ranges| Part { ranges, cursors: vec![0; universe] };
+        let mut parts: Vec<Part> = ranges.into_iter().map(part).collect();
         in_parallel(&mut parts, |part| part.count(sets, probed.as_ref()));
-        Side { sets, parts, starts: Vec::new(), slots: Vec::new() }
+        CollectionLists { sets, parts, starts: Vec::new(), slots: Vec::new() }
     }
 
     /// Returns the bytes of counts and starts.
@@ -251,13 +251,13 @@ impl Probed {
     /// Makes the bits, if enough of the sets are no probes for the test to save time.
     fn new(
         sets: &SetCollection,
-        parts: &[Vec<Stretch>],
+        parts: &[Vec<ClassRange>],
         universe: usize,
         threads: usize,
     ) -> Option<Self> {
-        let stretches = || parts.iter().flatten();
+        let ranges = || parts.iter().flatten();
         let entries = |probes: bool| -> usize {
-            let those = stretches().filter(|part| (part.probe > 0) == probes);
+            let those = ranges().filter(|part| (part.probe > 0) == probes);
             those.map(|part| part.sets.len() * part.prefix()).sum()
         };
         // One thread reads the probes; all threads would put the other sets into lists.
@@ -267,9 +267,9 @@ impl Probed {
         }
         let unique = sets.unique_tokens();
         let mut bits = vec![0; universe.div_ceil(64)];
-        for stretch in stretches() {
-            for set in stretch.sets.clone() {
-                for &token in &sets.set(set)[..stretch.probe as usize] {
+        for range in ranges() {
+            for set in range.sets.clone() {
+                for &token in &sets.set(set)[..range.probe as usize] {
                     if token >= unique {
                         let at = (token - unique) as usize;
                         bits[at / 64] |= 1 << (at % 64);
@@ -314,7 +314,7 @@ struct Chunk<'c> {
 /// Gives each token with pairs a list on every side and each part the places of its entries. Returns these
 /// tokens. The counts of all parts are summed for a block of tokens at a time, so this takes no room in addition
 /// to its result.
-pub(super) fn open_lists<const W: usize>(sides: &mut [Side<'_, W>]) -> Vec<TokenId> {
+pub(super) fn open_lists<const W: usize>(sides: &mut [CollectionLists<'_, W>]) -> Vec<TokenId> {
     let unique = sides[0].sets.unique_tokens();
     let universe = sides[0].parts[0].cursors.len();
     let alone = sides.len() == 1;
@@ -427,21 +427,21 @@ impl Chunk<'_> {
     }
 }
 
-/// Cuts stretches into parts of about equal work; at least one.
-fn cut(stretches: Vec<Stretch>, goal: usize) -> Vec<Vec<Stretch>> {
+/// Cuts ranges into parts of about equal work; at least one.
+fn cut(ranges: Vec<ClassRange>, goal: usize) -> Vec<Vec<ClassRange>> {
     let mut parts = vec![Vec::new()];
     let mut room = goal;
-    for stretch in stretches {
-        let work = stretch.work();
-        let mut start = stretch.sets.start;
-        while start < stretch.sets.end {
+    for range in ranges {
+        let work = range.work();
+        let mut start = range.sets.start;
+        while start < range.sets.end {
             if room == 0 {
                 parts.push(Vec::new());
                 room = goal;
             }
-            let end = stretch.sets.end.min(start + room.div_ceil(work) as SetId);
+            let end = range.sets.end.min(start + room.div_ceil(work) as SetId);
             if let Some(part) = parts.last_mut() {
-                part.push(Stretch { sets: start..end, ..stretch.clone() });
+                part.push(ClassRange { sets: start..end, ..range.clone() });
             }
             room = room.saturating_sub((end - start) as usize * work);
             start = end;
@@ -461,10 +461,10 @@ fn in_parallel<T: Send>(items: &mut [T], work: impl Fn(&mut T) + Sync + Send) {
 impl Part {
     fn count(&mut self, sets: &SetCollection, probed: Option<&Probed>) {
         let unique = sets.unique_tokens();
-        for stretch in &self.stretches {
-            let prefix = stretch.prefix();
-            let probed = probed.filter(|_| stretch.probe == 0);
-            for set in stretch.sets.clone() {
+        for range in &self.ranges {
+            let prefix = range.prefix();
+            let probed = probed.filter(|_| range.probe == 0);
+            for set in range.sets.clone() {
                 for &token in &sets.set(set)[..prefix] {
                     if token < unique {
                         continue;
@@ -489,11 +489,11 @@ impl Part {
         let kernels = Kernels::<W>::best();
         let top = sets.universe() - 1;
         let unique = sets.unique_tokens();
-        for stretch in &self.stretches {
-            let &Stretch { class, probe, build, .. } = stretch;
-            let prefix = stretch.prefix();
+        for range in &self.ranges {
+            let &ClassRange { class, probe, build, .. } = range;
+            let prefix = range.prefix();
             let share = if build > 0 { builds[class as usize].share } else { 0 };
-            for set in stretch.sets.clone() {
+            for set in range.sets.clone() {
                 let tokens = sets.set(set);
                 let mut first = first_from(&tokens[..prefix], wanted.start);
                 if probe == 0 {

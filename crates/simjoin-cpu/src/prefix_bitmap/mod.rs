@@ -48,7 +48,7 @@ mod check;
 mod lists;
 
 use self::check::{Check, NONE, Required};
-use self::lists::{PROBE, Side, Slot, Stretch, class_of, open_lists};
+use self::lists::{ClassRange, CollectionLists, PROBE, Slot, class_of, open_lists};
 use crate::verify::Emitter;
 use rayon::prelude::*;
 use simjoin_core::{Result, SetCollection, SetId, SetPair, Sink, SizeClass, TokenId};
@@ -201,7 +201,7 @@ struct Lists<'a, const W: usize> {
     probes: Vec<ProbeClass>,
     builds: Vec<BuildClass>,
     /// One side for a self-join; probes and build sets for a join of two.
-    sides: Vec<Side<'a, W>>,
+    sides: Vec<CollectionLists<'a, W>>,
     /// The token of each list. Lists are numbered by their places here.
     tokens: Vec<TokenId>,
     rounds: Vec<Range<usize>>,
@@ -251,7 +251,8 @@ impl<'a, const W: usize> Lists<'a, W> {
 
     /// Returns the bytes in addition to the entries.
     fn fixed_bytes(&self, threads: usize) -> u64 {
-        let counts = self.sides.iter().map(Side::bytes).sum::<u64>() + 4 * self.tokens.len() as u64;
+        let counts = self.sides.iter().map(CollectionLists::bytes).sum::<u64>()
+            + 4 * self.tokens.len() as u64;
         let classes = self.reaches.len() + self.builds.len();
         fixed_bytes(counts, classes, self.longest(), W, threads)
     }
@@ -291,7 +292,7 @@ impl<'a, const W: usize> Lists<'a, W> {
                     if build { builds[class].prefix } else { 0 },
                 )
             };
-            Side::counted(sets, stretches(sets, tile, prefixes), threads)
+            CollectionLists::counted(sets, class_ranges(sets, tile, prefixes), threads)
         };
         let mut sides = if join.order == Order::Before {
             vec![side(join.probe, true, true)]
@@ -323,7 +324,7 @@ impl<'a, const W: usize> Lists<'a, W> {
     /// Returns the work of a list, in signature comparisons.
     #[inline(always)]
     fn work(&self, list: usize) -> u64 {
-        let entries = |side: &Side<'_, W>| side.entries(list..list + 1) as u64;
+        let entries = |side: &CollectionLists<'_, W>| side.entries(list..list + 1) as u64;
         match self.sides.as_slice() {
             [both] => entries(both) * ENTRY_WORK + entries(both) * (entries(both) - 1) / 2,
             sides => {
@@ -403,12 +404,12 @@ impl<'a, const W: usize> Lists<'a, W> {
 
 /// Returns the ranges of sets that have tokens for lists. The sets of a range have one class and the same
 /// roles. `prefixes` returns the number of these tokens as a probe and as a build set.
-fn stretches(
+fn class_ranges(
     sets: &SetCollection,
     tile: &Tile,
     prefixes: impl Fn(usize, &Range<SetId>) -> (u32, u32),
-) -> Vec<Stretch> {
-    let mut stretches = Vec::new();
+) -> Vec<ClassRange> {
+    let mut ranges = Vec::new();
     let ends = [tile.probes.start, tile.probes.end, tile.builds.start, tile.builds.end];
     for (class, bounds) in (0..).zip(sets.classes()) {
         let mut start = bounds.start;
@@ -417,12 +418,12 @@ fn stretches(
             let (probe, build) = prefixes(class as usize, &(start..next));
             if probe.max(build) > 0 {
                 let (sets, size) = (start..next, bounds.size);
-                stretches.push(Stretch { class, sets, size, probe, build });
+                ranges.push(ClassRange { class, sets, size, probe, build });
             }
             start = next;
         }
     }
-    stretches
+    ranges
 }
 
 impl<const W: usize> Prepared<Sets> for Lists<'_, W> {

@@ -11,13 +11,12 @@ use std::ops::Range;
 /// Neighbouring probes of one size.
 pub(super) struct Group {
     pub(super) probes: Range<SetId>,
-    /// In how many tokens the others differ from the first, at most; 0 if each of them is to be
-    /// joined from scratch.
+    /// The largest number of tokens by which the others differ from the first; 0 if each probe is joined separately.
     pub(super) difference: u32,
 }
 
 impl SkipWorker<'_> {
-    /// The group that begins with `start`.
+    /// Returns the group that begins with `start`.
     #[inline(always)]
     pub(super) fn group(&mut self, start: SetId, limit: SetId) -> Group {
         let probes = self.prepared.join.probe;
@@ -45,16 +44,16 @@ impl SkipWorker<'_> {
         }
         let group = Group { probes: start..end, difference };
         let derive = match self.prepared.answers {
-            Answers::Estimated => difference > 0 && self.pays(&group),
+            Answers::Estimated => difference > 0 && self.is_worthwhile(&group),
             Answers::Derived(_) => true,
         };
         Group { difference: if derive { difference } else { 0 }, ..group }
     }
 
-    /// Whether followers are likely to save more than a leader costs. Both are measured in sets on
-    /// lists; the estimate depends on the index and the group alone, not on earlier tiles.
+    /// Returns whether followers probably save more than a leader costs. Both are measured in sets on lists. The
+    /// estimate only depends on the index and the group, not on earlier tiles.
     #[inline(never)]
-    fn pays(&mut self, group: &Group) -> bool {
+    fn is_worthwhile(&mut self, group: &Group) -> bool {
         let PreparedSkip { join: SetTask { probe: probes, build, .. }, index, .. } = self.prepared;
         let sets = self.demands.turn_to(group.probes.end - 1);
         if sets.is_empty() {
@@ -113,7 +112,7 @@ impl SkipWorker<'_> {
     }
 
     /// Pushes the answers of a leader, and keeps every set of a range that a follower could match,
-    /// with its overlap, at the front of `candidates` and in `found`; returns how many.
+    /// with its overlap, at the front of `candidates` and in `found`; returns their number.
     fn lead(
         &mut self,
         leader: SetId,

@@ -1,4 +1,4 @@
-//! `skip-join`: what can be skipped because of what was seen before?
+//! `skip-join`: which lists and probes can be skipped because of earlier ones?
 //!
 //! SKJ (Wang, Qin, Lin, Zhang, Chang 2017): PPJoin that makes use of relations between sets, twice.
 //!
@@ -31,7 +31,7 @@
 //! token of an answer is one, or fewer than `α` could be common. The two conditions leave the first
 //! `n-α+1` tokens of `r` and the first `m-α+1` tokens of `s`, so the meetings seen are exactly the
 //! common tokens of those two stretches, and the merge may start behind them as it does behind
-//! prefixes; see `after`. (`α` is at least what prefixes are made for, so the stretches lie within
+//! prefixes; see `after`. (`α` is at least the demand for which prefixes are made, so the stretches lie within
 //! the prefixes.) The demand of a size `m` only grows with `n`, so a front never has to grow again.
 //!
 //! *Deriving answers.* Let `x` be a leader and `y` a follower, both of size `n`, that differ in at
@@ -46,7 +46,7 @@
 //! * If `x` lacks `w`, it is one of the tokens `y∖x` within the prefix of `y`, whose lists the
 //!   follower walks itself.
 //!
-//! What the leader keeps is never verified again for the follower, so no pair is pushed twice. The
+//! A set that the leader keeps is never verified again for the follower, so no pair is pushed twice. The
 //! leader meets all sets that the last of the group may meet, in a self-join also itself; each member
 //! takes those that the order allows it.
 //!
@@ -74,32 +74,31 @@ pub struct SkipJoin {
     answers: Answers,
 }
 
-/// Where the answers of a probe come from.
+/// The way to find the answers of a probe.
 #[derive(Clone, Copy, Debug, Default)]
 enum Answers {
-    /// From the leader of a group where the estimate says that it is cheaper.
+    /// Derive them from the leader of a group if that is cheaper by estimate.
     #[default]
     Estimated,
-    /// From a leader that differs in no more than this many tokens, if there is one.
+    /// Derive them from a leader that differs by at most this number of tokens, if there is one.
     #[cfg_attr(not(test), expect(dead_code, reason = "forced by tests and measurements"))]
     Derived(u32),
 }
 
-/// In how many tokens a follower may differ from its leader. Among neighbours with one first token,
-/// groups wherever possible were slower with 2 than with 1 in 15 of 18 joins measured (2026-11-15,
-/// 2-core AMD EPYC).
+/// The largest number of tokens by which a follower may differ from its leader. With groups wherever possible, 2 was
+/// slower than 1 in 15 of 18 measured joins (2026-11-15, 2-core AMD EPYC).
 const DIFFERENCE: u32 = 1;
 
-/// Groups are looked for only among probes with at least this many prefix tokens. Shorter prefixes
-/// are walked in less time than a group costs: with groups wherever possible, Jaccard 0.5 took 43.6
-/// ms instead of 37.3 for `kosarak_36k`, whose sets are small; Jaccard 0.9 took 18.3 ms instead of
-/// 23.3 for `debian_files`, whose sets are large (2026-11-15, 2-core AMD EPYC).
+/// The smallest number of prefix tokens of probes that may form groups. Walking shorter prefixes costs less than a
+/// group: with groups wherever possible, Jaccard 0.5 took 43.6 ms instead of 37.3 for `kosarak_36k`, whose sets are
+/// small, and Jaccard 0.9 took 18.3 ms instead of 23.3 for `debian_files`, whose sets are large (2026-11-15, 2-core AMD
+/// EPYC).
 const LEAST_PREFIX: usize = 8;
 
-/// What looking up a list costs beside walking it, in sets walked. Tuned as above.
+/// The cost of looking up a list in addition to walking it, in walked sets. Tuned as above.
 const PER_LIST: u64 = 16;
 
-/// What a leader's longer merges and its followers' looking up cost, in percent of walking the lists
+/// The cost of a leader's longer merges and of its followers' lookups, in percent of walking the lists
 /// of one probe. Tuned as above.
 const RELAXED_PERCENT: u64 = 50;
 
@@ -109,12 +108,12 @@ impl Technique<Sets> for SkipJoin {
     }
 
     fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
-        // As ppjoin, but only the sets met in time are walked, through blocks.
+        // The cost is that of ppjoin, but only a part of each list is walked, block by block.
         let cost = set_join::cost(survey, costs, 0.35 * survey.list_position);
         let skipped = survey.list_pairs * (1.0 - survey.list_position) * costs.walk;
         let blocks = survey.probe_entries as f64 * survey.live * costs.lookup;
-        // What a set contains is mostly what a similar one contains: a third is derived (retail and two
-        // others at containment 0.8 and 1, 2-core AMD EPYC, 2026-11-15).
+        // Similar sets mostly contain the same sets, so a third of the answers is derived (retail and two others at
+        // containment 0.8 and 1, 2-core AMD EPYC, 2026-11-15).
         let (measure, ..) = survey.join.predicate.parts();
         let derived = if measure == Measure::Containment { 0.65 } else { 1.0 };
         let shared = derived * (cost.shared + blocks - skipped);
@@ -190,7 +189,7 @@ mod tests {
     use simjoin_testing::{Rows, collections, run};
     use std::collections::BTreeSet;
 
-    /// All pairs, and how many were verified; the tiles of each pass dealt to two workers in turn.
+    /// Returns all pairs and the number of verified ones. The tiles of each pass are dealt to two workers in turn.
     fn answer(
         technique: &dyn Technique<Sets>,
         join: &SetTask<'_>,

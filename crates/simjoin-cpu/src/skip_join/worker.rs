@@ -14,13 +14,13 @@ pub(super) struct SkipWorker<'a> {
     pub(super) prepared: &'a PreparedSkip<'a>,
     pub(super) demands: Demands<'a>,
     pub(super) fronts: Fronts,
-    /// For a set that the current probe has met, how often; for one kept by the current leader,
-    /// their overlap; 0 for all others, and for all sets between groups.
+    /// For a set that the current probe has met, the number of meetings; for a set that the current leader keeps, their
+    /// overlap; 0 for all others, and for all sets between groups.
     pub(super) found: Vec<u32>,
-    /// The sets kept by the current leader, then those met by the current probe, at the front. One
-    /// longer than there are sets, so that one may write first and decide then.
+    /// At the front, the sets that the current leader keeps, then those that the current probe has met. There is one
+    /// place more than sets, so that a set can be written before it is accepted.
     pub(super) candidates: Vec<u32>,
-    /// How many sets had been met after each prefix token that has a list.
+    /// The number of sets that had been met after each prefix token that has a list.
     pub(super) met: Vec<u32>,
     /// The tokens of the leader that the current follower lacks.
     pub(super) lost: Vec<TokenId>,
@@ -187,14 +187,13 @@ impl Worker<Sets> for SkipWorker<'_> {
     }
 }
 
-/// What is left of two sets behind the stretches that have been compared.
+/// The parts of two sets after the ranges that have been compared.
 ///
-/// The stretches are the first `|r|-α+1` tokens of `r` and the first `|s|-β+1` tokens of `s`, for
-/// the demands `α` and `β` given; `found` tokens are common to them, the first at position `i` of
-/// `r`. Let them end with `u` and `v`. If `u < v`, every common token up to `u` is among those
-/// found; what is left are the tokens of `r` behind its stretch and those of `s` above `u`, which
-/// come after the `found` common ones. If `v ≤ u`, the same holds with the roles exchanged, and of
-/// `r` the first `i` tokens have no partner at all.
+/// The ranges are the first `|r|-α+1` tokens of `r` and the first `|s|-β+1` tokens of `s`, for the demands `α` and `β`.
+/// They have `found` common tokens, the first at position `i` of `r`. Let them end with `u` and `v`. If `u < v`, every
+/// common token up to `u` has been found; the rest are the tokens of `r` after its range and those of `s` above `u`,
+/// which come after the `found` common ones. If `v ≤ u`, the same holds with the roles exchanged, and the first `i`
+/// tokens of `r` have no partner.
 #[inline(always)]
 pub(super) fn after<'s>(
     (r, alpha, i): (&'s [TokenId], u32, usize),

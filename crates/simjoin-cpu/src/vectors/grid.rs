@@ -1,9 +1,9 @@
 //! Which cells of a grid can hold the partners of a cell?
 //!
-//! A grid of cells as wide as the distance, over the first one to three coordinates of the images:
-//! partners are in the same cell or a neighbouring one. Points are sorted by cell, so that three cells in a
-//! row are one stretch of memory, which is compared sixteen points at a time in all coordinates. Cells are
-//! visited in their order, and so are the rows of neighbours of each: a cursor a row finds them.
+//! The cells of the grid are as wide as the distance, in the first one to three coordinates of the images, so partners
+//! are in the same cell or in a neighbouring one. Points are sorted by cell. Three cells in a row are one range of
+//! memory, which is compared sixteen points at a time in all coordinates. Cells are visited in order, and so are the
+//! rows of their neighbours: a cursor per row finds them.
 //!
 //! # Flow
 //!
@@ -11,19 +11,20 @@
 //! vectors ─ images ─ sort by cell ─ for each cell: rows of neighbouring cells ─ 16 points at a time ─ predicate
 //! ```
 //!
-//! In a self-join a cell looks only at the points after its own, and at the rows after its own.
+//! In a self-join, a cell is only compared with its own later points, and with later rows.
 //!
 //! # Exactness
 //!
-//! Images of accepted pairs are within `√near` (see `images.rs` of `simjoin-engine`), so in each coordinate as well; a cell is a little
-//! wider, so their cells differ by at most one in each. The rest is as with every filter on images.
+//! Images of accepted pairs are within `√near` (see `images.rs` of `simjoin-engine`), hence also in each coordinate. A
+//! cell is slightly wider, so the cells of a pair differ by at most one in each coordinate. The comparison of points is
+//! exact for the same reasons as every filter on images.
 //!
 //! # Memory
 //!
 //! The images twice while they are sorted (4 bytes a coordinate), and 28 bytes a row.
 
 use super::bits;
-use super::verify::{Finds, Verifier};
+use super::verify::{FoundPairs, Verifier};
 use rayon::prelude::*;
 use simjoin_core::{Error, Result, Sink, VectorPair};
 use simjoin_engine::{
@@ -39,15 +40,15 @@ pub struct Grid {
     pub(super) fit: Arc<Fit>,
 }
 
-/// Coordinates that cells are made of, at most.
-pub(super) const LAID: usize = 3;
-/// Coordinates of an image, at most: beyond, a grid over three of them leaves too much.
+/// The largest number of coordinates that determine a cell.
+pub(super) const CELL_COORDINATES: usize = 3;
+/// The largest number of coordinates of an image. With more, a grid over three of them filters too little.
 pub(super) const MOST: usize = 64;
-/// Bits of a cell's place in one coordinate. Places begin at 1, so that none is before the first.
+/// The bits of a cell's position in one coordinate. Positions begin at 1, so that the position before the first is 0.
 const BITS: u32 = 21;
-/// Cells in one coordinate, at most.
+/// The largest number of cells in one coordinate.
 const CELLS: f64 = ((1u64 << BITS) - 4) as f64;
-/// Points in a piece, about.
+/// The approximate number of points in a piece.
 const PIECE: usize = 2048;
 
 impl Technique<Vectors> for Grid {
@@ -63,7 +64,7 @@ impl Technique<Vectors> for Grid {
     fn cost(&self, survey: &VectorSurvey, costs: &CostTable) -> Option<Cost> {
         let cells = survey.cells?;
         let rows = survey.rows.0 + survey.rows.1;
-        let neighbours = 3f64.powi(survey.coordinates.min(LAID) as i32 - 1);
+        let neighbours = 3f64.powi(survey.coordinates.min(CELL_COORDINATES) as i32 - 1);
         let pair = 0.1e-9 + survey.coordinates as f64 * 0.02e-9;
         let sorting = 30e-9 * rows.max(2.0).log2() / 16.0;
         let rows = rows * (sorting + survey.coordinates as f64 * 4e-9 + neighbours * 10e-9);
@@ -81,28 +82,28 @@ impl Technique<Vectors> for Grid {
         &self,
         join: &VectorTask<'a>,
         _: &Range<u32>,
-        _room: &Budget,
+        _budget: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
-        // What a cosine cannot be told of is found first.
+        // Rows without a direction are reported first.
         let verifier = Verifier::new(join)?;
         let transform = &self.fit.transform;
         let m = transform.coordinates();
         if m > MOST {
             return Err(Error::Config(format!(
-                "technique grid is for up to {MOST} coordinates, and these vectors have {m}; use \
-                 technique quantile"
+                "technique `grid` supports up to {MOST} coordinates, but these vectors have {m}; use \
+                 technique `quantile`"
             )));
         }
         let (probes, longest) = transform.all_images(join.probe, m);
         let other = (!join.is_self_join()).then(|| transform.all_images(join.build, m));
         let longest = other.as_ref().map_or(longest, |(_, other)| longest.max(*other));
         let limits = transform.limits(join, longest);
-        let laid = m.min(LAID);
-        let mut low = [f32::INFINITY; LAID];
-        let mut high = [f32::NEG_INFINITY; LAID];
+        let cell_coordinates = m.min(CELL_COORDINATES);
+        let mut low = [f32::INFINITY; CELL_COORDINATES];
+        let mut high = [f32::NEG_INFINITY; CELL_COORDINATES];
         let builds = other.as_ref().map_or(&[][..], |(images, _)| images);
         for image in probes.chunks_exact(m).chain(builds.chunks_exact(m)) {
-            for (i, &x) in image[..laid].iter().enumerate() {
+            for (i, &x) in image[..cell_coordinates].iter().enumerate() {
                 low[i] = low[i].min(x);
                 high[i] = high[i].max(x);
             }
@@ -112,9 +113,9 @@ impl Technique<Vectors> for Grid {
             let extent = f64::from(high[i]) - f64::from(low[i]);
             if extent.is_finite() { least.max(extent / CELLS) } else { 1.0 }
         });
-        let lay = Lay { laid, low, width };
-        let probe = Cells::new(&probes, m, &lay);
-        let build = other.map(|(images, _)| Cells::new(&images, m, &lay));
+        let layout = GridLayout { cell_coordinates, low, width };
+        let probe = Cells::new(&probes, m, &layout);
+        let build = other.map(|(images, _)| Cells::new(&images, m, &layout));
         let mut pieces = Vec::new();
         let mut first = 0;
         for cell in 0..probe.len() {
@@ -125,21 +126,21 @@ impl Technique<Vectors> for Grid {
                 first = cell + 1;
             }
         }
-        Ok(Box::new(Laid { probe, build, limits, verifier, laid, pieces }))
+        Ok(Box::new(PreparedGrid { probe, build, limits, verifier, cell_coordinates, pieces }))
     }
 }
 
-/// Where cells are.
-struct Lay {
-    laid: usize,
-    low: [f32; LAID],
-    width: [f64; LAID],
+/// The arrangement of cells.
+struct GridLayout {
+    cell_coordinates: usize,
+    low: [f32; CELL_COORDINATES],
+    width: [f64; CELL_COORDINATES],
 }
 
-impl Lay {
-    /// The cell of an image: the last coordinate in the lowest bits.
+impl GridLayout {
+    /// Returns the cell of an image, with the last coordinate in the lowest bits.
     fn cell(&self, image: &[f32]) -> u64 {
-        (0..self.laid).fold(0, |cell, i| {
+        (0..self.cell_coordinates).fold(0, |cell, i| {
             let place = (f64::from(image[i]) - f64::from(self.low[i])) / self.width[i];
             cell << BITS | (place as u64 + 1)
         })
@@ -148,23 +149,24 @@ impl Lay {
 
 /// One side of a join, sorted by cell.
 struct Cells {
-    /// The cells that hold a point, in order, and where their points start; one more at the end.
+    /// The cells that hold points, in order.
     keys: Vec<u64>,
+    /// The position of the first point of each cell, and the number of points at the end.
     starts: Vec<u32>,
     /// The row of each point.
     rows: Vec<u32>,
-    /// Coordinate after coordinate, each as long as the stride.
+    /// The coordinates of all points, one coordinate after another, each as long as the stride.
     points: Vec<f32>,
     stride: usize,
     coordinates: usize,
 }
 
 impl Cells {
-    fn new(images: &[f32], m: usize, lay: &Lay) -> Self {
+    fn new(images: &[f32], m: usize, layout: &GridLayout) -> Self {
         let mut sorted: Vec<(u64, u32)> = images
             .par_chunks_exact(m)
             .enumerate()
-            .map(|(row, image)| (lay.cell(image), row as u32))
+            .map(|(row, image)| (layout.cell(image), row as u32))
             .collect();
         sorted.par_sort_unstable();
         let (mut keys, mut starts) = (Vec::new(), Vec::new());
@@ -190,33 +192,33 @@ impl Cells {
         self.keys.len()
     }
 
-    /// The first cell that is not before a key.
+    /// Returns the first cell that is not before a key.
     fn first(&self, key: u64) -> usize {
         self.keys.partition_point(|&other| other < key)
     }
 }
 
 /// A join with its grid.
-struct Laid<'a> {
+struct PreparedGrid<'a> {
     probe: Cells,
-    /// `None` where it is the same.
+    /// The build side; `None` in a self-join.
     build: Option<Cells>,
     limits: Limits,
     verifier: Verifier<'a>,
-    laid: usize,
-    /// Cells of each piece.
+    cell_coordinates: usize,
+    /// The cells of each piece.
     pieces: Vec<Range<usize>>,
 }
 
-impl Laid<'_> {
+impl PreparedGrid<'_> {
     fn build(&self) -> &Cells {
         self.build.as_ref().unwrap_or(&self.probe)
     }
 
-    /// How far the rows of neighbours are: all of them, or those after the own one.
+    /// Returns the offsets of the rows of neighbours; in a self-join, only of those after the own row.
     fn rows(&self) -> Vec<i64> {
         let mut rows = vec![0i64];
-        for _ in 1..self.laid {
+        for _ in 1..self.cell_coordinates {
             let wider = |row: i64| [-1, 0, 1].map(|step| (row + step) << BITS);
             rows = rows.into_iter().flat_map(wider).collect();
         }
@@ -227,9 +229,9 @@ impl Laid<'_> {
     }
 }
 
-impl Prepared<Vectors> for Laid<'_> {
+impl Prepared<Vectors> for PreparedGrid<'_> {
     fn details(&self) -> String {
-        format!("{} cells in {} coordinates", self.build().len(), self.laid)
+        format!("{} cells in {} coordinates", self.build().len(), self.cell_coordinates)
     }
 
     fn pieces(&self) -> usize {
@@ -237,32 +239,32 @@ impl Prepared<Vectors> for Laid<'_> {
     }
 
     fn worker<'w>(&'w self) -> Result<Box<dyn Worker<Vectors> + 'w>> {
-        Ok(Box::new(Walk {
+        Ok(Box::new(GridWorker {
             of: self,
             screen: Screen::best(),
-            finds: Finds::new(&self.verifier),
+            found_pairs: FoundPairs::new(&self.verifier),
             hits: Hits::default(),
             rows: self.rows(),
         }))
     }
 }
 
-struct Walk<'w> {
-    of: &'w Laid<'w>,
+struct GridWorker<'w> {
+    of: &'w PreparedGrid<'w>,
     screen: Screen,
-    finds: Finds<'w, 'w>,
+    found_pairs: FoundPairs<'w, 'w>,
     hits: Hits,
     rows: Vec<i64>,
 }
 
-impl Worker<Vectors> for Walk<'_> {
+impl Worker<Vectors> for GridWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn Sink<VectorPair>) -> Result<ControlFlow<()>> {
-        self.finds.begin(sink);
+        self.found_pairs.begin(sink);
         let of = self.of;
         let (probe, build) = (&of.probe, of.build());
         let (cells, rows) = (of.pieces[piece].clone(), self.rows.clone());
         let key = |cell: usize, row: i64| probe.keys[cell].wrapping_add_signed(row);
-        // The first cell of each row of neighbours, and the first after it.
+        // The first cell of each row of neighbours, and the first cell after the row.
         let mut cursors: Vec<(usize, usize)> = rows
             .iter()
             .map(|&row| {
@@ -275,7 +277,7 @@ impl Worker<Vectors> for Walk<'_> {
             if of.build.is_none() {
                 let follows = probe.keys.get(cell + 1) == Some(&(probe.keys[cell] + 1));
                 let end = probe.starts[cell + 1 + usize::from(follows)] as usize;
-                self.stretch(&own, own.start..end, true);
+                self.compare(&own, own.start..end, true);
             }
             for (&row, (first, after)) in rows.iter().zip(&mut cursors) {
                 let key = key(cell, row);
@@ -288,33 +290,32 @@ impl Worker<Vectors> for Walk<'_> {
                 }
                 if first < after {
                     let range = build.starts[*first] as usize..build.starts[*after] as usize;
-                    self.stretch(&own, range, false);
+                    self.compare(&own, range, false);
                 }
             }
-            if self.finds.pass_on(sink).is_break() || sink.stopped() {
+            if self.found_pairs.pass_on(sink).is_break() || sink.stopped() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(self.finds.end(sink))
+        Ok(self.found_pairs.end(sink))
     }
 
     fn candidates(&self) -> u64 {
-        self.finds.candidates()
+        self.found_pairs.candidates()
     }
 }
 
-impl Walk<'_> {
-    /// Compares the points of a cell with a stretch of points: with those after each where it is their
-    /// own.
-    fn stretch(&mut self, own: &Range<usize>, stretch: Range<usize>, after: bool) {
+impl GridWorker<'_> {
+    /// Compares the points of a cell with a range of points; `after` says to compare each point only with later ones.
+    fn compare(&mut self, own: &Range<usize>, range: Range<usize>, after: bool) {
         let (probe, build, limits) = (&self.of.probe, self.of.build(), self.of.limits);
         let mut start = own.start;
         while start < own.end {
             let end = (start + LANES).min(own.end);
             let count = end - start;
             let chosen: [u32; LANES] = std::array::from_fn(|at| (start + at) as u32);
-            let mut at = if after { start } else { stretch.start };
-            while at < stretch.end {
+            let mut at = if after { start } else { range.start };
+            while at < range.end {
                 let found = self.screen.direct(
                     &probe.points,
                     probe.stride,
@@ -328,19 +329,23 @@ impl Walk<'_> {
                 if found > 0 {
                     for point in start..end {
                         let mut mask = self.hits.masks[point - start];
-                        // What is beyond the stretch, or not after the point, is not meant.
-                        let room = stretch.end - at;
-                        if room < LANES {
-                            mask &= (1u16 << room) - 1;
+                        // Points beyond the range, or not after the own point, are masked.
+                        let rest = range.end - at;
+                        if rest < LANES {
+                            mask &= (1u16 << rest) - 1;
                         }
                         if after && point >= at {
                             mask &= u16::MAX.checked_shl((point - at + 1) as u32).unwrap_or(0);
                         }
                         let squares = &self.hits.squares[point - start];
-                        mask = self.finds.count_sure(mask, squares, limits.sure);
+                        mask = self.found_pairs.count_sure(mask, squares, limits.sure);
                         for lane in bits(mask) {
                             let sure = self.hits.squares[point - start][lane] <= limits.sure;
-                            self.finds.candidate(probe.rows[point], build.rows[at + lane], sure);
+                            self.found_pairs.candidate(
+                                probe.rows[point],
+                                build.rows[at + lane],
+                                sure,
+                            );
                         }
                     }
                 }

@@ -2,12 +2,12 @@
 //!
 //! | technique | filter | file |
 //! | --- | --- | --- |
-//! | `nested-loop` | none but distances in f32, blocked | `nested_loop.rs` |
+//! | `nested-loop` | distances in f32, in blocks | `nested_loop.rs` |
 //! | `quantile` | boxes of a multi-level quantile index, images | `quantile.rs` |
 //! | `grid` | cells as wide as the distance, images | `grid.rs` |
 //!
-//! What they share: images, which filters look at instead of vectors (`simjoin-engine`), and `verify.rs` (from candidate
-//! to answer). [`vector_techniques`] looks at a sample once, for all of them and for the choice between them.
+//! All techniques share images, which filters compare instead of vectors (`simjoin-engine`), and `verify.rs` (from
+//! candidate to answer). [`vector_techniques`] draws a sample once, for all techniques and for the choice between them.
 
 mod grid;
 mod nested_loop;
@@ -26,14 +26,14 @@ use simjoin_engine::{
 use simjoin_kernels::distance::LANES;
 use std::sync::Arc;
 
-/// Rows whose pairs stand for all pairs.
+/// The number of rows whose pairs represent all pairs.
 const PAIRED: usize = 512;
-/// Coordinates up to which all are compared first.
+/// The largest number of coordinates of which all are compared first.
 const FEW: usize = 48;
-/// Coordinates that are compared first of more.
+/// The smallest number of coordinates that are compared first if there are more.
 const LEAST: usize = 32;
 
-/// Looks at a sample of the rows; returns the techniques and what the sample says.
+/// Draws a sample of the rows, and returns the techniques and the survey.
 pub fn vector_techniques(join: &VectorTask<'_>) -> VectorTechniques {
     let sample = draw(join, Fit::SAMPLE);
     let transform = Transform::best(join, &sample);
@@ -47,12 +47,12 @@ pub fn vector_techniques(join: &VectorTask<'_>) -> VectorTechniques {
     VectorTechniques { all, survey, fit }
 }
 
-/// Returns the techniques that need no look at the rows.
+/// Returns the techniques that need no sample of the rows.
 pub fn vector_techniques_unseen() -> Techniques<Vectors> {
     vec![Box::new(NestedLoop)]
 }
 
-/// What the sample says, and how many coordinates to compare first.
+/// Returns the survey of the sample, and the number of coordinates to compare first.
 fn survey(
     join: &VectorTask<'_>,
     transform: &Transform,
@@ -66,7 +66,7 @@ fn survey(
     let flat: Vec<f64> = sample.iter().step_by(step).take(n).flatten().copied().collect();
     let d = join.dimension();
     let mut images = vec![0f32; n * m];
-    // Rows that have no direction are told about later.
+    // Rows without a direction are reported later.
     let drawn =
         simjoin_core::VectorCollection::of_entries("sample", d, simjoin_core::Elements::F64(flat));
     let longest = match drawn {
@@ -84,7 +84,7 @@ fn survey(
     let stops: Vec<usize> = (1..=m).filter(|&i| i % 8 == 0 || i == m).collect();
     let mut left = vec![0u64; stops.len()];
     let (mut pairs, mut boxes, mut cells) = (0u64, 0u64, 0u64);
-    let laid = m.min(grid::LAID);
+    let cell_coordinates = m.min(grid::CELL_COORDINATES);
     let width = near.sqrt();
     for a in 0..n {
         let x = &images[a * m..(a + 1) * m];
@@ -98,7 +98,9 @@ fn survey(
                 })
                 .sum();
             boxes += u64::from(gap <= near);
-            cells += u64::from((0..laid).all(|i| f64::from((x[i] - y[i]).abs()) <= 1.5 * width));
+            cells += u64::from(
+                (0..cell_coordinates).all(|i| f64::from((x[i] - y[i]).abs()) <= 1.5 * width),
+            );
             let (mut square, mut from) = (0f32, 0);
             for (stop, left) in stops.iter().zip(&mut left) {
                 square += x[from..*stop]
@@ -114,13 +116,13 @@ fn survey(
             }
         }
     }
-    // What was not seen once may be there half a time.
+    // An event that did not occur counts as half an event.
     let part = |count: u64| (count as f64 + 0.5) / (pairs as f64 + 1.0);
     let head = if m <= FEW {
         m
     } else {
         // A coordinate of the head costs about a thirtieth of a cycle a pair, as most blocks of pairs end
-        // early; a look at the rest about a hundred. (2-core AMD EPYC, MNIST, 2026-11-15)
+        // early; comparing the rest costs about a hundred cycles. (2-core AMD EPYC, MNIST, 2026-11-15)
         let cost = |at: usize| stops[at] as f64 / 30.0 + part(left[at]) * 100.0;
         let able = (0..stops.len()).filter(|&at| stops[at] >= LEAST);
         able.min_by(|&a, &b| cost(a).total_cmp(&cost(b))).map_or(m, |at| stops[at])
@@ -142,8 +144,8 @@ fn survey(
     (survey, head)
 }
 
-/// How wide the panel of an index over so many rows is, around each image of a sample: the sample is cut into
-/// quantiles as the index would be; what is left of the cuts halves the widest coordinates.
+/// Estimates the width of the panel around each image of a sample, in an index over `rows` rows. The sample is cut into
+/// quantiles as the index would be; each further cut halves the widest coordinate.
 fn panel_widths(images: &[f32], m: usize, bounded: usize, rows: f64) -> Vec<f32> {
     let n = images.len() / m;
     let mut sorted: Vec<(f32, u32)> = (0..n as u32).map(|row| (0.0, row)).collect();
@@ -170,7 +172,7 @@ fn panel_widths(images: &[f32], m: usize, bounded: usize, rows: f64) -> Vec<f32>
     all
 }
 
-/// The places of the bits that are set.
+/// Iterates over the positions of the bits that are set.
 #[derive(Clone, Copy)]
 struct Bits(u16);
 

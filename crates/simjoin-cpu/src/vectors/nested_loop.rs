@@ -1,8 +1,8 @@
-//! How are all pairs compared, without any index?
+//! How are all pairs compared without an index?
 //!
-//! The nested loop join in blocks: rows are packed into panels of sixteen images that stay in the cache while
-//! they meet all others. Up to [`FEW`] dimensions differences are added up, with an end as soon as no
-//! pair of a block is left; beyond, `|x|² + |y|² − 2·x·y`, whose products cost one operation instead of two.
+//! This is the nested loop join in blocks. Rows are packed into panels of sixteen images, which stay in the cache while
+//! they are compared with all others. Up to [`FEW`] dimensions, squared differences are summed until no pair of a block is
+//! left. With more dimensions, the distance is `|x|² + |y|² − 2·x·y`, whose products cost one operation instead of two.
 //!
 //! # Flow
 //!
@@ -12,7 +12,7 @@
 //! block of builds, packed ─┘
 //! ```
 //!
-//! In a self-join a block meets only itself and those after it: each pair once.
+//! In a self-join, a block is only compared with itself and later blocks, so each pair is compared once.
 //!
 //! # Exactness
 //!
@@ -20,10 +20,10 @@
 //!
 //! # Memory
 //!
-//! Two blocks a worker, a few MiB, whatever the input.
+//! Two blocks per worker, a few MiB for any input.
 
 use super::bits;
-use super::verify::{Finds, Verifier};
+use super::verify::{FoundPairs, Verifier};
 use rayon::prelude::*;
 use simjoin_core::{Result, Sink, VectorCollection, VectorPair};
 use simjoin_engine::{
@@ -36,11 +36,11 @@ use std::ops::{ControlFlow, Range};
 /// The technique `nested-loop`.
 pub struct NestedLoop;
 
-/// Dimensions up to which differences are added up.
+/// The largest number of dimensions in which differences are summed.
 const FEW: usize = 24;
-/// Bytes of a packed block of builds: it stays in the second-level cache.
+/// The bytes of a packed block of builds, which stays in the second-level cache.
 const BLOCK: usize = 384 << 10;
-/// Blocks of builds that a block of probes is as large as.
+/// The largest size of a block of probes, in blocks of builds.
 const BLOCKS: usize = 8;
 
 impl Technique<Vectors> for NestedLoop {
@@ -72,18 +72,18 @@ impl Technique<Vectors> for NestedLoop {
         &self,
         join: &VectorTask<'a>,
         probes: &Range<u32>,
-        _room: &Budget,
+        _budget: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         let rows = block_rows(join.dimension());
         // Enough pieces for all threads, and no piece larger than its block.
         let per_piece = (join.probe.len() / 64).next_multiple_of(rows).clamp(rows, rows * BLOCKS);
-        Ok(Box::new(Loop::new(join, probes, per_piece)?))
+        Ok(Box::new(PreparedLoop::new(join, probes, per_piece)?))
     }
 }
 
 /// The technique `nested-loop` for any range of probes, in pieces of a certain size with all that they meet.
 pub struct StripedLoop {
-    /// Probes of a piece.
+    /// The number of probes of a piece.
     pub stripe: usize,
 }
 
@@ -109,13 +109,13 @@ impl Technique<Vectors> for StripedLoop {
         &self,
         join: &VectorTask<'a>,
         probes: &Range<u32>,
-        _room: &Budget,
+        _budget: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
-        Ok(Box::new(Loop::new(join, probes, self.stripe)?))
+        Ok(Box::new(PreparedLoop::new(join, probes, self.stripe)?))
     }
 }
 
-impl<'a> Loop<'a> {
+impl<'a> PreparedLoop<'a> {
     fn new(join: &VectorTask<'a>, probes: &Range<u32>, per_piece: usize) -> Result<Self> {
         let sample = draw(join, 256);
         let many = join.dimension() > FEW;
@@ -124,20 +124,21 @@ impl<'a> Loop<'a> {
         let limits = transform.limits(join, longest);
         let verifier = Verifier::new(join)?;
         let reach = transform.reach(join, longest);
-        // Products tell little about rows that are long beside the distance.
+        // Products are too inexact for rows that are long compared with the distance.
         let longest = transform.longest_folded(longest);
         let blur = 2.0 * product_error(join.dimension()) * longest * longest;
         let products = many && blur <= reach.0 * reach.0;
         let (join, probes, rows) = (*join, probes.clone(), block_rows(join.dimension()));
-        Ok(Loop { join, probes, transform, limits, reach, products, verifier, rows, per_piece })
+        Ok(PreparedLoop { join, probes, transform, limits, reach, products, verifier, rows, per_piece })
     }
 }
 
-/// Rows of a block of builds: a whole number of panels.
+/// Returns the number of rows of a block of builds, which fill a whole number of panels.
 fn block_rows(d: usize) -> usize {
     (BLOCK / (4 * d) / LANES * LANES).clamp(LANES, 1024)
 }
 
+/// Returns the length of the longest image.
 fn longest(transform: &Transform, side: &VectorCollection) -> f64 {
     let d = side.dimension();
     let block = ((1 << 16) / d).clamp(1, 1024);
@@ -150,8 +151,8 @@ fn longest(transform: &Transform, side: &VectorCollection) -> f64 {
         .reduce(|| 0.0, f64::max)
 }
 
-/// A join that is ready.
-struct Loop<'a> {
+/// A join that is prepared.
+struct PreparedLoop<'a> {
     join: VectorTask<'a>,
     probes: Range<u32>,
     transform: Transform,
@@ -159,13 +160,13 @@ struct Loop<'a> {
     reach: (f64, f64),
     products: bool,
     verifier: Verifier<'a>,
-    /// Rows of a block of builds.
+    /// The number of rows of a block of builds.
     rows: usize,
-    /// Rows of a block of probes, which is a piece.
+    /// The number of rows of a block of probes, which is a piece.
     per_piece: usize,
 }
 
-impl Prepared<Vectors> for Loop<'_> {
+impl Prepared<Vectors> for PreparedLoop<'_> {
     fn details(&self) -> String {
         let how = if self.products { "products" } else { "differences" };
         format!("{how} in blocks of {} rows", self.rows)
@@ -181,10 +182,10 @@ impl Prepared<Vectors> for Loop<'_> {
     }
 
     fn worker<'w>(&'w self) -> Result<Box<dyn Worker<Vectors> + 'w>> {
-        Ok(Box::new(Runner {
+        Ok(Box::new(LoopWorker {
             of: self,
             screen: Screen::best(),
-            finds: Finds::new(&self.verifier),
+            found_pairs: FoundPairs::new(&self.verifier),
             hits: Hits::default(),
             probes: Packed::default(),
             builds: Packed::default(),
@@ -192,24 +193,25 @@ impl Prepared<Vectors> for Loop<'_> {
     }
 }
 
-/// Rows as panels.
+/// Rows that are packed into panels.
 #[derive(Default)]
 struct Packed {
     images: Vec<f32>,
     panels: Vec<f32>,
-    /// For products: what a product must reach, less what the other row asks for; and `|x|²`.
+    /// For products: the row's part of the smallest product of a near pair. The two parts of a pair are added.
     least: Vec<f32>,
+    /// For products: `|x|²`.
     squares: Vec<f64>,
 }
 
 impl Packed {
-    fn pack(&mut self, of: &Loop<'_>, side: &VectorCollection, rows: Range<usize>) {
+    fn pack(&mut self, of: &PreparedLoop<'_>, side: &VectorCollection, rows: Range<usize>) {
         let d = side.dimension();
         let count = rows.len();
         self.images.resize(count * d, 0.0);
         of.transform.images(side, rows, &mut self.images, d);
         let panels = count.div_ceil(LANES);
-        // Products with what is nowhere must not be infinite less infinite.
+        // Products with padding must not be the difference of two infinities.
         let nowhere = if of.products { 0.0 } else { NOWHERE };
         self.panels.clear();
         self.panels.resize(panels * d * LANES, nowhere);
@@ -251,18 +253,18 @@ impl Packed {
     }
 }
 
-struct Runner<'w> {
-    of: &'w Loop<'w>,
+struct LoopWorker<'w> {
+    of: &'w PreparedLoop<'w>,
     screen: Screen,
-    finds: Finds<'w, 'w>,
+    found_pairs: FoundPairs<'w, 'w>,
     hits: Hits,
     probes: Packed,
     builds: Packed,
 }
 
-impl Worker<Vectors> for Runner<'_> {
+impl Worker<Vectors> for LoopWorker<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn Sink<VectorPair>) -> Result<ControlFlow<()>> {
-        self.finds.begin(sink);
+        self.found_pairs.begin(sink);
         let of = self.of;
         let first = of.probes.start as usize + piece * of.per_piece;
         let probes = first..(first + of.per_piece).min(of.probes.end as usize);
@@ -276,16 +278,16 @@ impl Worker<Vectors> for Runner<'_> {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(self.finds.end(sink))
+        Ok(self.found_pairs.end(sink))
     }
 
     fn candidates(&self) -> u64 {
-        self.finds.candidates()
+        self.found_pairs.candidates()
     }
 }
 
-impl Runner<'_> {
-    /// Two blocks, every pair of panels.
+impl LoopWorker<'_> {
+    /// Compares every pair of panels of two blocks.
     fn block(
         &mut self,
         probes: &Range<usize>,
@@ -329,7 +331,7 @@ impl Runner<'_> {
                     self.candidates(p, b, (first, count), other, limits);
                 }
             }
-            self.finds.pass_on(sink)?;
+            self.found_pairs.pass_on(sink)?;
         }
         ControlFlow::Continue(())
     }
@@ -349,17 +351,17 @@ impl Runner<'_> {
             let probe = first + lane;
             let mut mask = self.hits.masks[lane];
             if self.of.join.is_self_join() && other <= probe {
-                // Only what comes after the probe.
+                // Only rows after the probe count.
                 mask &= u16::MAX.checked_shl((probe - other + 1) as u32).unwrap_or(0);
             }
             if !self.of.products {
-                mask = self.finds.count_sure(mask, &self.hits.squares[lane], limits.sure);
+                mask = self.found_pairs.count_sure(mask, &self.hits.squares[lane], limits.sure);
             }
             for found in bits(mask) {
                 let build = other + found;
                 let value = self.hits.squares[lane][found];
                 let sure = if self.of.products {
-                    // The value is half of: near + error·both − |x − y|², wrong by error·both at most.
+                    // The value is half of `near + error·both − |x − y|²`, with an error of at most `error·both`.
                     let both = self.probes.squares[p * LANES + lane]
                         + self.builds.squares[b * LANES + found];
                     let most = near + 3.0 * error * both - 2.0 * f64::from(value);
@@ -367,7 +369,7 @@ impl Runner<'_> {
                 } else {
                     value <= limits.sure
                 };
-                self.finds.candidate(probe as u32, build as u32, sure);
+                self.found_pairs.candidate(probe as u32, build as u32, sure);
             }
         }
     }

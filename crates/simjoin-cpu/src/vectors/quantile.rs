@@ -1,11 +1,11 @@
 //! Which pages of an index can hold the partners of a page?
 //!
-//! The multi-level quantile index of Böhm, Noll, Plant and Zherdin ("Index-supported Similarity Join on
-//! Graphics Processors", 2009): the points are sorted and cut into quantiles level by level, and what a page cannot reach is skipped level by level.
-//! What is ours: a cut is a median-like one of whichever coordinate varies most there, four of them make a
-//! level of fanout 16, and there are as many levels as the data needs; nodes know their bounds in up to
-//! sixteen coordinates; and points are looked at as images (`simjoin-engine`), rotated where that helps, the first
-//! coordinates of sixteen points at a time.
+//! This is the multi-level quantile index of Böhm, Noll, Plant and Zherdin ("Index-supported Similarity Join on
+//! Graphics Processors", 2009). The points are sorted and cut into quantiles level by level, and pages that a page cannot
+//! reach are skipped level by level. Three things differ from the paper. A cut divides the coordinate that varies most at
+//! about its median; four cuts make a level of fanout 16, and there are as many levels as the data needs. Nodes have
+//! bounds in up to sixteen coordinates. Points are compared as images (`simjoin-engine`), rotated if that helps, the
+//! first coordinates of sixteen points at a time.
 //!
 //! # Flow
 //!
@@ -16,13 +16,13 @@
 //!                      16 at a time          16 at a time            16 × 8 at a time     pair by pair         pair by pair
 //! ```
 //!
-//! In a self-join a panel looks only at itself and those after it.
+//! In a self-join, a panel is only compared with itself and later panels.
 //!
 //! # Exactness
 //!
-//! Images of accepted pairs are within [`Limits::near`]; so are the boxes that hold them, and the heads of the
-//! images, as they leave out squares. What a filter is certain of by [`Limits::sure`] needs no predicate where
-//! no distance is wanted.
+//! Images of accepted pairs are within [`Limits::near`]. So are the boxes that hold them, and the heads of the images,
+//! whose sums have fewer squares. Pairs within [`Limits::sure`] are accepted without the predicate if the distance is
+//! not needed.
 //!
 //! # Memory
 //!
@@ -30,7 +30,7 @@
 //! dimensions), 12 bytes a row, and boxes: a sixteenth of the images' first coordinates, twice.
 
 use super::bits;
-use super::verify::{Finds, Verifier};
+use super::verify::{FoundPairs, Verifier};
 use rayon::prelude::*;
 use simjoin_core::{Result, Sink, VectorCollection, VectorCount, VectorPair};
 use simjoin_engine::{
@@ -46,7 +46,7 @@ pub struct Quantile {
     pub(super) fit: Arc<Fit>,
 }
 
-/// Coordinates that boxes have bounds in, at most.
+/// The largest number of coordinates in which boxes have bounds.
 pub(super) const BOUNDED: usize = 16;
 
 impl Technique<Vectors> for Quantile {
@@ -68,7 +68,7 @@ impl Technique<Vectors> for Quantile {
         };
         let sorting = 40e-9 * rows.max(2.0).log2() / 16.0;
         let pair = 0.08e-9 + survey.head as f64 * 0.012e-9;
-        // What the head leaves is looked at pair by pair, if there is more to see.
+        // Pairs whose heads are near are compared one by one in the other coordinates, if there are any.
         let rest = if survey.head < survey.coordinates { survey.near_by_head * 8e-9 } else { 0.0 };
         let asked =
             if survey.head < survey.coordinates { survey.dimension as f64 * 0.1e-9 } else { 0.0 };
@@ -87,9 +87,9 @@ impl Technique<Vectors> for Quantile {
         &self,
         join: &VectorTask<'a>,
         _: &Range<u32>,
-        _room: &Budget,
+        _budget: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
-        // What a cosine cannot be told of is found first.
+        // Rows without a direction are reported first.
         let verifier = Verifier::new(join)?;
         let transform = &self.fit.transform;
         let images = |side| transform.all_images(side, transform.coordinates());
@@ -114,13 +114,13 @@ impl Technique<Vectors> for Quantile {
 struct Points {
     /// The row of each point.
     rows: Vec<u32>,
-    /// First coordinates of each panel.
+    /// The first coordinates of the points of each panel.
     head: Vec<f32>,
     heads: usize,
     /// The other coordinates of each point, padded with zeros to a multiple of 16.
     rest: Vec<f32>,
     rests: usize,
-    /// Boxes of panels, of 16 panels, and so on; sixteen boxes lie as a panel does.
+    /// The boxes of panels, of 16 panels, and so on. Sixteen boxes have the layout of a panel.
     levels: Vec<Level>,
     bounded: usize,
 }
@@ -165,7 +165,7 @@ impl Points {
         self.rows.len().div_ceil(LANES)
     }
 
-    /// How many points a panel has.
+    /// Returns the number of points of a panel.
     fn count(&self, panel: usize) -> usize {
         (self.rows.len() - panel * LANES).min(LANES)
     }
@@ -179,11 +179,11 @@ impl Points {
     }
 }
 
-/// Points that are sorted by one thread.
+/// The largest number of points that one thread sorts.
 const ALONE: usize = 8192;
 
-/// Sorts points into quantiles: a part that a whole number of panels fills, as many as a power of two, is cut off
-/// along the coordinate that varies most, and both parts are cut further.
+/// Sorts points into quantiles. The points are cut along the coordinate that varies most, so that the left part fills a
+/// power of two of panels; then both parts are cut further.
 pub(super) fn cut(images: &[f32], m: usize, bounded: usize, points: &mut [(f32, u32)]) {
     if points.len() <= LANES {
         return;
@@ -204,7 +204,7 @@ pub(super) fn cut(images: &[f32], m: usize, bounded: usize, points: &mut [(f32, 
     }
 }
 
-/// The coordinate that varies most among some of the points.
+/// Returns the coordinate that varies most in a sample of the points.
 fn widest(images: &[f32], m: usize, bounded: usize, points: &[(f32, u32)]) -> usize {
     const LOOKED_AT: usize = 64;
     let (mut sums, mut squares) = ([0f64; BOUNDED], [0f64; BOUNDED]);
@@ -222,7 +222,7 @@ fn widest(images: &[f32], m: usize, bounded: usize, points: &[(f32, u32)]) -> us
     (0..bounded).max_by(|&a, &b| variance(a).total_cmp(&variance(b)).then(b.cmp(&a))).unwrap_or(0)
 }
 
-/// The boxes of panels, of 16 panels, and so on up to sixteen boxes or fewer.
+/// Returns the boxes of panels, of 16 panels, and so on, until there are at most sixteen boxes.
 fn levels(head: &[f32], n: usize, heads: usize, bounded: usize) -> Vec<Level> {
     let panels = n.div_ceil(LANES);
     let group = bounded * LANES;
@@ -261,11 +261,11 @@ fn levels(head: &[f32], n: usize, heads: usize, bounded: usize) -> Vec<Level> {
 /// A join with its index.
 struct Index<'a> {
     probe: Points,
-    /// `None` where it is the same.
+    /// The build side; `None` in a self-join.
     build: Option<Points>,
     limits: Limits,
     verifier: Verifier<'a>,
-    /// Probe panels in a piece.
+    /// The number of probe panels in a piece.
     per_piece: usize,
     rotated: bool,
 }
@@ -279,7 +279,7 @@ impl Index<'_> {
         Search {
             index: self,
             screen: Screen::best(),
-            finds: Finds::new(&self.verifier),
+            found_pairs: FoundPairs::new(&self.verifier),
             hits: Hits::default(),
             low: vec![0.0; self.probe.bounded],
             high: vec![0.0; self.probe.bounded],
@@ -318,14 +318,14 @@ impl Prepared<Vectors> for Index<'_> {
         }
         let mut search = self.search();
         let mut sink = VectorCount::default();
-        search.finds.begin(&sink);
+        search.found_pairs.begin(&sink);
         let looked_at = LOOKED_AT.min(panels);
         for at in 0..looked_at {
-            // In the middle of each of as many equal parts.
+            // Takes the middle panel of each of `looked_at` equal parts.
             let panel = (2 * at + 1) * panels / (2 * looked_at);
             search.panel(panel);
         }
-        let _ = search.finds.end(&mut sink);
+        let _ = search.found_pairs.end(&mut sink);
         Some(sink.0 as f64 * panels as f64 / looked_at as f64)
     }
 }
@@ -334,39 +334,41 @@ impl Prepared<Vectors> for Index<'_> {
 struct Search<'i> {
     index: &'i Index<'i>,
     screen: Screen,
-    finds: Finds<'i, 'i>,
+    found_pairs: FoundPairs<'i, 'i>,
     hits: Hits,
-    /// The box of the panel that probes.
+    /// The lower bounds of the box of the probe panel.
     low: Vec<f32>,
+    /// The upper bounds of the box of the probe panel.
     high: Vec<f32>,
-    /// Levels and groups of sixteen nodes that are to be looked at.
+    /// The levels and groups of sixteen nodes to visit.
     stack: Vec<(usize, usize)>,
-    /// Probes that were tested against boxes of panels, and those that were near.
+    /// The number of probes that were tested with boxes of panels.
     tested: u64,
+    /// The number of tested probes that were near.
     kept: u64,
 }
 
 impl Worker<Vectors> for Search<'_> {
     fn run(&mut self, piece: usize, sink: &mut dyn Sink<VectorPair>) -> Result<ControlFlow<()>> {
-        self.finds.begin(sink);
+        self.found_pairs.begin(sink);
         let first = piece * self.index.per_piece;
         let last = (first + self.index.per_piece).min(self.index.probe.panels());
         for panel in first..last {
             self.panel(panel);
-            if self.finds.pass_on(sink).is_break() || sink.stopped() {
+            if self.found_pairs.pass_on(sink).is_break() || sink.stopped() {
                 return Ok(ControlFlow::Break(()));
             }
         }
-        Ok(self.finds.end(sink))
+        Ok(self.found_pairs.end(sink))
     }
 
     fn candidates(&self) -> u64 {
-        self.finds.candidates()
+        self.found_pairs.candidates()
     }
 }
 
 impl Search<'_> {
-    /// Finds the partners of a panel.
+    /// FoundPairs the partners of a panel.
     fn panel(&mut self, panel: usize) {
         let Index { probe, limits, .. } = self.index;
         let build = self.index.build();
@@ -387,7 +389,7 @@ impl Search<'_> {
             let (lows, highs) = (&boxes.lows[range.clone()], &boxes.highs[range]);
             let mut near = self.screen.boxes(lows, highs, &self.low, &self.high, limits.near);
             if itself {
-                // Panels before this one have met it.
+                // Earlier panels have already been compared with this one.
                 let first = (panel >> (4 * level)).saturating_sub(at * LANES);
                 near &= u16::MAX.checked_shl(first as u32).unwrap_or(0);
             }
@@ -396,7 +398,7 @@ impl Search<'_> {
                     self.meet(panel, at, near, (lows, highs));
                 }
             } else {
-                // The first comes off the stack first.
+                // Pushed in reverse, so that the first node is visited first.
                 for node in bits(near).rev() {
                     self.stack.push((level - 1, at * LANES + node));
                 }
@@ -404,14 +406,14 @@ impl Search<'_> {
         }
     }
 
-    /// Compares a panel with those of sixteen whose boxes are near.
+    /// Compares a panel with the panels, of a group of sixteen, whose boxes are near.
     fn meet(&mut self, panel: usize, group: usize, near: u16, (lows, highs): (&[f32], &[f32])) {
         let Index { probe, limits, .. } = self.index;
         let build = self.index.build();
         let (count, head) = (probe.count(panel), probe.head(panel));
         let mut chosen = [[0u32; LANES]; LANES];
         let mut lengths = [0u8; LANES];
-        // Where boxes tell nothing about single points, they are asked seldom.
+        // If boxes rarely exclude single points, they are rarely tested.
         let useless = self.tested > 1 << 12 && 4 * self.kept > 3 * self.tested;
         if useless && !(panel + group).is_multiple_of(16) {
             for at in bits(near) {
@@ -451,7 +453,7 @@ impl Search<'_> {
         }
     }
 
-    /// Looks at the pairs whose heads are near.
+    /// Handles the pairs whose heads are near.
     fn candidates(&mut self, panel: usize, other: usize, chosen: &[u32]) {
         let Index { probe, limits, .. } = self.index;
         let build = self.index.build();
@@ -463,7 +465,7 @@ impl Search<'_> {
                 mask &= u16::MAX.checked_shl(lane + 1).unwrap_or(0);
             }
             if !more {
-                mask = self.finds.count_sure(mask, &self.hits.squares[at], limits.sure);
+                mask = self.found_pairs.count_sure(mask, &self.hits.squares[at], limits.sure);
             }
             let point = panel * LANES + lane as usize;
             for found in bits(mask) {
@@ -477,7 +479,7 @@ impl Search<'_> {
                     }
                 }
                 let sure = square <= limits.sure;
-                self.finds.candidate(probe.rows[point], build.rows[partner], sure);
+                self.found_pairs.candidate(probe.rows[point], build.rows[partner], sure);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Every technique beside a loop over all pairs.
+//! Does every technique find the same pairs as a loop over all pairs?
 
 use super::*;
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ impl Sink<VectorPair> for Collect {
     }
 }
 
-/// Counts, or takes pairs without their distances.
+/// Counts pairs, or receives them without their distances.
 struct Count {
     pairs: u64,
     only: bool,
@@ -46,7 +46,7 @@ impl Sink<VectorPair> for Count {
     }
 }
 
-/// The predicate in the order of its definition, without any of our code.
+/// Sums terms in the order that defines the predicate, independently of the tested code.
 fn in_order(terms: impl Iterator<Item = f64>) -> f64 {
     let mut sums = [0.0; 16];
     terms.enumerate().for_each(|(i, term)| sums[i % 16] += term);
@@ -88,7 +88,7 @@ fn run(join: &VectorTask<'_>, technique: &dyn Technique<Vectors>, sink: &mut dyn
     let room = Budget::unlimited(0, 3);
     let prepared = match technique.prepare(join, &Vectors::whole(join), &room) {
         Ok(prepared) => prepared,
-        // Only what has too many coordinates for a grid is refused.
+        // Only a grid refuses a join, if there are too many coordinates.
         Err(error) => {
             assert!(error.to_string().contains("technique grid is for up to"), "{error}");
             let room = Budget::unlimited(0, 1);
@@ -141,12 +141,12 @@ fn vectors(d: usize, rows: &[Vec<f64>], wide: bool) -> VectorCollection {
     VectorCollection::of_entries("v", d, elements).unwrap()
 }
 
-/// A threshold that is the very distance of two of the rows, or a bit beside it.
-fn threshold(join: &VectorTask<'_>, pick: (u16, u16), beside: i8) -> VectorPredicate {
+/// Returns a threshold that is exactly the distance of two of the rows, or differs from it in the last bit.
+fn threshold(join: &VectorTask<'_>, pick: (u16, u16), nudge: i8) -> VectorPredicate {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     join.probe.row(pick.0 as usize % join.probe.len(), &mut a);
     join.build.row(pick.1 as usize % join.build.len(), &mut b);
-    let nudge = |x: f64| match beside {
+    let nudged = |x: f64| match nudge {
         -1 => x.next_down(),
         1 => x.next_up(),
         _ => x,
@@ -154,20 +154,20 @@ fn threshold(join: &VectorTask<'_>, pick: (u16, u16), beside: i8) -> VectorPredi
     match join.predicate.measure() {
         VectorMeasure::Euclidean => {
             let square = in_order(a.iter().zip(&b).map(|(x, y)| (x - y) * (x - y)));
-            let text = format!("{}", nudge(square.sqrt()).abs());
+            let text = format!("{}", nudged(square.sqrt()).abs());
             VectorPredicate::within(&text).unwrap_or(join.predicate)
         }
         VectorMeasure::Cosine => {
             let product = |a: &[f64], b: &[f64]| in_order(a.iter().zip(b).map(|(x, y)| x * y));
             let cosine = product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt();
-            let text = format!("{}", nudge(cosine).clamp(-1.0, 1.0));
+            let text = format!("{}", nudged(cosine).clamp(-1.0, 1.0));
             VectorPredicate::cosine(&text).unwrap_or(join.predicate)
         }
     }
 }
 
-/// Rows of one of several kinds: on a lattice with many repeats and ties, in clusters, spread evenly, far
-/// from the origin, along a line, of many magnitudes, or ordinary but for a few elements or rows.
+/// Generates rows of one of several kinds: on a lattice with many repeats and ties, in clusters, uniform, far from the
+/// origin, along a line, of many magnitudes, or ordinary except for a few elements or rows.
 fn rows(d: usize, n: usize) -> impl Strategy<Value = Vec<Vec<f64>>> {
     const WILD: [f64; 8] = [1e-30, 1e3, 1e7, 1e16, -1e16, 1e20, 1e150, -9999.0];
     (0u8..8, prop::collection::vec(prop::collection::vec((-4i32..5, -1.0..1.0), d..=d), n..=n))
@@ -205,18 +205,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn every_technique_finds_every_pair(
+    fn every_technique_finds_exactly_the_pairs(
         (d, left, right) in case(),
         (wide, itself, cosine) in any::<(bool, bool, bool)>(),
         pick in any::<(u16, u16)>(),
-        beside in -1i8..2,
+        nudge in -1i8..2,
     ) {
         let (left, right) = (vectors(d, &left, wide), vectors(d, &right, wide));
         let predicate =
             if cosine { VectorPredicate::cosine("0.9") } else { VectorPredicate::within("0.5") };
         let right = (!itself).then_some(&right);
         let mut join = VectorTask::new(&left, right, predicate.unwrap());
-        join.predicate = threshold(&join, pick, beside);
+        join.predicate = threshold(&join, pick, nudge);
         let direction = |side: &VectorCollection| {
             let mut row = Vec::new();
             (0..side.len()).all(|at| {
@@ -241,7 +241,7 @@ fn within(text: &str) -> VectorPredicate {
 }
 
 #[test]
-fn nothing_and_one_and_all_alike() {
+fn empty_single_and_equal_rows_are_joined() {
     for wide in [false, true] {
         for d in [1, 3, 100] {
             let none = vectors(d, &[], wide);
@@ -259,7 +259,7 @@ fn nothing_and_one_and_all_alike() {
 }
 
 #[test]
-fn many_dimensions() {
+fn vectors_of_many_dimensions_are_joined() {
     let mut random = simjoin_engine::Random::default();
     for (d, n) in [(784, 80), (1000, 40), (4096, 40)] {
         let rows: Vec<Vec<f64>> = (0..n)
@@ -283,7 +283,7 @@ fn many_dimensions() {
 }
 
 #[test]
-fn numbers_beyond_single_precision() {
+fn numbers_beyond_single_precision_are_joined() {
     for (factor, shift) in [(1e100, 0.0), (1e-100, 0.0), (1e-9, 1e9), (1.0, 1e30), (1e-160, 0.0)] {
         let rows: Vec<Vec<f64>> = (0..150)
             .map(|row| vec![shift + factor * f64::from(row % 17), factor * f64::from(row % 5)])
@@ -297,9 +297,9 @@ fn numbers_beyond_single_precision() {
     }
 }
 
-/// More points than a level of an index holds, and cells of every kind.
+/// There are more points than a level of an index holds, and cells of every kind.
 #[test]
-fn several_levels() {
+fn indices_of_several_levels_find_all_pairs() {
     let mut random = simjoin_engine::Random::default();
     let mut number = move |limit: u64| random.below(limit) as f64 / 64.0;
     for d in [2, 8] {
@@ -313,7 +313,7 @@ fn several_levels() {
     }
 }
 
-/// Rows in `[0, 1]`, some of them moved far away.
+/// Generates rows in `[0, 1]`, of which some are moved far away.
 fn with_outliers(
     d: usize,
     n: usize,
@@ -344,7 +344,7 @@ fn outliers_leave_few_candidates_of_ordinary_rows() {
                     }
                 })
             };
-            // A fifth of the rows have a sentinel in some place.
+            // A fifth of the rows have a sentinel value in one element.
             let sentinels = |far| {
                 with_outliers(d, 2000, wide, move |at, row| {
                     if at % 5 == 0 {

@@ -1,7 +1,6 @@
 //! Is a candidate in the answer?
 //!
-//! A [`Verifier`] asks the predicate about two rows; [`Finds`] collects what a worker has found on its way to
-//! the sink.
+//! A [`Verifier`] evaluates the predicate for two rows; [`FoundPairs`] collects the pairs of a worker for the sink.
 
 use simjoin_core::{Elements, Result, Sink, VectorMeasure, VectorPair, VectorPredicate};
 use simjoin_engine::{VectorTask, squared_lengths};
@@ -18,14 +17,14 @@ pub(super) struct Verifier<'a> {
 }
 
 impl<'a> Verifier<'a> {
-    /// For a cosine, says which row has no direction.
+    /// Makes a verifier. For a cosine, a row without a direction is an error.
     pub(super) fn new(join: &VectorTask<'a>) -> Result<Self> {
         let exact = Exact::best();
         let squares = match join.predicate.measure() {
             VectorMeasure::Euclidean => None,
             VectorMeasure::Cosine => {
                 let probes = squared_lengths(join.probe)?;
-                // A self-join has but one.
+                // A self-join has only one side.
                 let builds =
                     if join.is_self_join() { Vec::new() } else { squared_lengths(join.build)? };
                 Some([probes, builds])
@@ -34,7 +33,7 @@ impl<'a> Verifier<'a> {
         Ok(Verifier { join: *join, exact, limit: join.predicate.limit(), squares })
     }
 
-    /// Bytes that a verifier of a join takes.
+    /// Returns the bytes that a verifier of a join takes.
     pub(super) fn memory_bytes(join: &VectorTask<'_>) -> u64 {
         match join.predicate.measure() {
             VectorMeasure::Euclidean => 0,
@@ -42,13 +41,13 @@ impl<'a> Verifier<'a> {
         }
     }
 
-    /// The distance of two rows if the predicate accepts them: for a cosine, 1 − cosine, and at least 0.
+    /// Returns the distance of two rows if the predicate accepts them: for a cosine, 1 − cosine, and at least 0.
     #[inline]
     pub(super) fn distance(&self, probe: u32, build: u32) -> Option<f64> {
         match (self.join.probe.elements(), self.join.build.elements()) {
             (Elements::F32(a), Elements::F32(b)) => self.decide(a, b, probe, build),
             (Elements::F64(a), Elements::F64(b)) => self.decide(a, b, probe, build),
-            // Whoever makes a join sees to it that both sides are of one kind.
+            // Joins are made with both sides in one precision, so this is rare.
             _ => {
                 let (mut a, mut b) = (Vec::new(), Vec::new());
                 self.join.probe.entry(probe as usize, &mut a);
@@ -78,8 +77,8 @@ impl<'a> Verifier<'a> {
     }
 }
 
-/// Pairs on their way to a sink.
-pub(super) struct Finds<'v, 'a> {
+/// Collects pairs and passes them on to a sink.
+pub(super) struct FoundPairs<'v, 'a> {
     verifier: &'v Verifier<'a>,
     pairs: Vec<VectorPair>,
     counted: u64,
@@ -88,12 +87,12 @@ pub(super) struct Finds<'v, 'a> {
     only_counts: bool,
 }
 
-/// Pairs that are collected before they are passed on, about.
+/// The approximate number of pairs that are collected before they are passed on.
 const BATCH: usize = 4096;
 
-impl<'v, 'a> Finds<'v, 'a> {
+impl<'v, 'a> FoundPairs<'v, 'a> {
     pub(super) fn new(verifier: &'v Verifier<'a>) -> Self {
-        Finds {
+        FoundPairs {
             verifier,
             pairs: Vec::new(),
             counted: 0,
@@ -109,7 +108,7 @@ impl<'v, 'a> Finds<'v, 'a> {
         self.only_counts = sink.only_counts();
     }
 
-    /// A candidate that a filter is certain of, or not.
+    /// Handles a candidate. `sure` says whether a filter has already accepted it.
     #[inline(always)]
     pub(super) fn candidate(&mut self, probe: u32, build: u32, sure: bool) {
         if sure && !self.wants_value {
@@ -130,8 +129,7 @@ impl<'v, 'a> Finds<'v, 'a> {
         }
     }
 
-    /// Where pairs are only counted, counts those of a probe that a filter is certain of; answers with the
-    /// others.
+    /// If pairs are only counted, counts those of a probe that a filter has accepted, and returns the others.
     #[inline(always)]
     pub(super) fn count_sure(&mut self, mask: u16, squares: &[f32; LANES], sure: f32) -> u16 {
         if !self.only_counts || mask == 0 {
@@ -145,13 +143,13 @@ impl<'v, 'a> Finds<'v, 'a> {
         mask & !within
     }
 
-    /// Passes on what was found, if that is much.
+    /// Passes on the pairs if there are enough for a batch.
     #[inline(always)]
     pub(super) fn pass_on(&mut self, sink: &mut dyn Sink<VectorPair>) -> ControlFlow<()> {
         if self.pairs.len() < BATCH { ControlFlow::Continue(()) } else { self.end(sink) }
     }
 
-    /// Passes on all that was found.
+    /// Passes on all pairs.
     pub(super) fn end(&mut self, sink: &mut dyn Sink<VectorPair>) -> ControlFlow<()> {
         if self.counted > 0 {
             sink.count(std::mem::take(&mut self.counted));
@@ -164,7 +162,7 @@ impl<'v, 'a> Finds<'v, 'a> {
         flow
     }
 
-    /// How many pairs the predicate was asked about.
+    /// Returns the number of pairs that were verified.
     pub(super) fn candidates(&self) -> u64 {
         self.candidates
     }
