@@ -271,7 +271,7 @@ fn bisect(mut low: u32, mut high: u32, holds: impl Fn(u32) -> bool) -> u32 {
 /// and their mediant is the next one.
 fn between_neighbours(p: u128, q: u128) -> (u128, u128) {
     const LARGEST: u128 = 1 << 32;
-    // The last two convergents, beginning with 1/0 and 0/1, and what is left to expand.
+    // The last two convergents, beginning with 1/0 and 0/1, and the rest to expand.
     let (mut before, mut last) = ((1, 0), (0, 1));
     let (mut dividend, mut divisor) = (q, p);
     loop {

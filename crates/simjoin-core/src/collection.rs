@@ -1,4 +1,4 @@
-//! In what form can sets be joined?
+//! How are sets stored for joins?
 //!
 //! A [`SetCollection`] holds each *distinct* set once, in compressed rows (`offsets` + `tokens`):
 //!

@@ -1,7 +1,7 @@
-//! Who is to blame when something goes wrong?
+//! Which errors are there, and who causes them?
 //!
-//! Every message is one line that a person can act on. Bad input names the file and the place in
-//! it; configuration errors name the parameter; a missing backend says how to get it.
+//! Every message is one line that tells people what to do. Errors of the input name the file and the place in
+//! it; errors of the configuration name the parameter; errors of a missing backend say how to get it.
 //!
 //! Users of the command line, of Python and of Rust write the same parameter in different ways, so an error
 //! carries a [`Parameter`], and each front end passes its own spelling to [`Error::message`].
@@ -48,59 +48,59 @@ impl Parameter {
     }
 }
 
-/// What went wrong, and whose doing it is.
+/// An error, classified by its cause.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The input is not what it should be: the file, the place in it where known
+    /// The input is invalid: the file, the place in it if known
     /// (such as `line 17` or `row 3`), and what was expected.
     Input {
         /// The file as the user named it.
         path: String,
-        /// The place within the file, empty when the whole file is meant.
+        /// The place within the file; empty for the whole file.
         place: String,
-        /// The parameter that would mend it; its name begins the message.
+        /// The parameter that would fix the error; its name begins the message.
         parameter: Option<Parameter>,
-        /// What is wrong and what was expected.
+        /// The error, and what was expected.
         message: String,
     },
-    /// The value of one parameter does not fit; its name begins the message.
+    /// The value of one parameter is invalid; its name begins the message.
     Parameter {
         /// The parameter.
         parameter: Parameter,
-        /// What is wrong with its value and what was expected.
+        /// The error of the value, and what was expected.
         message: String,
     },
-    /// The parameters contradict each other or a value does not fit.
+    /// The parameters contradict each other, or a value is invalid.
     Config(String),
     /// The operating system refused a file operation.
     Io {
         /// The file as the user named it.
         path: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
-    /// More memory is needed than is allowed.
+    /// The join needs more memory than is allowed.
     Memory {
-        /// What needs the memory.
+        /// The data or the step that needs the memory.
         what: String,
-        /// Bytes needed.
+        /// The number of bytes needed.
         needed: u64,
-        /// Bytes allowed; `u64::MAX` if only the machine sets a limit.
+        /// The number of bytes allowed; `u64::MAX` if only the machine sets a limit.
         limit: u64,
         /// Whether it is the memory of a device.
         device: bool,
     },
     /// A backend that is not built in or not present on this machine, and how to get it.
     Unavailable(String),
-    /// The user asked to stop.
+    /// The user has interrupted the join.
     Interrupted,
-    /// A promise inside simjoin was broken: a bug.
+    /// A bug in simjoin.
     Internal(String),
 }
 
 impl Error {
-    /// Bad input at a place (`line 17`, `row 3`; empty for the whole file).
+    /// Makes an error of the input at a place (`line 17`, `row 3`; empty for the whole file).
     pub fn input(
         path: impl Into<String>,
         place: impl Into<String>,
@@ -110,7 +110,7 @@ impl Error {
         Error::Input { path, place, parameter: None, message }
     }
 
-    /// Bad input that a parameter would mend.
+    /// Makes an error of the input that a parameter would fix.
     pub fn input_needs(
         path: impl Into<String>,
         place: impl Into<String>,
@@ -121,12 +121,12 @@ impl Error {
         Error::Input { path, place, parameter: Some(parameter), message }
     }
 
-    /// A parameter with a value that does not fit.
+    /// Makes an error of a parameter with an invalid value.
     pub fn parameter(parameter: Parameter, message: impl Into<String>) -> Self {
         Error::Parameter { parameter, message: message.into() }
     }
 
-    /// An operating-system error on a file.
+    /// Makes an error of the operating system on a file.
     pub fn io(path: impl Into<String>, source: std::io::Error) -> Self {
         Error::Io { path: path.into(), source }
     }

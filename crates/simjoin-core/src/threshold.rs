@@ -95,7 +95,7 @@ impl fmt::Display for Threshold {
     }
 }
 
-/// Reads a decimal or a fraction as (numerator, denominator); the reason where it is neither.
+/// Reads a decimal or a fraction as (numerator, denominator). The error is the reason why it is neither.
 fn rational(text: &str) -> std::result::Result<(u128, u128), String> {
     let Some((p, q)) = text.split_once('/') else { return decimal(text) };
     let part = |part: &str| {

@@ -102,7 +102,7 @@ fn what_is_no_threshold_is_an_error() {
 #[test]
 fn bad_input_is_an_error_that_names_the_row() {
     assert!(message(Vectors::new([0.0, f32::NAN], 2)).contains("row 0 (counting from 0)"));
-    assert!(message(Vectors::new([0.0; 3], 2)).contains("no whole number of vectors"));
+    assert!(message(Vectors::new([0.0; 3], 2)).contains("not a whole number of vectors"));
     assert!(message(Vectors::new([0.0; 3], 0)).contains("dimension 0"));
     assert!(message(Vectors::from_rows(Vec::<Vec<f32>>::new())).contains("no dimension"));
     let ragged = Vectors::from_rows([vec![0.0, 1.0], vec![0.0]]);

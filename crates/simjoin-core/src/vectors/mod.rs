@@ -1,6 +1,6 @@
-//! Which vectors are joined, and which pairs of them are wanted?
+//! How are vectors and their predicates represented?
 //!
-//! A [`VectorCollection`] holds rows of one dimension, f32 or f64, as they were read: row numbers are
+//! A [`VectorCollection`] holds rows of one dimension, f32 or f64, in the order of the input, so row numbers are
 //! those of the input. Every element is finite.
 //!
 //! Rows that are equal bit by bit are one *entry*: they are joined once and expanded by the sink, as repeated sets are.
@@ -9,18 +9,18 @@
 //!
 //! # Memory
 //!
-//! Where rows repeat, the elements of entries only, and 4 bytes an entry and 8 bytes a row in addition. `repeats.rs` says
-//! what is needed while repeated rows are looked for.
+//! If rows repeat, a collection takes the elements of its entries, and 4 bytes an entry and 8 bytes a row in addition.
+//! `repeats.rs` says what finding them takes.
 //!
 //! # The predicate
 //!
 //! * [`VectorMeasure::Euclidean`]: `Σ(aᵢ−bᵢ)² ≤ ε·ε`. ε is the f64 nearest to the decimal text, squared and
 //!   rounded once; the sum is computed in f64 in the one order of `simjoin_kernels::distance`.
 //! * [`VectorMeasure::Cosine`]: `a·b ≥ T·√((a·a)·(b·b))`, with `a·b` in the same order, and each of the
-//!   three further operations rounded once. Rows that are equal have a cosine of exactly 1. A row
-//!   whose `a·a` is not between 10⁻¹⁵⁰ and 10¹⁵⁰ has no direction that f64 can tell, and is refused.
+//!   three further operations rounded once. Equal rows have a cosine of exactly 1. A row
+//!   whose `a·a` is not between 10⁻¹⁵⁰ and 10¹⁵⁰ has no direction in f64, and is refused.
 //!
-//! So the answer is that of a plain loop over all pairs in f64, on every backend.
+//! So the answer is that of a simple loop over all pairs in f64, on every processor.
 
 mod repeats;
 
@@ -29,7 +29,7 @@ use rayon::prelude::*;
 use repeats::{Bits, Repeats, hash, merge};
 use std::fmt;
 
-/// The numbers of a collection, row after row.
+/// The numbers of a collection, row by row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Elements {
     /// Single precision.
@@ -69,13 +69,13 @@ pub struct VectorCollection {
     name: String,
     dimension: usize,
     elements: Elements,
-    /// `None` where each row is an entry.
+    /// `None` if each row is an entry.
     repeats: Option<Repeats>,
 }
 
 impl VectorCollection {
-    /// Takes the elements of all rows, one row after the other. The name is the one that messages use: a
-    /// file, say. Runs on the current rayon pool.
+    /// Makes a collection of the elements of all rows, one row after another. Messages use the name, such as that of a
+    /// file. Runs on the current rayon pool.
     pub fn new(name: &str, dimension: usize, elements: Elements) -> Result<Self> {
         let mut all = Self::of_entries(name, dimension, elements)?;
         all.repeats = match &mut all.elements {
@@ -85,7 +85,7 @@ impl VectorCollection {
         Ok(all)
     }
 
-    /// The same, but each row is an entry, whether it is equal to another one or not.
+    /// Makes a collection in which each row is an entry, even if it equals another one.
     pub fn of_entries(name: &str, dimension: usize, elements: Elements) -> Result<Self> {
         let count = elements.len();
         if dimension == 0 && count == 0 {
@@ -99,7 +99,9 @@ impl VectorCollection {
             return Err(Error::input(
                 name,
                 "",
-                format!("{count} numbers are no whole number of vectors of dimension {dimension}"),
+                format!(
+                    "{count} numbers are not a whole number of vectors of dimension {dimension}"
+                ),
             ));
         }
         if count / dimension > u32::MAX as usize {
@@ -116,32 +118,32 @@ impl VectorCollection {
         Ok(VectorCollection { name: name.to_owned(), dimension, elements, repeats: None })
     }
 
-    /// What messages call it.
+    /// Returns the name of the collection in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// How many elements a vector has.
+    /// Returns the number of elements of a vector.
     pub fn dimension(&self) -> usize {
         self.dimension
     }
 
-    /// How many entries there are: distinct vectors.
+    /// Returns the number of entries, which are distinct vectors.
     pub fn len(&self) -> usize {
         self.elements.len() / self.dimension
     }
 
-    /// Whether there is no vector.
+    /// Returns whether there is no vector.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many rows were read.
+    /// Returns the number of rows that were read.
     pub fn records(&self) -> usize {
         self.repeats.as_ref().map_or(self.len(), |repeats| repeats.entries.len())
     }
 
-    /// Whether some entry stands in more than one row.
+    /// Returns whether some entry has more than one row.
     pub fn has_repeats(&self) -> bool {
         self.repeats.is_some()
     }
@@ -152,17 +154,17 @@ impl VectorCollection {
         self.repeats.as_ref().map_or(std::slice::from_ref(entry), |repeats| repeats.rows(*entry))
     }
 
-    /// The entry of a row.
+    /// Returns the entry of a row.
     pub fn entry_of(&self, row: u32) -> u32 {
         self.repeats.as_ref().map_or(row, |repeats| repeats.entries[row as usize])
     }
 
-    /// The elements of all entries.
+    /// Returns the elements of all entries.
     pub fn elements(&self) -> &Elements {
         &self.elements
     }
 
-    /// Bytes of all elements.
+    /// Returns the bytes of all elements.
     pub fn bytes(&self) -> u64 {
         match &self.elements {
             Elements::F32(all) => 4 * all.len() as u64,
@@ -170,7 +172,7 @@ impl VectorCollection {
         }
     }
 
-    /// The same vectors in double precision, which is exact.
+    /// Converts the vectors to double precision, which is exact.
     pub fn widened(self) -> Self {
         let elements = match self.elements {
             Elements::F32(all) => Elements::F64(all.into_iter().map(f64::from).collect()),
@@ -179,12 +181,12 @@ impl VectorCollection {
         VectorCollection { elements, ..self }
     }
 
-    /// A row in double precision.
+    /// Writes a row to `out`, in double precision.
     pub fn row(&self, row: usize, out: &mut Vec<f64>) {
         self.entry(self.entry_of(row as u32) as usize, out);
     }
 
-    /// An entry in double precision.
+    /// Writes an entry to `out`, in double precision.
     pub fn entry(&self, entry: usize, out: &mut Vec<f64>) {
         let range = entry * self.dimension..(entry + 1) * self.dimension;
         out.clear();
@@ -204,7 +206,7 @@ pub enum VectorMeasure {
     Cosine,
 }
 
-/// A measure together with the threshold that a pair must keep to.
+/// A measure and a threshold: the condition that a pair must satisfy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct VectorPredicate {
     measure: VectorMeasure,
@@ -212,8 +214,8 @@ pub struct VectorPredicate {
 }
 
 impl VectorPredicate {
-    /// Pairs within a distance: 0, or a decimal between 10⁻¹⁵⁰ and 10¹⁵⁰, so that its square is a
-    /// number like any other.
+    /// Accepts pairs within a distance: 0, or a decimal between 10⁻¹⁵⁰ and 10¹⁵⁰, so that its square is a
+    /// normal number.
     pub fn within(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
             Error::Config(format!(
@@ -227,11 +229,11 @@ impl VectorPredicate {
         if threshold != 0.0 && !(1e-150..=1e150).contains(&threshold) {
             return Err(wrong("is not between 1e-150 and 1e150"));
         }
-        // A minus before a zero says nothing.
+        // The sign of a zero is ignored.
         Ok(VectorPredicate { measure: VectorMeasure::Euclidean, threshold: threshold.abs() })
     }
 
-    /// Pairs of at least a cosine: a decimal from −1 to 1.
+    /// Accepts pairs with at least a cosine: a decimal from −1 to 1.
     pub fn cosine(text: &str) -> Result<Self> {
         let wrong = |why: &str| {
             Error::Config(format!(
@@ -245,32 +247,32 @@ impl VectorPredicate {
         Ok(VectorPredicate { measure: VectorMeasure::Cosine, threshold })
     }
 
-    /// The measure.
+    /// Returns the measure.
     pub fn measure(&self) -> VectorMeasure {
         self.measure
     }
 
-    /// The threshold.
+    /// Returns the threshold.
     pub fn threshold(&self) -> f64 {
         self.threshold
     }
 
-    /// What `Σ(aᵢ−bᵢ)²` must not exceed.
+    /// Returns the largest `Σ(aᵢ−bᵢ)²` of a pair.
     pub fn limit(&self) -> f64 {
         self.threshold * self.threshold
     }
 
-    /// The cosine of vectors with these products, as it is shown; see [`accepts`](Self::accepts).
+    /// Returns the cosine of vectors with these products, for the output; see [`accepts`](Self::accepts).
     pub fn cosine_of(ab: f64, aa: f64, bb: f64) -> f64 {
         ab / (aa * bb).sqrt()
     }
 
-    /// Whether vectors with these products, `a·b`, `a·a` and `b·b`, have the cosine.
+    /// Returns whether vectors with these products, `a·b`, `a·a` and `b·b`, satisfy the threshold.
     pub fn accepts(&self, ab: f64, aa: f64, bb: f64) -> bool {
         ab >= self.threshold * (aa * bb).sqrt()
     }
 
-    /// Whether a vector with this `a·a` has a direction.
+    /// Returns whether a vector with this `a·a` has a direction.
     pub fn has_direction(aa: f64) -> bool {
         (1e-150..=1e150).contains(&aa)
     }
@@ -285,7 +287,7 @@ impl fmt::Display for VectorPredicate {
     }
 }
 
-/// Reads a decimal, with an exponent or without, or a fraction: no words, no spaces. The parts of a
+/// Reads a decimal, with or without an exponent, or a fraction, without words or spaces. The parts of a
 /// fraction are exact in f64, so their quotient is the f64 nearest to it.
 fn number(text: &str) -> Option<f64> {
     const EXACT: u64 = 1 << 53;
@@ -325,7 +327,7 @@ mod tests {
                 vec![1.0, 2.0, f32::INFINITY],
                 "f: row 2 (counting from 0): element 0 is infinite; finite",
             ),
-            (3, vec![0.0; 4], "f: 4 numbers are no whole number of vectors of dimension 3"),
+            (3, vec![0.0; 4], "f: 4 numbers are not a whole number of vectors of dimension 3"),
             (0, vec![], "f: the vectors have no dimension"),
             (0, vec![1.0], "of dimension 0"),
         ] {
