@@ -45,7 +45,7 @@ impl Alias {
                 if shares[heavy] > BUCKET {
                     break;
                 }
-                // What was heavy has become light. Its turn is now if it was passed already.
+                // A heavy thing has become light. It is processed now if its position has already been passed.
                 let passed = heavy;
                 heavy = next_heavy(&shares, heavy + 1);
                 if passed > at {
@@ -91,7 +91,7 @@ mod tests {
     }
 
     proptest! {
-        /// The buckets hold exactly the shares that were asked for.
+        /// The buckets hold exactly the requested shares.
         #[test]
         fn buckets_hold_the_shares_exactly(
             cuts in prop::collection::vec(0u64..=1_000_000, 0..40),

@@ -1,9 +1,9 @@
-//! How does a real collection become larger and keep its character?
+//! How is a real collection made larger without changing its character?
 //!
 //! The method is that of Vernica, Carey and Li (Efficient parallel set-similarity joins using
 //! MapReduce, 2010): all tokens are ordered by rising frequency, and copy k of a set replaces each token
-//! by the one k places further in the order. So a collection of n times as many sets has the same
-//! tokens, about the same distribution of frequencies, and a join result of about n times as many
+//! by the one k places further in the order. So a collection with n times the sets has the same
+//! tokens, about the same distribution of frequencies, and a join result with about n times the
 //! pairs. (Plain copies would multiply the result by n².) The last token is followed by the first
 //! one, so that a copy is a renaming of all tokens and keeps every size and every similarity
 //! within it.
@@ -41,7 +41,7 @@ pub struct FrequencyOrder {
 impl FrequencyOrder {
     /// Reads a file of sets, one per line. The bytes read are counted in `bytes_read`.
     ///
-    /// The file will be read once more, so standard input and pipes are refused.
+    /// The file will be read again, so standard input and pipes are refused.
     pub fn read(path: &Path, bytes_read: &AtomicU64) -> Result<Self> {
         let once = path.as_os_str() == "-"
             || std::fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir());
@@ -95,7 +95,7 @@ pub fn inflate(
 ) -> Result<()> {
     let tokens = order.tokens() as u64;
     if times == 0 {
-        return Err(Error::Config("0 times as large cannot be made; expected at least 1".into()));
+        return Err(Error::Config("the factor is 0; expected at least 1".into()));
     }
     if tokens > 0 && times > tokens {
         return Err(Error::input(

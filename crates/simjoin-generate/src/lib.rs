@@ -24,7 +24,7 @@
 //!
 //! A seed determines the output, on every machine. All choices are made by one thread from one
 //! stream of random numbers (xoshiro256++, whose numbers are defined by its authors), turned into
-//! choices by integer arithmetic of our own. Floating-point numbers occur only in the weights of
+//! choices by integer arithmetic in this crate. Floating-point numbers occur only in the weights of
 //! Zipf's law, and there only `+ * / √`, which IEEE 754 defines to the last bit; the logarithms and
 //! powers of the system's mathematical library, which differ from system to system, are not used.
 //! Ties are broken by first appearance, never by the order of a hash table.

@@ -1,11 +1,11 @@
 //! How are synthetic vectors made?
 //!
-//! As the literature on joins of vectors makes them (Böhm, Noll, Plant and Zherdin): DS1, uniform in the unit cube; DS2,
-//! Gaussian clusters at random places; DS3, Gaussian clusters whose coordinates are correlated, each in its own way.
+//! They have the distributions of the literature (Böhm, Noll, Plant and Zherdin): DS1, uniform in the unit cube; DS2,
+//! Gaussian clusters at random places; DS3, Gaussian clusters with correlated coordinates, different in each cluster.
 //!
-//! A Gaussian number is the sum of twelve uniform ones, less six: the same bits on every machine, as no
-//! logarithm is needed. Correlated clusters are round ones seen through a random matrix whose j-th direction
-//! is a (j+1)-th as strong as the first.
+//! A Gaussian number is the sum of twelve uniform ones, minus six. Its bits are the same on every machine, because no
+//! logarithm is needed. Correlated clusters are round ones, multiplied by a random matrix whose j-th direction
+//! is 1/(j+1) as strong as the first.
 //!
 //! # Memory
 //!
@@ -41,7 +41,7 @@ pub enum PointFormat {
 }
 
 impl PointFormat {
-    /// Returns the format that a path's ending stands for, under `.gz` and `.zst`; standard output
+    /// Returns the format that a path's ending stands for, without `.gz` or `.zst`; standard output
     /// is CSV.
     pub fn of_path(path: Option<&Path>) -> Result<Self> {
         let Some(path) = path else { return Ok(PointFormat::Csv) };
@@ -85,7 +85,7 @@ pub struct Points {
     pub seed: u64,
 }
 
-/// The most elements of a vector.
+/// The largest number of elements of a vector.
 const MOST: u64 = 1 << 16;
 
 impl Points {

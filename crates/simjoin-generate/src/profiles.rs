@@ -50,9 +50,9 @@ pub const PROFILES: [Profile; 32] = {
         profile("lvj", (3_100_000, 37, 7_500_000), Geometric, "interests of users"),
         profile("orkut", (2_700_000, 120, 8_700_000), Geometric, "groups of users"),
         profile("twitter", (1_600_000, 75, 37_000), Poisson, "words of tweets"),
-        profile("bms-25", (13_000_000, 7, 1_681), Geometric, "bms, 25 times as many"),
-        profile("enron-25", (6_100_000, 135, 1_100_000), Geometric, "enron, 25 times as many"),
-        profile("lvj-5", (15_000_000, 37, 7_500_000), Geometric, "lvj, five times as many"),
+        profile("bms-25", (13_000_000, 7, 1_681), Geometric, "bms, 25 times the sets"),
+        profile("enron-25", (6_100_000, 135, 1_100_000), Geometric, "enron, 25 times the sets"),
+        profile("lvj-5", (15_000_000, 37, 7_500_000), Geometric, "lvj, five times the sets"),
         profile("bms-10k", (10_000, 35, 1_657), Poisson, "the largest sets of bms"),
         profile("bms-50k", (50_000, 22, 1_657), Poisson, "the largest sets of bms"),
         profile("bms-100k", (100_000, 17, 1_657), Poisson, "the largest sets of bms"),
@@ -111,7 +111,7 @@ mod tests {
             };
             synthetic.draw(&AtomicU64::new(0), receiver).unwrap();
             let (average, expected) = (tokens as f64 / sets as f64, profile.size as f64);
-            // A standard error is a twentieth of the average, where sizes are skewed.
+            // If sizes are skewed, a standard error is a twentieth of the average.
             assert!((average / expected - 1.0).abs() < 0.25, "{}: {average}", profile.name);
         }
         assert_eq!(Profile::named("nothing"), None);

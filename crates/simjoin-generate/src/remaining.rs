@@ -5,7 +5,7 @@
 
 /// The weights that remain.
 pub(crate) struct Remaining {
-    /// At `i - 1`: the sum over as many tokens up to the `i`-th as the lowest set bit of `i` says.
+    /// Entry `i - 1` is the sum over `b` tokens up to the `i`-th, where `b` is the lowest set bit of `i`.
     sums: Vec<u64>,
     total: u64,
     taken: Vec<(u32, u64)>,

@@ -19,10 +19,10 @@ use simjoin_core::Result;
 /// The distribution of sizes around their average.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SizeLaw {
-    /// Like Poisson numbers.
+    /// A Poisson distribution.
     #[default]
     Poisson,
-    /// Like geometric numbers: the smaller, the more frequent.
+    /// A geometric distribution: smaller sizes are more frequent.
     Geometric,
 }
 
@@ -64,7 +64,7 @@ impl Sizes {
 }
 
 /// Returns the chances of the sizes from 1 on: each is the one before it times the chance of a
-/// further token. The average is a little below the one asked for where the universe cuts off more
+/// further token. The average is slightly below the requested one if the universe cuts off more
 /// than rounding does.
 fn geometric(average: u32, universe: u32) -> Vec<u64> {
     let mut chances = Vec::new();

@@ -5,7 +5,7 @@
 //! frequent, token 2 the second, and so on.
 //!
 //! Uniform sets are drawn by Floyd's algorithm (Bentley and Floyd, 1987), which takes one draw per
-//! token, however close the set comes to the universe; for Zipf's law see `zipf.rs`, for the normal
+//! token, even if the set is nearly the universe; for Zipf's law see `zipf.rs`, for the normal
 //! one `normal.rs`.
 //!
 //! # Memory
@@ -52,16 +52,16 @@ pub struct Synthetic {
     pub seed: u64,
 }
 
-/// How often each token occurs.
+/// The distribution of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Tokens {
     /// All tokens have the same probability.
     #[default]
     Uniform,
-    /// The k-th token has the weight 1/k^s, where s, from 0 to 10, is given here.
+    /// The k-th token has the weight 1/k^s, with this s from 0 to 10.
     Zipf(f64),
-    /// Tokens lie around the middle of the universe, with this standard deviation; sets have at most
-    /// four times as many tokens on average.
+    /// Tokens are distributed around the middle of the universe, with this standard deviation. The average
+    /// size of sets is at most four times that.
     Normal(u64),
 }
 
@@ -114,7 +114,7 @@ impl Synthetic {
         }
     }
 
-    /// Hands the collection to `receiver`, in blocks of whole lines, and counts finished sets in
+    /// Passes the collection to `receiver`, in blocks of whole lines, and counts finished sets in
     /// `done`.
     pub fn write(
         &self,
@@ -132,7 +132,7 @@ impl Synthetic {
         lines.flush()
     }
 
-    /// Hands the collection to `receiver`, set by set, each ascending and without a token twice, and
+    /// Passes the collection to `receiver`, set by set, each ascending and without repeated tokens, and
     /// counts finished sets in `done`.
     pub fn draw(
         &self,
@@ -386,7 +386,7 @@ mod tests {
         }
     }
 
-    /// A universe that is too large for a table, and sets of some part of it.
+    /// The universe is too large for a table.
     #[test]
     fn large_universes_need_no_table() {
         for tokens in [Tokens::Uniform, Tokens::Zipf(1.0), Tokens::Normal(12_500_000)] {

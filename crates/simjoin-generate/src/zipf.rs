@@ -9,7 +9,7 @@
 //!
 //! k^s is made of multiplications for the whole part of s, and of square roots for its fraction:
 //! k^(1/2), k^(1/4), … are the roots of roots, and those whose binary digit is set are multiplied.
-//! 32 digits are looked at, so s is exact to 2⁻³². See the crate's documentation for why there is
+//! 32 digits are used, so s is exact to 2⁻³². See the crate's documentation for why there is
 //! no `powf`. The weights are then rounded to integers whose sum is known. No token has the weight
 //! 0, so that a set can hold all of them.
 //!
@@ -108,7 +108,7 @@ fn shares(universe: u32, exponent: f64) -> Result<Vec<u64>> {
     weights.extend((1..=universe).map(|rank| weight(rank, whole, fraction)));
     let volume = u64::from(universe) * BUCKET;
     let scale = volume as f64 / sum(&weights);
-    // The same memory holds the shares.
+    // The shares replace the weights in the same memory.
     let mut shares: Vec<u64> =
         weights.into_iter().map(|weight| ((weight * scale) as u64).max(1)).collect();
     // The remainder of the rounding goes to the heaviest token.

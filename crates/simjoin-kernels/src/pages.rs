@@ -25,8 +25,8 @@ pub fn ask_for_large<T>(room: &mut [MaybeUninit<T>]) {
     let Some(bytes) = size_of_val(room).checked_sub(skipped) else { return };
     let whole = bytes - bytes % PAGE;
     if whole > 0 {
-        // SAFETY: the pages lie within the slice, which is ours alone, and the advice leaves what is in them
-        // as it is.
+        // SAFETY: the pages lie within the slice, which is borrowed exclusively, and the advice does not change their
+        // content.
         unsafe { libc::madvise(start.add(skipped).cast(), whole, libc::MADV_HUGEPAGE) };
     }
 }

@@ -1,4 +1,4 @@
-//! On which collections and predicates are joins tested?
+//! Which random collections and predicates are joins tested on?
 
 use crate::Rows;
 use proptest::prelude::*;

@@ -1,7 +1,7 @@
 //! What do tests of joins share?
 //!
 //! * `generators.rs`: random rows and predicates.
-//! * `oracle.rs`: which pairs are similar, by definition. It shares no code with the engine.
+//! * `oracle.rs`: the similar pairs by definition. It shares no code with the engine.
 //! * `run.rs`: runs one technique on one tile, without a plan.
 //!
 //! Crates depend on it for their tests only.
@@ -19,7 +19,7 @@ pub use run::{count, run, run_on};
 use simjoin_core::{RawSets, SetCollection, prepare};
 use std::collections::BTreeSet;
 
-/// Rows of the input: a set of tokens each.
+/// The rows of an input, each a set of tokens.
 pub type Rows = Vec<BTreeSet<u32>>;
 
 /// Makes a collection of each input.

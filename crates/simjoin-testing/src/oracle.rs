@@ -4,7 +4,7 @@ use crate::Rows;
 use simjoin_core::{Measure, Predicate};
 use std::collections::BTreeSet;
 
-/// Pairs: left row, right row, overlap.
+/// Pairs as left row, right row and overlap.
 pub type Found = BTreeSet<(u32, u32, u32)>;
 
 /// Returns the overlap of two sets if they are similar: the definition, in 128-bit integers.

@@ -48,7 +48,7 @@ impl Sink<SetPair> for Count<'_> {
     }
 }
 
-/// Returns the pairs of a tile in the order in which they come, and the number of candidates.
+/// Returns the pairs of a tile in the order in which they are pushed, and the number of candidates.
 pub fn run(
     technique: &dyn Technique<Sets>,
     join: &SetTask<'_>,

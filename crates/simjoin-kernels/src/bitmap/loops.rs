@@ -74,7 +74,7 @@ pub(super) unsafe fn fold<V: Lanes, const W: usize>(tokens: &[u32], top: u32) ->
 // The functions below are compiled once per tier, inside a function that has the tier's
 // instructions. They use no closures: a closure is compiled without them.
 
-/// The distances of a vector of sets from a probe.
+/// Returns the distances of a vector of sets from a probe.
 #[inline(always)]
 unsafe fn distances<V: Lanes, const W: usize>(words: &[V; W], probe: &[V; W]) -> V {
     // SAFETY: the caller's.
@@ -200,7 +200,7 @@ unsafe fn broadcast<V: Lanes, const W: usize>(
     }
 }
 
-/// Which of a vector of sets a probe is close to.
+/// Returns the sets of a vector that are close to a probe.
 #[inline(always)]
 unsafe fn near<V: Lanes, const W: usize>(
     words: &[V; W],
@@ -214,7 +214,7 @@ unsafe fn near<V: Lanes, const W: usize>(
     }
 }
 
-/// Compares one probe with a range of sets, writes survivors to `places` and tells how many there are.
+/// Compares one probe with a range of sets, writes survivors to `places` and returns their number.
 #[inline(always)]
 unsafe fn one<V: Lanes, const W: usize>(
     (planes, weights): (&[&[u64]; W], &[i32]),
@@ -241,9 +241,9 @@ unsafe fn one<V: Lanes, const W: usize>(
     found
 }
 
-/// Compares several probes with the sets that all of them meet, a vector of sets at a time: what is loaded
-/// once serves them all. What only some of them meet, on either side, is left to [`one`]. Survivors of each
-/// probe are written to a place of its own.
+/// Compares several probes with the sets that all of them meet, a vector of sets at a time, so that a vector is
+/// loaded once for all of them. Sets that only some of them meet are left to [`one`]. Survivors of each
+/// probe are written to a separate part of the output.
 #[inline(always)]
 unsafe fn several<V: Lanes, const W: usize>(
     sets: (&[&[u64]; W], &[i32]),
@@ -282,7 +282,7 @@ unsafe fn several<V: Lanes, const W: usize>(
     found
 }
 
-/// Vectors of sets that several probes have in common for them to be taken together.
+/// The smallest number of common vectors of sets for which several probes are compared together.
 const COMMON: usize = 4;
 
 /// See [`super::Kernels::scan_lists`].

@@ -37,7 +37,7 @@
 //!   `e = 1.01·(m + 16)·2⁻²⁴`: [`product_error`]. It grows with the lengths, so images are centred.
 //!
 //! An image may have fewer coordinates than its vector. This makes distances smaller, never larger. See
-//! `image.rs` in `simjoin-cpu`, which bounds the errors of the images themselves.
+//! `images.rs` in `simjoin-engine`, which bounds the errors of the images themselves.
 
 mod lanes;
 mod scalar;

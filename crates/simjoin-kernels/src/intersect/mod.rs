@@ -178,12 +178,12 @@ impl Intersect {
         self.tier
     }
 
-    /// Returns how many tokens two ascending slices share.
+    /// Returns the number of common tokens of two ascending slices.
     pub fn size(&self, a: &[u32], b: &[u32]) -> u64 {
         self.size_by(Method::of(self.tier, a, b), a, b)
     }
 
-    /// Returns how many tokens two ascending slices share, by a given method.
+    /// Returns the number of common tokens of two ascending slices, counted by a given method.
     pub fn size_by(&self, method: Method, a: &[u32], b: &[u32]) -> u64 {
         let mut found = Size::default();
         let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
@@ -201,7 +201,7 @@ impl Intersect {
     ///
     /// # Panics
     ///
-    /// Where `out` is shorter than both slices.
+    /// Panics if `out` is shorter than both slices.
     pub fn elements(&self, a: &[u32], b: &[u32], out: &mut [u32]) -> usize {
         self.elements_by(Method::of(self.tier, a, b), a, b, out)
     }
@@ -210,7 +210,7 @@ impl Intersect {
     ///
     /// # Panics
     ///
-    /// Where `out` is shorter than both slices.
+    /// Panics if `out` is shorter than both slices.
     pub fn elements_by(&self, method: Method, a: &[u32], b: &[u32], out: &mut [u32]) -> usize {
         let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
         let mut found = Elements { out: &mut out[..short.len()], len: 0 };

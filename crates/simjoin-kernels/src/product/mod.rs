@@ -83,7 +83,7 @@ impl Product {
     ///
     /// # Panics
     ///
-    /// If the probes differ in length, or the block does not have [`ROWS`] times as many words.
+    /// Panics if the probes differ in length, or the block does not have [`ROWS`] words for each word of a probe.
     #[inline]
     pub fn multiply(
         &self,
