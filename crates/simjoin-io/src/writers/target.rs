@@ -33,22 +33,22 @@ enum Encoder {
 
 /// Writes to a file or stream, and counts the bytes.
 struct Counted {
-    output: Output,
+    output: OpenOutput,
     bytes: u64,
 }
 
-enum Output {
-    StandardOutput(io::Stdout),
-    StandardError(io::Stderr),
+enum OpenOutput {
+    Stdout(io::Stdout),
+    Stderr(io::Stderr),
     File(File),
 }
 
 impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = match &mut self.output {
-            Output::StandardOutput(out) => out.write(bytes),
-            Output::StandardError(err) => err.write(bytes),
-            Output::File(file) => file.write(bytes),
+            OpenOutput::Stdout(out) => out.write(bytes),
+            OpenOutput::Stderr(err) => err.write(bytes),
+            OpenOutput::File(file) => file.write(bytes),
         }?;
         self.bytes += written as u64;
         Ok(written)
@@ -56,9 +56,9 @@ impl Write for Counted {
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.output {
-            Output::StandardOutput(out) => out.flush(),
-            Output::StandardError(err) => err.flush(),
-            Output::File(file) => file.flush(),
+            OpenOutput::Stdout(out) => out.flush(),
+            OpenOutput::Stderr(err) => err.flush(),
+            OpenOutput::File(file) => file.flush(),
         }
     }
 }
@@ -75,25 +75,25 @@ impl Target {
     /// Opens an output, and returns its name in messages; no path means standard output.
     pub(super) fn open(path: Option<&Path>) -> Result<(String, Target)> {
         let Some(path) = path else {
-            let out = Output::StandardOutput(io::stdout());
+            let out = OpenOutput::Stdout(io::stdout());
             return Ok((STANDARD_OUTPUT.into(), Target::new(out, None)));
         };
         let name = shown(path);
         let os = |error| Error::io(&name, error);
         let target = match Destination::of(path).map_err(os)? {
             Destination::StandardOutput => return Target::open(None),
-            Destination::StandardError => Target::new(Output::StandardError(io::stderr()), None),
+            Destination::StandardError => Target::new(OpenOutput::Stderr(io::stderr()), None),
             Destination::Special(place) => {
                 // A stream to a file is continued at the end of the file.
                 let file = OpenOptions::new().append(true).open(place).map_err(os)?;
-                Target::new(Output::File(file), None)
+                Target::new(OpenOutput::File(file), None)
             }
             Destination::File(place) => Target::file(&name, place)?,
         };
         Ok((name, target))
     }
 
-    fn new(output: Output, rename: Option<(TempPath, PathBuf)>) -> Target {
+    fn new(output: OpenOutput, rename: Option<(TempPath, PathBuf)>) -> Target {
         Target { encoder: Encoder::Plain(Counted { output, bytes: 0 }), rename }
     }
 
@@ -122,7 +122,7 @@ impl Target {
         if let Some(existing) = existing {
             file.set_permissions(existing).map_err(|error| Error::io(name, error))?;
         }
-        Ok(Target::new(Output::File(file), Some((temporary, place))))
+        Ok(Target::new(OpenOutput::File(file), Some((temporary, place))))
     }
 
     /// Adds compression to a target. Nothing may have been written to it before.
@@ -147,7 +147,7 @@ impl Target {
             Encoder::Zstd(encoder) => encoder.finish()?,
         };
         raw.flush()?;
-        if let (Output::File(file), Some((temporary, place))) = (&raw.output, self.rename) {
+        if let (OpenOutput::File(file), Some((temporary, place))) = (&raw.output, self.rename) {
             file.sync_all()?;
             temporary.persist(&place).map_err(|error| error.error)?;
             sync_folder(&place);
