@@ -1,4 +1,4 @@
-"""Does the program hold over hours of random joins?
+"""Does the program withstand hours of random joins?
 
 Four kinds of trials, one after the other, until the time is over:
 
@@ -42,7 +42,7 @@ LIMIT = 120
 
 
 class Wrong(Exception):
-    """A trial that failed."""
+    """The result of a trial is wrong."""
 
 
 @dataclass
@@ -53,13 +53,13 @@ class Trials:
     binary: Path
     folder: Path
     last: str = ""
-    # Whether one of the trial's files has no tokens.
+    # Whether one of the files of the trial has no tokens.
     empty: bool = False
 
     def run(self, words: list[str], variables: dict[str, str] | None = None,
             memory: int | None = None) -> subprocess.CompletedProcess[str]:
         """Runs the program in the folder."""
-        # A trial is the same on every machine, and leaves the user's cache folder alone.
+        # A trial is the same on every machine, and does not use the user's cache folder.
         environment = {"SIMJOIN_MACHINE": "fixed", **os.environ, **(variables or {})}
         self.last = " ".join([*(f"{name}={value}" for name, value in (variables or {}).items()),
                               "simjoin", *map(shlex.quote, words)])
@@ -77,7 +77,7 @@ class Trials:
             raise Wrong(f"ran longer than {LIMIT} s") from None
 
     def sets(self) -> list[list[int]]:
-        """A collection made to be nasty."""
+        """Generates a difficult collection."""
         pick = self.random
         universe = pick.choice([1, 3, 10, 60, 400, 5000])
         most = min(universe, pick.choice([1, 4, 12, 80, 600]))
@@ -87,7 +87,7 @@ class Trials:
             if kind < 0.05:
                 rows.append([])
             elif kind < 0.3 and rows:
-                # Nearly one of those before.
+                # A near-duplicate of an earlier set.
                 row = set(pick.choice(rows))
                 for _ in range(pick.choice([0, 0, 1, 2])):
                     row ^= {pick.randrange(universe)}
@@ -101,7 +101,7 @@ class Trials:
         return rows
 
     def file(self, name: str, text: str) -> str:
-        """Writes a file, compressed now and then; returns its name."""
+        """Writes a file, sometimes compressed, and returns its name."""
         self.empty |= not text.split()
         if self.random.random() < 0.2:
             (self.folder / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
@@ -109,8 +109,8 @@ class Trials:
         (self.folder / name).write_text(text)
         return name
 
-    def where(self) -> tuple[list[str], dict[str, str]]:
-        """Where to run and how, at random: options and variables."""
+    def settings(self) -> tuple[list[str], dict[str, str]]:
+        """Returns random options and variables that determine where and how to run."""
         pick = self.random
         words: list[str] = []
         variables: dict[str, str] = {}
@@ -133,7 +133,7 @@ class Trials:
 
 
 def similar(measure: str, threshold: Fraction, a: set, b: set) -> bool:
-    """The brute force's decision, in exact numbers. Nothing is similar to an empty set."""
+    """Returns the decision of the brute force, in exact numbers. Nothing is similar to an empty set."""
     if not a or not b:
         return False
     common = len(a & b)
@@ -149,18 +149,18 @@ def similar(measure: str, threshold: Fraction, a: set, b: set) -> bool:
 
 
 def expect(found: object, wanted: object, what: str) -> None:
-    """They must be equal."""
+    """Checks that two values are equal."""
     if found != wanted:
         raise Wrong(f"{what}: {str(found)[:400]} instead of {str(wanted)[:400]}")
 
 
 def rows_of(text: str) -> list[list[str]]:
-    """The rows of a table of tabs, without its header."""
+    """Returns the rows of a tab-separated table, without its header."""
     return [line.split("\t") for line in text.splitlines()[1:]]
 
 
 def groups(rows: int, pairs: list[tuple[int, int]]) -> list[int]:
-    """The smallest row of each row's component."""
+    """Returns the smallest row of the group of each row."""
     parent = list(range(rows))
 
     def find(row: int) -> int:
@@ -176,13 +176,13 @@ def groups(rows: int, pairs: list[tuple[int, int]]) -> list[int]:
 
 
 class Refused(Exception):
-    """An input without tokens, which is told to be one."""
+    """An input without tokens was refused with the right message."""
 
 
 def successful(done: subprocess.CompletedProcess[str]) -> str:
-    """What a run printed; it must have succeeded."""
-    told = ("no records: the input is empty", "no record has any token")
-    if done.returncode == 1 and any(one in done.stderr for one in told):
+    """Returns the output of a run, which must have succeeded."""
+    messages = ("no records: the input is empty", "no tokens: every record is empty")
+    if done.returncode == 1 and any(one in done.stderr for one in messages):
         raise Refused
     if done.returncode != 0:
         raise Wrong(f"ended with {done.returncode}: {done.stderr.strip()[:400]}")
@@ -190,7 +190,7 @@ def successful(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def join(trials: Trials) -> None:
-    """A join of sets or texts."""
+    """Runs a join of sets or texts."""
     pick = trials.random
     measure = pick.choice(MEASURES)
     threshold = pick.choice(["1", "2", "5"]) if measure == "overlap" else pick.choice(
@@ -205,7 +205,7 @@ def join(trials: Trials) -> None:
         return trials.file(name, lines), [set(row) for row in names]
 
     left, of_left = collection("left.txt")
-    words, variables = trials.where()
+    words, variables = trials.settings()
     words = ["text", left, "--tokens", "words", *words] if text else ["sets", left, *words]
     share = Fraction(threshold)
     if pick.random() < 0.4:
@@ -235,7 +235,7 @@ def join(trials: Trials) -> None:
 
 
 def vectors(trials: Trials) -> None:
-    """A join of vectors of small whole numbers, so that the brute force is exact."""
+    """Runs a join of vectors of small whole numbers, so that the brute force is exact."""
     pick = trials.random
     dimension = pick.choice([1, 2, 3, 8, 30])
     span = pick.choice([2, 5, 40])
@@ -261,7 +261,7 @@ def vectors(trials: Trials) -> None:
 
 
 def without_threshold(trials: Trials) -> None:
-    """Two sets, and overlaps of all pairs."""
+    """Intersects two sets, or counts the overlaps of all pairs."""
     pick = trials.random
     if pick.random() < 0.5:
         universe = pick.choice([10, 1000, 100_000, 1 << 32])
@@ -271,7 +271,7 @@ def without_threshold(trials: Trials) -> None:
         words = ["intersect", *names, "--technique",
                  pick.choice(["auto", "merge", "gallop", "blocks", "bitmap"]), "--threads",
                  str(pick.choice([1, 2, 5]))]
-        # A set may well be empty.
+        # A set may be empty.
         trials.empty = False
         expect(int(successful(trials.run(words))), len(a & b), "size")
         return
@@ -289,7 +289,7 @@ def without_threshold(trials: Trials) -> None:
 
 
 def killed(trials: Trials) -> None:
-    """A run that is killed leaves the old output or the new one."""
+    """Kills a run, which must leave the old output or the complete new one."""
     pick = trials.random
     rows = [pick.sample(range(40), 8) for _ in range(pick.choice([300, 1500]))]
     (trials.folder / "sets.txt").write_text("".join(" ".join(map(str, row)) + "\n" for row in rows))
@@ -312,11 +312,11 @@ def killed(trials: Trials) -> None:
             child.wait()
         now = output.read_bytes() if output.exists() else None
         if now not in (old, whole):
-            raise Wrong(f"out.{ending} is neither the old nor the new one: {len(now or b'')} bytes")
+            raise Wrong(f"out.{ending} is neither the old nor the new output: {len(now or b'')} bytes")
 
 
 def bounded(trials: Trials) -> None:
-    """A huge result within a limited address space: the count of all pairs, streamed."""
+    """Runs a join with a huge result in a limited address space, which the result is streamed through."""
     pick = trials.random
     rows = pick.choice([4000, 9000])
     (trials.folder / "same.txt").write_text("".join(f"1 2 3 {row % 7 + 10}\n" for row in range(rows)))
@@ -337,7 +337,7 @@ KINDS = ((join, 60), (vectors, 15), (without_threshold, 20), (killed, 4), (bound
 
 
 def main() -> int:
-    """Trials until the time is over; the status is 1 where one failed."""
+    """Runs trials until the time is over; the exit status is 1 if one failed."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--simjoin", type=Path, default=ROOT / "target" / "release" / "simjoin")
     parser.add_argument("--seconds", type=float, default=3600.0)
@@ -347,9 +347,9 @@ def main() -> int:
     print(f"seed {seed}", flush=True)
     chosen = random.Random(seed)
     begin = time.monotonic()
-    made: Counter[str] = Counter()
+    trials_of: Counter[str] = Counter()
     failed = 0
-    said = begin
+    reported = begin
     while time.monotonic() - begin < options.seconds:
         kind = chosen.choices([one for one, _ in KINDS], [weight for _, weight in KINDS])[0]
         own = chosen.randrange(1 << 62)
@@ -361,20 +361,20 @@ def main() -> int:
                     raise Wrong("an input without tokens was joined")
             except Refused:
                 if trials.empty:
-                    made["without tokens"] += 1
+                    trials_of["without tokens"] += 1
                     continue
                 raise
             except Wrong as wrong:
                 failed += 1
-                kept = KEPT / f"{seed}-{sum(made.values())}"
+                kept = KEPT / f"{seed}-{sum(trials_of.values())}"
                 shutil.copytree(folder, kept, dirs_exist_ok=True)
                 (kept / "command.txt").write_text(f"{trials.last}\n{wrong}\n")
                 print(f"{kind.__name__}: {trials.last}\n  {wrong}\n  kept in {kept}", flush=True)
-        made[kind.__name__] += 1
-        if time.monotonic() - said > 60:
-            said = time.monotonic()
-            print(f"{said - begin:.0f} s: {sum(made.values())} trials, {failed} failed", flush=True)
-    print(f"{sum(made.values())} trials ({', '.join(f'{name} {count}' for name, count in sorted(made.items()))}), "
+        trials_of[kind.__name__] += 1
+        if time.monotonic() - reported > 60:
+            reported = time.monotonic()
+            print(f"{reported - begin:.0f} s: {sum(trials_of.values())} trials, {failed} failed", flush=True)
+    print(f"{sum(trials_of.values())} trials ({', '.join(f'{name} {count}' for name, count in sorted(trials_of.items()))}), "
           f"{failed} failed")
     return 1 if failed else 0
 

@@ -1,4 +1,4 @@
-//! Random bytes to every reader: sets, vectors or one clear line, never a panic.
+//! Gives random bytes to every reader, which must return sets, vectors or one clear line, and never panic.
 
 #![no_main]
 

@@ -1,5 +1,5 @@
-//! Random collections: every technique must find what the oracle finds, in self-joins and joins of
-//! two, also of the right one with itself, with any number of threads.
+//! Joins random collections. Every technique must find the pairs of the oracle, in self-joins and joins of
+//! two, including the right one with itself, with any number of threads.
 
 #![no_main]
 
