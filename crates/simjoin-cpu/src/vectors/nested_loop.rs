@@ -129,7 +129,17 @@ impl<'a> PreparedLoop<'a> {
         let blur = 2.0 * product_error(join.dimension()) * longest * longest;
         let products = many && blur <= reach.0 * reach.0;
         let (join, probes, rows) = (*join, probes.clone(), block_rows(join.dimension()));
-        Ok(PreparedLoop { join, probes, transform, limits, reach, products, verifier, rows, per_piece })
+        Ok(PreparedLoop {
+            join,
+            probes,
+            transform,
+            limits,
+            reach,
+            products,
+            verifier,
+            rows,
+            per_piece,
+        })
     }
 }
 
