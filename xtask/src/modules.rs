@@ -56,7 +56,7 @@ pub fn order() -> Check {
     for order in &CRATES {
         let folder = root().join("crates").join(order.name).join("src");
         let mut files = BTreeMap::new();
-        for path in rust_files(&folder)? {
+        for path in source_files(&folder, &["rs"])? {
             let name = path.strip_prefix(&folder).unwrap_or(&path).with_extension("");
             files.insert(name.to_string_lossy().into_owned(), read(&path)?);
         }
@@ -71,7 +71,12 @@ pub fn order() -> Check {
 /// Checks the lengths of files.
 pub fn lengths() -> Check {
     let mut long = Vec::new();
-    for path in rust_files(&root().join("crates"))? {
+    let folders = ["crates", "emulator", "fuzz", "xtask", "python", "benchmarks", "docs"];
+    let mut paths = Vec::new();
+    for folder in folders {
+        paths.extend(source_files(&root().join(folder), &["rs", "cu", "cuh", "cc", "h", "py"])?);
+    }
+    for path in paths {
         let lines = read(&path)?.lines().count();
         if lines > MAX_LINES {
             let name = path.strip_prefix(root()).unwrap_or(&path).display();
@@ -86,20 +91,23 @@ fn read(path: &Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// Returns all Rust files in a folder and its subfolders, sorted.
-fn rust_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+/// Returns the files with these endings in a folder and the folders in it, in order, except hidden ones.
+fn source_files(folder: &Path, endings: &[&str]) -> Result<Vec<PathBuf>, String> {
     let entries = std::fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    let mut files = Vec::new();
+    let mut found = Vec::new();
     for entry in entries.map_err(|error| format!("{}: {error}", folder.display()))? {
         let path = entry.path();
+        if entry.file_name().to_string_lossy().starts_with('.') {
+            continue;
+        }
         if path.is_dir() {
-            files.extend(rust_files(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
+            found.extend(source_files(&path, endings)?);
+        } else if path.extension().is_some_and(|ending| endings.iter().any(|one| ending == *one)) {
+            found.push(path);
         }
     }
-    files.sort_unstable();
-    Ok(files)
+    found.sort_unstable();
+    Ok(found)
 }
 
 /// Returns the uses of later modules in the files of a crate.

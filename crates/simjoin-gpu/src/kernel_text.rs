@@ -20,6 +20,7 @@ pub static FILES: &[(&str, &str)] = files![
     "candidates.cu",
     "intersect.cu",
     "overlaps.cu",
+    "overlaps_answers.cu",
     "prefix.cu",
     "sets.cu",
     "sets.cuh",

@@ -61,7 +61,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use tile::Coverage;
 
-pub(crate) static SOURCE: &str = source!("shared.cuh", "overlaps.cu");
+pub(crate) static SOURCE: &str = source!("shared.cuh", "overlaps.cu", "overlaps_answers.cu");
 
 /// The threads of a block, the rows and columns of a block of the product, and the bits of one of its steps;
 /// as in the kernels.
