@@ -101,7 +101,7 @@ pub trait Kind: Copy + Debug + Send + Sync + Sized + 'static {
         }
         let rows = |pair| {
             let ends = Self::ends(pair);
-            let (a, b) = (probe.rows(&ends.0).len() as u64, build.rows(&ends.1).len() as u64);
+            let (a, b) = (probe.weight(ends.0), build.weight(ends.1));
             if task.is_repeat(ends) { a * (a - 1) / 2 } else { a * b }
         };
         pairs.iter().map(rows).sum()
@@ -169,6 +169,11 @@ pub trait Entries: Debug + Send + Sync {
 
     /// Returns whether some entry stands in several rows.
     fn has_repeats(&self) -> bool;
+
+    /// Returns the number of rows that hold an entry.
+    fn weight(&self, entry: u32) -> u64 {
+        self.rows(&entry).len() as u64
+    }
 
     /// Returns the rows that hold an entry, ascending; at least one.
     fn rows<'r>(&'r self, entry: &'r u32) -> &'r [u32];
@@ -300,7 +305,7 @@ impl<'a, K: Kind> Task<'a, K> {
         let Task { probe, predicate, .. } = self;
         let some = self.is_self_join() && probe.has_repeats();
         let entries = 0..if some { probe.sizes().0 as u32 } else { 0 };
-        let repeated = entries.filter(|entry| probe.rows(entry).len() > 1);
+        let repeated = entries.filter(|&entry| probe.weight(entry) > 1);
         repeated.filter_map(|entry| K::self_pair(probe, predicate, entry))
     }
 }

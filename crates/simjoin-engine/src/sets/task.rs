@@ -134,6 +134,11 @@ impl Entries for SetCollection {
     }
 
     #[inline]
+    fn weight(&self, set: SetId) -> u64 {
+        self.weight(set).into()
+    }
+
+    #[inline]
     fn rows<'r>(&'r self, entry: &'r u32) -> &'r [u32] {
         self.rows(*entry)
     }

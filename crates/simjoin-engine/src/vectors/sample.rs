@@ -5,7 +5,7 @@
 
 use super::{VectorTask, Vectors};
 use crate::host::Host;
-use crate::kind::Kind;
+use crate::kind::{Entries, Kind};
 use crate::technique::Budget;
 use simjoin_core::{Elements, Random, Result, Sink, VectorCollection, VectorPair};
 use std::collections::BTreeSet;
@@ -59,9 +59,8 @@ impl Sink<VectorPair> for Weighed<'_, '_> {
             let (probe, build) =
                 (self.probes[pair.probe as usize], self.builds[pair.build as usize]);
             if !(self.task.is_self_join() && probe == build) {
-                let weight = |side: &VectorCollection, entry| side.rows(&(entry as u32)).len();
-                self.rows +=
-                    (weight(self.task.probe, probe) * weight(self.task.build, build)) as u64;
+                let (a, b) = (probe as u32, build as u32);
+                self.rows += self.task.probe.weight(a) * self.task.build.weight(b);
             }
         }
         ControlFlow::Continue(())
