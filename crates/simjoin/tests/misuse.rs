@@ -158,9 +158,9 @@ fn vectors_that_are_none_are_refused() {
             Vectors::new([0.0, f64::NEG_INFINITY], 1),
             "row 1 (counting from 0): element 0 is infinite",
         ),
-        (Vectors::new([0.0; 3], 2), "3 numbers are no whole number of vectors of dimension 2"),
+        (Vectors::new([0.0; 3], 2), "3 numbers are not a whole number of vectors of dimension 2"),
         (Vectors::new([0.0; 3], 0), "dimension 0"),
-        (Vectors::new([0.0; 3], usize::MAX), "no whole number"),
+        (Vectors::new([0.0; 3], usize::MAX), "not a whole number"),
         (Vectors::new([0.0; 0], 0), "no dimension"),
         (
             Vectors::from_rows([vec![0.5], vec![]]),
