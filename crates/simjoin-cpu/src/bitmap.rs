@@ -106,7 +106,7 @@ impl Technique<Sets> for Bitmap {
         Some(Cost {
             // Signatures are made in several steps; threads must be woken for each.
             serial: if survey.sets > 2_000 { 4.0 * costs.start } else { costs.start },
-            shared: survey.tokens as f64 * 2.0 * costs.sign_token
+            parallel: survey.tokens as f64 * 2.0 * costs.sign_token
                 + survey.sets as f64 * costs.pass * (2 + self.words) as f64
                 + survey.runs(|| calls(survey)) as f64 * costs.call
                 + pairs * costs.scan[place]

@@ -50,7 +50,7 @@ impl Technique<Sets> for GroupJoin {
     fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         // The cost of ppjoin, plus the upkeep of groups; few sets share a prefix.
         let cost = set_join::cost(survey, costs, 0.35 * survey.list_position);
-        Some(Cost { serial: 1.3 * cost.serial, shared: 1.1 * cost.shared })
+        Some(Cost { serial: 1.3 * cost.serial, parallel: 1.1 * cost.parallel })
     }
 
     fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {

@@ -51,14 +51,14 @@ impl Technique<Sets> for LcJoin {
         "lcjoin"
     }
 
-    /// Returns whether the predicate is containment 1.
-    fn can(&self, bounds: &Bounds) -> bool {
+    fn unsupported(&self, bounds: &Bounds) -> Option<&'static str> {
         let (measure, p, q) = bounds.parts();
-        measure == Measure::Containment && p == q
+        let supported = measure == Measure::Containment && p == q;
+        (!supported).then_some("only supports containment 1")
     }
 
     fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
-        if !self.can(&survey.join.predicate) {
+        if self.unsupported(&survey.join.predicate).is_some() {
             return None;
         }
         let SetTask { probe, build, .. } = survey.join;
@@ -68,7 +68,7 @@ impl Technique<Sets> for LcJoin {
             serial: costs.start
                 + 2.0 * f64::from(build.universe()) * costs.pass
                 + 0.4 * probes * costs.index,
-            shared: survey.tile.builds.len() as f64 * 10.0 * costs.lookup
+            parallel: survey.tile.builds.len() as f64 * 10.0 * costs.lookup
                 + builds * costs.lookup
                 // A set is searched in several lists, each by a jump.
                 + survey.list_pairs * 6.0 * costs.walk,
@@ -89,7 +89,7 @@ impl Technique<Sets> for LcJoin {
         tile: &Tile,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        if !self.can(&join.predicate) {
+        if self.unsupported(&join.predicate).is_some() {
             return Err(Error::Internal("lcjoin was given a join of another kind".into()));
         }
         let build = join.build;

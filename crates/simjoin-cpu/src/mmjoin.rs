@@ -230,7 +230,7 @@ impl Technique<Sets> for MmJoin {
             serial: costs.start
                 + 2.0 * f64::from(survey.join.build.universe()) * costs.pass
                 + 0.4 * tokens * costs.index,
-            shared: split.seconds,
+            parallel: split.seconds,
         })
     }
 

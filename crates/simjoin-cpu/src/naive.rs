@@ -28,7 +28,7 @@ impl Technique<Sets> for Naive {
     fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
         let tokens = 2.0 * survey.mean_size.max(1.0);
         let pairs = survey.tile.probes.len() as f64 * survey.tile.builds.len() as f64 / 2.0;
-        Some(Cost { serial: costs.start, shared: pairs * tokens * costs.merge_token })
+        Some(Cost { serial: costs.start, parallel: pairs * tokens * costs.merge_token })
     }
 
     fn memory_bytes(&self, _: &SetTask<'_>, _: &Tile, _: usize) -> u64 {

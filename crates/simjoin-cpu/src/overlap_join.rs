@@ -71,7 +71,7 @@ impl Technique<Overlaps> for CountOverlaps {
         // Every counter is cleared and read.
         let blocks = if self.words == 0 { 0.0 } else { weigh.block };
         let each = self.words as f64 * weigh.word + blocks + 0.15e-9;
-        Some(Cost::of_shared(costs.scale * (survey.pairs * each + walked * weigh.walk)))
+        Some(Cost::of_parallel(costs.scale * (survey.pairs * each + walked * weigh.walk)))
     }
 
     fn memory_bytes(&self, task: &OverlapTask<'_>, probes: &Range<SetId>, threads: usize) -> u64 {

@@ -79,7 +79,7 @@ pub(crate) fn cost(survey: &Survey<'_>, costs: &CostTable, candidates: f64) -> C
         serial: costs.start
             + 2.0 * f64::from(survey.join.build.universe()) * costs.pass
             + survey.build_entries as f64 * survey.live * costs.index,
-        shared: survey.probe_entries as f64 * survey.live * costs.lookup
+        parallel: survey.probe_entries as f64 * survey.live * costs.lookup
             + survey.sets as f64 * costs.pass
             + walked * survey.list_pairs * (costs.walk + candidates * merge),
     }

@@ -31,7 +31,7 @@ pub trait Technique<K: Kind>: Send + Sync {
 
     /// Returns whether it can join any range of a task, so that processors can share the task; others can only join it
     /// as a whole.
-    fn shares(&self) -> bool {
+    fn joins_any_range(&self) -> bool {
         true
     }
 
@@ -41,9 +41,9 @@ pub trait Technique<K: Kind>: Send + Sync {
         false
     }
 
-    /// Returns whether it can join by this predicate at all.
-    fn can(&self, _predicate: &K::Predicate) -> bool {
-        true
+    /// Returns why it cannot join by this predicate, such as `only supports containment 1`; `None` if it can.
+    fn unsupported(&self, _predicate: &K::Predicate) -> Option<&'static str> {
+        None
     }
 
     /// Estimates the cost of the surveyed range; `None` if the technique cannot join it, or should only do so when the
@@ -121,18 +121,18 @@ pub struct Cost {
     /// The part that one thread does while the others wait.
     pub serial: f64,
     /// The part that all threads share.
-    pub shared: f64,
+    pub parallel: f64,
 }
 
 impl Cost {
     /// Returns the cost of work that all threads share.
-    pub fn of_shared(seconds: f64) -> Self {
-        Cost { serial: 0.0, shared: seconds }
+    pub fn of_parallel(seconds: f64) -> Self {
+        Cost { serial: 0.0, parallel: seconds }
     }
 
     /// Returns the cost of work that one thread does, or a device, while the others wait.
     pub fn of_serial(seconds: f64) -> Self {
-        Cost { serial: seconds, shared: 0.0 }
+        Cost { serial: seconds, parallel: 0.0 }
     }
 
     /// Returns the seconds on a number of threads. Each thread but the first must be woken up, and more than a few slow
@@ -145,11 +145,11 @@ impl Cost {
         const FEW: f64 = 4.0;
         const SHORT: f64 = 0.03;
         let threads = threads.max(1) as f64;
-        let few = FEW * (self.shared / SHORT).powf(0.1).clamp(1.0, 1.6);
+        let few = FEW * (self.parallel / SHORT).powf(0.1).clamp(1.0, 1.6);
         let together =
-            self.shared / threads.min((few * threads).sqrt()) + WAKE_UP * (threads - 1.0);
+            self.parallel / threads.min((few * threads).sqrt()) + WAKE_UP * (threads - 1.0);
         // Work that is too short for several threads is done by one.
-        self.serial + together.min(self.shared)
+        self.serial + together.min(self.parallel)
     }
 }
 

@@ -19,10 +19,14 @@ impl Tuning {
     pub(crate) const WORTHWHILE: f64 = 0.95;
     /// Each processor is slower by this factor while the other one works.
     pub(crate) const FRICTION: f64 = 1.1;
-    /// A processor takes no chunk smaller than this fraction of what is queued.
-    pub(crate) const LEAST_PART: f64 = 0.05;
-    /// A worker takes half of its fair share if that is worth at least this many start-up costs.
+    /// A processor whose fair share of what is left is below this fraction takes nothing more.
+    pub(crate) const LEAST_SHARE: f64 = 0.05;
+    /// The start of a chunk is taken to cost at least this fraction of the whole join, so that chunks stay large enough.
+    pub(crate) const LEAST_START: f64 = 0.05;
+    /// A processor takes half of its fair share if that is worth at least this many start-up costs.
     pub(crate) const WORTH_STARTS: f64 = 1.5;
+    /// A chunk that is estimated to take this many times the seconds that it should take is halved.
+    pub(crate) const TOO_LONG: f64 = 1.5;
     /// The number of threads that serve devices while the CPU works too.
     pub(crate) const ATTENDANTS: usize = 3;
     /// The number of threads that send rows to a device.

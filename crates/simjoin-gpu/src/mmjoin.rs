@@ -114,7 +114,7 @@ impl Technique<Sets> for GpuMmJoin {
                 + devices * survey.tokens as f64 * 0.5e-9
                 + devices * survey.sets as f64 * 5e-9
                 + pairs * (2.0 * pieces / product + 4e-12) / power,
-            shared: 0.0,
+            parallel: 0.0,
         })
     }
 

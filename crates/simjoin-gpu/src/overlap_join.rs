@@ -54,7 +54,7 @@ impl Technique<Overlaps> for CountOnDevice {
         true
     }
 
-    fn shares(&self) -> bool {
+    fn joins_any_range(&self) -> bool {
         false
     }
 

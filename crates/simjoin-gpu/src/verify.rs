@@ -153,7 +153,7 @@ impl Technique<Sets> for GpuVerify {
         }
         let filter = self.filter.filter_cost(survey, costs);
         let send = 1e-3 + self.devices.len() as f64 * survey.tokens as f64 * 0.15e-9;
-        Some(Cost { serial: filter.serial + send, shared: filter.shared })
+        Some(Cost { serial: filter.serial + send, parallel: filter.parallel })
     }
 
     fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {

@@ -121,7 +121,7 @@ impl Technique<Sets> for PrefixBitmap {
         Some(Cost {
             serial: if survey.sets > 2_000 { 2.0 * costs.start } else { costs.start }
                 + COUNTER * tokens * costs.pass,
-            shared: survey.sets as f64 * costs.pass
+            parallel: survey.sets as f64 * costs.pass
                 + live * costs.entry * wider
                 + (entries - live) * costs.entry * COUNTED
                 + survey.list_pairs * pair

@@ -116,8 +116,8 @@ impl Technique<Sets> for SkipJoin {
         // containment 0.8 and 1, 2-core AMD EPYC, 2026-11-15).
         let (measure, ..) = survey.join.predicate.parts();
         let derived = if measure == Measure::Containment { 0.65 } else { 1.0 };
-        let shared = derived * (cost.shared + blocks - skipped);
-        Some(Cost { serial: 1.4 * cost.serial, shared })
+        let parallel = derived * (cost.parallel + blocks - skipped);
+        Some(Cost { serial: 1.4 * cost.serial, parallel })
     }
 
     fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {

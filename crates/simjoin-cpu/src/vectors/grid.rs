@@ -56,7 +56,7 @@ impl Technique<Vectors> for Grid {
         "grid"
     }
 
-    fn shares(&self) -> bool {
+    fn joins_any_range(&self) -> bool {
         false
     }
 
@@ -69,7 +69,7 @@ impl Technique<Vectors> for Grid {
         let sorting = 30e-9 * rows.max(2.0).log2() / 16.0;
         let rows = rows * (sorting + survey.coordinates as f64 * 4e-9 + neighbours * 10e-9);
         let pairs = survey.pairs * (cells * pair + survey.near_by_image * 0.3e-9);
-        Some(Cost::of_shared(costs.scale * (rows + pairs)))
+        Some(Cost::of_parallel(costs.scale * (rows + pairs)))
     }
 
     fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {

@@ -48,7 +48,7 @@ impl Technique<Vectors> for NestedLoop {
         "nested-loop"
     }
 
-    fn shares(&self) -> bool {
+    fn joins_any_range(&self) -> bool {
         false
     }
 
@@ -58,7 +58,7 @@ impl Technique<Vectors> for NestedLoop {
         let pair = pair + survey.dimension as f64 * 0.015e-9;
         let near = survey.near_by_image * if survey.dimension <= FEW { 0.3e-9 } else { 1.5e-9 };
         let rows = survey.rows.0 + survey.rows.1;
-        Some(Cost::of_shared(costs.scale * (survey.pairs * (pair + near) + rows * 50e-9)))
+        Some(Cost::of_parallel(costs.scale * (survey.pairs * (pair + near) + rows * 50e-9)))
     }
 
     fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {

@@ -54,7 +54,7 @@ impl Technique<Vectors> for Quantile {
         "quantile"
     }
 
-    fn shares(&self) -> bool {
+    fn joins_any_range(&self) -> bool {
         false
     }
 
@@ -74,7 +74,7 @@ impl Technique<Vectors> for Quantile {
             if survey.head < survey.coordinates { survey.dimension as f64 * 0.1e-9 } else { 0.0 };
         let near = survey.near_by_image * (0.3e-9 + asked);
         let pairs = survey.pairs * (survey.boxes * pair + rest + near);
-        Some(Cost::of_shared(costs.scale * (rows * (imaging + sorting + 150e-9) + pairs)))
+        Some(Cost::of_parallel(costs.scale * (rows * (imaging + sorting + 150e-9) + pairs)))
     }
 
     fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {

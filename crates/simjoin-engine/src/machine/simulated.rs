@@ -253,8 +253,8 @@ impl<K: Kind> Technique<K> for OnSimulated<K> {
         true
     }
 
-    fn shares(&self) -> bool {
-        self.inner.shares()
+    fn joins_any_range(&self) -> bool {
+        self.inner.joins_any_range()
     }
 
     fn cost(&self, survey: &K::Survey<'_>, costs: &CostTable) -> Option<Cost> {

@@ -1,4 +1,4 @@
-//! Who does what?
+//! How does each processor do a join?
 
 use super::{Axis, Mode, Part, Setup, Split};
 use crate::host::Host;
@@ -103,9 +103,9 @@ pub(crate) struct Decided {
     pub(crate) figures: Vec<(&'static str, u64)>,
 }
 
-/// Who does what of a join.
+/// How each processor does a join.
 pub(crate) struct Assignments<'a, K: Kind> {
-    /// How each processor does the whole join, if it takes part. Both are there only if they share it.
+    /// The assignments of each processor for the whole join; of one of them only, unless they share it.
     pub(crate) of: PerProcessor<Vec<Assignment<'a, K>>>,
     /// If both processors share the join: its work, and how they divide it.
     pub(crate) shared: Option<(Axis<'a, K>, ChunkSize)>,
@@ -154,8 +154,8 @@ pub(crate) trait Planned: Kind {
         Vec::new()
     }
 
-    /// Returns the techniques of devices; `shared`: those that may work at the same time as the CPU.
-    fn device_techniques(setup: &Setup<Self>, shared: bool) -> Result<Techniques<Self>>;
+    /// Returns the techniques of devices; `both_work`: those that may work at the same time as the CPU.
+    fn device_techniques(setup: &Setup<Self>, both_work: bool) -> Result<Techniques<Self>>;
 
     /// Chooses a technique of a processor for each part, and cuts parts until they fit the memory. `technique`: the
     /// only one to choose from.
@@ -164,7 +164,7 @@ pub(crate) trait Planned: Kind {
         parts: Vec<Part<'a, Self>>,
         processor: Processor,
         technique: Option<usize>,
-        shared: bool,
+        both_work: bool,
     ) -> Result<Vec<Assignment<'a, Self>>>;
 
     /// Estimates all techniques for an assignment that is made already.
@@ -254,12 +254,12 @@ impl<'a, K: Planned> Assignments<'a, K> {
         };
         let alone = PerProcessor { cpu, device };
         let seconds = expected(setup, &alone);
-        let able = |processor| setup.techniques[processor].iter().any(|one| one.shares());
+        let able = |processor| setup.techniques[processor].iter().any(|one| one.joins_any_range());
         if seconds.cpu.min(seconds.device) > Tuning::SHORTEST
             && Processor::ALL.into_iter().all(able)
         {
             // Where the memory is shared too, or the best techniques cannot share, the processors go about it otherwise.
-            let shares = |one: &Assignment<'_, K>| setup.technique(one).shares();
+            let shares = |one: &Assignment<'_, K>| setup.technique(one).joins_any_range();
             let same = setup.limits.memory == u64::MAX
                 && Processor::ALL.into_iter().all(|one| alone[one].iter().all(shares));
             let of = match same {
@@ -322,10 +322,10 @@ fn whole<'a, K: Planned>(
     setup: &Setup<K>,
     directions: &[(Task<'a, K>, Direction)],
     processor: Processor,
-    shared: bool,
+    both_work: bool,
 ) -> Result<Vec<Assignment<'a, K>>> {
     let part = |&(task, direction): &(_, _)| Part { task, direction, range: K::whole(&task) };
-    K::assign(setup, directions.iter().map(part).collect(), processor, None, shared)
+    K::assign(setup, directions.iter().map(part).collect(), processor, None, both_work)
 }
 
 /// Returns the estimated seconds of assignments; those without an estimate do not count.
@@ -364,8 +364,7 @@ fn start<'a, K: Planned>(
         K::assign(setup, vec![part], processor, technique, true).ok()
     });
     let tiny: f64 = tiny.flatten().map(|one| setup.install(|| K::glance(setup, &one))).sum();
-    // It is never taken for nothing, or chunks would become too small.
-    tiny.max(Tuning::LEAST_PART * seconds).min(seconds)
+    tiny.max(Tuning::LEAST_START * seconds).min(seconds)
 }
 
 /// Returns the technique with which a processor does a part of a join, if this is how it does the whole: that of the

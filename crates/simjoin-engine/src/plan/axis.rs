@@ -3,7 +3,7 @@
 //! The probes of all directions of a join follow one another on an axis from 0 to 1, each direction in rising order.
 //! The position of a point is the share of the work before it: the mean of the shares of pairs that may meet and of
 //! tokens. (By pairs alone, half of the tokens of a collection with a few large sets could lie within a thousandth of
-//! the axis.) Positions are known before any row is read.
+//! the axis.) Positions follow from sizes alone; no row is read.
 //!
 //! No pair is lost: every probe lies in exactly one interval between neighbouring points, and meets there all builds
 //! that it reaches.

@@ -429,7 +429,7 @@ mod tests {
         }
 
         fn cost(&self, _: &Survey<'_>, _: &CostTable) -> Option<Cost> {
-            Some(Cost { serial: 1.0 / self.0 as f64, shared: 0.0 })
+            Some(Cost { serial: 1.0 / self.0 as f64, parallel: 0.0 })
         }
 
         fn memory_bytes(&self, _: &SetTask<'_>, _: &Tile, _: usize) -> u64 {
@@ -460,7 +460,7 @@ mod tests {
 
         fn cost(&self, _: &Survey<'_>, _: &CostTable) -> Option<Cost> {
             self.1.fetch_add(1, Ordering::Relaxed);
-            Some(Cost { serial: self.0, shared: 0.0 })
+            Some(Cost { serial: self.0, parallel: 0.0 })
         }
 
         fn memory_bytes(&self, _: &SetTask<'_>, _: &Tile, _: usize) -> u64 {

@@ -22,7 +22,7 @@ impl Whole for Overlaps {
     ) -> Option<f64> {
         let cost = technique.cost(&setup.known, &setup.costs())?;
         let part = task.pairs_of(probes) as f64 / setup.known.pairs.max(1.0);
-        Some((cost.serial + cost.shared / setup.threads as f64) * part)
+        Some((cost.serial + cost.parallel / setup.threads as f64) * part)
     }
 
     fn needs_memory(task: &OverlapTask<'_>) -> &'static str {
@@ -53,11 +53,11 @@ impl Planned for Overlaps {
         parts: Vec<Part<'a, Self>>,
         processor: Processor,
         technique: Option<usize>,
-        shared: bool,
+        both_work: bool,
     ) -> Result<Vec<Assignment<'a, Self>>> {
         // A single set leaves nothing to count, and neither does an empty side.
         let parts = parts.into_iter().filter(|part| part.task.pairs_of(&part.range) > 0).collect();
-        whole::assign(setup, parts, processor, technique, shared)
+        whole::assign(setup, parts, processor, technique, both_work)
     }
 
     fn glance(setup: &Setup<Self>, assignment: &Assignment<'_, Self>) -> f64 {

@@ -58,17 +58,17 @@ impl Planned for Sets {
         parts: Vec<Part<'a, Self>>,
         processor: Processor,
         technique: Option<usize>,
-        shared: bool,
+        both_work: bool,
     ) -> Result<Vec<Assignment<'a, Self>>> {
         let (costs, measured) = setup.machine.costs();
-        let assigned = assign_with(setup, parts.clone(), processor, technique, shared, &costs)?;
+        let assigned = assign_with(setup, parts.clone(), processor, technique, both_work, &costs)?;
         // A choice that matters is made with the costs of this machine.
         let estimated: f64 = assigned.iter().filter_map(Assignment::seconds).sum();
         if measured || estimated <= Tuning::WORTH_A_LOOK {
             return Ok(assigned);
         }
         let costs = setup.machine.measured_costs(setup.host);
-        assign_with(setup, parts, processor, technique, shared, &costs)
+        assign_with(setup, parts, processor, technique, both_work, &costs)
     }
 
     fn consider(setup: &Setup<Self>, assignment: &mut Assignment<'_, Self>) {
@@ -98,19 +98,19 @@ fn assign_with<'a>(
     parts: Vec<Part<'a, Sets>>,
     processor: Processor,
     technique: Option<usize>,
-    shared: bool,
+    both_work: bool,
     costs: &CostTable,
 ) -> Result<Vec<Assignment<'a, Sets>>> {
     let all = setup.offered(processor);
     let offered = technique.map_or(&all[..], |at| &all[at..=at]);
-    let resources = setup.resources(costs, processor, shared);
+    let resources = setup.resources(costs, processor, both_work);
     let mut assigned = Vec::new();
     for Part { task, direction, range } in parts {
         let decide = || choose(&task, &range, offered, &resources);
         // Large inputs are surveyed by all threads.
         let large = task.probe.total_tokens() > LARGE;
         let choices = if large { setup.install(decide) } else { decide() };
-        let choices = choices.map_err(|error| setup.with_answer(error, shared))?;
+        let choices = choices.map_err(|error| setup.with_answer(error, both_work))?;
         assigned.extend(choices.into_iter().map(|choice| {
             let work = Work { pairs: choice.pairs, ..Sets::work(&task, &choice.tile) };
             let mut considered = vec![None; all.len()];

@@ -107,10 +107,10 @@ impl<K: Planned> Setup<K> {
     }
 
     /// Returns the bytes for a technique. If both processors work, two techniques run at the same time.
-    pub(crate) fn memory(&self, shared: bool) -> u64 {
+    pub(crate) fn memory(&self, both_work: bool) -> u64 {
         match self.limits.memory {
             u64::MAX => u64::MAX,
-            all => all.saturating_sub(self.limits.answer) / if shared { 2 } else { 1 },
+            all => all.saturating_sub(self.limits.answer) / if both_work { 2 } else { 1 },
         }
     }
 
@@ -119,22 +119,22 @@ impl<K: Planned> Setup<K> {
         &self,
         costs: &'c CostTable,
         processor: Processor,
-        shared: bool,
+        both_work: bool,
     ) -> Resources<'c> {
-        let attended = shared && processor == Processor::Device;
+        let attended = both_work && processor == Processor::Device;
         Resources {
             costs,
             threads: if attended { Tuning::ATTENDANTS } else { self.threads },
-            memory: self.memory(shared),
+            memory: self.memory(both_work),
             device_memory: self.limits.device_memory,
         }
     }
 
     /// Adds the answer's memory to an error about memory, so that it states the total.
-    pub(crate) fn with_answer(&self, error: Error, shared: bool) -> Error {
+    pub(crate) fn with_answer(&self, error: Error, both_work: bool) -> Error {
         match error {
             Error::Memory { what, needed, device: false, .. } => {
-                let needed = needed.saturating_mul(if shared { 2 } else { 1 });
+                let needed = needed.saturating_mul(if both_work { 2 } else { 1 });
                 // The answer's part may grow with the limit.
                 let part = self.limits.answer as f64 / self.limits.memory.max(1) as f64;
                 let needed = match part < 0.9 && self.limits.answer > 0 {
@@ -172,15 +172,14 @@ impl<K: Planned> Setup<K> {
             }
         };
         let found: Techniques<K> = all.into_iter().filter(|one| wanted(&**one)).collect();
-        match named {
-            Some(named) if !found.iter().any(|technique| technique.can(predicate)) => {
-                Err(Error::Config(match found.is_empty() {
-                    true => format!("technique `{}` is not available for this join", named.name),
-                    false => format!("technique `{}` only supports containment 1", named.name),
-                }))
-            }
-            _ => Ok(found),
-        }
+        let Some(named) = named else { return Ok(found) };
+        let why_not = |one: &dyn Technique<K>| one.unsupported(predicate);
+        let why = match found.iter().map(|one| why_not(&**one)).collect::<Option<Vec<_>>>() {
+            // At least one of them can.
+            None => return Ok(found),
+            Some(why) => why.first().copied().unwrap_or("is not available for this join"),
+        };
+        Err(Error::Config(format!("technique `{}` {why}", named.name)))
     }
 
     /// Looks for devices, unless that was done. Returns false if none can be used; the CPU then does the join.
@@ -198,13 +197,13 @@ impl<K: Planned> Setup<K> {
 
     /// Adds the techniques of devices. Their pairs are held until a range is complete, which takes memory.
     pub(crate) fn add_devices(&mut self, predicate: &K::Predicate) -> Result<()> {
-        let shared = self.mode.may_share();
+        let both_work = self.mode.may_share();
         let mut all = PerProcessor {
             cpu: K::sharing(self.host),
-            device: K::device_techniques(self, shared)?,
+            device: K::device_techniques(self, both_work)?,
         };
         let named = |all: &Techniques<K>| {
-            let shares = all.iter().filter(|one| one.shares());
+            let shares = all.iter().filter(|one| one.joins_any_range());
             shares.map(|one| one.name()).collect::<Vec<_>>().join(" or ")
         };
         let of_cpu = [named(&self.techniques.cpu), named(&all.cpu)];
@@ -219,7 +218,7 @@ impl<K: Planned> Setup<K> {
         self.techniques.device = all.device;
         if let Mode::Shared(_) = self.mode {
             for processor in Processor::ALL {
-                let able = self.techniques[processor].iter().any(|one| one.shares());
+                let able = self.techniques[processor].iter().any(|one| one.joins_any_range());
                 if let (false, Some(named)) = (able, &self.selection.of[processor]) {
                     return Err(Error::Config(format!(
                         "technique `{}` does a join only as a whole, so CPU and GPU cannot share it; expected {}",

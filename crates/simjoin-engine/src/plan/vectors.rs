@@ -24,7 +24,7 @@ impl Whole for Vectors {
     ) -> Option<f64> {
         let cost = technique.cost(setup.known.survey.as_ref()?, &setup.costs())?;
         let part = task.pairs_of(probes) / task.pairs().max(1.0);
-        Some((cost.serial + cost.shared / setup.threads as f64) * part.min(1.0))
+        Some((cost.serial + cost.parallel / setup.threads as f64) * part.min(1.0))
     }
 
     fn needs_memory(_: &VectorTask<'_>) -> &'static str {
@@ -43,9 +43,9 @@ impl Planned for Vectors {
         vec![striped_loop(host)]
     }
 
-    fn device_techniques(setup: &Setup<Self>, shared: bool) -> Result<Techniques<Self>> {
+    fn device_techniques(setup: &Setup<Self>, both_work: bool) -> Result<Techniques<Self>> {
         let Setup { machine, host, known, limits, .. } = setup;
-        machine.device_vector_techniques(*host, known.fit.as_ref(), limits.device_memory, shared)
+        machine.device_vector_techniques(*host, known.fit.as_ref(), limits.device_memory, both_work)
     }
 
     fn assign<'a>(
@@ -53,9 +53,9 @@ impl Planned for Vectors {
         parts: Vec<Part<'a, Self>>,
         processor: Processor,
         technique: Option<usize>,
-        shared: bool,
+        both_work: bool,
     ) -> Result<Vec<Assignment<'a, Self>>> {
-        whole::assign(setup, parts, processor, technique, shared)
+        whole::assign(setup, parts, processor, technique, both_work)
     }
 
     fn glance(setup: &Setup<Self>, assignment: &Assignment<'_, Self>) -> f64 {

@@ -38,11 +38,11 @@ impl<K: Whole> Setup<K> {
         technique: &dyn Technique<K>,
         task: &Task<'_, K>,
         probes: &Range<u32>,
-        shared: bool,
+        both_work: bool,
     ) -> Option<(u64, bool)> {
         let needed = technique.memory_bytes(task, probes, self.threads);
         let on_device = technique.device_bytes(task, probes, self.threads);
-        if needed > self.memory(shared) {
+        if needed > self.memory(both_work) {
             Some((needed, false))
         } else if on_device > self.limits.device_memory {
             Some((on_device, true))
@@ -58,18 +58,18 @@ pub(super) fn assign<'a, K: Whole>(
     parts: Vec<Part<'a, K>>,
     processor: Processor,
     technique: Option<usize>,
-    shared: bool,
+    both_work: bool,
 ) -> Result<Vec<Assignment<'a, K>>> {
     let mut assigned = Vec::new();
     for part in parts.into_iter().filter(|part| !part.range.is_empty()) {
         let Part { task, range, .. } = &part;
         let work = K::work(task, range);
-        let striped = shared || *range != K::whole(task);
+        let striped = both_work || *range != K::whole(task);
         let (mut considered, mut least) = (Vec::new(), None::<(u64, bool)>);
         let mut best: Option<(f64, usize)> = None;
         for (at, one) in setup.techniques[processor].iter().enumerate() {
-            let excess = setup.excess(&**one, task, range, shared);
-            let able = (!striped || one.shares()) && excess.is_none();
+            let excess = setup.excess(&**one, task, range, both_work);
+            let able = (!striped || one.joins_any_range()) && excess.is_none();
             let seconds = K::seconds(setup, &**one, task, range).filter(|_| able);
             considered.push(seconds);
             // A technique that has no estimate is the last choice.
@@ -88,9 +88,9 @@ pub(super) fn assign<'a, K: Whole>(
                     K::sharing_names(),
                 )));
             };
-            let limit = if device { setup.limits.device_memory } else { setup.memory(shared) };
+            let limit = if device { setup.limits.device_memory } else { setup.memory(both_work) };
             let error = Error::Memory { what: K::needs_memory(task).into(), needed, limit, device };
-            return Err(setup.with_answer(error, shared));
+            return Err(setup.with_answer(error, both_work));
         };
         let Part { task, direction, range } = part;
         assigned.push(Assignment {

@@ -62,19 +62,19 @@ struct ProcessorState<'t, 'a, K: Kind> {
     kept: Option<KeptPrepared<'a, K>>,
     threads: Threads<'t>,
     /// Whether the other processor works at the same time.
-    shared: bool,
+    both_work: bool,
     /// The number of pieces announced to sinks.
     pieces: usize,
 }
 
 impl<K: Kind> ProcessorState<'_, '_, K> {
-    /// The CPU, on the threads of the join.
+    /// One processor alone, on the threads of the join.
     fn alone() -> Self {
         ProcessorState {
             processor: Processor::Cpu,
             kept: None,
             threads: Threads::Pool,
-            shared: false,
+            both_work: false,
             pieces: 0,
         }
     }
@@ -159,18 +159,15 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         let mut done = Done::default();
         done.warnings.extend(work.warning.clone());
         let mut alone = ProcessorState::alone();
-        // Progress is counted in probes. Each side of a shared join has a plan for all of them.
+        // Progress is counted in probes. Of a shared join, each processor has a plan for all of them.
         let others = if work.shared.is_some() { &[][..] } else { &work.of.device };
         let all = work.of.cpu.iter().chain(others);
         self.control.begin(all.map(|one| one.work.probes.len() as u64).sum());
         if let Some((axis, size)) = &work.shared {
             let queue = Queue::new(axis.clone(), size.clone());
             done.add(self.run_both(&work.of, &queue)?);
-            self.clock.alone(Processor::Cpu as usize);
-            // A device that failed may have left chunks in the queue.
-            alone.shared = true;
-            done.add(self.run_side(&work.of.cpu, &queue, &mut alone)?);
-            alone = ProcessorState::alone();
+            // A device that failed may have left some of the queue.
+            done.left.extend(queue.rest());
         } else {
             self.clock.alone(Processor::Cpu as usize);
             let all: Vec<_> = work.of.cpu.iter().chain(&work.of.device).cloned().collect();
@@ -200,23 +197,23 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         of: &PerProcessor<Vec<Assignment<'a, K>>>,
         queue: &Queue<'a, K>,
     ) -> Result<Done<'a, K>> {
-        // If one side fails, the other one stops.
+        // If one processor fails, the other one stops.
         let end_both = |_: &Error| self.enough.store(true, Ordering::Relaxed);
         let attendants = attendants(Tuning::ATTENDANTS)?;
         let mut on_device = Ok(Done::default());
         let on_cpu = attendants.in_place_scope(|scope| {
             let (on_device, attendants) = (&mut on_device, &attendants);
             scope.spawn(move |_| {
-                let mut side = ProcessorState {
+                let mut state = ProcessorState {
                     processor: Processor::Device,
                     threads: Threads::Attendants(attendants),
-                    shared: true,
+                    both_work: true,
                     ..ProcessorState::alone()
                 };
-                *on_device = self.run_side(&of.device, queue, &mut side).inspect_err(end_both);
+                *on_device = self.run_chunks(&of.device, queue, &mut state).inspect_err(end_both);
             });
-            let mut side = ProcessorState { shared: true, ..ProcessorState::alone() };
-            self.run_side(&of.cpu, queue, &mut side).inspect_err(end_both)
+            let mut state = ProcessorState { both_work: true, ..ProcessorState::alone() };
+            self.run_chunks(&of.cpu, queue, &mut state).inspect_err(end_both)
         });
         let device = on_device?;
         let mut done = on_cpu?;
@@ -224,14 +221,15 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         Ok(done)
     }
 
-    /// Does chunks of the queue until none is left or a device fails. `whole`: how this processor would do all of it.
-    fn run_side<'a>(
+    /// Does chunks of the queue until there is none for this processor, or it fails. `whole` is how it would do the
+    /// whole join.
+    fn run_chunks<'a>(
         &self,
         whole: &[Assignment<'a, K>],
         queue: &Queue<'a, K>,
-        side: &mut ProcessorState<'_, 'a, K>,
+        state: &mut ProcessorState<'_, 'a, K>,
     ) -> Result<Done<'a, K>> {
-        let processor = side.processor;
+        let processor = state.processor;
         let _ending = self.clock.ending(processor as usize);
         let mut done = Done::default();
         let mut now = self.clock.turn(processor as usize);
@@ -246,7 +244,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         while let Some(parts) = queue.take(processor, now, estimate) {
             for part in parts {
                 match assign(&part) {
-                    Ok(assignments) => done.add(self.run_assignments(assignments, side)?),
+                    Ok(assignments) => done.add(self.run_assignments(assignments, state)?),
                     // What does not fit while the other processor works is done after that has finished.
                     Err(Error::Memory { .. }) => done.left.push(part),
                     Err(error) => return Err(error),
@@ -267,7 +265,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
     fn run_assignments<'a>(
         &self,
         assignments: Vec<Assignment<'a, K>>,
-        side: &mut ProcessorState<'_, 'a, K>,
+        state: &mut ProcessorState<'_, 'a, K>,
     ) -> Result<Done<'a, K>> {
         let mut done = Done::default();
         // In virtual time, the duration of each assignment is known beforehand.
@@ -278,7 +276,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         let mut waiting: VecDeque<_> =
             assignments.into_iter().map(|one| (seconds(&one), one)).collect();
         let all = waiting.iter().map(|(seconds, _)| seconds).sum();
-        let mut now = self.clock.busy(side.processor as usize, all);
+        let mut now = self.clock.busy(state.processor as usize, all);
         while let Some((seconds, assignment)) = waiting.pop_front() {
             if self.stopped() {
                 break;
@@ -286,11 +284,11 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
             let technique = self.setup.technique(&assignment);
             let stage = (assignment.processor == Processor::Device).then(|| {
                 let cuts = || K::cut(&assignment.task, &assignment.range, 2).len() > 1;
-                Stage::within(self.setup.limits.memory, !(technique.shares() && cuts()))
+                Stage::within(self.setup.limits.memory, !(technique.joins_any_range() && cuts()))
             });
             let begin = Instant::now();
             let span = self.clock.is_virtual().then_some((now, seconds));
-            let ran = self.run_one(&assignment, technique, span, stage.as_ref(), side);
+            let ran = self.run_one(&assignment, technique, span, stage.as_ref(), state);
             match (ran, stage) {
                 (Ok(Outcome::TooManyPairs), Some(stage)) => {
                     let again = stage.done.load(Ordering::Relaxed);
@@ -303,7 +301,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
                 (Ok(Outcome::TooManyPairs), None) => {}
                 (Ok(Outcome::Complete(decided, times)), stage) => {
                     if let Some(stage) = stage {
-                        self.commit(&assignment, stage, side);
+                        self.commit(&assignment, stage, state);
                     }
                     let (begin, seconds, times) = match span {
                         None => {
@@ -347,25 +345,29 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         technique: &dyn Technique<K>,
         span: Option<(f64, f64)>,
         stage: Option<&Stage<K::Pair>>,
-        side: &mut ProcessorState<'_, 'a, K>,
+        state: &mut ProcessorState<'_, 'a, K>,
     ) -> Result<Outcome> {
         let times = Mutex::new(DeviceTimes::default());
-        let begin = Instant::now();
-        let mut prepared = self.prepare(assignment, technique, side)?;
+        let mut begin = Instant::now();
+        let mut prepared = self.prepare(assignment, technique, state)?;
         let rounds = prepared.rounds();
         for round in 0..rounds {
-            self.install_for(side.threads, || prepared.begin(round))?;
+            if round > 0 {
+                begin = Instant::now();
+            }
+            self.install_for(state.threads, || prepared.begin(round))?;
             if span.is_none() {
-                self.timeline.add(|| row(side.threads, 0), "prepare", begin, Instant::now());
+                let row = || row(assignment.processor, 0);
+                self.timeline.add(row, "prepare", begin, Instant::now());
             }
             self.timeline.add_device(0, prepared.events());
-            let part = Round {
+            let shared = Round {
                 assignment,
                 technique: technique.name(),
                 prepared: &*prepared,
                 pieces: prepared.pieces(),
                 number: (round, rounds),
-                first: side.pieces,
+                first: state.pieces,
                 shown: span.is_none(),
                 next: AtomicUsize::new(0),
                 finished: AtomicUsize::new(0),
@@ -375,19 +377,19 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
                 stage,
             };
             // Of many threads, leave some to those that attend to devices.
-            let most = match side.threads {
-                Threads::Pool if side.shared => self.setup.threads - self.setup.threads / 6,
+            let most = match state.threads {
+                Threads::Pool if state.both_work => self.setup.threads - self.setup.threads / 6,
                 _ => usize::MAX,
             };
             let most = most.min(prepared.workers());
-            self.broadcast(side.threads, || self.work(&part, side.threads, most));
-            let Round { pieces, next, failure, .. } = part;
+            self.broadcast(state.threads, || self.work(&shared, most));
+            let Round { pieces, next, failure, .. } = shared;
             // Where a worker failed, not all pieces were begun.
             let begun = pieces.min(next.into_inner());
-            side.pieces += begun;
+            state.pieces += begun;
             if let Some((begin, seconds)) = span {
                 let each = seconds / rounds as f64;
-                let workers = match side.threads {
+                let workers = match state.threads {
                     Threads::Pool => self.setup.threads.min(prepared.workers()),
                     Threads::Attendants(_) => prepared.workers(),
                 };
@@ -405,7 +407,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         }
         let decided = Decided { details: prepared.details(), figures: prepared.figures() };
         let technique = (assignment.processor, assignment.technique);
-        side.kept = Some(KeptPrepared { technique, direction: assignment.direction, prepared });
+        state.kept = Some(KeptPrepared { technique, direction: assignment.direction, prepared });
         Ok(Outcome::Complete(decided, times.into_inner()))
     }
 
@@ -414,35 +416,35 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         &self,
         assignment: &Assignment<'a, K>,
         technique: &dyn Technique<K>,
-        side: &mut ProcessorState<'_, 'a, K>,
+        state: &mut ProcessorState<'_, 'a, K>,
     ) -> Result<Box<dyn Prepared<K> + 'a>> {
         let Assignment { task, direction, range, processor, .. } = assignment;
         let of_same = (*processor, assignment.technique);
-        let kept = side.kept.take();
+        let kept = state.kept.take();
         let same = kept.filter(|kept| kept.technique == of_same && kept.direction == *direction);
         if let Some(mut kept) = same
             && kept.prepared.go_on(range)
         {
             return Ok(kept.prepared);
         }
-        let budget = self.budget(side);
+        let budget = self.budget(state);
         let whole = K::whole(task);
-        let keeps = side.shared
+        let keeps = state.both_work
             && technique.goes_on()
             && technique.device_at_most(task, &whole, budget.threads) <= budget.device_bytes
             && technique.memory_at_most(task, &whole, budget.threads) <= budget.bytes;
         if keeps {
             let mut prepared =
-                self.install_for(side.threads, || technique.prepare(task, &whole, &budget))?;
+                self.install_for(state.threads, || technique.prepare(task, &whole, &budget))?;
             if prepared.go_on(range) {
                 return Ok(prepared);
             }
         }
-        self.install_for(side.threads, || technique.prepare(task, range, &budget))
+        self.install_for(state.threads, || technique.prepare(task, range, &budget))
     }
 
     /// Takes pieces of a round until none is left, as one worker of at most `most`.
-    fn work(&self, round: &Round<'_, '_, K>, threads: Threads<'_>, most: usize) {
+    fn work(&self, round: &Round<'_, '_, K>, most: usize) {
         let number = round.workers.fetch_add(1, Ordering::Relaxed);
         if number >= most {
             return;
@@ -466,7 +468,8 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
             let ran = worker.run(piece, &mut sink);
             let ended = sink.sink.end();
             if round.shown {
-                self.timeline.add(|| row(threads, number), round.technique, begin, Instant::now());
+                let row = || row(round.assignment.processor, number);
+                self.timeline.add(row, round.technique, begin, Instant::now());
             }
             match ran {
                 Err(error) => round.failure.set(error),
@@ -495,7 +498,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         &self,
         assignment: &Assignment<'_, K>,
         stage: Stage<K::Pair>,
-        side: &mut ProcessorState<'_, '_, K>,
+        state: &mut ProcessorState<'_, '_, K>,
     ) {
         let (held, rows) = stage.commit();
         let make = || self.answer.sink(&assignment.task, assignment.direction);
@@ -507,8 +510,8 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
             return;
         }
         let next = AtomicUsize::new(0);
-        let first = side.pieces;
-        self.broadcast(side.threads, || {
+        let first = state.pieces;
+        self.broadcast(state.threads, || {
             let mut sink = make();
             while !self.stopped() {
                 let batch = next.fetch_add(1, Ordering::Relaxed);
@@ -520,23 +523,23 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
                 }
             }
         });
-        side.pieces += batches.len().min(next.into_inner());
+        state.pieces += batches.len().min(next.into_inner());
     }
 
-    fn budget(&self, side: &ProcessorState<'_, '_, K>) -> Budget {
+    fn budget(&self, state: &ProcessorState<'_, '_, K>) -> Budget {
         let Setup { limits, .. } = self.setup;
-        let bytes = self.setup.memory(side.shared);
+        let bytes = self.setup.memory(state.both_work);
         Budget {
             piece_tokens: limits.piece_tokens,
             bytes,
             device_bytes: limits.device_memory,
-            threads: match side.threads {
+            threads: match state.threads {
                 Threads::Attendants(threads) if bytes != u64::MAX => threads.current_num_threads(),
-                // Rows are sent by as many: a device waits for them, beside the CPU too.
+                // As many threads send rows, because the device waits for them.
                 Threads::Attendants(_) => Tuning::SENDERS.min(self.setup.threads),
                 Threads::Pool => self.setup.threads,
             },
-            patient: matches!(side.threads, Threads::Attendants(_)),
+            patient: matches!(state.threads, Threads::Attendants(_)),
             events: self.setup.timeline,
         }
     }
@@ -602,12 +605,10 @@ fn parts_for<K: Kind>(assignment: &Assignment<'_, K>, done: u64) -> usize {
     }
 }
 
-/// Returns the name of a thread's row in a timeline of real time.
-fn row(threads: Threads<'_>, worker: usize) -> String {
-    match threads {
-        Threads::Pool => {
-            worker_row(Processor::Cpu, rayon::current_thread_index().unwrap_or(worker))
-        }
-        Threads::Attendants(_) => worker_row(Processor::Device, worker),
+/// Returns the name of a worker's row in a timeline of real time.
+fn row(processor: Processor, worker: usize) -> String {
+    match processor {
+        Processor::Cpu => worker_row(processor, rayon::current_thread_index().unwrap_or(worker)),
+        Processor::Device => worker_row(processor, worker),
     }
 }

@@ -63,8 +63,8 @@ impl Progress {
         self.current.map_or(0.0, left)
     }
 
-    /// Returns the seconds for what is left of the axis, if all of it takes `seconds`. Some of its chunks may have been
-    /// longer or shorter than others of their length; the rest makes up for that.
+    /// Returns the seconds for a length of the rest of the axis, if the whole axis takes `seconds`: the estimate for all
+    /// of it, less the estimates of the chunks taken.
     fn rest(&self, seconds: f64, left: f64) -> f64 {
         let rest = (seconds - self.estimated) / (1.0 - self.length).max(f64::MIN_POSITIVE);
         rest.max(LEAST_REST * seconds) * left
@@ -73,9 +73,6 @@ impl Progress {
 
 /// The rest of a join is never expected to take less than this fraction of the mean.
 const LEAST_REST: f64 = 0.25;
-
-/// A chunk that is estimated to take this many times the seconds that it should take is halved.
-const TOO_LONG: f64 = 1.5;
 
 impl<'a, K: Kind> Queue<'a, K> {
     /// Queues all probes of an axis.
@@ -89,6 +86,12 @@ impl<'a, K: Kind> Queue<'a, K> {
         self.state.lock().of[processor].ended = true;
     }
 
+    /// Returns what nobody has taken.
+    pub(crate) fn rest(&self) -> Vec<Part<'a, K>> {
+        let [from, to] = self.state.lock().left;
+        if from < to { self.axis.between(from, to) } else { Vec::new() }
+    }
+
     /// Records that a processor has finished its chunk.
     pub(crate) fn done(&self, processor: Processor, now: f64) {
         let progress = &mut self.state.lock().of[processor];
@@ -99,7 +102,7 @@ impl<'a, K: Kind> Queue<'a, K> {
     }
 
     /// Takes a chunk, which begins now. `estimate` returns the seconds that parts of the join take this processor. A
-    /// processor that gets none is not expected to ask again.
+    /// processor that gets none is marked as ended, so the other one takes all that is left.
     pub(crate) fn take(
         &self,
         processor: Processor,
@@ -133,7 +136,7 @@ impl<'a, K: Kind> Queue<'a, K> {
             seconds = estimate(&taken.2);
             let rest = state.of[processor].rest(all[processor], to - from) / (to - from);
             let due = starts[processor] + rest * amount;
-            while seconds > TOO_LONG * due && seconds > 2.0 * starts[processor] {
+            while seconds > Tuning::TOO_LONG * due && seconds > 2.0 * starts[processor] {
                 let smaller = take(amount / 2.0);
                 if smaller.2.is_empty() || state.of[processor.other()].ended {
                     break;
@@ -160,7 +163,7 @@ impl<'a, K: Kind> Queue<'a, K> {
         let left = state.left[1] - state.left[0];
         let (own, other) = (state.of[processor], state.of[processor.other()]);
         let (seconds, starts) = match &self.size {
-            ChunkSize::Equal(part) => return part.min(left),
+            ChunkSize::Equal(fraction) => return fraction.min(left),
             _ if other.ended => return left,
             ChunkSize::Share(share) => {
                 return match processor {
@@ -178,12 +181,12 @@ impl<'a, K: Kind> Queue<'a, K> {
         // own start + x · own left = wait + other start + (1 − x) · other left
         let together = other.wait(now) + other_start - own_start + other_left;
         let due = (together / (own_left + other_left).max(f64::MIN_POSITIVE)).min(1.0);
-        if due < Tuning::LEAST_PART {
+        if due < Tuning::LEAST_SHARE {
             return 0.0;
         }
-        let part =
-            if due / 2.0 * own_left > Tuning::WORTH_STARTS * own_start { due / 2.0 } else { due };
-        if part > 1.0 - Tuning::LEAST_PART { left } else { part * left }
+        let worth_halving = due / 2.0 * own_left > Tuning::WORTH_STARTS * own_start;
+        let fraction = if worth_halving { due / 2.0 } else { due };
+        if fraction > 1.0 - Tuning::LEAST_SHARE { left } else { fraction * left }
     }
 }
 
@@ -257,11 +260,7 @@ mod tests {
                 });
             }
         });
-        // A processor that ended early may have left some, which the executor lets the CPU take.
-        queue.end(Processor::Device);
-        while let Some(parts) = queue.take(Processor::Cpu, 1e9, |_| 0.0) {
-            taken.lock().extend(parts);
-        }
+        taken.lock().extend(queue.rest());
         let taken = taken.into_inner();
         for (task, direction) in directions {
             let of = || taken.iter().filter(|part| part.direction == *direction);

@@ -225,7 +225,7 @@ impl Technique<Sets> for GpuBitmap {
                 + devices * survey.tokens as f64 * 0.17e-9
                 + devices * survey.sets as f64 * 2.5e-9
                 + (pairs / self.rate() + verified) / power,
-            shared: 0.0,
+            parallel: 0.0,
         })
     }
 

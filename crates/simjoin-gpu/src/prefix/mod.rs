@@ -165,7 +165,7 @@ impl Technique<Sets> for GpuPrefix {
                 + entries * 0.07e-9
                 + (survey.list_pairs * 9e-12 + verified * (0.14e-9 + 1e-12 * survey.mean_size))
                     / power,
-            shared: 0.0,
+            parallel: 0.0,
         })
     }
 

@@ -412,7 +412,7 @@ impl Technique<Vectors> for GpuVectors {
         true
     }
 
-    fn shares(&self) -> bool {
+    fn joins_any_range(&self) -> bool {
         self.stripes
     }
 
