@@ -31,12 +31,12 @@ fn raw(rows: &[Vec<u8>]) -> RawSets {
 }
 
 fn answer(
-    join: &Join<Sets>,
+    task: &Join<Sets>,
     left: &SetCollection,
     right: Option<&SetCollection>,
 ) -> Vec<(Side, u32, u32, u32)> {
     let mut pairs = Vec::new();
-    let report = join
+    let report = task
         .pairs(left, right, &Control::default(), |rows| {
             pairs.extend(
                 rows.iter().map(|pair| (pair.left_input, pair.left, pair.right, pair.overlap)),
@@ -44,7 +44,7 @@ fn answer(
             ControlFlow::Continue(())
         })
         .unwrap();
-    let count = join.count(left, right, &Control::default()).unwrap();
+    let count = task.count(left, right, &Control::default()).unwrap();
     assert_eq!((report.pairs, count.pairs), (pairs.len() as u64, pairs.len() as u64));
     pairs.sort_unstable();
     pairs
@@ -59,12 +59,12 @@ fuzz_target!(|case: Case| {
     let predicate = Predicate::parse(measure, &threshold).unwrap();
     let (left, right) = prepare(raw(&case.left), case.right.as_deref().map(raw), 256).unwrap();
     left.validate().unwrap();
-    let join = simjoin::engine::join(predicate)
+    let task = simjoin::engine::join(predicate)
         .threads(1 + usize::from(case.threads))
         .with_itself(case.with_itself);
-    let oracle = answer(&join.clone().technique("naive"), &left, right.as_ref());
+    let oracle = answer(&task.clone().technique("naive"), &left, right.as_ref());
     for technique in techniques_for(predicate) {
-        let found = answer(&join.clone().technique(technique), &left, right.as_ref());
+        let found = answer(&task.clone().technique(technique), &left, right.as_ref());
         assert_eq!(oracle, found, "{technique}");
     }
 });

@@ -312,7 +312,7 @@ def test_plans_name_techniques_and_estimates() -> None:
     assert plan.techniques and plan.pairs is not None
     assert all(seconds is None or seconds >= 0 for part in plan.considered for _, seconds in part)
     assert str(plan) == plan.text and "on 1 thread" in plan.text
-    assert "plan, part 1 of" in sj.explain(data, data, cosine=0.8)
+    assert "plan, step 1 of" in sj.explain(data, data, cosine=0.8)
     vectors = sj.vector_plan([row[:3] for row in data], within=10)
     assert vectors.techniques[0] in ("quantile", "grid", "nested-loop")
     assert "expected: about" in vectors.text

@@ -23,7 +23,7 @@ pub fn after(planned: &Explanation, report: &Report, join: Duration) {
     for (at, step) in report.steps.iter().enumerate() {
         let _ = writeln!(
             text,
-            "part {}: {}: {} (estimated {})",
+            "step {}: {}: {} (estimated {})",
             at + 1,
             format!("{} {}", step.technique, step.variant).trim_end(),
             duration(step.seconds),

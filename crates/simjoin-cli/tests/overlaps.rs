@@ -140,7 +140,7 @@ fn plan_trace_and_statistics_describe_the_run() {
     let run =
         folder.run("overlaps a.txt --positive -o o.tsv --explain --stats s.json --trace t.json");
     assert_eq!(run.status, 0, "{}", run.err);
-    for part in ["pairs to count", "<- chosen", "expected: about ", "part 1: "] {
+    for part in ["pairs to count", "<- chosen", "expected: about ", "step 1: "] {
         assert!(run.err.contains(part), "{part} is not in {}", run.err);
     }
     let stats = std::fs::read_to_string(folder.join("s.json")).unwrap();

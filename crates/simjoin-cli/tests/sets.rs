@@ -184,7 +184,7 @@ fn explain_shows_the_plan_before_and_the_real_figures_after() {
         assert_eq!(run.status, 0, "{run:?}");
         for part in [
             "input: 300 records",
-            "plan, part 1 of",
+            "plan, step 1 of",
             "<- chosen",
             "prefix-bitmap  64 bits",
             "skip-join",

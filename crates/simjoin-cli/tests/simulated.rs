@@ -180,7 +180,7 @@ fn join_beyond_device_memory_runs_in_passes_or_is_refused() {
     let cpu = folder.run(&format!("{join} --engine cpu")).ok();
     let explained = on(&folder, "speed=5", &format!("{join} --device-memory 400K --explain"));
     assert_eq!((explained.status, explained.out), (0, cpu));
-    assert!(explained.err.contains("part 2:"), "{}", explained.err);
+    assert!(explained.err.contains("step 2:"), "{}", explained.err);
     on(&folder, "speed=5,memory=1K", join).fails(1, &["GPU memory", "1024"]);
 }
 

@@ -44,17 +44,17 @@ impl Technique<Sets> for AllPairs {
         Some(set_join::cost(survey, costs, 0.2))
     }
 
-    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        set_join::memory_bytes(join, tile, threads, Self::POSITIONS)
+    fn memory_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+        set_join::memory_bytes(task, tile, threads, Self::POSITIONS)
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        Ok(Box::new(set_join::prepare::<Self>(join, tile, room.piece_tokens)))
+        Ok(Box::new(set_join::prepare::<Self>(task, tile, room.piece_tokens)))
     }
 }
 
@@ -65,11 +65,11 @@ impl CandidateFilter for AllPairs {
 
     fn source<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         piece_tokens: usize,
     ) -> Box<dyn CandidateSource + 'a> {
-        Box::new(set_join::prepare::<Self>(join, tile, piece_tokens))
+        Box::new(set_join::prepare::<Self>(task, tile, piece_tokens))
     }
 }
 
@@ -79,7 +79,7 @@ impl Filter for AllPairs {
     fn candidates(space: &mut Space<'_>, probe: SetId, partners: &Range<SetId>) -> usize {
         let index = &space.index.index;
         let base = space.index.builds.start;
-        let prefix = &space.index.join.probe.set(probe)[..space.demands.probe_prefix()];
+        let prefix = &space.index.task.probe.set(probe)[..space.demands.probe_prefix()];
         let mut count = 0;
         for &token in index.shared(prefix).1 {
             let (units, _) =

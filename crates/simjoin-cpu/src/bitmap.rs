@@ -89,7 +89,7 @@ impl Technique<Sets> for Bitmap {
         let place = self.place();
         let pairs = survey.pairs as f64;
         let survival = |place: usize| survey.survival[place.min(WIDTHS.len() - 1)];
-        let seconds = if is_exact(&survey.join, self.words) {
+        let seconds = if is_exact(&survey.task, self.words) {
             pairs * survival(place) * costs.second
         } else {
             let second =
@@ -114,32 +114,32 @@ impl Technique<Sets> for Bitmap {
         })
     }
 
-    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         // The signatures of a self-join are one array, but it leaves out the sets between probes and
         // build sets that are far apart.
         let sets = (tile.probes.len() + tile.builds.len()) as u64;
         let sets =
-            if join.order == Order::Before { sets.min(join.build.len() as u64) } else { sets };
+            if task.order == Order::Before { sets.min(task.build.len() as u64) } else { sets };
         // While planes are made, each signature exists twice.
         let wide = if self.words < WIDE { 8 * WIDE as u64 } else { 0 };
         sets * (16 * self.words as u64 + wide)
-            + 24 * (join.build.len() / RUN as usize + join.build.classes().len()) as u64
+            + 24 * (task.build.len() / RUN as usize + task.build.classes().len()) as u64
             + threads as u64 * 4 * (PROBES * BLOCK + SLACK) as u64
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         _: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         Ok(match self.words {
-            1 => Box::new(Signed::<1>::new(join, tile)),
-            2 => Box::new(Signed::<2>::new(join, tile)),
-            4 => Box::new(Signed::<4>::new(join, tile)),
-            8 => Box::new(Signed::<8>::new(join, tile)),
-            16 => Box::new(Signed::<16>::new(join, tile)),
-            _ => Box::new(Signed::<32>::new(join, tile)),
+            1 => Box::new(Signed::<1>::new(task, tile)),
+            2 => Box::new(Signed::<2>::new(task, tile)),
+            4 => Box::new(Signed::<4>::new(task, tile)),
+            8 => Box::new(Signed::<8>::new(task, tile)),
+            16 => Box::new(Signed::<16>::new(task, tile)),
+            _ => Box::new(Signed::<32>::new(task, tile)),
         })
     }
 }
@@ -147,16 +147,16 @@ impl Technique<Sets> for Bitmap {
 /// Estimates the number and the size of pairs of sets so large that their signatures are full and filter
 /// nothing. Such pairs may be too few for the samples and yet cost the most.
 fn crowded<'s>(survey: &'s Survey<'_>, words: usize) -> impl Iterator<Item = (f64, f64)> + 's {
-    let classes = survey.join.probe.classes().iter().zip(&survey.reaches);
+    let classes = survey.task.probe.classes().iter().zip(&survey.reaches);
     // Half of the bits of two full signatures differ, and larger sets are fuller.
-    let full = move |n: u32| survey.join.predicate.budget(n, n) >= 28 * words as i64;
+    let full = move |n: u32| survey.task.predicate.budget(n, n) >= 28 * words as i64;
     let full = classes.rev().take_while(move |(class, _)| full(class.size));
     full.map(|(class, reach)| (reach.pairs as f64, f64::from(class.size)))
 }
 
 /// Returns the number of comparisons of a probe with a run. If sizes vary much, runs are short.
 fn calls(survey: &Survey<'_>) -> u64 {
-    let build = survey.join.build;
+    let build = survey.task.build;
     let calls = |reach: &Reach| {
         // A run ends at the end of a size, unless it is still short, and at the end of a block.
         let sizes = build.class_of(reach.builds.end - 1) - build.class_of(reach.builds.start) + 1;
@@ -170,19 +170,19 @@ fn calls(survey: &Survey<'_>) -> u64 {
 /// Estimates the number of pairs of rows of a join, without pairs of equal sets, from `samples` groups
 /// of probes. Each group of neighbouring probes is joined exactly. Groups are drawn in proportion to
 /// their rows. Returns `None` if this takes more than `memory` bytes.
-pub fn estimate_rows(join: &SetTask<'_>, samples: usize, memory: u64) -> Option<f64> {
-    let whole = Tile::whole(join);
-    if (Bitmap { words: 2 }).memory_bytes(join, &whole, rayon::current_num_threads()) > memory {
+pub fn estimate_rows(task: &SetTask<'_>, samples: usize, memory: u64) -> Option<f64> {
+    let whole = Tile::whole(task);
+    if (Bitmap { words: 2 }).memory_bytes(task, &whole, rayon::current_num_threads()) > memory {
         return None;
     }
-    let signed = Signed::<2>::new(join, &whole);
+    let signed = Signed::<2>::new(task, &whole);
     let mut groups = Vec::new();
     let mut total = 0u64;
     for (class, reach) in signed.reaches.iter().enumerate().filter(|(_, reach)| reach.pairs > 0) {
         let mut start = reach.probes.start;
         while start < reach.probes.end {
             let end = reach.probes.end.min(start + PROBES as SetId);
-            total += (start..end).map(|set| u64::from(join.probe.weight(set))).sum::<u64>();
+            total += (start..end).map(|set| u64::from(task.probe.weight(set))).sum::<u64>();
             groups.push((total, start..end, class));
             start = end;
         }
@@ -208,7 +208,7 @@ pub fn estimate_rows(join: &SetTask<'_>, samples: usize, memory: u64) -> Option<
             |worker, &at| {
                 let (_, probes, class) = &groups[at];
                 let reach = &signed.reaches[*class];
-                let mut sink = RowSum { join: *join, rows: 0 };
+                let mut sink = RowSum { task: *task, rows: 0 };
                 let mut emitter = Emitter::new(&mut sink);
                 let first = signed.runs.partition_point(|run| run.builds.end <= reach.builds.start);
                 for run in &signed.runs[first..] {
@@ -218,7 +218,7 @@ pub fn estimate_rows(join: &SetTask<'_>, samples: usize, memory: u64) -> Option<
                     worker.scan(probes.clone(), run, reach, &mut emitter);
                 }
                 let _ = emitter.finish();
-                let weight: u64 = probes.clone().map(|set| u64::from(join.probe.weight(set))).sum();
+                let weight: u64 = probes.clone().map(|set| u64::from(task.probe.weight(set))).sum();
                 sink.rows as f64 / if exhaustive { 1.0 } else { weight as f64 }
             },
         )
@@ -229,7 +229,7 @@ pub fn estimate_rows(join: &SetTask<'_>, samples: usize, memory: u64) -> Option<
 
 /// A sink that adds up the pairs of rows of pairs of sets.
 struct RowSum<'a> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     rows: u64,
 }
 
@@ -240,21 +240,21 @@ impl Sink<SetPair> for RowSum<'_> {
 
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
         for pair in pairs {
-            let probe = u64::from(self.join.probe.weight(pair.probe));
-            self.rows += probe * u64::from(self.join.build.weight(pair.build));
+            let probe = u64::from(self.task.probe.weight(pair.probe));
+            self.rows += probe * u64::from(self.task.build.weight(pair.build));
         }
         ControlFlow::Continue(())
     }
 }
 
 /// Returns whether signatures of this width hold a bit for every token.
-fn is_exact(join: &SetTask<'_>, words: usize) -> bool {
-    join.build.universe() as usize <= 64 * words
+fn is_exact(task: &SetTask<'_>, words: usize) -> bool {
+    task.build.universe() as usize <= 64 * words
 }
 
 impl Dense {
-    fn words(join: &SetTask<'_>) -> Option<usize> {
-        Bitmap::WORDS.into_iter().find(|&words| is_exact(join, words))
+    fn words(task: &SetTask<'_>) -> Option<usize> {
+        Bitmap::WORDS.into_iter().find(|&words| is_exact(task, words))
     }
 }
 
@@ -264,23 +264,23 @@ impl Technique<Sets> for Dense {
     }
 
     fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
-        Bitmap { words: Self::words(&survey.join)? }.cost(survey, costs)
+        Bitmap { words: Self::words(&survey.task)? }.cost(survey, costs)
     }
 
-    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        let words = Self::words(join).unwrap_or(32);
-        Bitmap { words }.memory_bytes(join, tile, threads)
+    fn memory_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+        let words = Self::words(task).unwrap_or(32);
+        Bitmap { words }.memory_bytes(task, tile, threads)
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         // If the universe is too large, use the widest signatures and verification.
-        let words = Self::words(join).unwrap_or(32);
-        Bitmap { words }.prepare(join, tile, room)
+        let words = Self::words(task).unwrap_or(32);
+        Bitmap { words }.prepare(task, tile, room)
     }
 }
 
@@ -325,7 +325,7 @@ impl<const W: usize> Signatures<W> {
 }
 
 struct Signed<'a, const W: usize> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     reaches: Vec<Reach>,
     /// Whether signatures have a bit for every token.
     exact: bool,
@@ -346,23 +346,23 @@ impl Run {
     /// Returns the largest budget of a probe of size `n` with a set of the run, or a little more;
     /// negative if there is none.
     #[inline(always)]
-    fn limit(&self, join: &SetTask<'_>, n: u32) -> i64 {
-        let size = |class: usize| join.build.classes()[class].size;
+    fn limit(&self, task: &SetTask<'_>, n: u32) -> i64 {
+        let size = |class: usize| task.build.classes()[class].size;
         let (first, last) = (size(self.classes.start), size(self.classes.end - 1));
         if first == last {
-            return join.predicate.budget(n, first);
+            return task.predicate.budget(n, first);
         }
         // Shares are linear in the size, so the largest is at one of the ends.
         const UNIT: i32 = 16;
-        let share = |size: u32| join.predicate.build_share(size, UNIT);
-        (join.predicate.probe_share(n, UNIT) + share(first).max(share(last)))
+        let share = |size: u32| task.predicate.build_share(size, UNIT);
+        (task.predicate.probe_share(n, UNIT) + share(first).max(share(last)))
             .div_euclid(UNIT.into())
     }
 }
 
 impl<'a, const W: usize> Signed<'a, W> {
-    fn new(join: &SetTask<'a>, tile: &Tile) -> Self {
-        let reaches = reaches(join, tile);
+    fn new(task: &SetTask<'a>, tile: &Tile) -> Self {
+        let reaches = reaches(task, tile);
         let met = reaches.iter().filter(|reach| reach.pairs > 0);
         let all = |ranges: &mut dyn Iterator<Item = &Range<SetId>>| {
             let first = ranges.next().cloned().unwrap_or(0..0);
@@ -370,19 +370,19 @@ impl<'a, const W: usize> Signed<'a, W> {
         };
         let probes = all(&mut met.clone().map(|reach| &reach.probes));
         let builds = all(&mut met.clone().map(|reach| &reach.builds));
-        let exact = is_exact(join, W);
+        let exact = is_exact(task, W);
         let span = probes.start.min(builds.start)..probes.end.max(builds.end);
         let together = span.len() <= probes.len() + builds.len();
-        let (probe_signatures, build_signatures) = if join.order == Order::Before && together {
-            (None, Signatures::new(join.build, span, exact))
+        let (probe_signatures, build_signatures) = if task.order == Order::Before && together {
+            (None, Signatures::new(task.build, span, exact))
         } else {
-            let probes = Signatures::new(join.probe, probes, exact);
-            (Some(probes), Signatures::new(join.build, builds.clone(), exact))
+            let probes = Signatures::new(task.probe, probes, exact);
+            (Some(probes), Signatures::new(task.build, builds.clone(), exact))
         };
-        let pieces = cut(&reaches, join.order);
-        let runs = runs(join.build, builds);
+        let pieces = cut(&reaches, task.order);
+        let runs = runs(task.build, builds);
         Signed {
-            join: *join,
+            task: *task,
             reaches,
             exact,
             probes: probe_signatures,
@@ -477,14 +477,14 @@ struct SignedWorker<'a, const W: usize> {
 impl<const W: usize> SignedWorker<'_, W> {
     /// Compares up to [`PROBES`] probes of one size with a run.
     fn scan(&mut self, probes: Range<SetId>, run: &Run, reach: &Reach, emitter: &mut Emitter<'_>) {
-        let Signed { join, builds, exact, .. } = self.signed;
-        let n = join.probe.size(probes.start);
-        let last = reach.of(join.order, probes.end - 1);
+        let Signed { task, builds, exact, .. } = self.signed;
+        let n = task.probe.size(probes.start);
+        let last = reach.of(task.order, probes.end - 1);
         let range = run.builds.start.max(last.start)..run.builds.end.min(last.end);
         if range.is_empty() {
             return;
         }
-        let limit = run.limit(join, n);
+        let limit = run.limit(task, n);
         if limit < 0 {
             return;
         }
@@ -503,12 +503,12 @@ impl<const W: usize> SignedWorker<'_, W> {
             let code = self.out[at];
             let probe = probes.start + (code >> 16);
             let build = range.start + (code & 0xffff);
-            let m = join.build.size(build);
-            let met = build < probe || join.order != Order::Before;
+            let m = task.build.size(build);
+            let met = build < probe || task.order != Order::Before;
             if *exact {
                 let distance = self.kernels.distance(&signatures.of(probe), &builds.of(build));
                 let overlap = (n + m - distance as u32) / 2;
-                if met && overlap >= join.predicate.required_overlap(n, m) {
+                if met && overlap >= task.predicate.required_overlap(n, m) {
                     emitter.push(probe, build, overlap);
                 }
                 continue;
@@ -521,7 +521,7 @@ impl<const W: usize> SignedWorker<'_, W> {
                 distance as i64 <= limit
             };
             if met && survives {
-                prefetch(join.build.set(build));
+                prefetch(task.build.set(build));
                 self.out[open] = code;
                 open += 1;
             }
@@ -529,8 +529,8 @@ impl<const W: usize> SignedWorker<'_, W> {
         for &code in &self.out[..open] {
             let probe = probes.start + (code >> 16);
             let build = range.start + (code & 0xffff);
-            let (r, s) = (join.probe.set(probe), join.build.set(build));
-            let required = join.predicate.required_overlap(n, s.len() as u32);
+            let (r, s) = (task.probe.set(probe), task.build.set(build));
+            let required = task.predicate.required_overlap(n, s.len() as u32);
             self.verified += 1;
             if let Some(overlap) = self.verify.overlap(r, s, 0, required) {
                 emitter.push(probe, build, overlap);
@@ -542,15 +542,15 @@ impl<const W: usize> SignedWorker<'_, W> {
 impl<const W: usize> SignedWorker<'_, W> {
     fn join(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> ControlFlow<()> {
         let signed = self.signed;
-        let Signed { join, reaches, runs, pieces, .. } = signed;
+        let Signed { task, reaches, runs, pieces, .. } = signed;
         let piece = pieces[piece].clone();
         let mut emitter = Emitter::new(sink);
         // Take up to `PROBES` probes of one size at a time.
         let mut groups = Vec::new();
         let mut probe = piece.start;
         while probe < piece.end {
-            let class = join.probe.class_of(probe) as usize;
-            let end = join.probe.classes()[class].end.min(piece.end);
+            let class = task.probe.class_of(probe) as usize;
+            let end = task.probe.classes()[class].end.min(piece.end);
             while probe < end && reaches[class].pairs > 0 {
                 let next = end.min(probe + PROBES as u32);
                 groups.push((probe..next, class));
@@ -568,7 +568,7 @@ impl<const W: usize> SignedWorker<'_, W> {
                 }
             }
             emitter.flow()?;
-            if run.builds.start >= piece.end && join.order == Order::Before {
+            if run.builds.start >= piece.end && task.order == Order::Before {
                 break;
             }
         }

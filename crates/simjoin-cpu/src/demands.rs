@@ -9,7 +9,7 @@ use simjoin_engine::{Order, SetTask};
 use std::ops::Range;
 
 pub(crate) struct Demands<'a> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     builds: Range<SetId>,
     size: u32,
     prefix: usize,
@@ -22,31 +22,31 @@ pub(crate) struct Demands<'a> {
 
 impl<'a> Demands<'a> {
     /// Makes the demands of probes on a range of build sets.
-    pub(crate) fn new(join: &SetTask<'a>, builds: Range<SetId>) -> Self {
+    pub(crate) fn new(task: &SetTask<'a>, builds: Range<SetId>) -> Self {
         Demands {
-            join: *join,
+            task: *task,
             builds,
             size: 0,
             prefix: 0,
             partners: 0..0,
-            required: vec![0; join.build.classes().len()],
-            index_prefix: index_prefixes(join),
+            required: vec![0; task.build.classes().len()],
+            index_prefix: index_prefixes(task),
         }
     }
 
     /// Moves on to a probe and returns the build sets that it must meet within this index.
     #[inline]
     pub(crate) fn turn_to(&mut self, probe: SetId) -> Range<SetId> {
-        let size = self.join.probe.size(probe);
+        let size = self.task.probe.size(probe);
         if size != self.size {
             self.size = size;
-            self.prefix = self.join.predicate.probe_prefix(size) as usize;
-            let partners = self.join.partners(probe);
+            self.prefix = self.task.predicate.probe_prefix(size) as usize;
+            let partners = self.task.partners(probe);
             self.partners =
                 partners.start.max(self.builds.start)..partners.end.min(self.builds.end);
             self.required.fill(0);
         }
-        let end = match self.join.order {
+        let end = match self.task.order {
             Order::Before => probe.min(self.builds.end),
             _ => self.partners.end,
         };
@@ -74,14 +74,14 @@ impl<'a> Demands<'a> {
 
     #[cold]
     fn compute(&mut self, class: u32) -> u32 {
-        let size = self.join.build.classes()[class as usize].size;
-        let required = self.join.predicate.required_overlap(self.size, size);
+        let size = self.task.build.classes()[class as usize].size;
+        let required = self.task.predicate.required_overlap(self.size, size);
         self.required[class as usize] = required;
         required
     }
 }
 
 /// Returns the index prefix length of each build class.
-pub(crate) fn index_prefixes(join: &SetTask<'_>) -> Vec<u32> {
-    join.build.classes().iter().map(|class| join.predicate.index_prefix(class.size)).collect()
+pub(crate) fn index_prefixes(task: &SetTask<'_>) -> Vec<u32> {
+    task.build.classes().iter().map(|class| task.predicate.index_prefix(class.size)).collect()
 }

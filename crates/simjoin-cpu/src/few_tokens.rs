@@ -25,9 +25,9 @@ pub(crate) enum Few {
 }
 
 impl Few {
-    pub(crate) fn of(join: &SetTask<'_>, tile: &Tile) -> Self {
+    pub(crate) fn of(task: &SetTask<'_>, tile: &Tile) -> Self {
         let (probes, builds) = (tile.probes.len(), tile.builds.len());
-        if join.order == Order::Before {
+        if task.order == Order::Before {
             Few::Neither
         } else if probes * TIMES <= builds {
             Few::Probes
@@ -46,19 +46,19 @@ pub(crate) struct FewTokens {
 
 impl FewTokens {
     /// Returns the tokens in the prefixes of a tile's probes.
-    pub(crate) fn of_probes(join: &SetTask<'_>, tile: &Tile) -> Self {
-        let lengths: Vec<u32> = join
+    pub(crate) fn of_probes(task: &SetTask<'_>, tile: &Tile) -> Self {
+        let lengths: Vec<u32> = task
             .probe
             .classes()
             .iter()
-            .map(|class| join.predicate.probe_prefix(class.size))
+            .map(|class| task.predicate.probe_prefix(class.size))
             .collect();
-        Self::new(join.probe, tile.probes.clone(), &lengths)
+        Self::new(task.probe, tile.probes.clone(), &lengths)
     }
 
     /// Returns the tokens in the prefixes of a tile's build sets.
-    pub(crate) fn of_builds(join: &SetTask<'_>, tile: &Tile) -> Self {
-        Self::new(join.build, tile.builds.clone(), &index_prefixes(join))
+    pub(crate) fn of_builds(task: &SetTask<'_>, tile: &Tile) -> Self {
+        Self::new(task.build, tile.builds.clone(), &index_prefixes(task))
     }
 
     fn new(sets: &SetCollection, range: std::ops::Range<SetId>, lengths: &[u32]) -> Self {
@@ -83,8 +83,8 @@ impl FewTokens {
         tokens.iter().any(|&token| self.contain(token))
     }
 
-    pub(crate) fn memory_bytes(join: &SetTask<'_>) -> u64 {
-        8 * (u64::from(join.build.universe()) / 64 + 1)
+    pub(crate) fn memory_bytes(task: &SetTask<'_>) -> u64 {
+        8 * (u64::from(task.build.universe()) / 64 + 1)
     }
 }
 
@@ -104,12 +104,12 @@ mod tests {
         for (probe, build, side) in
             [(&few, &many, Few::Probes), (&many, &few, Few::Builds), (&many, &many, Few::Neither)]
         {
-            let join = SetTask { probe, build, predicate: bounds, order: Order::NotLarger };
-            let tile = Tile::whole(&join);
-            assert_eq!(Few::of(&join, &tile), side);
+            let task = SetTask { probe, build, predicate: bounds, order: Order::NotLarger };
+            let tile = Tile::whole(&task);
+            assert_eq!(Few::of(&task, &tile), side);
             let (tokens, prefix) = match side {
-                Few::Probes => (FewTokens::of_probes(&join, &tile), bounds.probe_prefix(4)),
-                _ => (FewTokens::of_builds(&join, &tile), bounds.index_prefix(4)),
+                Few::Probes => (FewTokens::of_probes(&task, &tile), bounds.probe_prefix(4)),
+                _ => (FewTokens::of_builds(&task, &tile), bounds.index_prefix(4)),
             };
             if side != Few::Neither {
                 let prefix = &few.set(0)[..prefix as usize];

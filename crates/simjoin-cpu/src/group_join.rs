@@ -53,17 +53,17 @@ impl Technique<Sets> for GroupJoin {
         Some(Cost { serial: 1.3 * cost.serial, parallel: 1.1 * cost.parallel })
     }
 
-    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        set_join::memory_bytes(join, tile, threads, true) + 4 * tile.builds.len() as u64
+    fn memory_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+        set_join::memory_bytes(task, tile, threads, true) + 4 * tile.builds.len() as u64
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        Ok(Box::new(PreparedGroups::new(join, tile, room.piece_tokens)))
+        Ok(Box::new(PreparedGroups::new(task, tile, room.piece_tokens)))
     }
 }
 
@@ -74,19 +74,19 @@ impl CandidateFilter for GroupJoin {
 
     fn source<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         piece_tokens: usize,
     ) -> Box<dyn CandidateSource + 'a> {
-        Box::new(PreparedGroups::new(join, tile, piece_tokens))
+        Box::new(PreparedGroups::new(task, tile, piece_tokens))
     }
 }
 
 impl<'a> PreparedGroups<'a> {
-    fn new(join: &SetTask<'a>, tile: &Tile, piece_tokens: usize) -> Self {
+    fn new(task: &SetTask<'a>, tile: &Tile, piece_tokens: usize) -> Self {
         let builds = tile.builds.clone();
-        let build = join.build;
-        let lengths = index_prefixes(join);
+        let build = task.build;
+        let lengths = index_prefixes(task);
         let prefix = |id: SetId| &build.set(id)[..lengths[build.class_of(id) as usize] as usize];
         let mut starts = Vec::new();
         for id in builds.clone() {
@@ -105,13 +105,13 @@ impl<'a> PreparedGroups<'a> {
             .map(|class| starts.partition_point(|&start| start < class.end) as u32)
             .collect();
         starts.push(builds.end);
-        let pieces = cut(join, tile, piece_tokens);
-        PreparedGroups { join: *join, builds, starts, class_ends, index, pieces }
+        let pieces = cut(task, tile, piece_tokens);
+        PreparedGroups { task: *task, builds, starts, class_ends, index, pieces }
     }
 }
 
 struct PreparedGroups<'a> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     builds: Range<SetId>,
     /// The first set of each build group, and the end of the last group.
     starts: Vec<SetId>,
@@ -146,7 +146,7 @@ impl PreparedGroups<'_> {
         let groups = self.starts.len() - 1;
         GroupJoinWorker {
             prepared: self,
-            demands: Demands::new(&self.join, self.builds.clone()),
+            demands: Demands::new(&self.task, self.builds.clone()),
             cursors: self.index.cursors(),
             first: 0,
             end: 0,
@@ -178,7 +178,7 @@ struct GroupJoinWorker<'a> {
 impl GroupJoinWorker<'_> {
     /// Returns the set after the last of the probe group that begins with `start`.
     fn group_end(&self, start: SetId, limit: SetId) -> SetId {
-        let probes = self.prepared.join.probe;
+        let probes = self.prepared.task.probe;
         let length = self.demands.probe_prefix();
         let prefix = &probes.set(start)[..length];
         let class_end = probes.classes()[probes.class_of(start) as usize].end;
@@ -191,8 +191,8 @@ impl GroupJoinWorker<'_> {
 
     /// Fills `candidates` with every build group that passes the position test.
     fn filter(&mut self, probe: SetId, partners: &Range<SetId>) -> usize {
-        let PreparedGroups { join, starts, class_ends, index, .. } = self.prepared;
-        let build = join.build;
+        let PreparedGroups { task, starts, class_ends, index, .. } = self.prepared;
+        let build = task.build;
         while starts[self.first as usize] < partners.start {
             self.first += 1;
         }
@@ -200,7 +200,7 @@ impl GroupJoinWorker<'_> {
         while starts[self.end as usize] < partners.end {
             self.end += 1;
         }
-        let r = join.probe.set(probe);
+        let r = task.probe.set(probe);
         let (unique, tokens) = index.shared(&r[..self.demands.probe_prefix()]);
         let mut count = 0;
         for (i, &token) in (unique..).zip(tokens) {
@@ -237,7 +237,7 @@ impl GroupJoinWorker<'_> {
         mut take: Option<&mut TakeFirsts<'_>>,
     ) -> ControlFlow<()> {
         let tile = &self.prepared.pieces[piece];
-        let SetTask { probe: probes, build, order, .. } = self.prepared.join;
+        let SetTask { probe: probes, build, order, .. } = self.prepared.task;
         let mut emitter = Emitter::new(sink);
         let mut firsts: Vec<SetId> = Vec::new();
         let mut start = tile.probes.start;

@@ -58,10 +58,10 @@ impl Technique<Sets> for LcJoin {
     }
 
     fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
-        if self.unsupported(&survey.join.predicate).is_some() {
+        if self.unsupported(&survey.task.predicate).is_some() {
             return None;
         }
-        let SetTask { probe, build, .. } = survey.join;
+        let SetTask { probe, build, .. } = survey.task;
         let probes = probe.tokens_in(&survey.tile.probes) as f64;
         let builds = build.tokens_in(&survey.tile.builds) as f64;
         Some(Cost {
@@ -75,29 +75,29 @@ impl Technique<Sets> for LcJoin {
         })
     }
 
-    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let sets = tile.builds.len() as u64;
-        let tree = 40 * sets + 4 * join.build.tokens_in(&tile.builds) as u64;
-        TokenLists::memory_bytes(join.probe, join.probe.tokens_in(&tile.probes) as u64)
+        let tree = 40 * sets + 4 * task.build.tokens_in(&tile.builds) as u64;
+        TokenLists::memory_bytes(task.probe, task.probe.tokens_in(&tile.probes) as u64)
             + 4 * sets
             + tree * threads.min(2) as u64
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        if self.unsupported(&join.predicate).is_some() {
+        if self.unsupported(&task.predicate).is_some() {
             return Err(Error::Internal("lcjoin was given a join of another kind".into()));
         }
-        let build = join.build;
+        let build = task.build;
         let unique = build.unique_tokens();
         let mut order: Vec<SetId> =
             tile.builds.clone().filter(|&set| build.set(set)[0] >= unique).collect();
         order.par_sort_unstable_by(|&a, &b| build.set(a).cmp(build.set(b)));
-        let offsets = join.probe.offsets();
+        let offsets = task.probe.offsets();
         let range = &tile.probes;
         let tokens = offsets[range.end as usize] - offsets[range.start as usize];
         if tokens > u32::MAX as usize {
@@ -108,23 +108,23 @@ impl Technique<Sets> for LcJoin {
                 device: false,
             });
         }
-        let lists = TokenLists::new(join.probe, range.clone(), join.probe.universe(), SetId::MAX);
-        let pieces = parts(join, &order, room.piece_tokens);
-        Ok(Box::new(Crosscut { join: *join, first: range.start, order, lists, pieces }))
+        let lists = TokenLists::new(task.probe, range.clone(), task.probe.universe(), SetId::MAX);
+        let pieces = parts(task, &order, room.piece_tokens);
+        Ok(Box::new(Crosscut { task: *task, first: range.start, order, lists, pieces }))
     }
 }
 
 /// Cuts the sets into parts of about equal numbers of tokens. Sets with the same first token stay together.
-fn parts(join: &SetTask<'_>, order: &[SetId], piece_tokens: usize) -> Vec<Range<usize>> {
+fn parts(task: &SetTask<'_>, order: &[SetId], piece_tokens: usize) -> Vec<Range<usize>> {
     let mut parts = Vec::new();
     let (mut start, mut tokens, mut last) = (0, 0, None);
     for (at, &set) in order.iter().enumerate() {
-        let first = Some(join.build.set(set)[0]);
+        let first = Some(task.build.set(set)[0]);
         if tokens >= piece_tokens.max(1) && first != last {
             parts.push(start..at);
             (start, tokens) = (at, 0);
         }
-        tokens += join.build.size(set) as usize;
+        tokens += task.build.size(set) as usize;
         last = first;
     }
     if start < order.len() {
@@ -134,7 +134,7 @@ fn parts(join: &SetTask<'_>, order: &[SetId], piece_tokens: usize) -> Vec<Range<
 }
 
 struct Crosscut<'a> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     /// The first probe; lists count probes from it.
     first: SetId,
     /// Build sets in the order of their tokens.
@@ -195,8 +195,8 @@ struct Frame {
 
 impl Tree {
     /// Makes the tree of sets in the order of their tokens, and returns the number of roots, which come first.
-    fn make(&mut self, join: &SetTask<'_>, order: &[SetId]) -> u32 {
-        let set = |at: u32| join.build.set(order[at as usize]);
+    fn make(&mut self, task: &SetTask<'_>, order: &[SetId]) -> u32 {
+        let set = |at: u32| task.build.set(order[at as usize]);
         self.nodes.clear();
         self.open.clear();
         self.cursors.clear();
@@ -264,9 +264,9 @@ impl CrosscutWorker<'_> {
     /// probe that all of them may hold; otherwise `Err` with the next probe of one list.
     #[inline]
     fn enter(&mut self, node: u32, probe: u32) -> std::result::Result<u32, u32> {
-        let Crosscut { join, lists, .. } = self.crosscut;
+        let Crosscut { task, lists, .. } = self.crosscut;
         let Node { of, from, to, cursors, .. } = self.tree.nodes[node as usize];
-        let tokens = &join.build.set(of)[from as usize..to as usize];
+        let tokens = &task.build.set(of)[from as usize..to as usize];
         let cursors = &mut self.tree.cursors[cursors as usize..][..tokens.len()];
         let mut gap = probe + 1;
         for (&token, cursor) in tokens.iter().zip(cursors) {
@@ -336,7 +336,7 @@ impl CrosscutWorker<'_> {
         if set == NONE {
             return;
         }
-        let SetTask { probe: probes, build, order, .. } = self.crosscut.join;
+        let SetTask { probe: probes, build, order, .. } = self.crosscut.task;
         let probe = self.crosscut.first + probe;
         let size = build.size(set);
         let meets = match order {
@@ -351,9 +351,9 @@ impl CrosscutWorker<'_> {
     }
 
     fn join(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> ControlFlow<()> {
-        let Crosscut { join, order, pieces, .. } = self.crosscut;
+        let Crosscut { task, order, pieces, .. } = self.crosscut;
         let mut emitter = Emitter::new(sink);
-        let roots = self.tree.make(join, &order[pieces[piece].clone()]);
+        let roots = self.tree.make(task, &order[pieces[piece].clone()]);
         let mut visits = 0u32;
         for root in 0..roots {
             let mut probe = 0;
@@ -405,17 +405,17 @@ mod tests {
 
     fn check(left: &Rows, right: Option<&Rows>) -> usize {
         let bounds = Bounds::new(Predicate::parse(Measure::Containment, "1").unwrap());
-        assert!(LcJoin.can(&bounds));
+        assert!(LcJoin.unsupported(&bounds).is_none());
         let (left, right) = collections(left, right);
         let mut pairs = 0;
-        for (join, _) in SetTask::directions(&left, right.as_ref(), true, bounds) {
-            let whole = Tile::whole(&join);
+        for (task, _) in SetTask::directions(&left, right.as_ref(), true, bounds) {
+            let whole = Tile::whole(&task);
             let (probes, builds) = (whole.probes.end, whole.builds.end);
             let part = Tile { probes: probes / 3..probes, builds: builds / 4..builds - builds / 5 };
             for tile in [whole, part] {
                 let sorted = |technique: &dyn Technique<Sets>, piece, threads| {
                     let room = Budget::unlimited(piece, threads);
-                    let mut found = run(technique, &join, &tile, &room, true).0;
+                    let mut found = run(technique, &task, &tile, &room, true).0;
                     found.sort_unstable();
                     found
                 };
@@ -453,9 +453,9 @@ mod tests {
         let nested: Rows = (1..1500).map(|size| (0..size).collect()).collect();
         let (sets, _) = collections(&nested, None);
         let bounds = Bounds::new(Predicate::parse(Measure::Containment, "1").unwrap());
-        let (join, _) = SetTask::directions(&sets, None, false, bounds)[0];
+        let (task, _) = SetTask::directions(&sets, None, false, bounds)[0];
         let room = Budget::unlimited(1 << 20, 1);
-        let (found, _) = run(&LcJoin, &join, &Tile::whole(&join), &room, true);
+        let (found, _) = run(&LcJoin, &task, &Tile::whole(&task), &room, true);
         assert_eq!(found.len(), 1499 * 1498 / 2);
     }
 

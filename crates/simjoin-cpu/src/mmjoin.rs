@@ -64,7 +64,7 @@ struct Split {
 
 /// A sample of the sets of a tile. Each set represents several.
 struct Sample<'a> {
-    join: &'a SetTask<'a>,
+    task: &'a SetTask<'a>,
     probes: Vec<SetId>,
     builds: Vec<SetId>,
     /// The number of sets that each one represents.
@@ -74,24 +74,24 @@ struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    fn new(join: &'a SetTask<'a>, tile: &Tile) -> Self {
+    fn new(task: &'a SetTask<'a>, tile: &Tile) -> Self {
         let some = |sets: &SetCollection, range: &Range<SetId>, half: bool| {
             let step = sets.tokens_in(range).div_ceil(SAMPLE).max(1);
             // Probes and build sets are different samples, so that sets do not meet themselves.
             let first = if half { step / 2 } else { 0 };
             range.clone().skip(first).step_by(step).collect::<Vec<_>>()
         };
-        let probes = some(join.probe, &tile.probes, true);
-        let builds = some(join.build, &tile.builds, false);
+        let probes = some(task.probe, &tile.probes, true);
+        let builds = some(task.build, &tile.builds, false);
         let scale =
             |range: &Range<SetId>, some: &[SetId]| range.len() as f64 / some.len().max(1) as f64;
         Sample {
             of_probes: scale(&tile.probes, &probes),
             of_builds: scale(&tile.builds, &builds),
-            join,
+            task,
             probes,
             builds,
-            unique: join.build.unique_tokens(),
+            unique: task.build.unique_tokens(),
         }
     }
 
@@ -110,7 +110,7 @@ impl<'a> Sample<'a> {
     /// Returns the number of meetings of sets in the lists of each word of tokens, the most frequent
     /// word first.
     fn meetings(&self, probes: &[(TokenId, u32)], builds: &[(TokenId, u32)]) -> Vec<f64> {
-        let universe = self.join.build.universe();
+        let universe = self.task.build.universe();
         let mut words = vec![0.0; (universe - self.unique).div_ceil(BITS) as usize];
         let mut of_builds = builds.chunk_by(same).peekable();
         for of_probes in probes.chunk_by(same) {
@@ -131,8 +131,8 @@ impl<'a> Sample<'a> {
             some.iter().filter(|&&set| sets.size(set) >= size).count() as f64
         };
         (
-            self.of_probes * count(self.join.probe, &self.probes),
-            self.of_builds * count(self.join.build, &self.builds),
+            self.of_probes * count(self.task.probe, &self.probes),
+            self.of_builds * count(self.task.build, &self.builds),
         )
     }
 }
@@ -143,18 +143,18 @@ fn same(one: &(TokenId, u32), other: &(TokenId, u32)) -> bool {
 }
 
 /// Returns the share of the build sets that a probe meets: a half in a self-join.
-fn half(join: &SetTask<'_>) -> f64 {
-    if join.order == Order::Before { 0.5 } else { 1.0 }
+fn half(task: &SetTask<'_>) -> f64 {
+    if task.order == Order::Before { 0.5 } else { 1.0 }
 }
 
 impl Split {
     /// Returns the split with the least cost, with a limit for the words of all heavy build sets together.
-    fn choose(join: &SetTask<'_>, tile: &Tile, most: u64) -> Split {
-        let sample = Sample::new(join, tile);
+    fn choose(task: &SetTask<'_>, tile: &Tile, most: u64) -> Split {
+        let sample = Sample::new(task, tile);
         let weigh = Weigh::new();
-        let half = half(join);
-        let probes = sample.tokens(join.probe, &sample.probes);
-        let builds = sample.tokens(join.build, &sample.builds);
+        let half = half(task);
+        let probes = sample.tokens(task.probe, &sample.probes);
+        let builds = sample.tokens(task.build, &sample.builds);
         let every: Vec<f64> =
             sample.meetings(&probes, &builds).into_iter().map(|met| met * half).collect();
         let pairs = half * tile.probes.len() as f64 * tile.builds.len() as f64;
@@ -203,10 +203,10 @@ impl Split {
 }
 
 /// Returns the bytes without the bit matrix.
-fn least_bytes(join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-    let offsets = join.build.offsets();
+fn least_bytes(task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+    let offsets = task.build.offsets();
     let tokens = offsets[tile.builds.end as usize] - offsets[tile.builds.start as usize];
-    TokenLists::memory_bytes(join.build, tokens as u64)
+    TokenLists::memory_bytes(task.build, tokens as u64)
         + (threads * PROBES * 4 * (tile.builds.len() + 2 * ROWS)) as u64
         + 4 * (threads * tile.builds.len()) as u64
 }
@@ -217,42 +217,42 @@ impl Technique<Sets> for MmJoin {
     }
 
     fn cost(&self, survey: &Survey<'_>, costs: &CostTable) -> Option<Cost> {
-        let (measure, ..) = survey.join.predicate.parts();
+        let (measure, ..) = survey.task.predicate.parts();
         // For other measures, filters are so effective that counting all overlaps is never faster.
         if measure != Measure::Containment {
             return None;
         }
-        let offsets = survey.join.build.offsets();
+        let offsets = survey.task.build.offsets();
         let Range { start, end } = survey.tile.builds;
         let tokens = (offsets[end as usize] - offsets[start as usize]) as f64;
-        let split = Split::choose(&survey.join, &survey.tile, u64::MAX);
+        let split = Split::choose(&survey.task, &survey.tile, u64::MAX);
         Some(Cost {
             serial: costs.start
-                + 2.0 * f64::from(survey.join.build.universe()) * costs.pass
+                + 2.0 * f64::from(survey.task.build.universe()) * costs.pass
                 + 0.4 * tokens * costs.index,
             parallel: split.seconds,
         })
     }
 
-    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        least_bytes(join, tile, threads)
+    fn memory_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+        least_bytes(task, tile, threads)
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        let spare = room.bytes.saturating_sub(least_bytes(join, tile, room.threads));
+        let spare = room.bytes.saturating_sub(least_bytes(task, tile, room.threads));
         // Plus a row for each current probe.
-        let split = Split::choose(join, tile, spare / 8 / 2);
-        Ok(Box::new(Multiplied::new(join, tile, split, room.piece_tokens)))
+        let split = Split::choose(task, tile, spare / 8 / 2);
+        Ok(Box::new(Multiplied::new(task, tile, split, room.piece_tokens)))
     }
 }
 
 struct Multiplied<'a> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     builds: Range<SetId>,
     split: Split,
     /// The first heavy build set.
@@ -264,8 +264,8 @@ struct Multiplied<'a> {
 }
 
 impl<'a> Multiplied<'a> {
-    fn new(join: &SetTask<'a>, tile: &Tile, split: Split, piece_tokens: usize) -> Self {
-        let build = join.build;
+    fn new(task: &SetTask<'a>, tile: &Tile, split: Split, piece_tokens: usize) -> Self {
+        let build = task.build;
         let first = if split.words == 0 { SetId::MAX } else { build.first_of_size(split.size) };
         let heavy = first.clamp(tile.builds.start, tile.builds.end);
         let light = floor(build.universe(), split.words);
@@ -273,9 +273,9 @@ impl<'a> Multiplied<'a> {
             lists: TokenLists::new(build, tile.builds.clone(), light, heavy),
             bits: BitRows::new(build, heavy..tile.builds.end, split.words),
             product: Product::best(),
-            pieces: cut(join, tile, piece_tokens),
+            pieces: cut(task, tile, piece_tokens),
             builds: tile.builds.clone(),
-            join: *join,
+            task: *task,
             split,
             heavy,
         }
@@ -316,7 +316,7 @@ struct MultipliedWorker<'a> {
 
 impl MultipliedWorker<'_> {
     fn join(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> ControlFlow<()> {
-        let Multiplied { join, pieces, .. } = self.multiplied;
+        let Multiplied { task, pieces, .. } = self.multiplied;
         let mut emitter = Emitter::new(sink);
         let probes = pieces[piece].probes.clone();
         for first in probes.clone().step_by(PROBES) {
@@ -324,7 +324,7 @@ impl MultipliedWorker<'_> {
             self.multiply(&group);
             for (at, probe) in group.enumerate() {
                 let partners = self.partners(probe);
-                let heavy = join.probe.size(probe) >= self.multiplied.split.size;
+                let heavy = task.probe.size(probe) >= self.multiplied.split.size;
                 if heavy || !self.look_up(at, probe, &partners, &mut emitter) {
                     self.scan(at, probe, &partners, &mut emitter);
                 }
@@ -336,26 +336,26 @@ impl MultipliedWorker<'_> {
 
     /// Returns the build sets that a probe meets.
     fn partners(&self, probe: SetId) -> Range<SetId> {
-        let Multiplied { join, builds, .. } = self.multiplied;
-        let partners = join.partners(probe);
+        let Multiplied { task, builds, .. } = self.multiplied;
+        let partners = task.partners(probe);
         let (start, end) = (partners.start.max(builds.start), partners.end.min(builds.end));
         if start < end { start..end } else { builds.start..builds.start }
     }
 
     /// Counts the common heavy tokens of heavy build sets and these probes.
     fn multiply(&mut self, group: &Range<SetId>) {
-        let Multiplied { join, builds, split, heavy, bits, product, .. } = self.multiplied;
+        let Multiplied { task, builds, split, heavy, bits, product, .. } = self.multiplied;
         let largest = group.end - 1;
         self.written = 0;
         // The largest probe may have no partner although a smaller one has.
         let end = group.clone().map(|probe| self.partners(probe).end).max().unwrap_or(0);
-        if split.words == 0 || join.probe.size(largest) < split.size || end <= *heavy {
+        if split.words == 0 || task.probe.size(largest) < split.size || end <= *heavy {
             return;
         }
         for (at, row) in self.rows.chunks_exact_mut(split.words).enumerate() {
             match group.clone().nth(at) {
                 // A light probe of the group meets no heavy set; its counts are cleared below.
-                Some(probe) => probe_row(join.probe.set(probe), join.build.universe(), row),
+                Some(probe) => probe_row(task.probe.set(probe), task.build.universe(), row),
                 None => row.fill(0),
             }
         }
@@ -367,7 +367,7 @@ impl MultipliedWorker<'_> {
         for block in 0..((end - heavy) as usize).div_ceil(ROWS) {
             bits.multiply(product, block, &rows, &mut out);
             for (at, probe) in group.clone().enumerate() {
-                if join.probe.size(probe) >= split.size {
+                if task.probe.size(probe) >= split.size {
                     let place = at * self.stride + base + block * ROWS;
                     self.counts[place..place + ROWS].copy_from_slice(&out[at]);
                 }
@@ -384,9 +384,9 @@ impl MultipliedWorker<'_> {
         partners: &Range<SetId>,
         emitter: &mut Emitter<'_>,
     ) -> bool {
-        let Multiplied { join, builds, lists, .. } = self.multiplied;
-        let tokens = join.probe.set(probe);
-        let tokens = &tokens[tokens.partition_point(|&t| t < join.build.unique_tokens())..];
+        let Multiplied { task, builds, lists, .. } = self.multiplied;
+        let tokens = task.probe.set(probe);
+        let tokens = &tokens[tokens.partition_point(|&t| t < task.build.unique_tokens())..];
         let entries: usize = tokens.iter().map(|&token| lists.of(token).len()).sum();
         if 4 * entries > partners.len() {
             return false;
@@ -403,12 +403,12 @@ impl MultipliedWorker<'_> {
                 *count += 1;
             }
         }
-        let n = join.probe.size(probe);
+        let n = task.probe.size(probe);
         self.candidates += self.met.len() as u64;
         for &set in &self.met {
             let overlap = std::mem::take(&mut counts[set as usize]);
             let build = builds.start + set;
-            if set >= start && join.predicate.accepts(n, join.build.size(build), overlap) {
+            if set >= start && task.predicate.accepts(n, task.build.size(build), overlap) {
                 emitter.push(probe, build, overlap);
             }
         }
@@ -423,8 +423,8 @@ impl MultipliedWorker<'_> {
         partners: &Range<SetId>,
         emitter: &mut Emitter<'_>,
     ) {
-        let Multiplied { join, builds, lists, .. } = self.multiplied;
-        let SetTask { probe: probes, build, predicate: bounds, .. } = join;
+        let Multiplied { task, builds, lists, .. } = self.multiplied;
+        let SetTask { probe: probes, build, predicate: bounds, .. } = task;
         let counts = &mut self.counts[at * self.stride..(at + 1) * self.stride];
         lists.count(probes.set(probe), partners.end - builds.start, counts);
         let n = probes.size(probe);
@@ -488,32 +488,32 @@ mod tests {
 
         fn prepare<'a>(
             &self,
-            join: &SetTask<'a>,
+            task: &SetTask<'a>,
             tile: &Tile,
             room: &Budget,
         ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
             let split = Split { size: self.0, words: self.1, seconds: 0.0 };
-            Ok(Box::new(Multiplied::new(join, tile, split, room.piece_tokens)))
+            Ok(Box::new(Multiplied::new(task, tile, split, room.piece_tokens)))
         }
     }
 
     fn check(left: &Rows, right: Option<&Rows>, predicate: Predicate) {
         let (left, right) = collections(left, right);
-        for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
-            let whole = Tile::whole(&join);
+        for (task, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
+            let whole = Tile::whole(&task);
             let (probes, builds) = (whole.probes.end, whole.builds.end);
             let part = Tile { probes: probes / 3..probes, builds: builds / 4..builds - builds / 5 };
             for tile in [whole, part] {
                 let sorted = |technique: &dyn Technique<Sets>, piece, threads| {
                     let room = Budget::unlimited(piece, threads);
-                    let mut found = run(technique, &join, &tile, &room, true).0;
+                    let mut found = run(technique, &task, &tile, &room, true).0;
                     found.sort_unstable();
                     found
                 };
                 let expected = sorted(&Naive, 100, 1);
                 assert_eq!(sorted(&MmJoin, 50, 2), expected);
                 for size in [1, 5, 12, u32::MAX] {
-                    for words in [0, 1, 2, (join.build.universe() as usize).div_ceil(64)] {
+                    for words in [0, 1, 2, (task.build.universe() as usize).div_ceil(64)] {
                         let found = sorted(&By(size, words), 30, 3);
                         assert_eq!(found, expected, "{size} {words}");
                     }
@@ -557,8 +557,8 @@ mod tests {
         let bounds = Bounds::new(Predicate::parse(Measure::Containment, "0.9").unwrap());
         let choose = |rows: &Rows, most| {
             let (sets, _) = collections(rows, None);
-            let (join, _) = SetTask::directions(&sets, None, false, bounds)[0];
-            Split::choose(&join, &Tile::whole(&join), most)
+            let (task, _) = SetTask::directions(&sets, None, false, bounds)[0];
+            Split::choose(&task, &Tile::whole(&task), most)
         };
         let bit = |row: u32, token: u32| (row.wrapping_mul(token * 2 + 77) >> 9).is_multiple_of(2);
         let dense: Rows =

@@ -37,17 +37,17 @@ impl Technique<Sets> for Naive {
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        let pieces = cut(join, tile, room.piece_tokens);
-        Ok(Box::new(PreparedNaive { join: *join, builds: tile.builds.clone(), pieces }))
+        let pieces = cut(task, tile, room.piece_tokens);
+        Ok(Box::new(PreparedNaive { task: *task, builds: tile.builds.clone(), pieces }))
     }
 }
 
 struct PreparedNaive<'a> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     builds: Range<SetId>,
     pieces: Vec<Tile>,
 }
@@ -69,7 +69,7 @@ struct NaiveWorker<'a> {
 
 impl NaiveWorker<'_> {
     fn join(&mut self, piece: usize, sink: &mut dyn Sink<SetPair>) -> ControlFlow<()> {
-        let SetTask { probe, build, predicate: bounds, order } = self.prepared.join;
+        let SetTask { probe, build, predicate: bounds, order } = self.prepared.task;
         let mut emitter = Emitter::new(sink);
         for p in self.prepared.pieces[piece].probes.clone() {
             let r = probe.set(p);

@@ -46,17 +46,17 @@ impl Technique<Sets> for PpJoin {
         Some(set_join::cost(survey, costs, 0.35 * survey.list_position))
     }
 
-    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        set_join::memory_bytes(join, tile, threads, Self::POSITIONS)
+    fn memory_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+        set_join::memory_bytes(task, tile, threads, Self::POSITIONS)
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        Ok(Box::new(set_join::prepare::<Self>(join, tile, room.piece_tokens)))
+        Ok(Box::new(set_join::prepare::<Self>(task, tile, room.piece_tokens)))
     }
 }
 
@@ -67,11 +67,11 @@ impl CandidateFilter for PpJoin {
 
     fn source<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         piece_tokens: usize,
     ) -> Box<dyn CandidateSource + 'a> {
-        Box::new(set_join::prepare::<Self>(join, tile, piece_tokens))
+        Box::new(set_join::prepare::<Self>(task, tile, piece_tokens))
     }
 }
 
@@ -79,9 +79,9 @@ impl Filter for PpJoin {
     const POSITIONS: bool = true;
 
     fn candidates(space: &mut Space<'_>, probe: SetId, partners: &Range<SetId>) -> usize {
-        let Index { join, builds, index, .. } = space.index;
-        let (build, base) = (join.build, builds.start);
-        let r = join.probe.set(probe);
+        let Index { task, builds, index, .. } = space.index;
+        let (build, base) = (task.build, builds.start);
+        let r = task.probe.set(probe);
         let (unique, tokens) = index.shared(&r[..space.demands.probe_prefix()]);
         let mut count = 0;
         for (i, &token) in (unique..).zip(tokens) {

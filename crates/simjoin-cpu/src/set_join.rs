@@ -32,18 +32,18 @@ pub(crate) trait Filter: Send + Sync + 'static {
 
 /// Prepares a range of build sets for a filter.
 pub(crate) fn prepare<'a, F: Filter>(
-    join: &SetTask<'a>,
+    task: &SetTask<'a>,
     tile: &Tile,
     piece_tokens: usize,
 ) -> PreparedSets<'a, F> {
     let builds = tile.builds.clone();
-    let lengths = index_prefixes(join);
-    let build = join.build;
+    let lengths = index_prefixes(task);
+    let build = task.build;
     let prefix = |id| &build.set(id)[..lengths[build.class_of(id) as usize] as usize];
     let unit = |id| (id - builds.start, prefix(id));
-    let few = Few::of(join, tile);
+    let few = Few::of(task, tile);
     let index = if few == Few::Probes {
-        let tokens = FewTokens::of_probes(join, tile);
+        let tokens = FewTokens::of_probes(task, tile);
         // Stored, because reading a set again would take longer.
         let met: Vec<SetId> = builds.clone().filter(|&id| tokens.contain_any(prefix(id))).collect();
         let units = met.iter().map(|&id| unit(id));
@@ -51,9 +51,9 @@ pub(crate) fn prepare<'a, F: Filter>(
     } else {
         PrefixIndex::new(build, F::POSITIONS, builds.clone().map(unit), |_| true)
     };
-    let lookups = (few == Few::Builds).then(|| FewTokens::of_builds(join, tile));
-    let pieces = cut(join, tile, piece_tokens);
-    let index = Index { join: *join, builds, index, lookups };
+    let lookups = (few == Few::Builds).then(|| FewTokens::of_builds(task, tile));
+    let pieces = cut(task, tile, piece_tokens);
+    let index = Index { task: *task, builds, index, lookups };
     PreparedSets { index, pieces, filter: PhantomData }
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn cost(survey: &Survey<'_>, costs: &CostTable, candidates: f64) -> C
     // Long sets are merged from the ends of their prefixes.
     let mut merge = (10.0 + survey.mean_size.min(100.0)) * costs.merge_token;
     let (mut candidates, mut walked) = (candidates, WALKED);
-    if survey.join.predicate.parts().0 == Measure::Containment {
+    if survey.task.predicate.parts().0 == Measure::Containment {
         // The index prefix of a small set is short: most sets are met only once and stay candidates. They
         // have all sizes, and are rarely in the cache.
         candidates = (4.0 * candidates).min(0.85);
@@ -77,7 +77,7 @@ pub(crate) fn cost(survey: &Survey<'_>, costs: &CostTable, candidates: f64) -> C
     Cost {
         // The index and the cursors have a place for every token.
         serial: costs.start
-            + 2.0 * f64::from(survey.join.build.universe()) * costs.pass
+            + 2.0 * f64::from(survey.task.build.universe()) * costs.pass
             + survey.build_entries as f64 * survey.live * costs.index,
         parallel: survey.probe_entries as f64 * survey.live * costs.lookup
             + survey.sets as f64 * costs.pass
@@ -87,28 +87,28 @@ pub(crate) fn cost(survey: &Survey<'_>, costs: &CostTable, candidates: f64) -> C
 
 /// Returns the bytes of the index, its cursors, and the numbers and candidates of each worker.
 pub(crate) fn memory_bytes(
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     threads: usize,
     with_positions: bool,
 ) -> u64 {
-    let lengths = index_prefixes(join);
+    let lengths = index_prefixes(task);
     let builds = &tile.builds;
     let prefix_tokens =
-        builds.clone().map(|id| u64::from(lengths[join.build.class_of(id) as usize])).sum();
-    let few = match Few::of(join, tile) {
+        builds.clone().map(|id| u64::from(lengths[task.build.class_of(id) as usize])).sum();
+    let few = match Few::of(task, tile) {
         Few::Neither => 0,
-        Few::Builds => FewTokens::memory_bytes(join),
-        Few::Probes => FewTokens::memory_bytes(join) + 4 * builds.len() as u64,
+        Few::Builds => FewTokens::memory_bytes(task),
+        Few::Probes => FewTokens::memory_bytes(task) + 4 * builds.len() as u64,
     };
-    PrefixIndex::memory_bytes(join.build, with_positions, prefix_tokens, threads)
+    PrefixIndex::memory_bytes(task.build, with_positions, prefix_tokens, threads)
         + 8 * builds.len() as u64 * threads as u64
         + few
 }
 
 /// Build sets and the index over them. Units of the index are sets, counted from `builds.start`.
 pub(crate) struct Index<'a> {
-    pub(crate) join: SetTask<'a>,
+    pub(crate) task: SetTask<'a>,
     pub(crate) builds: Range<SetId>,
     pub(crate) index: PrefixIndex,
     /// The tokens to look up, if they are few.
@@ -143,10 +143,10 @@ impl<F: Filter> CandidateSource for PreparedSets<'_, F> {
 
 impl<F: Filter> PreparedSets<'_, F> {
     fn set_worker(&self) -> SetWorker<'_, F> {
-        let Index { join, builds, index, .. } = &self.index;
+        let Index { task, builds, index, .. } = &self.index;
         let space = Space {
             index: &self.index,
-            demands: Demands::new(join, builds.clone()),
+            demands: Demands::new(task, builds.clone()),
             cursors: index.cursors(),
             found: vec![0; builds.len()],
             candidates: vec![0; builds.len() + 1],
@@ -185,7 +185,7 @@ impl<F: Filter> SetWorker<'_, F> {
         if partners.is_empty() {
             return 0;
         }
-        let prefix = &space.index.join.probe.set(probe)[..space.demands.probe_prefix()];
+        let prefix = &space.index.task.probe.set(probe)[..space.demands.probe_prefix()];
         if let Some(tokens) = &space.index.lookups
             && !tokens.contain_any(prefix)
         {
@@ -199,7 +199,7 @@ impl<F: Filter> SetWorker<'_, F> {
         piece: usize,
         sink: &mut dyn Sink<SetPair>,
     ) -> ControlFlow<()> {
-        let SetTask { probe: probes, build, .. } = self.space.index.join;
+        let SetTask { probe: probes, build, .. } = self.space.index.task;
         let base = self.space.index.builds.start;
         let mut emitter = Emitter::new(sink);
         for probe in self.pieces[piece].probes.clone() {

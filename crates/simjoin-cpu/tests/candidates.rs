@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 /// Verifies by looking every token up.
 struct Check<'a> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     pairs: Vec<SetPair>,
 }
 
@@ -23,7 +23,7 @@ impl CandidateSink for Check<'_> {
     }
 
     fn candidates(&mut self, probe: SetId, builds: &[SetId]) -> Result<ControlFlow<()>> {
-        let SetTask { probe: probes, build, predicate: bounds, .. } = self.join;
+        let SetTask { probe: probes, build, predicate: bounds, .. } = self.task;
         let r = probes.set(probe);
         for &candidate in builds {
             let s = build.set(candidate);
@@ -51,13 +51,13 @@ proptest! {
         predicate in predicate(),
     ) {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
-            let tile = Tile::whole(&join);
-            let (mut wanted, _) = run(&Naive, &join, &tile, &Budget::unlimited(1000, 1), true);
+        for (task, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
+            let tile = Tile::whole(&task);
+            let (mut wanted, _) = run(&Naive, &task, &tile, &Budget::unlimited(1000, 1), true);
             wanted.sort_unstable();
             for filter in filters() {
-                let source = filter.source(&join, &tile, 100);
-                let mut check = Check { join, pairs: Vec::new() };
+                let source = filter.source(&task, &tile, 100);
+                let mut check = Check { task, pairs: Vec::new() };
                 let mut finder = source.finder();
                 for piece in 0..source.pieces() {
                     prop_assert!(finder.find(piece, &mut check).unwrap().is_continue());

@@ -12,11 +12,11 @@ use simjoin_testing::{Rows, collections, near_duplicates, predicate, rows};
 
 fn run(
     technique: &dyn Technique<Sets>,
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     room: &Budget,
 ) -> Vec<SetPair> {
-    simjoin_testing::run(technique, join, tile, room, true).0
+    simjoin_testing::run(technique, task, tile, room, true).0
 }
 
 proptest! {
@@ -30,35 +30,35 @@ proptest! {
         cuts in any::<[prop::sample::Index; 4]>(),
     ) {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
-            let whole = Tile::whole(&join);
+        for (task, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
+            let whole = Tile::whole(&task);
             // Also a tile from the middle: any range of probes and any range of build sets.
             let range = |len: usize, a: &prop::sample::Index, b: &prop::sample::Index| {
                 let (a, b) = (a.index(len + 1) as u32, b.index(len + 1) as u32);
                 a.min(b)..a.max(b)
             };
             let part = Tile {
-                probes: range(join.probe.len(), &cuts[0], &cuts[1]),
-                builds: range(join.build.len(), &cuts[2], &cuts[3]),
+                probes: range(task.probe.len(), &cuts[0], &cuts[1]),
+                builds: range(task.build.len(), &cuts[2], &cuts[3]),
             };
             for tile in [whole, part] {
                 let roomy = Budget::unlimited(1000, 1);
-                let mut wanted = run(&Naive, &join, &tile, &roomy);
+                let mut wanted = run(&Naive, &task, &tile, &roomy);
                 wanted.sort_unstable();
-                for technique in techniques().into_iter().filter(|one| one.unsupported(&join.predicate).is_none()) {
+                for technique in techniques().into_iter().filter(|one| one.unsupported(&task.predicate).is_none()) {
                     let label = format!("{} {}", technique.name(), technique.variant());
-                    let least = technique.memory_bytes(&join, &tile, 3);
-                    let most = technique.memory_at_most(&join, &tile, 3);
+                    let least = technique.memory_bytes(&task, &tile, 3);
+                    let most = technique.memory_at_most(&task, &tile, 3);
                     prop_assert!(least <= most, "{}: {} bytes of {}", label, least, most);
                     let tight = Budget { bytes: least, ..Budget::unlimited(50, 3) };
-                    let first = run(&*technique, &join, &tile, &roomy);
+                    let first = run(&*technique, &task, &tile, &roomy);
                     let mut found = first.clone();
                     found.sort_unstable();
                     prop_assert_eq!(&found, &wanted, "{}", label);
-                    let mut found = run(&*technique, &join, &tile, &tight);
+                    let mut found = run(&*technique, &task, &tile, &tight);
                     // The number of workers changes nothing, including the order.
                     let same = Budget { threads: 3, ..roomy };
-                    prop_assert_eq!(&run(&*technique, &join, &tile, &same), &first, "{}", label);
+                    prop_assert_eq!(&run(&*technique, &task, &tile, &same), &first, "{}", label);
                     found.sort_unstable();
                     prop_assert_eq!(&found, &wanted, "{} in little room", label);
                 }
@@ -73,9 +73,9 @@ proptest! {
         predicate in predicate(),
     ) {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in SetTask::directions(&left, right.as_ref(), false, Bounds::new(predicate)) {
-            let tile = Tile::whole(&join);
-            let survey = Survey::new(&join, &tile).sample(Effort { sets: 10_000, pairs: 200 });
+        for (task, _) in SetTask::directions(&left, right.as_ref(), false, Bounds::new(predicate)) {
+            let tile = Tile::whole(&task);
+            let survey = Survey::new(&task, &tile).sample(Effort { sets: 10_000, pairs: 200 });
             prop_assert!(survey.list_pairs >= 0.0 && survey.list_pairs.is_finite());
             for part in survey.survival.into_iter().chain(survey.list_survival) {
                 prop_assert!((0.0..=1.0).contains(&part));
@@ -87,14 +87,14 @@ proptest! {
                 }
             }
             // With more samples than groups of probes, the estimate is exact.
-            let rows: u64 = run(&Naive, &join, &tile, &Budget::unlimited(100, 1))
+            let rows: u64 = run(&Naive, &task, &tile, &Budget::unlimited(100, 1))
                 .iter()
                 .map(|pair| {
-                    u64::from(join.probe.weight(pair.probe)) * u64::from(join.build.weight(pair.build))
+                    u64::from(task.probe.weight(pair.probe)) * u64::from(task.build.weight(pair.build))
                 })
                 .sum();
-            prop_assert_eq!(estimate_rows(&join, 10_000, u64::MAX), Some(rows as f64));
-            prop_assert_eq!(estimate_rows(&join, 10_000, 1_000), None);
+            prop_assert_eq!(estimate_rows(&task, 10_000, u64::MAX), Some(rows as f64));
+            prop_assert_eq!(estimate_rows(&task, 10_000, 1_000), None);
         }
     }
 }
@@ -107,24 +107,24 @@ fn lists_do_not_depend_on_threads_and_rounds() {
         let predicate = Predicate::parse(measure, text).unwrap();
         for right in [None, Some(&right)] {
             let (left, right) = collections(&left, right);
-            for (join, _) in
+            for (task, _) in
                 SetTask::directions(&left, right.as_ref(), false, Bounds::new(predicate))
             {
-                let whole = Tile::whole(&join);
+                let whole = Tile::whole(&task);
                 let room = Budget::unlimited(1000, 1);
-                let mut expected = run(&Naive, &join, &whole, &room);
+                let mut expected = run(&Naive, &task, &whole, &room);
                 expected.sort_unstable();
                 assert!(expected.len() > 500);
                 for technique in techniques().iter().filter(|t| t.name() == "prefix-bitmap") {
-                    let one = run(&**technique, &join, &whole, &room);
+                    let one = run(&**technique, &task, &whole, &room);
                     let mut sorted = one.clone();
                     sorted.sort_unstable();
                     assert_eq!(sorted, expected);
                     for threads in [2, 5] {
-                        let least = technique.memory_bytes(&join, &whole, threads);
+                        let least = technique.memory_bytes(&task, &whole, threads);
                         for bytes in [least, least + 100_000, u64::MAX] {
                             let room = Budget { bytes, ..Budget::unlimited(1000, threads) };
-                            assert_eq!(run(&**technique, &join, &whole, &room), one);
+                            assert_eq!(run(&**technique, &task, &whole, &room), one);
                         }
                     }
                 }
@@ -144,12 +144,12 @@ fn lists_of_many_tokens_agree_with_naive_on_many_threads() {
     let mut found = 0;
     for (left, right) in [(rows.clone(), None), (every_other(0), Some(every_other(1)))] {
         let (left, right) = collections(&left, right.as_ref());
-        for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
-            let whole = Tile::whole(&join);
+        for (task, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
+            let whole = Tile::whole(&task);
             let all = techniques();
             let of = |name: &str, threads: usize| {
                 let technique = all.iter().find(|technique| technique.name() == name).unwrap();
-                let mut pairs = run(&**technique, &join, &whole, &Budget::unlimited(1000, threads));
+                let mut pairs = run(&**technique, &task, &whole, &Budget::unlimited(1000, threads));
                 pairs.sort_unstable();
                 pairs
             };

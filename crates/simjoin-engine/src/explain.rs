@@ -14,10 +14,10 @@ use std::fmt;
 pub struct Explanation {
     /// The collections, in words; a line each.
     pub collections: String,
-    /// Its parts.
+    /// Its steps.
     pub steps: Vec<StepPlan>,
-    /// A description of which rows each part compares.
-    pub parts: Vec<String>,
+    /// A description of which rows each step compares.
+    pub compared: Vec<String>,
     /// The expected number of pairs; `None` where the memory is too small to estimate it.
     pub pairs: Option<f64>,
     /// The expected seconds; `None` where something has no estimate.
@@ -42,7 +42,7 @@ impl<K: Joined> Plan<'_, K> {
         let (left, right) = self.collections();
         Explanation {
             collections: K::describe(left, right, self.predicate()),
-            parts: steps.iter().map(K::describe_step).collect(),
+            compared: steps.iter().map(K::describe_step).collect(),
             pairs: self.estimate_pairs(),
             seconds,
             device_share: self.planned_device_share().filter(|share| 0.0 < *share && *share < 1.0),
@@ -72,13 +72,13 @@ impl fmt::Display for Explanation {
             };
             writeln!(f, "plan: {why}; nothing is to be done")?;
         }
-        for (at, (step, part)) in self.steps.iter().zip(&self.parts).enumerate() {
+        for (at, (step, compared)) in self.steps.iter().zip(&self.compared).enumerate() {
             let shared = match (step.shared, step.processor) {
                 (false, _) => "",
                 (true, Processor::Cpu) => ", shared: CPU",
                 (true, Processor::Device) => ", shared: GPU",
             };
-            writeln!(f, "plan, part {} of {}: {part}{shared}", at + 1, self.steps.len())?;
+            writeln!(f, "plan, step {} of {}: {compared}{shared}", at + 1, self.steps.len())?;
             let mut considered: Vec<_> = step.considered.iter().collect();
             considered.sort_by(|a, b| {
                 let key = |seconds: Option<f64>| seconds.unwrap_or(f64::INFINITY);

@@ -94,15 +94,15 @@ pub trait Device: Sync {
     fn free_memory(&self) -> u64;
 }
 
-/// How devices are to join vectors.
+/// The conditions under which devices join vectors.
 #[derive(Clone)]
 pub struct DeviceVectors {
     /// How vectors become images, if that is known.
     pub fit: Option<Arc<Fit>>,
     /// The most bytes to take on each device.
     pub memory: u64,
-    /// Whether CPU cores work too. Wanted are then techniques that join any range of stripes, and whose threads sleep
-    /// while they wait for a device.
+    /// Whether CPU cores work too. If so, the techniques join any range of stripes, and their threads sleep while they wait
+    /// for a device.
     pub shared: bool,
 }
 

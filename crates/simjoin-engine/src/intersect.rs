@@ -35,11 +35,11 @@ enum Way {
 /// Elements of a GPU that are handed on at once.
 const BATCH: usize = 1 << 16;
 
-/// What an intersection came to.
+/// The result of an intersection.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct IntersectReport {
-    /// How many elements both sets have; those that were handed on, where that was ended early.
+    /// The number of elements that both sets have, or that were handed on before the end of an early stop.
     pub size: u64,
     /// How many elements each set has.
     pub sets: (u64, u64),

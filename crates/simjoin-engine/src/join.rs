@@ -261,7 +261,7 @@ impl<K: Joined> Join<K> {
         let answer = self.glimpse.as_ref().map_or(0, |glimpse| glimpse.bytes())
             + match purpose {
                 Purpose::Count => 0,
-                Purpose::Pairs => self.limits.memory / 8,
+                Purpose::Pairs => self.limits.for_output(),
                 Purpose::Groups => Components::memory_bytes(K::sizes(left)),
             };
         let mut limits = Limits { answer, ..self.limits };
@@ -327,7 +327,7 @@ impl<K: Joined> Join<K> {
     }
 }
 
-/// Who does what of a join, and with which technique.
+/// How each processor does a join, and with which techniques.
 #[allow(private_bounds)]
 pub struct Plan<'a, K: Joined> {
     setup: Setup<K>,
@@ -429,8 +429,7 @@ impl<'a, K: Joined> Plan<'a, K> {
         take: impl FnMut(&[RowPair]) -> ControlFlow<()> + Send,
     ) -> Result<Report> {
         self.compares()?;
-        // An eighth of the memory is for rows on their way out.
-        let buffers = OutputBuffers::within(self.setup.limits.memory / 8, self.setup.threads);
+        let buffers = OutputBuffers::within(self.setup.limits.for_output(), self.setup.threads);
         let ordered = Ordered::new(buffers, take).in_any_order(self.assignments.shared.is_some());
         let ran = self.run(&ordered, control)?;
         if ran.complete {

@@ -27,6 +27,9 @@ pub const AUTO: &str = "auto";
 /// The plain nested loop that tests compare other techniques with; `auto` never chooses it.
 pub(crate) const NAIVE: &str = "naive";
 
+/// The technique in which the CPU filters and a device verifies.
+pub(crate) const GPU_VERIFY: &str = "gpu-verify";
+
 /// The technique that a device counts overlaps with; the others serve comparisons.
 pub(crate) const COMBINED: &str = "combined";
 
@@ -49,7 +52,7 @@ pub fn names(subject: Subject, processor: Processor) -> impl Iterator<Item = &'s
             "lcjoin",
             NAIVE,
         ],
-        (Sets, Device) => &["gpu-bitmap", "gpu-prefix", "gpu-verify", "gpu-mmjoin"],
+        (Sets, Device) => &["gpu-bitmap", "gpu-prefix", GPU_VERIFY, "gpu-mmjoin"],
         (Vectors, Cpu) => &["quantile", "grid", "nested-loop"],
         (Vectors, Device) => &["gpu-quantile", "gpu-tensor", "gpu-grid", "gpu-nested-loop"],
         (Overlaps, Cpu) => &["index", "bitmap", "product"],
@@ -69,7 +72,7 @@ fn variants_of(subject: Subject, name: &str) -> Vec<String> {
         (Subject::Sets, "prefix-bitmap") => widths(&WIDE[..3]),
         (Subject::Sets, "bitmap") => widths(&WIDE),
         (Subject::Sets, "gpu-bitmap") => widths(&WIDE[2..]),
-        (Subject::Sets, "gpu-verify") => {
+        (Subject::Sets, GPU_VERIFY) => {
             let filters = ["all-pairs", "ppjoin", "group-join"].into_iter();
             filters
                 .flat_map(|one| ["", ":a", ":b", ":c"].map(|way| format!("{one}{way}")))

@@ -74,7 +74,7 @@ pub struct Report {
     pub seconds: f64,
     /// The same by the virtual clock, if a device is simulated.
     pub virtual_seconds: Option<f64>,
-    /// The parts of the join: those of the CPU in the order in which they ran, then those of devices, then
+    /// The steps of the join: those of the CPU in the order in which they ran, then those of devices, then
     /// those that the CPU did for a device that failed.
     pub steps: Vec<StepReport>,
     /// Problems that were overcome, such as a device that failed, so that the CPU did its work.
@@ -84,7 +84,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Returns what devices did in all parts.
+    /// Returns what devices did in all steps.
     pub fn device_times(&self) -> DeviceTimes {
         let mut all = DeviceTimes::default();
         for step in &self.steps {
@@ -166,7 +166,7 @@ pub struct Event {
     pub seconds: f64,
 }
 
-/// What a part of a join did.
+/// What a step of a join did.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StepReport {
@@ -196,7 +196,7 @@ pub struct StepReport {
     pub device_times: DeviceTimes,
 }
 
-/// What a part of a join will do, and what else was considered.
+/// What a step of a join will do, and what else was considered.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct StepPlan {

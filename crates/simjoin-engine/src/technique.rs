@@ -136,16 +136,17 @@ impl Cost {
     }
 
     /// Returns the seconds on a number of threads. Each thread but the first must be woken up, and more than a few slow
-    /// each other down, the more so the shorter the join: sixteen threads did joins of 10 to 50 ms (on one core) as fast
-    /// as 6 to 14 ideal threads would, those of 70 to 340 ms as fast as 8 to 12, and those of 0.8 to 7 s as fast as 11 to
-    /// 19 (`prefix-bitmap` on a Xeon, 27 joins, 2026-11-18). On another machine of that kind the same joins took 1.1 to 2
-    /// times as long, so only a part of this is expected.
+    /// each other down, the more so the shorter the join: sixteen threads of a Xeon did joins of 10 to 50 ms (on one core)
+    /// as fast as 6 to 14 ideal threads would, and those of 0.8 to 7 s as fast as 11 to 19 (`prefix-bitmap`, 27 joins).
     pub fn seconds(&self, threads: usize) -> f64 {
+        /// The seconds that it takes to wake up a thread.
         const WAKE_UP: f64 = 20e-6;
-        const FEW: f64 = 4.0;
-        const SHORT: f64 = 0.03;
+        /// The number of threads that do not slow each other down in a short join, and what such a join takes one core.
+        const FEW_THREADS: f64 = 4.0;
+        const SHORT_SECONDS: f64 = 0.03;
         let threads = threads.max(1) as f64;
-        let few = FEW * (self.parallel / SHORT).powf(0.1).clamp(1.0, 1.6);
+        // Ten times as long a join occupies a quarter more threads, up to a limit.
+        let few = FEW_THREADS * (self.parallel / SHORT_SECONDS).powf(0.1).clamp(1.0, 1.6);
         let together =
             self.parallel / threads.min((few * threads).sqrt()) + WAKE_UP * (threads - 1.0);
         // Work that is too short for several threads is done by one.

@@ -261,10 +261,10 @@ impl Case<'_> {
     fn measure(&self, device: &Arc<Device>, way: VectorWay, bytes: bool) -> Result<()> {
         let Case { rows, distance, .. } = *self;
         let predicate = VectorPredicate::within(distance)?;
-        let join = VectorTask::new(rows, None, predicate);
+        let task = VectorTask::new(rows, None, predicate);
         let begin = Instant::now();
         let ordered = matches!(way, VectorWay::Grid | VectorWay::Quantile);
-        let fit = ordered.then(|| Arc::new(Fit::of(&join)));
+        let fit = ordered.then(|| Arc::new(Fit::of(&task)));
         let surveyed = begin.elapsed().as_secs_f64();
         let technique =
             GpuVectors { fit, bytes, ..GpuVectors::new(std::slice::from_ref(device), way) };
@@ -276,7 +276,7 @@ impl Case<'_> {
         let (mut found, mut candidates) = (0u64, 0u64);
         for repetition in 0..repetitions {
             let begin = Instant::now();
-            let prepared = technique.prepare(&join, &Vectors::whole(&join), &budget)?;
+            let prepared = technique.prepare(&task, &Vectors::whole(&task), &budget)?;
             let ready = begin.elapsed().as_secs_f64();
             let next = AtomicUsize::new(0);
             let work = || -> Result<(Vec<VectorPair>, u64)> {

@@ -41,26 +41,26 @@ pub struct GpuMmJoin {
 }
 
 /// Returns the rows and columns of a tile, without limits.
-fn unlimited<'a>(join: &SetTask<'a>, tile: &Tile) -> OverlapSides<'a> {
-    let columns = OverlapSide { sets: join.build, range: tile.builds.clone() };
-    let same = join.order == Order::Before && tile.probes == tile.builds;
+fn unlimited<'a>(task: &SetTask<'a>, tile: &Tile) -> OverlapSides<'a> {
+    let columns = OverlapSide { sets: task.build, range: tile.builds.clone() };
+    let same = task.order == Order::Before && tile.probes == tile.builds;
     OverlapSides {
-        rows: OverlapSide { sets: join.probe, range: tile.probes.clone() },
+        rows: OverlapSide { sets: task.probe, range: tile.probes.clone() },
         columns: (!same).then_some(columns),
         limits: None,
     }
 }
 
 /// Returns the rows and columns of a tile, with the limit of the columns that each row meets.
-fn limited<'a>(join: &SetTask<'a>, tile: &Tile) -> OverlapSides<'a> {
-    let mut sides = unlimited(join, tile);
+fn limited<'a>(task: &SetTask<'a>, tile: &Tile) -> OverlapSides<'a> {
+    let mut sides = unlimited(task, tile);
     let builds = &tile.builds;
     let end = |probe: u32| {
-        let size = join.probe.size(probe);
-        let end = match join.order {
+        let size = task.probe.size(probe);
+        let end = match task.order {
             Order::Before => probe,
-            Order::NotLarger => join.build.first_of_size(size + 1),
-            Order::Smaller => join.build.first_of_size(size),
+            Order::NotLarger => task.build.first_of_size(size + 1),
+            Order::Smaller => task.build.first_of_size(size),
         };
         end.clamp(builds.start, builds.end) - builds.start
     };
@@ -96,16 +96,16 @@ impl Technique<Sets> for GpuMmJoin {
         let devices = self.devices.len() as f64;
         let power: f64 = self.devices.iter().map(|device| device.info.multiprocessor_ratio()).sum();
         let tensor = self.devices.iter().all(|device| device.info.multiplies_bits());
-        let (measure, ..) = survey.join.predicate.parts();
+        let (measure, ..) = survey.task.predicate.parts();
         // Other measures filter so much that counting everything is never worth it.
         if measure != Measure::Containment {
             return None;
         }
         // The length filter does not apply. The more tokens sets have, the more of them become bits: 5.5 to
         // 7.8 ps per pair for 10 to 30 tokens of 16,000 and more, 10.8 for 300 of 11,000 (H200, 2026-11-16).
-        let half = if survey.join.order == Order::Before { 0.5 } else { 1.0 };
+        let half = if survey.task.order == Order::Before { 0.5 } else { 1.0 };
         let pairs = half * survey.tile.probes.len() as f64 * survey.tile.builds.len() as f64;
-        let universe = f64::from(survey.join.build.universe().min(16_384));
+        let universe = f64::from(survey.task.build.universe().min(16_384));
         let size = survey.tokens as f64 / survey.sets.max(1) as f64;
         let pieces = (universe / 256.0).min(0.6 * size);
         let product = if tensor { 9e12 } else { 4e11 };
@@ -123,8 +123,8 @@ impl Technique<Sets> for GpuMmJoin {
             + self.workers(threads) * Selection::ANSWER_BYTES * tile.builds.len() as u64
     }
 
-    fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, _: usize) -> u64 {
-        let sides = unlimited(join, tile);
+    fn device_bytes(&self, task: &SetTask<'_>, tile: &Tile, _: usize) -> u64 {
+        let sides = unlimited(task, tile);
         let lists = sides.list_bytes();
         // Positions in the lists are 32-bit numbers.
         if lists / 4 > u64::from(u32::MAX) {
@@ -136,16 +136,16 @@ impl Technique<Sets> for GpuMmJoin {
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         budget: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         let mut prepared =
-            PreparedCounts { join: *join, devices: None, plan: SelectionPlan::default() };
+            PreparedCounts { task: *task, devices: None, plan: SelectionPlan::default() };
         if tile.probes.is_empty() || tile.builds.is_empty() {
             return Ok(Box::new(prepared));
         }
-        let sides = limited(join, tile);
+        let sides = limited(task, tile);
         let load = |device: &Arc<Device>| {
             let technique = OverlapTechnique::Combined(None);
             let mut seconds = OverlapSeconds::default();
@@ -167,7 +167,7 @@ impl Technique<Sets> for GpuMmJoin {
 
 /// A tile of a join, prepared for counting.
 struct PreparedCounts<'a> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     /// `None` if a side has no sets.
     devices: Option<Devices<OnDevice<'a>>>,
     plan: SelectionPlan,
@@ -187,7 +187,7 @@ impl Prepared<Sets> for PreparedCounts<'_> {
             None => None,
             Some(devices) => {
                 let on_device = devices.next_device();
-                Some((on_device, Selection::new(on_device, &self.join.predicate, &self.plan)?))
+                Some((on_device, Selection::new(on_device, &self.task.predicate, &self.plan)?))
             }
         };
         Ok(Box::new(CountWorker {

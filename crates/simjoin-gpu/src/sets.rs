@@ -64,8 +64,8 @@ impl Predicate {
 }
 
 /// Returns the order of a join as the number that kernels use.
-pub(crate) fn order_number(join: &SetTask<'_>, tile: &Tile) -> u32 {
-    match join.order {
+pub(crate) fn order_number(task: &SetTask<'_>, tile: &Tile) -> u32 {
+    match task.order {
         Order::Before if builds_precede_probes(tile) => 3,
         Order::Before => 0,
         Order::NotLarger => 1,
@@ -212,14 +212,14 @@ impl DeviceSets {
 /// Returns the ranges of sets that a tile needs: one range that holds the probes and build sets of a
 /// self-join, or two if these are apart.
 pub(crate) fn tile_sides<'a>(
-    join: &SetTask<'a>,
+    task: &SetTask<'a>,
     tile: &Tile,
 ) -> impl Iterator<Item = (&'a SetCollection, Range<SetId>)> + use<'a> {
     let Tile { probes, builds } = tile.clone();
-    let sides = if join.order == Order::Before && !builds_precede_probes(tile) {
-        [Some((join.probe, probes.start.min(builds.start)..probes.end.max(builds.end))), None]
+    let sides = if task.order == Order::Before && !builds_precede_probes(tile) {
+        [Some((task.probe, probes.start.min(builds.start)..probes.end.max(builds.end))), None]
     } else {
-        [Some((join.probe, probes)), Some((join.build, builds))]
+        [Some((task.probe, probes)), Some((task.build, builds))]
     };
     sides.into_iter().flatten()
 }
@@ -550,11 +550,11 @@ pub(crate) trait Stages {
 const STEPS: u64 = 256;
 
 /// Returns whether there may be merges of more than [`STEPS`] steps.
-pub(crate) fn has_long_merges(join: &SetTask<'_>, tile: &Tile) -> bool {
+pub(crate) fn has_long_merges(task: &SetTask<'_>, tile: &Tile) -> bool {
     let largest = |sets: &SetCollection, range: &Range<SetId>| {
         if range.is_empty() { 0 } else { u64::from(sets.size(range.end - 1)) }
     };
-    largest(join.probe, &tile.probes) + largest(join.build, &tile.builds) > STEPS
+    largest(task.probe, &tile.probes) + largest(task.build, &tile.builds) > STEPS
 }
 
 /// Returns a launch of as many warps as the device runs at once. They verify any number of survivors.
@@ -630,12 +630,12 @@ pub(crate) struct PerSide<T>(Vec<T>);
 
 impl<T> PerSide<T> {
     pub(crate) fn new(
-        join: &SetTask<'_>,
+        task: &SetTask<'_>,
         tile: &Tile,
         mut make: impl FnMut(&SetCollection, &Range<SetId>) -> Result<T>,
     ) -> Result<Self> {
         let make = |(sets, range): (&SetCollection, Range<SetId>)| make(sets, &range);
-        Ok(PerSide(tile_sides(join, tile).map(make).collect::<Result<_>>()?))
+        Ok(PerSide(tile_sides(task, tile).map(make).collect::<Result<_>>()?))
     }
 
     pub(crate) fn probes(&self) -> &T {

@@ -111,16 +111,16 @@ pub struct GpuVerify {
 }
 
 impl GpuVerify {
-    fn sets_bytes(join: &SetTask<'_>, tile: &Tile) -> u64 {
+    fn sets_bytes(task: &SetTask<'_>, tile: &Tile) -> u64 {
         let bytes = |(sets, range): (&SetCollection, Range<SetId>)| DeviceSets::bytes(sets, &range);
-        tile_sides(join, tile).map(bytes).sum()
+        tile_sides(task, tile).map(bytes).sum()
     }
 
     /// Returns the bytes on the host without chunks and answers: those of the filter, and sets while they are
     /// sent.
-    fn host_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn host_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let sets = (tile.probes.len() + tile.builds.len()) as u64;
-        self.filter.memory_bytes(join, tile, threads) + DeviceSets::SEND_BYTES * sets
+        self.filter.memory_bytes(task, tile, threads) + DeviceSets::SEND_BYTES * sets
     }
 
     /// Returns the number of workers that share a device.
@@ -156,42 +156,42 @@ impl Technique<Sets> for GpuVerify {
         Some(Cost { serial: filter.serial + send, parallel: filter.parallel })
     }
 
-    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let each = chunk_bytes(MIN_CHUNK) + MIN_CHUNK * Answers::HOST_BYTES;
-        self.host_bytes(join, tile, threads) + threads as u64 * SLOTS as u64 * each
+        self.host_bytes(task, tile, threads) + threads as u64 * SLOTS as u64 * each
     }
 
-    fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn device_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let each = chunk_bytes(MIN_CHUNK) + MIN_CHUNK * Answers::DEVICE_BYTES;
-        Self::sets_bytes(join, tile) + self.workers_per_device(threads) * SLOTS as u64 * each
+        Self::sets_bytes(task, tile) + self.workers_per_device(threads) * SLOTS as u64 * each
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         budget: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         let threads = budget.threads.max(1);
-        let on_host = budget.bytes.saturating_sub(self.host_bytes(join, tile, threads))
+        let on_host = budget.bytes.saturating_sub(self.host_bytes(task, tile, threads))
             / (threads * SLOTS) as u64;
-        let on_device = budget.device_bytes.saturating_sub(Self::sets_bytes(join, tile))
+        let on_device = budget.device_bytes.saturating_sub(Self::sets_bytes(task, tile))
             / (self.workers_per_device(threads) * SLOTS as u64);
         // The largest number of bytes for a candidate on the host or the device, including its part of a
         // probe and its answer.
         let each = chunk_bytes(PER_PROBE) / PER_PROBE + Answers::HOST_BYTES;
         let chunk = (on_host.min(on_device) / each).clamp(MIN_CHUNK, CHUNK);
-        let load = |device: &Arc<Device>| OnDevice::new(device, self.way, join, tile, budget);
-        let offsets = join.probe.offsets();
+        let load = |device: &Arc<Device>| OnDevice::new(device, self.way, task, tile, budget);
+        let offsets = task.probe.offsets();
         let Range { start, end } = tile.probes;
         let tokens = offsets[end as usize] - offsets[start as usize];
         // A worker waits for its last chunk at the end of a piece, so pieces are large.
         let piece = (tokens / (threads * PIECES)).max(budget.piece_tokens);
         Ok(Box::new(Offloaded {
-            source: self.filter.source(join, tile, piece),
+            source: self.filter.source(task, tile, piece),
             devices: Devices::new(&self.devices, budget, load)?,
             way: self.way,
-            predicate: Predicate::new(&join.predicate),
+            predicate: Predicate::new(&task.predicate),
             chunk: chunk as usize,
             budget: *budget,
         }))
@@ -211,13 +211,13 @@ impl OnDevice {
     fn new(
         device: &Arc<Device>,
         way: Way,
-        join: &SetTask<'_>,
+        task: &SetTask<'_>,
         tile: &Tile,
         budget: &Budget,
     ) -> Result<Self> {
         let lease = Lease::new(device);
         let sender = Sender::new(device, budget)?;
-        let sides = PerSide::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
+        let sides = PerSide::new(task, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
         let verify = device.function(SOURCE, &[], way.kernel())?;
         sender.stream.synchronize().map_err(failed("sending sets to the device"))?;
         Ok(OnDevice { device: device.clone(), verify, sides, _lease: lease })

@@ -181,11 +181,11 @@ fn techniques(device: &Arc<Device>) -> Vec<Box<dyn Technique<Sets>>> {
 
 fn run(
     technique: &dyn Technique<Sets>,
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     budget: &Budget,
 ) -> Vec<SetPair> {
-    let mut pairs = simjoin_testing::run(technique, join, tile, budget, true).0;
+    let mut pairs = simjoin_testing::run(technique, task, tile, budget, true).0;
     pairs.sort_unstable();
     pairs
 }
@@ -200,28 +200,28 @@ fn check(
     tight: bool,
 ) -> Result<(), String> {
     let (left, right) = collections(left, right);
-    for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
-        let whole = Tile::whole(&join);
-        let (n, m) = (join.probe.len() as u32, join.build.len() as u32);
+    for (task, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
+        let whole = Tile::whole(&task);
+        let (n, m) = (task.probe.len() as u32, task.build.len() as u32);
         let part = Tile { probes: n / 3..n - n / 5, builds: m / 4..m - m / 4 };
         for tile in [whole, part] {
             let unlimited = Budget::unlimited(1000, 2);
-            let expected = run(&Naive, &join, &tile, &unlimited);
+            let expected = run(&Naive, &task, &tile, &unlimited);
             let weight = |pair: &SetPair| {
-                u64::from(join.probe.weight(pair.probe)) * u64::from(join.build.weight(pair.build))
+                u64::from(task.probe.weight(pair.probe)) * u64::from(task.build.weight(pair.build))
             };
             let rows: u64 = expected.iter().map(weight).sum();
             for technique in techniques(device) {
-                let device_bytes = technique.device_bytes(&join, &tile, 2);
-                let bytes = technique.memory_bytes(&join, &tile, 2);
+                let device_bytes = technique.device_bytes(&task, &tile, 2);
+                let bytes = technique.memory_bytes(&task, &tile, 2);
                 let tight_budget =
                     Budget { bytes, device_bytes, patient: true, events: true, ..unlimited };
                 let budget = if tight { tight_budget } else { unlimited };
-                let found = run(&*technique, &join, &tile, &budget);
-                let counted = simjoin_testing::count(&*technique, &join, &tile, &budget);
-                if tile == Tile::whole(&join) && technique.goes_on() {
-                    let parts = cut(&join, &tile, join.probe.total_tokens() / 3);
-                    let mut on = simjoin_testing::run_on(&*technique, &join, &parts, &budget);
+                let found = run(&*technique, &task, &tile, &budget);
+                let counted = simjoin_testing::count(&*technique, &task, &tile, &budget);
+                if tile == Tile::whole(&task) && technique.goes_on() {
+                    let parts = cut(&task, &tile, task.probe.total_tokens() / 3);
+                    let mut on = simjoin_testing::run_on(&*technique, &task, &parts, &budget);
                     on.sort_unstable();
                     if on != expected {
                         return Err(format!("{} in {parts:?} at {predicate}", technique.name()));
@@ -367,10 +367,10 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
     left.extend((0..count / 20).map(row));
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.9").unwrap());
     let (left, right) = collections(&left, Some(&right));
-    for (join, part) in SetTask::directions(&left, right.as_ref(), true, bounds) {
-        let (whole, budget) = (Tile::whole(&join), Budget::unlimited(10_000, 2));
-        let expected = run(&PrefixBitmap { words: 1 }, &join, &whole, &budget);
-        let counted = simjoin_testing::count(&PrefixBitmap { words: 1 }, &join, &whole, &budget);
+    for (task, part) in SetTask::directions(&left, right.as_ref(), true, bounds) {
+        let (whole, budget) = (Tile::whole(&task), Budget::unlimited(10_000, 2));
+        let expected = run(&PrefixBitmap { words: 1 }, &task, &whole, &budget);
+        let counted = simjoin_testing::count(&PrefixBitmap { words: 1 }, &task, &whole, &budget);
         for technique in simjoin_gpu::techniques(std::slice::from_ref(device), &filters()) {
             let variant = technique.variant();
             // Only one technique with a CPU filter is tested, and in small runs only the fastest of the
@@ -383,10 +383,10 @@ fn large_arrays_by_threads(device: &Arc<Device>) -> Result<(), Failed> {
                 continue;
             }
             let name = format!("{} {variant}, {part:?}", technique.name());
-            if run(&*technique, &join, &whole, &budget) != expected {
+            if run(&*technique, &task, &whole, &budget) != expected {
                 return Err(format!("{name}: the pairs differ").into());
             }
-            if simjoin_testing::count(&*technique, &join, &whole, &budget) != counted {
+            if simjoin_testing::count(&*technique, &task, &whole, &budget) != counted {
                 return Err(format!("{name}: the counts differ").into());
             }
         }
@@ -404,26 +404,26 @@ fn tiles_that_do_not_fit(device: &Arc<Device>) -> Result<(), Failed> {
     let (sets, _) = collections(&rows, None);
     let predicate = Predicate::parse(Measure::Jaccard, "0.6").unwrap();
     let joins = SetTask::directions(&sets, None, false, Bounds::new(predicate));
-    let (join, _) = &joins[0];
-    let whole = Tile::whole(join);
-    let expected = run(&Naive, join, &whole, &Budget::unlimited(1000, 1));
+    let (task, _) = &joins[0];
+    let whole = Tile::whole(task);
+    let expected = run(&Naive, task, &whole, &Budget::unlimited(1000, 1));
     for technique in some(techniques(device), 4) {
         // The limit is halfway between the memory for a join of the largest set and that for all.
         let (n, name) = (whole.probes.end, technique.name());
         // Most tiles of a cut have two sides, each with its fixed part.
         let least = Tile { probes: n - 1..n, builds: 0..1 };
-        let [least, all] = [&least, &whole].map(|tile| technique.device_bytes(join, tile, 1));
+        let [least, all] = [&least, &whole].map(|tile| technique.device_bytes(task, tile, 1));
         let limit = (least + all) / 2;
         let costs = CostTable::default();
         let (memory, threads) = (u64::MAX, 1);
         let resources = Resources { costs: &costs, threads, memory, device_memory: limit };
         let choices =
-            choose(join, &whole, &[&*technique], &resources).map_err(|error| error.to_string())?;
+            choose(task, &whole, &[&*technique], &resources).map_err(|error| error.to_string())?;
         if choices.len() < 2 {
             return Err(format!("{name}: one tile for {limit} bytes").into());
         }
         let budget = Budget { device_bytes: limit, ..Budget::unlimited(1000, 1) };
-        let each = |choice: &Choice| run(&*technique, join, &choice.tile, &budget);
+        let each = |choice: &Choice| run(&*technique, task, &choice.tile, &budget);
         let mut found: Vec<SetPair> = choices.iter().flat_map(each).collect();
         found.sort_unstable();
         if found != expected {

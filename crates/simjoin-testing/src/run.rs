@@ -22,7 +22,7 @@ impl Sink<SetPair> for Collect {
 
 /// A sink that only counts rows.
 struct Count<'a> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     rows: u64,
 }
 
@@ -40,7 +40,7 @@ impl Sink<SetPair> for Count<'_> {
     }
 
     fn push(&mut self, pairs: &[SetPair]) -> ControlFlow<()> {
-        let SetTask { probe, build, .. } = self.join;
+        let SetTask { probe, build, .. } = self.task;
         for pair in pairs {
             self.rows += u64::from(probe.weight(pair.probe)) * u64::from(build.weight(pair.build));
         }
@@ -51,37 +51,37 @@ impl Sink<SetPair> for Count<'_> {
 /// Returns the pairs of a tile in the order in which they are pushed, and the number of candidates.
 pub fn run(
     technique: &dyn Technique<Sets>,
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     room: &Budget,
     exact: bool,
 ) -> (Vec<SetPair>, u64) {
     let mut sink = Collect { exact, pairs: Vec::new() };
-    let verified = run_into(technique, join, tile, room, &mut sink);
+    let verified = run_into(technique, task, tile, room, &mut sink);
     (sink.pairs, verified)
 }
 
 /// Counts the pairs of rows of a tile.
 pub fn count(
     technique: &dyn Technique<Sets>,
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     room: &Budget,
 ) -> u64 {
-    let mut sink = Count { join: *join, rows: 0 };
-    run_into(technique, join, tile, room, &mut sink);
+    let mut sink = Count { task: *task, rows: 0 };
+    run_into(technique, task, tile, room, &mut sink);
     sink.rows
 }
 
 /// Returns the pairs of some tiles, one after the other, for which a technique prepares once.
 pub fn run_on(
     technique: &dyn Technique<Sets>,
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tiles: &[Tile],
     room: &Budget,
 ) -> Vec<SetPair> {
     let mut sink = Collect { exact: true, pairs: Vec::new() };
-    let mut prepared = technique.prepare(join, &Tile::whole(join), room).unwrap();
+    let mut prepared = technique.prepare(task, &Tile::whole(task), room).unwrap();
     for tile in tiles {
         assert!(prepared.go_on(tile), "{tile:?}");
         run_prepared(&mut *prepared, room, &mut sink);
@@ -91,12 +91,12 @@ pub fn run_on(
 
 fn run_into(
     technique: &dyn Technique<Sets>,
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     room: &Budget,
     sink: &mut dyn Sink<SetPair>,
 ) -> u64 {
-    run_prepared(&mut *technique.prepare(join, tile, room).unwrap(), room, sink)
+    run_prepared(&mut *technique.prepare(task, tile, room).unwrap(), room, sink)
 }
 
 /// Deals pieces to `room.threads` workers in turn.

@@ -29,7 +29,9 @@ pub fn join(predicate: Predicate) -> Join<Sets> {
 /// ```
 pub fn techniques_for(predicate: Predicate) -> Vec<&'static str> {
     let (bounds, all) = (Bounds::new(predicate), simjoin_cpu::techniques());
-    let can = |name: &&str| all.iter().any(|one| one.name() == *name && one.can(&bounds));
+    let can = |name: &&str| {
+        all.iter().any(|one| one.name() == *name && one.unsupported(&bounds).is_none())
+    };
     names(Subject::Sets, Processor::Cpu).filter(can).collect()
 }
 

@@ -361,7 +361,7 @@ fn label(name: &str, variant: &str) -> String {
 }
 
 fn plan(planned: &Explanation, report: &Report) -> PlanShown {
-    let parts = planned.steps.iter().zip(&planned.parts).take(PARTS).map(|(step, what)| {
+    let parts = planned.steps.iter().zip(&planned.compared).take(PARTS).map(|(step, what)| {
         let mut considered: Vec<Considered> = step
             .considered
             .iter()

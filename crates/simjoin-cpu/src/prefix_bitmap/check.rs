@@ -28,10 +28,10 @@ impl<const W: usize> Check<'_, '_, '_, W> {
     /// Checks a probe with the surviving entries of a list.
     #[inline]
     pub(super) fn survivors(&mut self, probe: &Entry<W>, list: &[Slot<W>], survivors: &mut [u32]) {
-        let Lists { join, probes, .. } = self.lists;
-        let classes = join.build.classes();
+        let Lists { task, probes, .. } = self.lists;
+        let classes = task.build.classes();
         let size = probes[probe.class()].size;
-        let r = join.probe.set(probe.set);
+        let r = task.probe.set(probe.set);
         let rest = size - probe.position;
         let mut open = 0;
         for at in 0..survivors.len() {
@@ -42,7 +42,7 @@ impl<const W: usize> Check<'_, '_, '_, W> {
             }
             let build_size = classes[build.class()].size;
             let build_rest = build_size - build.position;
-            let required = self.required.of(&join.predicate, size, build_size);
+            let required = self.required.of(&task.predicate, size, build_size);
             if rest.min(build_rest) < required {
                 continue;
             }
@@ -55,14 +55,14 @@ impl<const W: usize> Check<'_, '_, '_, W> {
                 }
                 continue;
             }
-            prefetch(join.build.set(build.set));
+            prefetch(task.build.set(build.set));
             survivors[open] = place;
             open += 1;
         }
         for &place in &survivors[..open] {
             let build = list[place as usize].read();
-            let s = join.build.set(build.set);
-            let required = self.required.of(&join.predicate, size, s.len() as u32);
+            let s = task.build.set(build.set);
+            let required = self.required.of(&task.predicate, size, s.len() as u32);
             let (i, j) = (probe.position as usize, build.position as usize);
             if probe.before & build.before != 0 && share_a_token(&r[..i], &s[..j]) {
                 continue;

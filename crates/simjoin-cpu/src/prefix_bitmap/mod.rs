@@ -105,11 +105,11 @@ impl Technique<Sets> for PrefixBitmap {
         // probes if there are fewer.
         let entries = survey.entries as f64;
         let mut live = entries * survey.live;
-        if survey.join.order == Order::Before && survey.entries > 0 {
+        if survey.task.order == Order::Before && survey.entries > 0 {
             let probes = survey.probe_entries.min(survey.entries) as f64 / entries;
             live *= probes + (1.0 - probes) * probes;
         }
-        let build = survey.join.build;
+        let build = survey.task.build;
         let tokens = f64::from(build.universe() - build.unique_tokens());
         let wider = 1.0 + 0.15 * place as f64;
         let survival = survey.list_survival[place];
@@ -130,29 +130,29 @@ impl Technique<Sets> for PrefixBitmap {
         })
     }
 
-    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        fn least<const W: usize>(join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-            let lists = Lists::<W>::counted(join, tile, threads);
+    fn memory_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+        fn least<const W: usize>(task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+            let lists = Lists::<W>::counted(task, tile, threads);
             // A round holds at least the longest list.
             lists.fixed_bytes(threads) + lists.longest() * Slot::<W>::BYTES
         }
         match self.words {
-            1 => least::<1>(join, tile, threads),
-            2 => least::<2>(join, tile, threads),
-            _ => least::<4>(join, tile, threads),
+            1 => least::<1>(task, tile, threads),
+            2 => least::<2>(task, tile, threads),
+            _ => least::<4>(task, tile, threads),
         }
     }
 
-    fn memory_at_most(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_at_most(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         // A set is in a list once for each of its roles; a token has a start, and a count in each part.
         let longest = (tile.probes.len() + tile.builds.len()) as u64;
         let of_side = |sets: &SetCollection| {
             let tokens = u64::from(sets.universe() - sets.unique_tokens());
             4 * (tokens * (threads.max(1) as u64 + 2) + 1)
         };
-        let classes = join.probe.classes().len() + join.build.classes().len();
+        let classes = task.probe.classes().len() + task.build.classes().len();
         fixed_bytes(
-            of_side(join.probe) + of_side(join.build),
+            of_side(task.probe) + of_side(task.build),
             classes,
             longest,
             self.words,
@@ -162,14 +162,14 @@ impl Technique<Sets> for PrefixBitmap {
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         Ok(match self.words {
-            1 => Box::new(Lists::<1>::new(join, tile, room)),
-            2 => Box::new(Lists::<2>::new(join, tile, room)),
-            _ => Box::new(Lists::<4>::new(join, tile, room)),
+            1 => Box::new(Lists::<1>::new(task, tile, room)),
+            2 => Box::new(Lists::<2>::new(task, tile, room)),
+            _ => Box::new(Lists::<4>::new(task, tile, room)),
         })
     }
 }
@@ -196,7 +196,7 @@ struct BuildClass {
 const MAX_WEIGHTED: u32 = 1 << 26;
 
 struct Lists<'a, const W: usize> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     reaches: Vec<Reach>,
     probes: Vec<ProbeClass>,
     builds: Vec<BuildClass>,
@@ -229,8 +229,8 @@ struct Piece {
 }
 
 impl<'a, const W: usize> Lists<'a, W> {
-    fn new(join: &SetTask<'a>, tile: &Tile, room: &Budget) -> Self {
-        let mut lists = Self::counted(join, tile, room.threads);
+    fn new(task: &SetTask<'a>, tile: &Tile, room: &Budget) -> Self {
+        let mut lists = Self::counted(task, tile, room.threads);
         lists.rounds = if room.bytes == u64::MAX {
             // Everything fits.
             let all = 0..lists.tokens.len();
@@ -263,24 +263,24 @@ impl<'a, const W: usize> Lists<'a, W> {
     }
 
     /// Makes the lists of a tile, without their rounds.
-    fn counted(join: &SetTask<'a>, tile: &Tile, threads: usize) -> Self {
-        let reaches = reaches(join, tile);
+    fn counted(task: &SetTask<'a>, tile: &Tile, threads: usize) -> Self {
+        let reaches = reaches(task, tile);
         let probe = |(class, reach): (&SizeClass, &Reach)| ProbeClass {
             size: class.size,
             first: reach.builds.start,
             share: if class.size > MAX_WEIGHTED {
                 i64::MAX / 2
             } else {
-                join.predicate.probe_share(class.size, WEIGHT_UNIT)
+                task.predicate.probe_share(class.size, WEIGHT_UNIT)
             },
         };
-        let probes = join.probe.classes().iter().zip(&reaches).map(probe).collect();
+        let probes = task.probe.classes().iter().zip(&reaches).map(probe).collect();
         let build = |(prefix, class): (u32, &SizeClass)| BuildClass {
             prefix,
-            share: join.predicate.build_share(class.size, WEIGHT_UNIT),
+            share: task.predicate.build_share(class.size, WEIGHT_UNIT),
         };
-        let prefixes = build_prefixes(join, tile, &reaches).into_iter();
-        let builds: Vec<BuildClass> = prefixes.zip(join.build.classes()).map(build).collect();
+        let prefixes = build_prefixes(task, tile, &reaches).into_iter();
+        let builds: Vec<BuildClass> = prefixes.zip(task.build.classes()).map(build).collect();
         let side = |sets: &'a SetCollection, as_probes: bool, as_builds: bool| {
             let prefixes = |class: usize, sets: &Range<SetId>| {
                 let within =
@@ -294,14 +294,14 @@ impl<'a, const W: usize> Lists<'a, W> {
             };
             CollectionLists::counted(sets, class_ranges(sets, tile, prefixes), threads)
         };
-        let mut sides = if join.order == Order::Before {
-            vec![side(join.probe, true, true)]
+        let mut sides = if task.order == Order::Before {
+            vec![side(task.probe, true, true)]
         } else {
-            vec![side(join.probe, true, false), side(join.build, false, true)]
+            vec![side(task.probe, true, false), side(task.build, false, true)]
         };
         let tokens = open_lists(&mut sides);
         Lists {
-            join: *join,
+            task: *task,
             reaches,
             probes,
             builds,
@@ -525,13 +525,13 @@ impl<const W: usize> ListWorker<'_, W> {
         let (probe_side, build_side) = (&lists.sides[0], &lists.sides[last]);
         let all_probes = probe_side.places(window.clone(), first);
         let all_builds = build_side.places(window.clone(), first);
-        let part = part_of(all_probes.len(), piece, lists.join.order);
+        let part = part_of(all_probes.len(), piece, lists.task.order);
         let probe_slots = &probe_side.slots[all_probes.clone()][part.clone()];
         let build_slots = &build_side.slots[all_builds.clone()];
         self.ranges.resize(part.len(), 0..0);
         self.limits.resize(part.len(), 0);
         let mut widest = 0;
-        if lists.join.order == Order::Before {
+        if lists.task.order == Order::Before {
             self.builds.fill(&build_slots[..part.end]);
         } else {
             self.builds.fill(build_slots);
@@ -551,7 +551,7 @@ impl<const W: usize> ListWorker<'_, W> {
             for (place, ((range, limit), slot)) in (begin..end).zip(filters) {
                 let class = slot.set().1;
                 let probe = &lists.probes[class_of(class)];
-                if lists.join.order == Order::Before {
+                if lists.task.order == Order::Before {
                     // The entries before it in the list are the sets before it.
                     high = if class & PROBE == 0 { low } else { place };
                 } else {

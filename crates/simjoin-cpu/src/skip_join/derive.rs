@@ -19,7 +19,7 @@ impl SkipWorker<'_> {
     /// Returns the group that begins with `start`.
     #[inline(always)]
     pub(super) fn group(&mut self, start: SetId, limit: SetId) -> Group {
-        let probes = self.prepared.join.probe;
+        let probes = self.prepared.task.probe;
         let most = match self.prepared.answers {
             Answers::Estimated if self.demands.probe_prefix() < LEAST_PREFIX => {
                 return Group { probes: start..start + 1, difference: 0 };
@@ -54,7 +54,7 @@ impl SkipWorker<'_> {
     /// estimate only depends on the index and the group, not on earlier tiles.
     #[inline(never)]
     fn is_worthwhile(&mut self, group: &Group) -> bool {
-        let PreparedSkip { join: SetTask { probe: probes, build, .. }, index, .. } = self.prepared;
+        let PreparedSkip { task: SetTask { probe: probes, build, .. }, index, .. } = self.prepared;
         let sets = self.demands.turn_to(group.probes.end - 1);
         if sets.is_empty() {
             return false;
@@ -91,7 +91,7 @@ impl SkipWorker<'_> {
     /// Pushes the answers of a group: those of the leader, then those of each follower.
     #[inline(never)]
     pub(super) fn derive<const EXACT: bool>(&mut self, group: &Group, emitter: &mut Emitter<'_>) {
-        let probes = self.prepared.join.probe;
+        let probes = self.prepared.task.probe;
         // The last member meets all that any member meets.
         let sets = self.demands.turn_to(group.probes.end - 1);
         if sets.is_empty() {
@@ -120,8 +120,8 @@ impl SkipWorker<'_> {
         sets: &Range<SetId>,
         emitter: &mut Emitter<'_>,
     ) -> usize {
-        let PreparedSkip { join, builds, .. } = self.prepared;
-        let SetTask { probe: probes, build, order, .. } = *join;
+        let PreparedSkip { task, builds, .. } = self.prepared;
+        let SetTask { probe: probes, build, order, .. } = *task;
         let own_end = self.demands.turn_to(leader).end;
         let partners = self.partners(sets);
         let x = probes.set(leader);
@@ -167,7 +167,7 @@ impl SkipWorker<'_> {
         sets: &Range<SetId>,
         emitter: &mut Emitter<'_>,
     ) {
-        let PreparedSkip { join: SetTask { probe: probes, build, .. }, builds, index, .. } =
+        let PreparedSkip { task: SetTask { probe: probes, build, .. }, builds, index, .. } =
             self.prepared;
         let y = probes.set(follower);
         let (lost, gained) = (self.lost.len() as u32, self.gained.len() as u32);

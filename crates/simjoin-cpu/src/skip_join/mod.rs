@@ -114,37 +114,37 @@ impl Technique<Sets> for SkipJoin {
         let blocks = survey.probe_entries as f64 * survey.live * costs.lookup;
         // Similar sets mostly contain the same sets, so a third of the answers is derived (retail and two others at
         // containment 0.8 and 1, 2-core AMD EPYC, 2026-11-15).
-        let (measure, ..) = survey.join.predicate.parts();
+        let (measure, ..) = survey.task.predicate.parts();
         let derived = if measure == Measure::Containment { 0.65 } else { 1.0 };
         let parallel = derived * (cost.parallel + blocks - skipped);
         Some(Cost { serial: 1.4 * cost.serial, parallel })
     }
 
-    fn memory_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn memory_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let builds = &tile.builds;
-        let lengths = index_prefixes(join);
+        let lengths = index_prefixes(task);
         let prefix_tokens =
-            builds.clone().map(|id| u64::from(lengths[join.build.class_of(id) as usize])).sum();
-        let largest = join.probe.classes().last().map_or(0, |class| u64::from(class.size));
-        BlockIndex::memory_bytes(join.build, prefix_tokens, threads)
+            builds.clone().map(|id| u64::from(lengths[task.build.class_of(id) as usize])).sum();
+        let largest = task.probe.classes().last().map_or(0, |class| u64::from(class.size));
+        BlockIndex::memory_bytes(task.build, prefix_tokens, threads)
             + threads as u64 * (8 * builds.len() as u64 + 4 * largest)
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         room: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
         let builds = tile.builds.clone();
-        let index = BlockIndex::new(join.build, &builds, &index_prefixes(join));
-        let pieces = cut(join, tile, room.piece_tokens);
-        Ok(Box::new(PreparedSkip { join: *join, builds, index, answers: self.answers, pieces }))
+        let index = BlockIndex::new(task.build, &builds, &index_prefixes(task));
+        let pieces = cut(task, tile, room.piece_tokens);
+        Ok(Box::new(PreparedSkip { task: *task, builds, index, answers: self.answers, pieces }))
     }
 }
 
 struct PreparedSkip<'a> {
-    join: SetTask<'a>,
+    task: SetTask<'a>,
     builds: Range<SetId>,
     /// Units are sets, counted from `builds.start`.
     index: BlockIndex,
@@ -164,10 +164,10 @@ impl Prepared<Sets> for PreparedSkip<'_> {
 
 impl PreparedSkip<'_> {
     fn skip_worker(&self) -> SkipWorker<'_> {
-        let largest = self.join.probe.classes().last().map_or(0, |class| class.size);
+        let largest = self.task.probe.classes().last().map_or(0, |class| class.size);
         SkipWorker {
             prepared: self,
-            demands: Demands::new(&self.join, self.builds.clone()),
+            demands: Demands::new(&self.task, self.builds.clone()),
             fronts: self.index.fronts(),
             found: vec![0; self.builds.len()],
             candidates: vec![0; self.builds.len() + 1],
@@ -192,15 +192,15 @@ mod tests {
     /// Returns all pairs and the number of verified ones. The tiles of each pass are dealt to two workers in turn.
     fn answer(
         technique: &dyn Technique<Sets>,
-        join: &SetTask<'_>,
+        task: &SetTask<'_>,
         exact: bool,
     ) -> (Vec<SetPair>, u64) {
         let (mut pairs, mut verified) = (Vec::new(), 0);
-        let whole = Tile::whole(join);
+        let whole = Tile::whole(task);
         let room = Budget::unlimited(60, 2);
-        for builds in passes(join.build, &whole.builds, join.build.total_tokens() * 2 / 3 + 1) {
+        for builds in passes(task.build, &whole.builds, task.build.total_tokens() * 2 / 3 + 1) {
             let tile = Tile { builds, ..whole.clone() };
-            let more = run(technique, join, &tile, &room, exact);
+            let more = run(technique, task, &tile, &room, exact);
             pairs.extend(more.0);
             verified += more.1;
         }
@@ -210,19 +210,19 @@ mod tests {
 
     fn check(predicate: Predicate, left: &Rows, right: Option<&Rows>) {
         let (left, right) = collections(left, right);
-        for (join, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
-            let expected = answer(&Naive, &join, true).0;
+        for (task, _) in SetTask::directions(&left, right.as_ref(), true, Bounds::new(predicate)) {
+            let expected = answer(&Naive, &task, true).0;
             let policies = (0..4).map(Answers::Derived).chain([Answers::Estimated]);
             for answers in policies {
-                let found = answer(&SkipJoin { answers }, &join, true).0;
+                let found = answer(&SkipJoin { answers }, &task, true).0;
                 assert_eq!(found, expected, "{predicate} {answers:?}");
-                let counted = answer(&SkipJoin { answers }, &join, false).0;
+                let counted = answer(&SkipJoin { answers }, &task, false).0;
                 assert_eq!(counted.len(), expected.len(), "{predicate} {answers:?}");
                 for (counted, expected) in counted.iter().zip(&expected) {
                     assert_eq!((counted.probe, counted.build), (expected.probe, expected.build));
-                    let (n, m) = (join.probe.size(counted.probe), join.build.size(counted.build));
+                    let (n, m) = (task.probe.size(counted.probe), task.build.size(counted.build));
                     assert!(counted.overlap <= expected.overlap);
-                    assert!(join.predicate.accepts(n, m, counted.overlap));
+                    assert!(task.predicate.accepts(n, m, counted.overlap));
                 }
             }
         }
@@ -286,11 +286,11 @@ mod tests {
             let others = (0..2000u32).map(|row| BTreeSet::from([100 + row % 20, 1000 + row]));
             let (sets, _) = collections(&alike.chain(others).collect(), None);
             let predicate = Predicate::parse(Measure::Jaccard, "0.7").unwrap();
-            let (join, _) = SetTask::directions(&sets, None, false, Bounds::new(predicate))[0];
+            let (task, _) = SetTask::directions(&sets, None, false, Bounds::new(predicate))[0];
             let builds = 0..sets.len() as SetId;
-            let index = BlockIndex::new(&sets, &builds, &index_prefixes(&join));
+            let index = BlockIndex::new(&sets, &builds, &index_prefixes(&task));
             let prepared = PreparedSkip {
-                join,
+                task,
                 builds: builds.clone(),
                 index,
                 answers: Answers::Estimated,
@@ -302,9 +302,9 @@ mod tests {
             let group = worker.group(leader, builds.end);
             assert_eq!(group.difference, expected);
             assert_eq!(group.probes.len(), if expected > 0 { 20 } else { 1 });
-            let answers = answer(&SkipJoin::default(), &join, true).0;
+            let answers = answer(&SkipJoin::default(), &task, true).0;
             assert_eq!(answers.len(), 20 * 19 / 2);
-            assert_eq!(answers, answer(&Naive, &join, true).0);
+            assert_eq!(answers, answer(&Naive, &task, true).0);
         }
     }
 }

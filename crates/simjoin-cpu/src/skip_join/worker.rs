@@ -43,7 +43,7 @@ pub(super) struct Partners {
 impl SkipWorker<'_> {
     /// The partners of a probe, given the range of sets, which is not empty.
     pub(super) fn partners(&self, sets: &Range<SetId>) -> Partners {
-        let PreparedSkip { join: SetTask { build, .. }, builds, .. } = self.prepared;
+        let PreparedSkip { task: SetTask { build, .. }, builds, .. } = self.prepared;
         let last_class = build.class_of(sets.end - 1);
         let cut = sets.end < build.classes()[last_class as usize].end.min(builds.end);
         Partners {
@@ -112,14 +112,14 @@ impl SkipWorker<'_> {
     #[inline(always)]
     pub(super) fn look_ahead(&self, at: usize, count: usize) {
         if at + AHEAD < count {
-            let PreparedSkip { join: SetTask { build, .. }, builds, .. } = self.prepared;
+            let PreparedSkip { task: SetTask { build, .. }, builds, .. } = self.prepared;
             prefetch(build.set(builds.start + self.candidates[at + AHEAD]));
         }
     }
 
     /// Pushes the answers of one probe.
     fn scratch<const EXACT: bool>(&mut self, probe: SetId, emitter: &mut Emitter<'_>) {
-        let PreparedSkip { join: SetTask { probe: probes, build, .. }, builds, .. } = self.prepared;
+        let PreparedSkip { task: SetTask { probe: probes, build, .. }, builds, .. } = self.prepared;
         let sets = self.demands.turn_to(probe);
         if sets.is_empty() {
             return;

@@ -72,20 +72,20 @@ impl Technique<Vectors> for Grid {
         Some(Cost::of_parallel(costs.scale * (rows + pairs)))
     }
 
-    fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {
+    fn memory_bytes(&self, task: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {
         let m = self.fit.transform.coordinates() as u64;
-        let rows = join.probe.len() + if join.is_self_join() { 0 } else { join.build.len() };
-        rows as u64 * (8 * m + 28) + Verifier::memory_bytes(join) + (threads as u64) * (1 << 16)
+        let rows = task.probe.len() + if task.is_self_join() { 0 } else { task.build.len() };
+        rows as u64 * (8 * m + 28) + Verifier::memory_bytes(task) + (threads as u64) * (1 << 16)
     }
 
     fn prepare<'a>(
         &self,
-        join: &VectorTask<'a>,
+        task: &VectorTask<'a>,
         _: &Range<u32>,
         _budget: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         // Rows without a direction are reported first.
-        let verifier = Verifier::new(join)?;
+        let verifier = Verifier::new(task)?;
         let transform = &self.fit.transform;
         let m = transform.coordinates();
         if m > MOST {
@@ -94,10 +94,10 @@ impl Technique<Vectors> for Grid {
                  technique `quantile`"
             )));
         }
-        let (probes, longest) = transform.all_images(join.probe, m);
-        let other = (!join.is_self_join()).then(|| transform.all_images(join.build, m));
+        let (probes, longest) = transform.all_images(task.probe, m);
+        let other = (!task.is_self_join()).then(|| transform.all_images(task.build, m));
         let longest = other.as_ref().map_or(longest, |(_, other)| longest.max(*other));
-        let limits = transform.limits(join, longest);
+        let limits = transform.limits(task, longest);
         let cell_coordinates = m.min(CELL_COORDINATES);
         let mut low = [f32::INFINITY; CELL_COORDINATES];
         let mut high = [f32::NEG_INFINITY; CELL_COORDINATES];

@@ -34,10 +34,10 @@ const FEW: usize = 48;
 const LEAST: usize = 32;
 
 /// Draws a sample of the rows, and returns the techniques and the survey.
-pub fn vector_techniques(join: &VectorTask<'_>) -> VectorTechniques {
-    let sample = draw(join, Fit::SAMPLE);
-    let transform = Transform::best(join, &sample);
-    let (survey, head) = survey(join, &transform, &sample);
+pub fn vector_techniques(task: &VectorTask<'_>) -> VectorTechniques {
+    let sample = draw(task, Fit::SAMPLE);
+    let transform = Transform::best(task, &sample);
+    let (survey, head) = survey(task, &transform, &sample);
     let fit = Arc::new(Fit { transform, head });
     let all: Techniques<Vectors> = vec![
         Box::new(Quantile { fit: fit.clone() }),
@@ -54,17 +54,17 @@ pub fn vector_techniques_unseen() -> Techniques<Vectors> {
 
 /// Returns the survey of the sample, and the number of coordinates to compare first.
 fn survey(
-    join: &VectorTask<'_>,
+    task: &VectorTask<'_>,
     transform: &Transform,
     sample: &[Vec<f64>],
 ) -> (VectorSurvey, usize) {
     let m = transform.coordinates();
     let rows =
-        (join.probe.len() as f64, if join.is_self_join() { 0.0 } else { join.build.len() as f64 });
+        (task.probe.len() as f64, if task.is_self_join() { 0.0 } else { task.build.len() as f64 });
     let n = sample.len().min(PAIRED);
     let step = (sample.len() / n.max(1)).max(1);
     let flat: Vec<f64> = sample.iter().step_by(step).take(n).flatten().copied().collect();
-    let d = join.dimension();
+    let d = task.dimension();
     let mut images = vec![0f32; n * m];
     // Rows without a direction are reported later.
     let drawn =
@@ -73,11 +73,11 @@ fn survey(
         Ok(vectors) if n > 0 => transform.images(&vectors, 0..n, &mut images, m),
         _ => 0.0,
     };
-    let near = transform.reach(join, longest).0;
+    let near = transform.reach(task, longest).0;
     let near = near * near;
 
     let bounded = m.min(quantile::BOUNDED);
-    let builds = if join.is_self_join() { rows.0 } else { rows.1 };
+    let builds = if task.is_self_join() { rows.0 } else { rows.1 };
     let widths = panel_widths(&images, m, bounded, builds);
 
     // Coordinates after which pairs are counted: multiples of eight, and all of them.
@@ -131,7 +131,7 @@ fn survey(
     let count = |at: usize| left.get(at).copied().unwrap_or(0);
     let survey = VectorSurvey {
         rows,
-        pairs: join.pairs(),
+        pairs: task.pairs(),
         dimension: d,
         coordinates: m,
         head,

@@ -61,23 +61,23 @@ impl Technique<Vectors> for NestedLoop {
         Some(Cost::of_parallel(costs.scale * (survey.pairs * (pair + near) + rows * 50e-9)))
     }
 
-    fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {
-        let builds = block_rows(join.dimension()) as u64;
-        let block = 4 * builds * join.dimension() as u64;
+    fn memory_bytes(&self, task: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {
+        let builds = block_rows(task.dimension()) as u64;
+        let block = 4 * builds * task.dimension() as u64;
         let rows = 16 * (BLOCK as u64 / 64);
-        (BLOCKS as u64 + 2) * threads as u64 * (block + rows) + Verifier::memory_bytes(join)
+        (BLOCKS as u64 + 2) * threads as u64 * (block + rows) + Verifier::memory_bytes(task)
     }
 
     fn prepare<'a>(
         &self,
-        join: &VectorTask<'a>,
+        task: &VectorTask<'a>,
         probes: &Range<u32>,
         _budget: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
-        let rows = block_rows(join.dimension());
+        let rows = block_rows(task.dimension());
         // Enough pieces for all threads, and no piece larger than its block.
-        let per_piece = (join.probe.len() / 64).next_multiple_of(rows).clamp(rows, rows * BLOCKS);
-        Ok(Box::new(PreparedLoop::new(join, probes, per_piece)?))
+        let per_piece = (task.probe.len() / 64).next_multiple_of(rows).clamp(rows, rows * BLOCKS);
+        Ok(Box::new(PreparedLoop::new(task, probes, per_piece)?))
     }
 }
 
@@ -100,37 +100,37 @@ impl Technique<Vectors> for StripedLoop {
         NestedLoop.cost(survey, costs)
     }
 
-    fn memory_bytes(&self, join: &VectorTask<'_>, range: &Range<u32>, threads: usize) -> u64 {
-        let stripe = 8 * (self.stripe * (join.dimension() + 4)) as u64;
-        NestedLoop.memory_bytes(join, range, threads) + threads as u64 * stripe
+    fn memory_bytes(&self, task: &VectorTask<'_>, range: &Range<u32>, threads: usize) -> u64 {
+        let stripe = 8 * (self.stripe * (task.dimension() + 4)) as u64;
+        NestedLoop.memory_bytes(task, range, threads) + threads as u64 * stripe
     }
 
     fn prepare<'a>(
         &self,
-        join: &VectorTask<'a>,
+        task: &VectorTask<'a>,
         probes: &Range<u32>,
         _budget: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
-        Ok(Box::new(PreparedLoop::new(join, probes, self.stripe)?))
+        Ok(Box::new(PreparedLoop::new(task, probes, self.stripe)?))
     }
 }
 
 impl<'a> PreparedLoop<'a> {
-    fn new(join: &VectorTask<'a>, probes: &Range<u32>, per_piece: usize) -> Result<Self> {
-        let sample = draw(join, 256);
-        let many = join.dimension() > FEW;
-        let transform = Transform::axes(join, &sample, many);
-        let longest = longest(&transform, join.probe).max(longest(&transform, join.build));
-        let limits = transform.limits(join, longest);
-        let verifier = Verifier::new(join)?;
-        let reach = transform.reach(join, longest);
+    fn new(task: &VectorTask<'a>, probes: &Range<u32>, per_piece: usize) -> Result<Self> {
+        let sample = draw(task, 256);
+        let many = task.dimension() > FEW;
+        let transform = Transform::axes(task, &sample, many);
+        let longest = longest(&transform, task.probe).max(longest(&transform, task.build));
+        let limits = transform.limits(task, longest);
+        let verifier = Verifier::new(task)?;
+        let reach = transform.reach(task, longest);
         // Products are too inexact for rows that are long compared with the distance.
         let longest = transform.longest_folded(longest);
-        let blur = 2.0 * product_error(join.dimension()) * longest * longest;
+        let blur = 2.0 * product_error(task.dimension()) * longest * longest;
         let products = many && blur <= reach.0 * reach.0;
-        let (join, probes, rows) = (*join, probes.clone(), block_rows(join.dimension()));
+        let (task, probes, rows) = (*task, probes.clone(), block_rows(task.dimension()));
         Ok(PreparedLoop {
-            join,
+            task,
             probes,
             transform,
             limits,
@@ -163,7 +163,7 @@ fn longest(transform: &Transform, side: &VectorCollection) -> f64 {
 
 /// A join that is prepared.
 struct PreparedLoop<'a> {
-    join: VectorTask<'a>,
+    task: VectorTask<'a>,
     probes: Range<u32>,
     transform: Transform,
     limits: Limits,
@@ -278,12 +278,12 @@ impl Worker<Vectors> for LoopWorker<'_> {
         let of = self.of;
         let first = of.probes.start as usize + piece * of.per_piece;
         let probes = first..(first + of.per_piece).min(of.probes.end as usize);
-        let mut start = if of.join.is_self_join() { first } else { 0 };
-        self.probes.pack(of, of.join.probe, probes.clone());
-        while start < of.join.build.len() {
-            let builds = start..(start + of.rows).min(of.join.build.len());
+        let mut start = if of.task.is_self_join() { first } else { 0 };
+        self.probes.pack(of, of.task.probe, probes.clone());
+        while start < of.task.build.len() {
+            let builds = start..(start + of.rows).min(of.task.build.len());
             start = builds.end;
-            self.builds.pack(of, of.join.build, builds.clone());
+            self.builds.pack(of, of.task.build, builds.clone());
             if self.block(&probes, &builds, of.limits, sink).is_break() || sink.stopped() {
                 return Ok(ControlFlow::Break(()));
             }
@@ -305,7 +305,7 @@ impl LoopWorker<'_> {
         limits: Limits,
         sink: &mut dyn Sink<VectorPair>,
     ) -> ControlFlow<()> {
-        let d = self.of.join.dimension();
+        let d = self.of.task.dimension();
         let all: [u32; LANES] = std::array::from_fn(|lane| lane as u32);
         for p in 0..probes.len().div_ceil(LANES) {
             let first = probes.start + p * LANES;
@@ -313,7 +313,7 @@ impl LoopWorker<'_> {
             let lanes = &all[..count];
             for b in 0..builds.len().div_ceil(LANES) {
                 let other = builds.start + b * LANES;
-                if self.of.join.is_self_join() && other + LANES <= first {
+                if self.of.task.is_self_join() && other + LANES <= first {
                     continue;
                 }
                 let found = if self.of.products {
@@ -356,11 +356,11 @@ impl LoopWorker<'_> {
     ) {
         let (near, sure) = self.of.reach;
         let near = near * near * (1.0 + 1e-5);
-        let error = product_error(self.of.join.dimension());
+        let error = product_error(self.of.task.dimension());
         for lane in 0..count {
             let probe = first + lane;
             let mut mask = self.hits.masks[lane];
-            if self.of.join.is_self_join() && other <= probe {
+            if self.of.task.is_self_join() && other <= probe {
                 // Only rows after the probe count.
                 mask &= u16::MAX.checked_shl((probe - other + 1) as u32).unwrap_or(0);
             }

@@ -77,33 +77,33 @@ impl Technique<Vectors> for Quantile {
         Some(Cost::of_parallel(costs.scale * (rows * (imaging + sorting + 150e-9) + pairs)))
     }
 
-    fn memory_bytes(&self, join: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {
+    fn memory_bytes(&self, task: &VectorTask<'_>, _: &Range<u32>, threads: usize) -> u64 {
         let m = self.fit.transform.coordinates().next_multiple_of(LANES) as u64 + 8;
-        let rows = join.probe.len() + if join.is_self_join() { 0 } else { join.build.len() };
-        rows as u64 * (8 * m + 32) + Verifier::memory_bytes(join) + (threads as u64) * (1 << 18)
+        let rows = task.probe.len() + if task.is_self_join() { 0 } else { task.build.len() };
+        rows as u64 * (8 * m + 32) + Verifier::memory_bytes(task) + (threads as u64) * (1 << 18)
     }
 
     fn prepare<'a>(
         &self,
-        join: &VectorTask<'a>,
+        task: &VectorTask<'a>,
         _: &Range<u32>,
         _budget: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         // Rows without a direction are reported first.
-        let verifier = Verifier::new(join)?;
+        let verifier = Verifier::new(task)?;
         let transform = &self.fit.transform;
         let images = |side| transform.all_images(side, transform.coordinates());
-        let (probes, longest) = images(join.probe);
+        let (probes, longest) = images(task.probe);
         let head = self.fit.head;
-        let (probe, build, longest) = if join.is_self_join() {
-            (Points::new(probes, join.probe, transform, head), None, longest)
+        let (probe, build, longest) = if task.is_self_join() {
+            (Points::new(probes, task.probe, transform, head), None, longest)
         } else {
-            let probe = Points::new(probes, join.probe, transform, head);
-            let (builds, other) = images(join.build);
-            let build = Points::new(builds, join.build, transform, head);
+            let probe = Points::new(probes, task.probe, transform, head);
+            let (builds, other) = images(task.build);
+            let build = Points::new(builds, task.build, transform, head);
             (probe, Some(build), longest.max(other))
         };
-        let limits = transform.limits(join, longest);
+        let limits = transform.limits(task, longest);
         let per_piece = (probe.panels() / 512).clamp(1, 64);
         let rotated = transform.rotated();
         Ok(Box::new(Index { probe, build, limits, verifier, per_piece, rotated }))

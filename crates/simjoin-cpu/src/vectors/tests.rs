@@ -56,16 +56,16 @@ fn in_order(terms: impl Iterator<Item = f64>) -> f64 {
     sums[0]
 }
 
-fn expected(join: &VectorTask<'_>) -> Vec<(u32, u32, u64)> {
+fn expected(task: &VectorTask<'_>) -> Vec<(u32, u32, u64)> {
     let (mut a, mut b) = (Vec::new(), Vec::new());
     let product = |a: &[f64], b: &[f64]| in_order(a.iter().zip(b).map(|(x, y)| x * y));
     let mut found = Vec::new();
-    for probe in 0..join.probe.len() {
-        join.probe.row(probe, &mut a);
-        for build in if join.is_self_join() { probe + 1 } else { 0 }..join.build.len() {
-            join.build.row(build, &mut b);
-            let threshold = join.predicate.threshold();
-            let distance = match join.predicate.measure() {
+    for probe in 0..task.probe.len() {
+        task.probe.row(probe, &mut a);
+        for build in if task.is_self_join() { probe + 1 } else { 0 }..task.build.len() {
+            task.build.row(build, &mut b);
+            let threshold = task.predicate.threshold();
+            let distance = match task.predicate.measure() {
                 VectorMeasure::Euclidean => {
                     let square = in_order(a.iter().zip(&b).map(|(x, y)| (x - y) * (x - y)));
                     (square <= threshold * threshold).then(|| square.sqrt())
@@ -84,15 +84,15 @@ fn expected(join: &VectorTask<'_>) -> Vec<(u32, u32, u64)> {
     found
 }
 
-fn run(join: &VectorTask<'_>, technique: &dyn Technique<Vectors>, sink: &mut dyn Sink<VectorPair>) {
+fn run(task: &VectorTask<'_>, technique: &dyn Technique<Vectors>, sink: &mut dyn Sink<VectorPair>) {
     let room = Budget::unlimited(0, 3);
-    let prepared = match technique.prepare(join, &Vectors::whole(join), &room) {
+    let prepared = match technique.prepare(task, &Vectors::whole(task), &room) {
         Ok(prepared) => prepared,
         // Only a grid refuses a join, if there are too many coordinates.
         Err(error) => {
             assert!(error.to_string().contains("technique grid is for up to"), "{error}");
             let room = Budget::unlimited(0, 1);
-            NestedLoop.prepare(join, &Vectors::whole(join), &room).unwrap()
+            NestedLoop.prepare(task, &Vectors::whole(task), &room).unwrap()
         }
     };
     let mut workers: Vec<_> = (0..3).map(|_| prepared.worker().unwrap()).collect();
@@ -104,18 +104,18 @@ fn run(join: &VectorTask<'_>, technique: &dyn Technique<Vectors>, sink: &mut dyn
     }
 }
 
-fn check(join: &VectorTask<'_>) {
-    let expected = expected(join);
-    let VectorTechniques { all, survey, .. } = vector_techniques(join);
+fn check(task: &VectorTask<'_>) {
+    let expected = expected(task);
+    let VectorTechniques { all, survey, .. } = vector_techniques(task);
     assert!(all.iter().any(|one| one.cost(&survey, &CostTable::default()).is_some()));
     for technique in &all {
         let mut sink = Collect(Vec::new());
-        run(join, &**technique, &mut sink);
+        run(task, &**technique, &mut sink);
         let mut found: Vec<(u32, u32, u64)> = sink
             .0
             .iter()
             .map(|pair| {
-                let (a, b) = match join.is_self_join() {
+                let (a, b) = match task.is_self_join() {
                     true => (pair.probe.min(pair.build), pair.probe.max(pair.build)),
                     false => (pair.probe, pair.build),
                 };
@@ -123,10 +123,10 @@ fn check(join: &VectorTask<'_>) {
             })
             .collect();
         found.sort_unstable();
-        assert_eq!(found, expected, "{} on {}", technique.name(), join.predicate);
+        assert_eq!(found, expected, "{} on {}", technique.name(), task.predicate);
         for only in [false, true] {
             let mut sink = Count { pairs: 0, only };
-            run(join, &**technique, &mut sink);
+            run(task, &**technique, &mut sink);
             assert_eq!(sink.pairs, expected.len() as u64, "{} counts", technique.name());
         }
     }
@@ -142,26 +142,26 @@ fn vectors(d: usize, rows: &[Vec<f64>], wide: bool) -> VectorCollection {
 }
 
 /// Returns a threshold that is exactly the distance of two of the rows, or differs from it in the last bit.
-fn threshold(join: &VectorTask<'_>, pick: (u16, u16), nudge: i8) -> VectorPredicate {
+fn threshold(task: &VectorTask<'_>, pick: (u16, u16), nudge: i8) -> VectorPredicate {
     let (mut a, mut b) = (Vec::new(), Vec::new());
-    join.probe.row(pick.0 as usize % join.probe.len(), &mut a);
-    join.build.row(pick.1 as usize % join.build.len(), &mut b);
+    task.probe.row(pick.0 as usize % task.probe.len(), &mut a);
+    task.build.row(pick.1 as usize % task.build.len(), &mut b);
     let nudged = |x: f64| match nudge {
         -1 => x.next_down(),
         1 => x.next_up(),
         _ => x,
     };
-    match join.predicate.measure() {
+    match task.predicate.measure() {
         VectorMeasure::Euclidean => {
             let square = in_order(a.iter().zip(&b).map(|(x, y)| (x - y) * (x - y)));
             let text = format!("{}", nudged(square.sqrt()).abs());
-            VectorPredicate::within(&text).unwrap_or(join.predicate)
+            VectorPredicate::within(&text).unwrap_or(task.predicate)
         }
         VectorMeasure::Cosine => {
             let product = |a: &[f64], b: &[f64]| in_order(a.iter().zip(b).map(|(x, y)| x * y));
             let cosine = product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt();
             let text = format!("{}", nudged(cosine).clamp(-1.0, 1.0));
-            VectorPredicate::cosine(&text).unwrap_or(join.predicate)
+            VectorPredicate::cosine(&text).unwrap_or(task.predicate)
         }
     }
 }
@@ -215,8 +215,8 @@ proptest! {
         let predicate =
             if cosine { VectorPredicate::cosine("0.9") } else { VectorPredicate::within("0.5") };
         let right = (!itself).then_some(&right);
-        let mut join = VectorTask::new(&left, right, predicate.unwrap());
-        join.predicate = threshold(&join, pick, nudge);
+        let mut task = VectorTask::new(&left, right, predicate.unwrap());
+        task.predicate = threshold(&task, pick, nudge);
         let direction = |side: &VectorCollection| {
             let mut row = Vec::new();
             (0..side.len()).all(|at| {
@@ -224,15 +224,15 @@ proptest! {
                 VectorPredicate::has_direction(row.iter().map(|x| x * x).sum())
             })
         };
-        if cosine && !(direction(&left) && direction(join.build)) {
-            for technique in &vector_techniques(&join).all {
+        if cosine && !(direction(&left) && direction(task.build)) {
+            for technique in &vector_techniques(&task).all {
                 let room = Budget::unlimited(0, 1);
-                let error = technique.prepare(&join, &Vectors::whole(&join), &room).err().unwrap().to_string();
+                let error = technique.prepare(&task, &Vectors::whole(&task), &room).err().unwrap().to_string();
                 assert!(error.contains("counting from 0") || technique.name() != "nested-loop", "{error}");
             }
             return Ok(());
         }
-        check(&join);
+        check(&task);
     }
 }
 
@@ -272,12 +272,12 @@ fn vectors_of_many_dimensions_are_joined() {
             .collect();
         for wide in [false, true] {
             let side = vectors(d, &rows, wide);
-            let join = VectorTask::new(&side, None, within("1"));
+            let task = VectorTask::new(&side, None, within("1"));
             for pick in [(0, 7), (1, 2), (3, 24)] {
-                check(&VectorTask { predicate: threshold(&join, pick, 0), ..join });
+                check(&VectorTask { predicate: threshold(&task, pick, 0), ..task });
             }
-            let join = VectorTask { predicate: VectorPredicate::cosine("0.99").unwrap(), ..join };
-            check(&VectorTask { predicate: threshold(&join, (0, 7), 0), ..join });
+            let task = VectorTask { predicate: VectorPredicate::cosine("0.99").unwrap(), ..task };
+            check(&VectorTask { predicate: threshold(&task, (0, 7), 0), ..task });
         }
     }
 }
@@ -289,10 +289,10 @@ fn numbers_beyond_single_precision_are_joined() {
             .map(|row| vec![shift + factor * f64::from(row % 17), factor * f64::from(row % 5)])
             .collect();
         let side = vectors(2, &rows, true);
-        let join = VectorTask::new(&side, None, within("0"));
-        check(&join);
+        let task = VectorTask::new(&side, None, within("0"));
+        check(&task);
         for pick in [(0, 1), (3, 9), (2, 19)] {
-            check(&VectorTask { predicate: threshold(&join, pick, 0), ..join });
+            check(&VectorTask { predicate: threshold(&task, pick, 0), ..task });
         }
     }
 }
@@ -360,11 +360,11 @@ fn outliers_leave_few_candidates_of_ordinary_rows() {
             let all =
                 [plain, one(1e16), one(-1e9), one(1e38), sentinels(1e20), sentinels(-9999.0), wild];
             for side in &all {
-                let join = VectorTask::new(side, None, within(text));
-                let pairs = expected(&join).len() as u64;
-                for technique in &vector_techniques(&join).all {
+                let task = VectorTask::new(side, None, within(text));
+                let pairs = expected(&task).len() as u64;
+                for technique in &vector_techniques(&task).all {
                     let prepared = technique
-                        .prepare(&join, &Vectors::whole(&join), &Budget::unlimited(0, 1))
+                        .prepare(&task, &Vectors::whole(&task), &Budget::unlimited(0, 1))
                         .unwrap();
                     let (mut sink, mut worker) = (Collect(Vec::new()), prepared.worker().unwrap());
                     for piece in 0..prepared.pieces() {

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 /// The predicate over the rows of a join.
 pub(super) struct Verifier<'a> {
-    join: VectorTask<'a>,
+    task: VectorTask<'a>,
     exact: Exact,
     limit: f64,
     /// For a cosine, `a·a` of each probe and each build row.
@@ -18,40 +18,40 @@ pub(super) struct Verifier<'a> {
 
 impl<'a> Verifier<'a> {
     /// Makes a verifier. For a cosine, a row without a direction is an error.
-    pub(super) fn new(join: &VectorTask<'a>) -> Result<Self> {
+    pub(super) fn new(task: &VectorTask<'a>) -> Result<Self> {
         let exact = Exact::best();
-        let squares = match join.predicate.measure() {
+        let squares = match task.predicate.measure() {
             VectorMeasure::Euclidean => None,
             VectorMeasure::Cosine => {
-                let probes = squared_lengths(join.probe)?;
+                let probes = squared_lengths(task.probe)?;
                 // A self-join has only one side.
                 let builds =
-                    if join.is_self_join() { Vec::new() } else { squared_lengths(join.build)? };
+                    if task.is_self_join() { Vec::new() } else { squared_lengths(task.build)? };
                 Some([probes, builds])
             }
         };
-        Ok(Verifier { join: *join, exact, limit: join.predicate.limit(), squares })
+        Ok(Verifier { task: *task, exact, limit: task.predicate.limit(), squares })
     }
 
     /// Returns the bytes that a verifier of a join takes.
-    pub(super) fn memory_bytes(join: &VectorTask<'_>) -> u64 {
-        match join.predicate.measure() {
+    pub(super) fn memory_bytes(task: &VectorTask<'_>) -> u64 {
+        match task.predicate.measure() {
             VectorMeasure::Euclidean => 0,
-            VectorMeasure::Cosine => 8 * (join.probe.len() + join.build.len()) as u64,
+            VectorMeasure::Cosine => 8 * (task.probe.len() + task.build.len()) as u64,
         }
     }
 
     /// Returns the distance of two rows if the predicate accepts them: for a cosine, 1 − cosine, and at least 0.
     #[inline]
     pub(super) fn distance(&self, probe: u32, build: u32) -> Option<f64> {
-        match (self.join.probe.elements(), self.join.build.elements()) {
+        match (self.task.probe.elements(), self.task.build.elements()) {
             (Elements::F32(a), Elements::F32(b)) => self.decide(a, b, probe, build),
             (Elements::F64(a), Elements::F64(b)) => self.decide(a, b, probe, build),
             // Joins are made with both sides in one precision, so this is rare.
             _ => {
                 let (mut a, mut b) = (Vec::new(), Vec::new());
-                self.join.probe.entry(probe as usize, &mut a);
-                self.join.build.entry(build as usize, &mut b);
+                self.task.probe.entry(probe as usize, &mut a);
+                self.task.build.entry(build as usize, &mut b);
                 self.of_rows(&a, &b, probe, build)
             }
         }
@@ -59,7 +59,7 @@ impl<'a> Verifier<'a> {
 
     #[inline(always)]
     fn decide<T: Element>(&self, a: &[T], b: &[T], probe: u32, build: u32) -> Option<f64> {
-        let d = self.join.dimension();
+        let d = self.task.dimension();
         let row = |at: u32| at as usize * d..(at as usize + 1) * d;
         self.of_rows(&a[row(probe)], &b[row(build)], probe, build)
     }
@@ -69,11 +69,11 @@ impl<'a> Verifier<'a> {
         let Some([probes, builds]) = &self.squares else {
             return T::squared(&self.exact, a, b, self.limit).map(f64::sqrt);
         };
-        let builds = if self.join.is_self_join() { probes } else { builds };
+        let builds = if self.task.is_self_join() { probes } else { builds };
         let (aa, bb) = (probes[probe as usize], builds[build as usize]);
         let ab = T::product(&self.exact, a, b);
         let distance = || (1.0 - VectorPredicate::cosine_of(ab, aa, bb)).max(0.0);
-        self.join.predicate.accepts(ab, aa, bb).then(distance)
+        self.task.predicate.accepts(ab, aa, bb).then(distance)
     }
 }
 

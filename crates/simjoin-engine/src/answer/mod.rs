@@ -40,7 +40,7 @@ pub trait AnswerSink<P>: Sink<P> {
         ControlFlow::Continue(())
     }
 
-    /// Takes what may be taken twice from pairs that may be found again, and returns the pairs of rows that are then
-    /// to be [counted](Sink::count) once; `None` if the pairs themselves are needed.
+    /// Applies the part of a batch that may safely be applied twice, and returns how many pairs of rows to
+    /// [count](Sink::count) once the range is complete; `None` if this sink needs the pairs themselves.
     fn absorb(&mut self, pairs: &[P]) -> Option<u64>;
 }

@@ -3,8 +3,8 @@
 //! A technique's cost function was fitted on another machine. The measured seconds of each technique on this machine,
 //! divided by the estimate, are recorded separately for short and long joins: start-up dominates short ones, memory
 //! long ones. Many joins are averaged, because the last one predicts the next one no better than any other. Only the
-//! division between CPU and device uses corrections; the choice among the techniques of one processor does not, so that
-//! it stays the same.
+//! comparison of CPU and devices uses corrections; the choice among the techniques of one processor does not, so that it
+//! stays the same.
 
 use crate::tuning::Tuning;
 use std::collections::BTreeMap;

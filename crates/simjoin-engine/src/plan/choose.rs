@@ -54,19 +54,19 @@ pub(crate) const JUDGED_ON: usize = 4;
 pub(crate) const FAR_LONGER: f64 = 3.0;
 
 /// A task that takes fewer seconds than this is not sampled.
-const SMALL: f64 = 0.5e-3;
+const UNSAMPLED_SECONDS: f64 = 0.5e-3;
 
 /// The fraction of the time that sampling may take.
-const PLANNING: f64 = 0.02;
+const SAMPLING_SHARE: f64 = 0.02;
 
 /// The smallest number of list pairs of small sets to sample.
-const FEW: f64 = 48.0;
+const LEAST_SAMPLED_PAIRS: f64 = 48.0;
 
 /// A range of sizes is planned by itself if it takes at least this many seconds.
-const RANGE: f64 = 20e-3;
+const RANGE_SECONDS: f64 = 20e-3;
 
 /// The number of list pairs to sample for the explanation of a plan.
-const CLOSELY: usize = 256;
+const EXPLAINED_PAIRS: usize = 256;
 
 /// Ranges of sizes at most.
 const MAX_RANGES: f64 = 6.0;
@@ -103,7 +103,7 @@ pub fn choose(
         // No more samples are drawn for longer ones.
         least = costs.map(|cost| cost.seconds(JUDGED_ON)).fold(1.0, f64::min);
     }
-    if least < SMALL {
+    if least < UNSAMPLED_SECONDS {
         // Signatures in lists, or of all pairs where these are few.
         if let Some((at, _)) = cheapest(&[guess(&coarse)], offered, resources, JUDGED_ON) {
             return in_passes(task, known(at), offered, resources);
@@ -140,13 +140,13 @@ impl Sampling {
     fn effort(&self, survey: &Survey<'_>, seconds: f64) -> Effort {
         // Large sets get fewer samples.
         let large = (survey.mean_size / 25.0).max(1.0);
-        let few = (FEW / large).max(8.0) as usize;
+        let few = (LEAST_SAMPLED_PAIRS / large).max(8.0) as usize;
         if self.on_device {
             // A device has two techniques that differ much: a poor choice costs more than more samples.
-            let pairs = (seconds * PLANNING / (2e-6 * large)) as usize;
+            let pairs = (seconds * SAMPLING_SHARE / (2e-6 * large)) as usize;
             return Effort::pairs(pairs.clamp(few, MANY));
         }
-        Effort::of(survey, seconds * PLANNING, few)
+        Effort::of(survey, seconds * SAMPLING_SHARE, few)
     }
 }
 
@@ -166,9 +166,8 @@ fn choose_range(
     let effort = sampling.effort(unseen, least);
     let effort = Effort { sets: effort.sets / count + 1, pairs: effort.pairs / count + 1 };
     let mut costs = costs_of(&unseen.clone().sample(effort));
-    // An estimate far above the lower bound is sampled more closely: if a tenth of the list pairs survive, none of
-    // 36 may survive by chance. In a join of 2-gram sets that share 70 tokens, a part estimated at 0.8 s took 13.6,
-    // and another technique takes 3.8 for the whole join (2-core EPYC, 2026-11-18).
+    // An estimate far above the lower bound is sampled more closely: if a tenth of the list pairs survive, none of 36 may
+    // survive by chance.
     let seconds = costs.iter().flatten().map(|cost| cost.seconds(JUDGED_ON));
     let seconds = seconds.fold(f64::INFINITY, f64::min);
     if seconds.is_finite() && seconds > FAR_LONGER * least / count as f64 {
@@ -208,7 +207,7 @@ pub(crate) fn consider(
     resources: &Resources<'_>,
 ) -> Vec<Option<f64>> {
     let survey = Survey::new(task, tile);
-    let survey = survey.sample(Effort::pairs(CLOSELY));
+    let survey = survey.sample(Effort::pairs(EXPLAINED_PAIRS));
     let seconds = |technique: &&dyn Technique<Sets>| {
         let cost = technique.cost(&survey, resources.costs)?;
         fits(task, tile, *technique, resources).then(|| cost.seconds(resources.threads))
@@ -218,7 +217,7 @@ pub(crate) fn consider(
 
 /// Returns the number of ranges in which to plan a join that takes one core at least `seconds`.
 pub(crate) fn ranges_for(seconds: f64) -> usize {
-    (seconds / RANGE).clamp(1.0, MAX_RANGES) as usize
+    (seconds / RANGE_SECONDS).clamp(1.0, MAX_RANGES) as usize
 }
 
 /// Returns the technique that does all that was surveyed in the shortest time on `judged_on` threads and fits the
@@ -237,7 +236,7 @@ pub(crate) fn cheapest(
     let mut by_cost: Vec<(f64, usize)> = judged.collect();
     by_cost.sort_by(|a, b| a.0.total_cmp(&b.0));
     let fit =
-        |at: usize| surveys.iter().all(|one| fits(&one.join, &one.tile, offered[at], resources));
+        |at: usize| surveys.iter().all(|one| fits(&one.task, &one.tile, offered[at], resources));
     // Whether it fits may take long to compute.
     let (_, at) = by_cost.into_iter().find(|&(_, at)| !surveys.is_empty() && fit(at))?;
     Some((at, seconds(at, resources.threads)?))
@@ -247,7 +246,7 @@ pub(crate) fn cheapest(
 pub(crate) fn guess<'a>(coarse: &Survey<'a>) -> Survey<'a> {
     let mut survey = coarse.clone();
     survey.list_pairs = 4.0 * coarse.probe_entries as f64;
-    if coarse.join.order == Order::Before {
+    if coarse.task.order == Order::Before {
         survey.list_idle = survey.list_pairs;
     }
     survey.list_survival = [0.05, 0.04, 0.03];
@@ -270,30 +269,30 @@ fn merge(last: &mut Choice, next: Choice) {
 }
 
 fn fits(
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     technique: &dyn Technique<Sets>,
     resources: &Resources<'_>,
 ) -> bool {
-    excess(join, tile, technique, resources).is_none()
+    excess(task, tile, technique, resources).is_none()
 }
 
 /// Bytes that a technique needs for a tile and that exceed a limit, and whether on a device.
 fn excess(
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     technique: &dyn Technique<Sets>,
     resources: &Resources<'_>,
 ) -> Option<(u64, bool)> {
     let Resources { threads, memory, device_memory, .. } = *resources;
-    if memory != u64::MAX && technique.memory_at_most(join, tile, threads) > memory {
-        let needed = technique.memory_bytes(join, tile, threads);
+    if memory != u64::MAX && technique.memory_at_most(task, tile, threads) > memory {
+        let needed = technique.memory_bytes(task, tile, threads);
         if needed > memory {
             return Some((needed, false));
         }
     }
-    if device_memory != u64::MAX && technique.device_at_most(join, tile, threads) > device_memory {
-        let needed = technique.device_bytes(join, tile, threads);
+    if device_memory != u64::MAX && technique.device_at_most(task, tile, threads) > device_memory {
+        let needed = technique.device_bytes(task, tile, threads);
         if needed > device_memory {
             return Some((needed, true));
         }
@@ -327,7 +326,7 @@ fn ranges(survey: &Survey<'_>, count: usize) -> Vec<Tile> {
 /// Cuts each choice into as many tiles as the memory asks for: into ranges of build sets, and if that
 /// does not help, of probes as well.
 fn in_passes(
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     choices: Vec<Choice>,
     offered: &[&dyn Technique<Sets>],
     resources: &Resources<'_>,
@@ -335,7 +334,7 @@ fn in_passes(
     let mut all = Vec::new();
     for choice in choices {
         let technique = offered[choice.technique];
-        let tiles = tiles_in_passes(join, &choice.tile, technique, resources)?;
+        let tiles = tiles_in_passes(task, &choice.tile, technique, resources)?;
         let parts = tiles.len();
         all.extend(tiles.into_iter().map(|tile| {
             Choice {
@@ -354,33 +353,33 @@ fn in_passes(
 }
 
 fn tiles_in_passes(
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     technique: &dyn Technique<Sets>,
     resources: &Resources<'_>,
 ) -> Result<Vec<Tile>> {
-    match tiles_within(join, tile, technique, resources, false) {
-        Err(Error::Memory { .. }) => tiles_within(join, tile, technique, resources, true),
+    match tiles_within(task, tile, technique, resources, false) {
+        Err(Error::Memory { .. }) => tiles_within(task, tile, technique, resources, true),
         tiles => tiles,
     }
 }
 
 fn tiles_within(
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     technique: &dyn Technique<Sets>,
     resources: &Resources<'_>,
     cut_probes: bool,
 ) -> Result<Vec<Tile>> {
-    let tokens = join.build.total_tokens().max(join.probe.total_tokens());
+    let tokens = task.build.total_tokens().max(task.probe.total_tokens());
     if resources.memory.min(resources.device_memory) == u64::MAX && tokens <= MAX_INDEX_TOKENS {
         return Ok(vec![tile.clone()]);
     }
     let mut tokens = tokens.clamp(1, MAX_INDEX_TOKENS);
     loop {
-        let builds = passes(join.build, &tile.builds, tokens);
+        let builds = passes(task.build, &tile.builds, tokens);
         let probes = if cut_probes {
-            passes(join.probe, &tile.probes, tokens)
+            passes(task.probe, &tile.probes, tokens)
         } else {
             vec![tile.probes.clone()]
         };
@@ -389,9 +388,9 @@ fn tiles_within(
             .flat_map(|probes| {
                 builds.iter().map(|builds| Tile { probes: probes.clone(), builds: builds.clone() })
             })
-            .filter(|tile| reaches(join, tile).iter().any(|reach| reach.pairs > 0))
+            .filter(|tile| reaches(task, tile).iter().any(|reach| reach.pairs > 0))
             .collect();
-        let excess = tiles.iter().filter_map(|tile| excess(join, tile, technique, resources)).max();
+        let excess = tiles.iter().filter_map(|tile| excess(task, tile, technique, resources)).max();
         let Some((needed, device)) = excess else { return Ok(tiles) };
         // Each pass walks all probes: with passes this small the join would not end.
         let uncut =
@@ -481,15 +480,15 @@ mod tests {
     fn range_that_takes_far_longer_than_assumed_is_sampled_again() {
         let sets = collection(&[5; 300]);
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
-        let (join, _) = SetTask::directions(&sets, None, false, bounds)[0];
+        let (task, _) = SetTask::directions(&sets, None, false, bounds)[0];
         let costs = CostTable { entry: 1e-5, scan: [1e-6; 6], ..CostTable::default() };
-        let least = Survey::new(&join, &Tile::whole(&join)).least_seconds(&costs);
-        assert!(least > SMALL && ranges_for(least) == 1, "{least}");
+        let least = Survey::new(&task, &Tile::whole(&task)).least_seconds(&costs);
+        assert!(least > UNSAMPLED_SECONDS && ranges_for(least) == 1, "{least}");
         let (threads, memory, device_memory) = (2, u64::MAX, u64::MAX);
         let resources = Resources { costs: &costs, threads, memory, device_memory };
         for (times, looks) in [(1.0, 1), (0.9 * FAR_LONGER, 1), (1.1 * FAR_LONGER, 2)] {
             let (one, other) = (Asked(times * least, 0.into()), Asked(1e9, 0.into()));
-            let choices = choose(&join, &Tile::whole(&join), &[&one, &other], &resources).unwrap();
+            let choices = choose(&task, &Tile::whole(&task), &[&one, &other], &resources).unwrap();
             assert_eq!((choices.len(), choices[0].technique), (1, 0));
             assert_eq!(one.1.into_inner(), looks, "{times}");
         }
@@ -500,7 +499,7 @@ mod tests {
         let sizes: Vec<u32> = (0..400).map(|at| 3 + at / 100).collect();
         let sets = collection(&sizes);
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.5").unwrap());
-        let (join, _) = SetTask::directions(&sets, None, false, bounds)[0];
+        let (task, _) = SetTask::directions(&sets, None, false, bounds)[0];
         let costs = CostTable::default();
         let resources = |device_memory| Resources {
             costs: &costs,
@@ -512,26 +511,26 @@ mod tests {
         let offered: [&dyn Technique<Sets>; 2] = [&small, &large];
         // The faster one, as long as it fits; then the other one; then that in passes.
         let chosen =
-            |limit| choose(&join, &Tile::whole(&join), &offered, &resources(limit)).unwrap();
+            |limit| choose(&task, &Tile::whole(&task), &offered, &resources(limit)).unwrap();
         for (limit, technique) in [(u64::MAX, 1), (800_000, 1), (8_000, 0), (7_999, 0), (900, 0)] {
             let choices = chosen(limit);
-            let needs = |choice: &Choice| offered[technique].device_bytes(&join, &choice.tile, 2);
+            let needs = |choice: &Choice| offered[technique].device_bytes(&task, &choice.tile, 2);
             assert!(choices.iter().all(|choice| choice.technique == technique), "{limit}");
             assert!(choices.iter().all(|choice| needs(choice) <= limit), "{limit}");
             assert_eq!(choices.len() > 1, limit < 8_000, "{limit}");
             // Every pair that the length filter leaves is in one tile.
             let pairs =
-                |tile: &Tile| -> u64 { reaches(&join, tile).iter().map(|reach| reach.pairs).sum() };
+                |tile: &Tile| -> u64 { reaches(&task, tile).iter().map(|reach| reach.pairs).sum() };
             let all: u64 = choices.iter().map(|choice| pairs(&choice.tile)).sum();
-            assert_eq!(all, pairs(&Tile::whole(&join)), "{limit}");
+            assert_eq!(all, pairs(&Tile::whole(&task)), "{limit}");
         }
         let refused =
-            choose(&join, &Tile::whole(&join), &offered, &resources(19)).unwrap_err().to_string();
+            choose(&task, &Tile::whole(&task), &offered, &resources(19)).unwrap_err().to_string();
         assert!(refused.contains("GPU memory") && refused.contains("19"), "{refused}");
         // A single build set is no reason not to cut the probes.
         let (sets, one) = collections(&sizes, Some(&[4]));
-        let (join, _) = SetTask::directions(&sets, one.as_ref(), false, bounds)[0];
-        let choices = choose(&join, &Tile::whole(&join), &offered, &resources(900)).unwrap();
+        let (task, _) = SetTask::directions(&sets, one.as_ref(), false, bounds)[0];
+        let choices = choose(&task, &Tile::whole(&task), &offered, &resources(900)).unwrap();
         assert!(choices.len() > 1 && choices.iter().all(|choice| choice.tile.builds.len() == 1));
     }
 }

@@ -6,7 +6,7 @@ use crate::costs::CostTable;
 use crate::host::Host;
 use crate::machine::{Corrections, Machine};
 use crate::processor::{PerProcessor, Processor};
-use crate::registry::{NAIVE, Selection};
+use crate::registry::{GPU_VERIFY, NAIVE, Selection};
 use crate::technique::{Technique, Techniques};
 use crate::tuning::Tuning;
 use rayon::ThreadPool;
@@ -67,6 +67,13 @@ pub(crate) struct Limits {
     pub(crate) answer: u64,
     /// Probe tokens in a piece.
     pub(crate) piece_tokens: usize,
+}
+
+impl Limits {
+    /// Returns the bytes for rows on their way out: an eighth of the memory.
+    pub(crate) fn for_output(&self) -> u64 {
+        self.memory / 8
+    }
 }
 
 /// The techniques to choose from, the threads that run them, and the facts about rows and machine.
@@ -167,7 +174,7 @@ impl<K: Planned> Setup<K> {
             Some(named) => named.is(technique.name(), &technique.variant()),
             // The naive join is for comparison only. The CPU filters for gpu-verify, in addition to its own work.
             None => {
-                let verifies = technique.name() == "gpu-verify" && self.mode.may_share();
+                let verifies = technique.name() == GPU_VERIFY && self.mode.may_share();
                 technique.name() != NAIVE && !verifies
             }
         };

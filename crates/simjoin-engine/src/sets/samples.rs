@@ -87,7 +87,7 @@ struct Similar {
 
 /// Samples pairs that pass the length filter, and estimates how many survive a comparison of signatures.
 fn sample_pairs(of: &mut Survey<'_>, count: usize) -> Similar {
-    let SetTask { probe, build, predicate: bounds, order } = of.join;
+    let SetTask { probe, build, predicate: bounds, order } = of.task;
     let top = build.universe().saturating_sub(1);
     let pick = Pick::new(of.reaches.iter().map(|reach| reach.pairs));
     let mut random = Random::default();
@@ -135,7 +135,7 @@ struct ListPair {
 
 /// Samples pairs of sets under a common prefix token.
 fn sample_list_pairs(of: &mut Survey<'_>, effort: Effort) -> Similar {
-    let SetTask { probe, build, predicate: bounds, order } = of.join;
+    let SetTask { probe, build, predicate: bounds, order } = of.task;
     let unique = build.unique_tokens();
     let top = build.universe().saturating_sub(1);
     let mut random = Random::default();
@@ -487,19 +487,19 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Pairs of a tile under each common prefix token, one by one; and those that meet only as probes.
-    fn list_pairs(join: &SetTask<'_>, tile: &Tile) -> [u64; 2] {
-        let reaches = reaches(join, tile);
-        let prefixes = build_prefixes(join, tile, &reaches);
+    fn list_pairs(task: &SetTask<'_>, tile: &Tile) -> [u64; 2] {
+        let reaches = reaches(task, tile);
+        let prefixes = build_prefixes(task, tile, &reaches);
         let mut met = [0; 2];
         for r in tile.probes.clone() {
-            let reach = &reaches[join.probe.class_of(r) as usize];
-            for s in reach.of(join.order, r) {
-                let class = join.build.class_of(s) as usize;
+            let reach = &reaches[task.probe.class_of(r) as usize];
+            for s in reach.of(task.order, r) {
+                let class = task.build.class_of(s) as usize;
                 let prefix = prefixes[class] as usize;
-                let both = join.order == Order::Before && tile.probes.contains(&s);
+                let both = task.order == Order::Before && tile.probes.contains(&s);
                 let longer = if both { prefix.max(reaches[class].prefix as usize) } else { prefix };
-                let build = join.build.set(s);
-                for token in &join.probe.set(r)[..reach.prefix as usize] {
+                let build = task.build.set(s);
+                for token in &task.probe.set(r)[..reach.prefix as usize] {
                     met[0] += u64::from(build[..prefix].contains(token));
                     met[1] += u64::from(build[prefix..longer].contains(token));
                 }
@@ -526,15 +526,15 @@ mod tests {
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
         let mut parts = SetTask::directions(&left, right.as_ref(), true, bounds);
         parts.extend(SetTask::directions(&left, None, true, bounds));
-        for (join, _) in parts {
-            let whole = Tile::whole(&join);
-            let (probes, builds) = (join.probe.len() as SetId, join.build.len() as SetId);
+        for (task, _) in parts {
+            let whole = Tile::whole(&task);
+            let (probes, builds) = (task.probe.len() as SetId, task.build.len() as SetId);
             let front = Tile { probes: 0..probes / 2, builds: whole.builds.clone() };
             let back = Tile { probes: probes / 2..probes, builds: builds / 4..builds };
             for tile in [whole, front, back] {
-                let survey = Survey::new(&join, &tile).sample(Effort::pairs(20_000));
-                let [listed, idle] = list_pairs(&join, &tile).map(|count| count as f64);
-                assert!(listed > 1000.0 && (idle > 1000.0) == (join.order == Order::Before));
+                let survey = Survey::new(&task, &tile).sample(Effort::pairs(20_000));
+                let [listed, idle] = list_pairs(&task, &tile).map(|count| count as f64);
+                assert!(listed > 1000.0 && (idle > 1000.0) == (task.order == Order::Before));
                 let ratio = survey.list_pairs / listed;
                 assert!((0.9..1.1).contains(&ratio), "{tile:?}: {ratio}");
                 let more = survey.list_idle - idle;

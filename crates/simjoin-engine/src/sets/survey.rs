@@ -17,7 +17,7 @@ pub const WIDTHS: [usize; 4] = [1, 2, 4, 8];
 #[derive(Clone, Debug)]
 pub struct Survey<'a> {
     /// The join.
-    pub join: SetTask<'a>,
+    pub task: SetTask<'a>,
     /// The part of it.
     pub tile: Tile,
     /// The build sets that each probe class reaches.
@@ -64,11 +64,11 @@ pub struct Survey<'a> {
 
 impl<'a> Survey<'a> {
     /// What a tile shows without a look at its sets.
-    pub fn new(join: &SetTask<'a>, tile: &Tile) -> Self {
-        let reaches = reaches(join, tile);
-        let prefixes = build_prefixes(join, tile, &reaches);
+    pub fn new(task: &SetTask<'a>, tile: &Tile) -> Self {
+        let reaches = reaches(task, tile);
+        let prefixes = build_prefixes(task, tile, &reaches);
         let mut survey = Survey {
-            join: *join,
+            task: *task,
             tile: tile.clone(),
             pairs: reaches.iter().map(|reach| reach.pairs).sum(),
             reaches,
@@ -91,7 +91,7 @@ impl<'a> Survey<'a> {
             runs: OnceLock::new(),
         };
         let mut size_pairs = 0.0;
-        for (class, reach) in join.probe.classes().iter().zip(&survey.reaches) {
+        for (class, reach) in task.probe.classes().iter().zip(&survey.reaches) {
             let probes = reach.probes.len() as u64;
             if reach.pairs > 0 {
                 survey.sets += probes;
@@ -101,7 +101,7 @@ impl<'a> Survey<'a> {
             }
         }
         survey.entries = survey.probe_entries;
-        for (at, (class, &prefix)) in join.build.classes().iter().zip(&survey.prefixes).enumerate()
+        for (at, (class, &prefix)) in task.build.classes().iter().zip(&survey.prefixes).enumerate()
         {
             let among = |sets: &Range<SetId>| {
                 class.end.min(sets.end).saturating_sub(class.start.max(sets.start))
@@ -110,7 +110,7 @@ impl<'a> Survey<'a> {
             survey.build_entries += builds * u64::from(prefix);
             // Those that are among the probes of a self-join have been counted.
             let (mut more, mut longer) = (builds, 0);
-            if join.order == Order::Before && survey.reaches[at].pairs > 0 {
+            if task.order == Order::Before && survey.reaches[at].pairs > 0 {
                 let both =
                     tile.probes.start.max(tile.builds.start)..tile.probes.end.min(tile.builds.end);
                 more -= u64::from(among(&both));
@@ -165,33 +165,33 @@ mod tests {
         let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
         let mut parts = SetTask::directions(&left, None, false, bounds);
         parts.extend(SetTask::directions(&left, right.as_ref(), false, bounds));
-        for (join, _) in parts {
-            let (probes, builds) = (join.probe.len() as SetId, join.build.len() as SetId);
+        for (task, _) in parts {
+            let (probes, builds) = (task.probe.len() as SetId, task.build.len() as SetId);
             for probes in [0..probes, 0..probes / 2, probes / 3..probes, 7..9] {
                 for builds in [0..builds, 0..builds / 2, builds / 2..builds] {
                     let tile = Tile { probes: probes.clone(), builds };
-                    let survey = Survey::new(&join, &tile);
+                    let survey = Survey::new(&task, &tile);
                     let as_probe = |set: SetId| {
                         let inside = tile.probes.contains(&set);
                         if inside {
-                            survey.reaches[join.probe.class_of(set) as usize].prefix
+                            survey.reaches[task.probe.class_of(set) as usize].prefix
                         } else {
                             0
                         }
                     };
                     let as_build = |set: SetId| {
                         let inside = tile.builds.contains(&set);
-                        if inside { survey.prefixes[join.build.class_of(set) as usize] } else { 0 }
+                        if inside { survey.prefixes[task.build.class_of(set) as usize] } else { 0 }
                     };
                     // A set's tokens in lists, and its size.
-                    let listed: Vec<(u32, u32)> = if join.order == Order::Before {
-                        let one = |set| (as_probe(set).max(as_build(set)), join.probe.size(set));
-                        (0..join.probe.len() as SetId).map(one).collect()
+                    let listed: Vec<(u32, u32)> = if task.order == Order::Before {
+                        let one = |set| (as_probe(set).max(as_build(set)), task.probe.size(set));
+                        (0..task.probe.len() as SetId).map(one).collect()
                     } else {
-                        let probe = |set| (as_probe(set), join.probe.size(set));
-                        let build = |set| (as_build(set), join.build.size(set));
-                        let probes = (0..join.probe.len() as SetId).map(probe);
-                        probes.chain((0..join.build.len() as SetId).map(build)).collect()
+                        let probe = |set| (as_probe(set), task.probe.size(set));
+                        let build = |set| (as_build(set), task.build.size(set));
+                        let probes = (0..task.probe.len() as SetId).map(probe);
+                        probes.chain((0..task.build.len() as SetId).map(build)).collect()
                     };
                     let found: Vec<_> = listed.iter().filter(|(tokens, _)| *tokens > 0).collect();
                     let entries: u64 = found.iter().map(|(tokens, _)| u64::from(*tokens)).sum();

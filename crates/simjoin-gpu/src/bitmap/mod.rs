@@ -181,14 +181,14 @@ impl GpuBitmap {
     }
 
     /// Returns the bytes on each device without those of the workers.
-    fn fixed_bytes(&self, join: &SetTask<'_>, tile: &Tile) -> u64 {
+    fn fixed_bytes(&self, task: &SetTask<'_>, tile: &Tile) -> u64 {
         let Shape { rows, columns, .. } = self.shape();
         let each = u64::from(12 + self.bits / 8);
         let bytes = |(sets, range): (&SetCollection, Range<SetId>)| {
             let padded = range.len() as u64 + u64::from(rows + columns);
             DeviceSets::bytes(sets, &range) + padded * each
         };
-        tile_sides(join, tile).map(bytes).sum()
+        tile_sides(task, tile).map(bytes).sum()
     }
 }
 
@@ -233,18 +233,18 @@ impl Technique<Sets> for GpuBitmap {
         self.host_bytes(tile) + self.workers(threads) * MIN_SURVIVORS * Answers::HOST_BYTES
     }
 
-    fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+    fn device_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
         let workers = self.workers(threads).min(WORKERS as u64);
-        self.fixed_bytes(join, tile) + workers * self.worker_bytes(MIN_SURVIVORS)
+        self.fixed_bytes(task, tile) + workers * self.worker_bytes(MIN_SURVIVORS)
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         budget: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        Ok(Box::new(PreparedBitmap::new(self, join, tile, budget)?))
+        Ok(Box::new(PreparedBitmap::new(self, task, tile, budget)?))
     }
 }
 

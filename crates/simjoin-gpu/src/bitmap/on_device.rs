@@ -101,14 +101,14 @@ impl OnDevice {
     pub(super) fn new(
         technique: &GpuBitmap,
         device: &Arc<Device>,
-        join: &SetTask<'_>,
+        task: &SetTask<'_>,
         tile: &Tile,
         budget: &Budget,
     ) -> Result<Self> {
         let lease = Lease::new(device);
         let sender = Sender::new(device, budget)?;
-        let sides = PerSide::new(join, tile, |sets, range| {
-            SignedSets::new(technique, device, &sender, sets, range, &join.predicate)
+        let sides = PerSide::new(task, tile, |sets, range| {
+            SignedSets::new(technique, device, &sender, sets, range, &task.predicate)
         })?;
         let filter = technique.function(device, "filter")?;
         filter

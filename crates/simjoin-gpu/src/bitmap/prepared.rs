@@ -29,7 +29,7 @@ pub(super) struct Item {
 unsafe impl DeviceRepr for Item {}
 
 pub(super) struct PreparedBitmap<'a> {
-    pub(super) join: SetTask<'a>,
+    pub(super) task: SetTask<'a>,
     pub(super) devices: Devices<OnDevice>,
     /// The tile whose sets the devices hold.
     pub(super) held: Tile,
@@ -54,35 +54,35 @@ pub(super) struct PreparedBitmap<'a> {
 impl<'a> PreparedBitmap<'a> {
     pub(super) fn new(
         technique: &GpuBitmap,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         budget: &Budget,
     ) -> Result<Self> {
-        let load = |device: &Arc<Device>| OnDevice::new(technique, device, join, tile, budget);
+        let load = |device: &Arc<Device>| OnDevice::new(technique, device, task, tile, budget);
         let devices = Devices::new(&technique.devices, budget, load)?;
         let shape = technique.shape();
         let workers = technique.workers(budget.threads).max(1);
-        let spare = budget.device_bytes.saturating_sub(technique.fixed_bytes(join, tile));
+        let spare = budget.device_bytes.saturating_sub(technique.fixed_bytes(task, tile));
         let on_device = spare / workers.min(WORKERS as u64);
         let on_device = on_device.saturating_sub(technique.worker_bytes(0)) / SURVIVOR_BYTES;
         let on_host = budget.bytes.saturating_sub(technique.host_bytes(tile))
             / (workers * Answers::HOST_BYTES);
         let survivors = on_device.min(on_host).clamp(MIN_SURVIVORS, SURVIVORS);
         let mut prepared = PreparedBitmap {
-            join: *join,
+            task: *task,
             devices,
             held: tile.clone(),
             shape,
             shared_bytes: technique.shared_bytes(),
-            predicate: Predicate::new(&join.predicate),
-            order: order_number(join, tile),
-            exact: u32::from(join.build.universe() <= technique.bits),
+            predicate: Predicate::new(&task.predicate),
+            order: order_number(task, tile),
+            exact: u32::from(task.build.universe() <= technique.bits),
             tile: tile.clone(),
             items: Vec::new(),
             pieces: Vec::new(),
             launch_pairs: technique.launch_pairs(),
             survivors: survivors as usize,
-            long: has_long_merges(join, tile),
+            long: has_long_merges(task, tile),
             budget: *budget,
         };
         prepared.cut(tile);
@@ -92,7 +92,7 @@ impl<'a> PreparedBitmap<'a> {
     /// Cuts a tile into items and pieces.
     fn cut(&mut self, tile: &Tile) {
         let shape = self.shape;
-        let items = items(&self.join, tile, self.devices.first(), shape);
+        let items = items(&self.task, tile, self.devices.first(), shape);
         let pairs_of =
             |item: &Item| u64::from(item.to - item.from) * u64::from(shape.rows * shape.columns);
         let all: u64 = items.iter().map(pairs_of).sum();
@@ -112,7 +112,7 @@ impl<'a> PreparedBitmap<'a> {
 
 /// Returns blocks of probes with the ranges of build sets that the length filter leaves.
 pub(super) fn items(
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     on_device: &OnDevice,
     shape: Shape,
@@ -120,19 +120,19 @@ pub(super) fn items(
     let (rows_from, columns_from) =
         (on_device.sides.probes().sets.first, on_device.sides.builds().sets.first);
     let Shape { rows, columns, .. } = shape;
-    let reaches = reaches(join, tile);
+    let reaches = reaches(task, tile);
     let mut blocks: Vec<Item> = Vec::new();
     let mut row = tile.probes.start;
     while row < tile.probes.end {
         let end = tile.probes.end.min(row + rows);
-        let classes = join.probe.class_of(row)..join.probe.class_of(end - 1) + 1;
+        let classes = task.probe.class_of(row)..task.probe.class_of(end - 1) + 1;
         let met = classes.map(|class| &reaches[class as usize]).filter(|reach| reach.pairs > 0);
         let met = met.fold(None, |all: Option<Range<SetId>>, reach: &Reach| {
             let Range { start, end } = reach.builds;
             Some(all.map_or(start..end, |all| all.start.min(start)..all.end.max(end)))
         });
         if let Some(mut met) = met {
-            if join.order == Order::Before {
+            if task.order == Order::Before {
                 met.end = met.end.min(end).max(met.start);
             }
             let from = (met.start - columns_from) / columns;

@@ -98,11 +98,11 @@ impl GpuPrefix {
     }
 
     /// Returns the bytes on each device without entries and survivors.
-    fn fixed_bytes(join: &SetTask<'_>, tile: &Tile, reaches: &[Reach]) -> u64 {
+    fn fixed_bytes(task: &SetTask<'_>, tile: &Tile, reaches: &[Reach]) -> u64 {
         let bytes = |(sets, range): (&SetCollection, Range<SetId>)| DeviceSets::bytes(sets, &range);
-        let classes = join.build.classes().len() + reaches.len();
-        tile_sides(join, tile).map(bytes).sum::<u64>()
-            + SECTION_BYTES * u64::from(listed_tokens(join).max(1))
+        let classes = task.build.classes().len() + reaches.len();
+        tile_sides(task, tile).map(bytes).sum::<u64>()
+            + SECTION_BYTES * u64::from(listed_tokens(task).max(1))
             + (size_of::<ItemClass>() * classes) as u64
     }
 
@@ -118,19 +118,19 @@ impl GpuPrefix {
 }
 
 /// Returns the number of tokens that have a list.
-fn listed_tokens(join: &SetTask<'_>) -> u32 {
-    join.build.universe() - join.build.unique_tokens()
+fn listed_tokens(task: &SetTask<'_>) -> u32 {
+    task.build.universe() - task.build.unique_tokens()
 }
 
 /// Returns the number of sections of a list: a power of two, such that sections take no more than the spare
 /// memory, and either little or no more than the entries of a block.
-fn sections(join: &SetTask<'_>, entries: u64, spare: u64) -> u32 {
-    let one = SECTION_BYTES * u64::from(listed_tokens(join).max(1));
+fn sections(task: &SetTask<'_>, entries: u64, spare: u64) -> u32 {
+    let one = SECTION_BYTES * u64::from(listed_tokens(task).max(1));
     let most = MIN_SECTIONS_BYTES.max(ENTRY_BYTES * entries).min(spare);
     let mut sections = MAX_SECTIONS;
     let too_many = |sections: u32| {
         one * u64::from(sections - 1) > most
-            || u64::from(listed_tokens(join)) * u64::from(sections) > MAX_ENTRIES
+            || u64::from(listed_tokens(task)) * u64::from(sections) > MAX_ENTRIES
     };
     while sections > 1 && too_many(sections) {
         sections /= 2;
@@ -173,27 +173,27 @@ impl Technique<Sets> for GpuPrefix {
         Self::host_bytes(tile) + self.workers(threads) * MIN_SURVIVORS * Answers::HOST_BYTES
     }
 
-    fn device_bytes(&self, join: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
-        let reaches = reaches(join, tile);
-        let prefixes = build_prefixes(join, tile, &reaches);
+    fn device_bytes(&self, task: &SetTask<'_>, tile: &Tile, threads: usize) -> u64 {
+        let reaches = reaches(task, tile);
+        let prefixes = build_prefixes(task, tile, &reaches);
         let longest = prefixes.iter().copied().max().unwrap_or(0);
         let in_class = |class: &SizeClass| {
             u64::from(class.end.min(tile.builds.end))
                 .saturating_sub(u64::from(class.start.max(tile.builds.start)))
         };
-        let classes = join.build.classes().iter().zip(&prefixes);
+        let classes = task.build.classes().iter().zip(&prefixes);
         let all: u64 = classes.map(|(class, &prefix)| in_class(class) * u64::from(prefix)).sum();
-        Self::fixed_bytes(join, tile, &reaches)
+        Self::fixed_bytes(task, tile, &reaches)
             + ENTRY_BYTES * u64::from(longest).max(all / MAX_BLOCKS)
             + self.workers(threads).min(WORKERS as u64) * Self::worker_bytes(MIN_SURVIVORS)
     }
 
     fn prepare<'a>(
         &self,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         budget: &Budget,
     ) -> Result<Box<dyn Prepared<Sets> + 'a>> {
-        Ok(Box::new(PreparedLists::new(self, join, tile, budget)?))
+        Ok(Box::new(PreparedLists::new(self, task, tile, budget)?))
     }
 }

@@ -81,7 +81,7 @@ pub(super) struct ListLayout<'a> {
 impl OnDevice {
     pub(super) fn new(
         device: &Arc<Device>,
-        join: &SetTask<'_>,
+        task: &SetTask<'_>,
         tile: &Tile,
         budget: &Budget,
         layout: &ListLayout<'_>,
@@ -90,9 +90,9 @@ impl OnDevice {
         let at = failed("sending sets to the device");
         let lease = Lease::new(device);
         let sender = Sender::new(device, budget)?;
-        let sides = PerSide::new(join, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
+        let sides = PerSide::new(task, tile, |sets, range| DeviceSets::new(&sender, sets, range))?;
         let firsts = (sides.probes().first, sides.builds().first);
-        let heads = listed_tokens(join).max(1) as usize * sections as usize;
+        let heads = listed_tokens(task).max(1) as usize * sections as usize;
         let stream = sender.stream;
         let kernel = |name| device.function(SOURCE, &[], name);
         // SAFETY: nothing is read before it is written.
@@ -127,14 +127,14 @@ impl OnDevice {
 
     pub(super) fn lists(
         &self,
-        join: &SetTask<'_>,
+        task: &SetTask<'_>,
         block: &Range<SetId>,
         stream: &CudaStream,
     ) -> ListsArgument {
         let first = self.sides.builds().first;
         ListsArgument {
-            unique: join.build.unique_tokens(),
-            top: join.build.universe().saturating_sub(1),
+            unique: task.build.unique_tokens(),
+            top: task.build.universe().saturating_sub(1),
             from: block.start - first,
             to: block.end - first,
             sections: self.sections,
@@ -148,7 +148,7 @@ impl OnDevice {
     /// Launches the kernels that make the lists of a block. Workers wait for them.
     pub(super) fn make_lists(
         &mut self,
-        join: &SetTask<'_>,
+        task: &SetTask<'_>,
         block: &Range<SetId>,
         items: Range<u64>,
     ) -> Result<()> {
@@ -156,7 +156,7 @@ impl OnDevice {
         let stream = self.stream.clone();
         stream.memset_zeros(&mut self.ends).map_err(&at)?;
         let mut taken = stream.clone_htod(&[0u32]).map_err(&at)?;
-        let lists = self.lists(join, block, &stream);
+        let lists = self.lists(task, block, &stream);
         let heads = self.ends.len() as u32;
         let builds = self.sides.builds().argument(&stream);
         let classes = ClassesArgument::new(&self.build_classes, &stream);

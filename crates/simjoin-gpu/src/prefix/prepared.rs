@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 pub(super) struct PreparedLists<'a> {
-    pub(super) join: SetTask<'a>,
+    pub(super) task: SetTask<'a>,
     pub(super) devices: Devices<OnDevice>,
     pub(super) predicate: Predicate,
     pub(super) order: u32,
@@ -46,26 +46,26 @@ pub(super) struct PreparedLists<'a> {
 impl<'a> PreparedLists<'a> {
     pub(super) fn new(
         technique: &GpuPrefix,
-        join: &SetTask<'a>,
+        task: &SetTask<'a>,
         tile: &Tile,
         budget: &Budget,
     ) -> Result<Self> {
-        let reaches = reaches(join, tile);
-        let prefixes = build_prefixes(join, tile, &reaches);
+        let reaches = reaches(task, tile);
+        let prefixes = build_prefixes(task, tile, &reaches);
         let workers = technique.workers(budget.threads).max(1);
         let workers_per_device = workers.min(WORKERS as u64);
         // Half of the spare memory is for the entries of a block, half for survivors.
         let spare =
-            budget.device_bytes.saturating_sub(GpuPrefix::fixed_bytes(join, tile, &reaches));
+            budget.device_bytes.saturating_sub(GpuPrefix::fixed_bytes(task, tile, &reaches));
         let least = workers_per_device * GpuPrefix::worker_bytes(MIN_SURVIVORS);
         let entries = (spare.saturating_sub(least) / ENTRY_BYTES).min(MAX_ENTRIES);
         let entries =
             if spare / 2 > least { entries.min(spare / 2 / ENTRY_BYTES) } else { entries };
-        let blocks = blocks(join, tile, &prefixes, entries);
+        let blocks = blocks(task, tile, &prefixes, entries);
         let longest = blocks.iter().map(|(_, entries)| *entries).max().unwrap_or(0);
         let spare = spare.saturating_sub(longest * ENTRY_BYTES);
-        let sections = sections(join, longest, spare.saturating_sub(least) / 2);
-        let more = u64::from(listed_tokens(join)) * u64::from(sections - 1) * SECTION_BYTES;
+        let sections = sections(task, longest, spare.saturating_sub(least) / 2);
+        let more = u64::from(listed_tokens(task)) * u64::from(sections - 1) * SECTION_BYTES;
         let spare = spare.saturating_sub(more) / workers_per_device;
         let on_device = spare.saturating_sub(8 * PIECE as u64) / SURVIVOR_BYTES;
         let on_host = budget.bytes.saturating_sub(GpuPrefix::host_bytes(tile))
@@ -77,7 +77,7 @@ impl<'a> PreparedLists<'a> {
             let sets = class.start.max(tile.builds.start)..class.end.min(tile.builds.end);
             (sets, prefix, 0..0)
         };
-        let build_items = Items::new(join.build.classes().iter().zip(&prefixes).map(of_class));
+        let build_items = Items::new(task.build.classes().iter().zip(&prefixes).map(of_class));
         let load = |device: &Arc<Device>| {
             let layout = ListLayout {
                 probe_items: &probe_items,
@@ -85,13 +85,13 @@ impl<'a> PreparedLists<'a> {
                 entries: longest,
                 sections,
             };
-            OnDevice::new(device, join, tile, budget, &layout)
+            OnDevice::new(device, task, tile, budget, &layout)
         };
         Ok(PreparedLists {
-            join: *join,
+            task: *task,
             devices: Devices::new(&technique.devices, budget, load)?,
-            predicate: Predicate::new(&join.predicate),
-            order: order_number(join, tile),
+            predicate: Predicate::new(&task.predicate),
+            order: order_number(task, tile),
             reaches,
             blocks: blocks.into_iter().map(|(block, _)| block).collect(),
             probe_items,
@@ -101,7 +101,7 @@ impl<'a> PreparedLists<'a> {
             block: 0..0,
             pieces: Vec::new(),
             survivors: survivors as usize,
-            long: has_long_merges(join, tile),
+            long: has_long_merges(task, tile),
             timeout: technique.devices.iter().any(|device| device.info.timeout),
             budget: *budget,
         })
@@ -114,7 +114,7 @@ impl PreparedLists<'_> {
         let listed = self.build_items.first_of(block.start)..self.build_items.first_of(block.end);
         let begin = Instant::now();
         for on_device in self.devices.iter_mut() {
-            on_device.make_lists(&self.join, block, listed.clone())?;
+            on_device.make_lists(&self.task, block, listed.clone())?;
             if self.budget.events {
                 on_device.stream.synchronize().map_err(failed("making lists"))?;
             }
@@ -127,13 +127,13 @@ impl PreparedLists<'_> {
 /// Cuts the build sets that any probe reaches into blocks of at most `most` entries. Returns the blocks with
 /// their numbers of entries.
 fn blocks(
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     prefixes: &[u32],
     most: u64,
 ) -> Vec<(Range<SetId>, u64)> {
     let mut blocks: Vec<(Range<SetId>, u64)> = Vec::new();
-    for (class, &prefix) in join.build.classes().iter().zip(prefixes) {
+    for (class, &prefix) in task.build.classes().iter().zip(prefixes) {
         let prefix = u64::from(prefix);
         let (mut start, end) = (class.start.max(tile.builds.start), class.end.min(tile.builds.end));
         if prefix == 0 {
@@ -199,7 +199,7 @@ impl Prepared<Sets> for PreparedLists<'_> {
     fn go_on(&mut self, tile: &Tile) -> bool {
         // A probe meets all build sets of the held tile that it reaches, so the tile must have them all.
         let all = Tile { probes: tile.probes.clone(), ..self.held.clone() };
-        let natural = cut(&self.join, &all, usize::MAX);
+        let natural = cut(&self.task, &all, usize::MAX);
         let same = self.held.contains(tile) && natural.len() == 1 && tile.contains(&natural[0]);
         if same {
             self.probes = tile.probes.clone();

@@ -58,7 +58,7 @@ impl Stages for ListWorker<'_> {
                 .arg(&on_device.sides.probes().argument(stream))
                 .arg(&ClassesArgument::new(&on_device.probe_classes, stream))
                 .arg(&on_device.sides.builds().argument(stream))
-                .arg(&on_device.lists(&prepared.join, &prepared.block, stream))
+                .arg(&on_device.lists(&prepared.task, &prepared.block, stream))
                 .arg(&items.start)
                 .arg(&count)
                 .arg(&mut self.progress)

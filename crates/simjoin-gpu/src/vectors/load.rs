@@ -120,20 +120,20 @@ impl LoadedJoin {
     pub(super) fn new(
         technique: &GpuVectors,
         device: &Arc<Device>,
-        join: &VectorTask<'_>,
+        task: &VectorTask<'_>,
         budget: &Budget,
         join_wide: &JoinWide<'_>,
     ) -> Result<Self> {
         let lease = Lease::new(device);
         let sender = Sender::new(device, budget)?;
-        let wide = !matches!(join.probe.elements(), Elements::F32(_));
+        let wide = !matches!(task.probe.elements(), Elements::F32(_));
         let work = Work { device, stream: sender.stream.clone(), wide };
         let fitted;
         let transform = match (technique.way, &technique.fit) {
             (VectorWay::NestedLoop | VectorWay::Tensor, _) => None,
             (_, Some(fit)) => Some(&fit.transform),
             (_, None) => {
-                fitted = Fit::of(join).transform;
+                fitted = Fit::of(task).transform;
                 Some(&fitted)
             }
         };
@@ -142,13 +142,13 @@ impl LoadedJoin {
             VectorWay::Tensor => true,
             VectorWay::Quantile => transform.is_some_and(|one| one.coordinates() > DIRECT),
         };
-        let bytes = technique.bytes && tensor::first_elements_are_bytes(join);
+        let bytes = technique.bytes && tensor::first_elements_are_bytes(task);
         let tensor =
             join_wide.columns.and_then(|columns| technique.tensor_kind(device, bytes, columns));
         let tensor = tensor.filter(|_| wants_tensor);
         let on_tensor_cores = tensor.is_some();
         let both =
-            if join.is_self_join() { vec![join.probe] } else { vec![join.probe, join.build] };
+            if task.is_self_join() { vec![task.probe] } else { vec![task.probe, task.build] };
         let mut sides = Vec::new();
         for side in &both {
             sides.push(VectorSide {
@@ -166,10 +166,10 @@ impl LoadedJoin {
             device: device.clone(),
             wide,
             kind,
-            self_join: join.is_self_join(),
+            self_join: task.is_self_join(),
             sides,
-            predicate: join.predicate,
-            dimension: join.dimension() as u32,
+            predicate: task.predicate,
+            dimension: task.dimension() as u32,
             coordinates: 0,
             bounded: 0,
             row_pieces: 0,
@@ -181,23 +181,23 @@ impl LoadedJoin {
             tiles: (0, 0),
             _lease: lease,
         };
-        if join.predicate.measure() == VectorMeasure::Cosine {
+        if task.predicate.measure() == VectorMeasure::Cosine {
             loaded.square(&work, &both)?;
         }
         match technique.way {
-            VectorWay::NestedLoop => loaded.plain_images(&work, join)?,
-            VectorWay::Tensor if !on_tensor_cores => loaded.plain_images(&work, join)?,
+            VectorWay::NestedLoop => loaded.plain_images(&work, task)?,
+            VectorWay::Tensor if !on_tensor_cores => loaded.plain_images(&work, task)?,
             VectorWay::Tensor => {}
             VectorWay::Grid | VectorWay::Quantile => {
                 if let Some(transform) = transform {
                     for side in 0..both.len() {
-                        loaded.order(&work, join, technique, transform, side, join_wide)?;
+                        loaded.order(&work, task, technique, transform, side, join_wide)?;
                     }
                 }
             }
         }
         if on_tensor_cores {
-            loaded.pack(&work, join)?;
+            loaded.pack(&work, task)?;
         }
         loaded.kernels(&work)?;
         loaded.cut(&work, technique, join_wide)?;
@@ -267,11 +267,11 @@ impl LoadedJoin {
     }
 
     /// Makes images along the axes, in the order of the rows.
-    fn plain_images(&mut self, work: &Work<'_>, join: &VectorTask<'_>) -> Result<()> {
-        let transform = Transform::axes(join, &draw(join, 256), false);
+    fn plain_images(&mut self, work: &Work<'_>, task: &VectorTask<'_>) -> Result<()> {
+        let transform = Transform::axes(task, &draw(task, 256), false);
         let (frame, _centre) = Frame::of(work, &transform)?;
         let longest = self.longest(work, &frame)?;
-        self.limits = transform.limits(join, longest);
+        self.limits = transform.limits(task, longest);
         self.coordinates = transform.coordinates() as u32;
         for at in 0..self.sides.len() {
             let images = self.images(work, &transform, &frame, at, self.coordinates, false)?;
@@ -285,7 +285,7 @@ impl LoadedJoin {
     fn order(
         &mut self,
         work: &Work<'_>,
-        join: &VectorTask<'_>,
+        task: &VectorTask<'_>,
         technique: &GpuVectors,
         transform: &Transform,
         at: usize,
@@ -296,7 +296,7 @@ impl LoadedJoin {
         let (frame, _centre) = Frame::of(work, transform)?;
         // The longest row of both sides.
         let longest = self.longest(work, &frame)?;
-        let limits = transform.limits(join, longest);
+        let limits = transform.limits(task, longest);
         let all = transform.coordinates();
         let used = if on_tensor_cores { all.min(BOUNDED) } else { all };
         let m = used as u32;
@@ -482,15 +482,15 @@ impl LoadedJoin {
     }
 
     /// Makes the rows for tensor cores: in bytes if all elements are bytes, and in f16 otherwise.
-    fn pack(&mut self, work: &Work<'_>, join: &VectorTask<'_>) -> Result<()> {
-        self.whole_limit = tensor::whole_limit(join);
+    fn pack(&mut self, work: &Work<'_>, task: &VectorTask<'_>) -> Result<()> {
+        self.whole_limit = tensor::whole_limit(task);
         if let TileKind::Tensor { bytes: true, warpgroups, columns, stages } = self.kind {
             if self.pack_bytes(work)? {
                 return Ok(());
             }
             self.kind = TileKind::Tensor { bytes: false, warpgroups, columns, stages };
         }
-        self.pack_halves(work, join)
+        self.pack_halves(work, task)
     }
 
     /// Returns buffers for the rows of a side and for their thresholds. Tiles extend past the last row.
@@ -542,14 +542,14 @@ impl LoadedJoin {
     }
 
     /// Makes rows in f16.
-    fn pack_halves(&mut self, work: &Work<'_>, join: &VectorTask<'_>) -> Result<()> {
+    fn pack_halves(&mut self, work: &Work<'_>, task: &VectorTask<'_>) -> Result<()> {
         let at = failed("packing rows");
         let (stream, halves) = (&work.stream, work.function("halves")?);
-        let transform = Transform::axes(join, &draw(join, 256), true);
+        let transform = Transform::axes(task, &draw(task, 256), true);
         let (frame, _centre) = Frame::of(work, &transform)?;
         let longest = self.longest(work, &frame)?;
-        let (frame, longest) = tensor::folded(join, frame, longest);
-        let band = Band::new(join, &frame, longest);
+        let (frame, longest) = tensor::folded(task, frame, longest);
+        let band = Band::new(task, &frame, longest);
         let width = self.dimension.next_multiple_of(64);
         self.row_pieces = width / 64;
         for which in 0..self.sides.len() {

@@ -330,9 +330,9 @@ impl GpuVectors {
     }
 
     /// Returns the bytes on a device for each row, and for a worker with the smallest buffers.
-    pub fn bytes_of(&self, join: &VectorTask<'_>) -> (u64, u64) {
-        let d = join.dimension() as u64;
-        let element = join.probe.bytes() / (join.probe.len().max(1) as u64 * d).max(1);
+    pub fn bytes_of(&self, task: &VectorTask<'_>) -> (u64, u64) {
+        let d = task.dimension() as u64;
+        let element = task.probe.bytes() / (task.probe.len().max(1) as u64 * d).max(1);
         let element = element.max(4);
         let packed = 2 * d.next_multiple_of(64) + 12;
         let images = |m: u64| 8 * m + 40;
@@ -342,7 +342,7 @@ impl GpuVectors {
             VectorWay::Grid => images(d.min(64)),
             VectorWay::Quantile => packed + images(d.min(64)),
         };
-        let rows = (join.probe.len() as u64, join.build.len() as u64);
+        let rows = (task.probe.len() as u64, task.build.len() as u64);
         (d * element + each + 8, self.worker_bytes(rows, MIN_CANDIDATES))
     }
 
@@ -362,8 +362,8 @@ impl GpuVectors {
 
     /// Returns the number of workers of a device and the capacity of each for candidates, if `spare` bytes
     /// remain for them; `None` if that is not enough for one worker.
-    fn workers(&self, join: &VectorTask<'_>, spare: u64) -> Option<(usize, usize)> {
-        let rows = (join.probe.len() as u64, join.build.len() as u64);
+    fn workers(&self, task: &VectorTask<'_>, spare: u64) -> Option<(usize, usize)> {
+        let rows = (task.probe.len() as u64, task.build.len() as u64);
         if spare < self.worker_bytes(rows, MIN_CANDIDATES) {
             return None;
         }
@@ -452,17 +452,17 @@ impl Technique<Vectors> for GpuVectors {
 
     fn prepare<'a>(
         &self,
-        join: &VectorTask<'a>,
+        task: &VectorTask<'a>,
         probes: &Range<u32>,
         budget: &Budget,
     ) -> Result<Box<dyn Prepared<Vectors> + 'a>> {
         let memory = self.device_memory()?;
         let budget = Budget { bytes: budget.bytes, ..Budget::unlimited(0, budget.threads) };
-        let (row, worker) = self.bytes_of(join);
-        let rows = join.probe.len() + if join.is_self_join() { 0 } else { join.build.len() };
+        let (row, worker) = self.bytes_of(task);
+        let rows = task.probe.len() + if task.is_self_join() { 0 } else { task.build.len() };
         // The number of workers and their capacity follow from the memory without the rows.
         let spare = memory.saturating_sub(row * rows as u64 + SMALL_BYTES);
-        let Some((workers, candidates)) = self.workers(join, spare) else {
+        let Some((workers, candidates)) = self.workers(task, spare) else {
             if self.stripes {
                 return Err(Error::Memory {
                     what: "the join of CPU and GPU at once".into(),
@@ -471,7 +471,7 @@ impl Technique<Vectors> for GpuVectors {
                     device: true,
                 });
             }
-            return Ok(Box::new(SlabJoin::new(self, join, &budget, memory)?));
+            return Ok(Box::new(SlabJoin::new(self, task, &budget, memory)?));
         };
         // Any device may process any piece, so all devices have the same tiles and the same order of rows.
         let columns = self.exact_columns(&self.devices)?;
@@ -485,7 +485,7 @@ impl Technique<Vectors> for GpuVectors {
         let mut devices: Vec<LoadedJoin> = Vec::new();
         for device in &self.devices {
             let join_wide = JoinWide { columns, first: devices.first() };
-            devices.push(LoadedJoin::new(self, device, join, &budget, &join_wide)?);
+            devices.push(LoadedJoin::new(self, device, task, &budget, &join_wide)?);
         }
         let technique = GpuVectors { candidates, ..self.clone() };
         let dealt = AtomicUsize::new(0);

@@ -35,7 +35,7 @@ const MIN_TILES: u64 = 1 << 10;
 /// A join of slabs in rounds.
 pub(super) struct SlabJoin<'a> {
     technique: GpuVectors,
-    join: VectorTask<'a>,
+    task: VectorTask<'a>,
     budget: Budget,
     /// The rows of the probe side and of the build side, in the order of slabs.
     orders: Vec<Vec<u32>>,
@@ -56,11 +56,11 @@ struct Round {
 impl<'a> SlabJoin<'a> {
     pub(super) fn new(
         technique: &GpuVectors,
-        join: &VectorTask<'a>,
+        task: &VectorTask<'a>,
         budget: &Budget,
         memory: u64,
     ) -> Result<Self> {
-        let (row, _) = technique.bytes_of(join);
+        let (row, _) = technique.bytes_of(task);
         // A group has a tile for every eight rows of a slab.
         let row = row + TILE_BYTES.div_ceil(8);
         let least_tiles = MIN_TILES.min(technique.tiles.1);
@@ -88,21 +88,21 @@ impl<'a> SlabJoin<'a> {
             tiles: (technique.tiles.0.min(tiles), tiles),
             ..technique.clone()
         };
-        check_directions(join)?;
-        let axis = most_varying(join);
+        check_directions(task)?;
+        let axis = most_varying(task);
         let both: &[&VectorCollection] =
-            if join.is_self_join() { &[join.probe] } else { &[join.probe, join.build] };
-        let cosine = join.predicate.measure() == VectorMeasure::Cosine;
+            if task.is_self_join() { &[task.probe] } else { &[task.probe, task.build] };
+        let cosine = task.predicate.measure() == VectorMeasure::Cosine;
         let sorted: Vec<(Vec<u32>, Vec<f64>)> =
             both.iter().map(|side| sorted(side, axis, cosine)).collect();
-        let reach = radii(join).0 * (1.0 + 1e-9) + if cosine { 1e-9 } else { 0.0 };
+        let reach = radii(task).0 * (1.0 + 1e-9) + if cosine { 1e-9 } else { 0.0 };
         let (probe_keys, build_keys) = (&sorted[0].1, &sorted[sorted.len() - 1].1);
         let mut rounds = Vec::new();
         for start in (0..probe_keys.len()).step_by(slab) {
             let probes = start..(start + slab).min(probe_keys.len());
             let (first, last) = (probe_keys[probes.start], probe_keys[probes.end - 1]);
             let end = build_keys.partition_point(|&key| key <= last + reach);
-            let mut from = match join.is_self_join() {
+            let mut from = match task.is_self_join() {
                 true => {
                     rounds.push(Round {
                         probes: probes.clone(),
@@ -123,13 +123,13 @@ impl<'a> SlabJoin<'a> {
         // The fit of all rows is good enough for the rows of a slab.
         let ordered = matches!(technique.way, VectorWay::Grid | VectorWay::Quantile);
         let fit = technique.fit.clone();
-        let fit = fit.or_else(|| ordered.then(|| Arc::new(Fit::of(join))));
+        let fit = fit.or_else(|| ordered.then(|| Arc::new(Fit::of(task))));
         let technique = GpuVectors { fit, ..technique.clone() };
         let dealt = AtomicUsize::new(0);
         let leases = technique.devices.iter().map(Lease::new).collect();
         Ok(SlabJoin {
             technique,
-            join: *join,
+            task: *task,
             budget: *budget,
             orders,
             rounds,
@@ -140,7 +140,7 @@ impl<'a> SlabJoin<'a> {
 
     /// Returns the rows of one side at some places, as a separate collection.
     fn rows(&self, build: bool, places: &Range<usize>) -> Result<VectorCollection> {
-        let side = if build { self.join.build } else { self.join.probe };
+        let side = if build { self.task.build } else { self.task.probe };
         let d = side.dimension();
         let rows = &self.order(build)[places.clone()];
         fn copy_rows<T: Copy>(all: &[T], rows: &[u32], d: usize) -> Vec<T> {
@@ -159,8 +159,8 @@ impl<'a> SlabJoin<'a> {
 }
 
 /// Returns the element that varies most in a sample.
-fn most_varying(join: &VectorTask<'_>) -> usize {
-    let sample = draw(join, 256);
+fn most_varying(task: &VectorTask<'_>) -> usize {
+    let sample = draw(task, 256);
     let spread = |i: usize| {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         for row in &sample {
@@ -168,7 +168,7 @@ fn most_varying(join: &VectorTask<'_>) -> usize {
         }
         high - low
     };
-    (0..join.dimension()).max_by(|&a, &b| spread(a).total_cmp(&spread(b))).unwrap_or(0)
+    (0..task.dimension()).max_by(|&a, &b| spread(a).total_cmp(&spread(b))).unwrap_or(0)
 }
 
 /// Returns the rows in the order of an element (for a cosine, of the element divided by the length of its
@@ -224,21 +224,21 @@ impl Worker<Vectors> for SlabWorker<'_> {
         let round = &slabs.rounds[piece];
         let probe = slabs.rows(false, &round.probes)?;
         let other = (!round.self_join).then(|| slabs.rows(true, &round.builds)).transpose()?;
-        let join = VectorTask::new(&probe, other.as_ref(), slabs.join.predicate);
+        let task = VectorTask::new(&probe, other.as_ref(), slabs.task.predicate);
         // One device does each round, with its own tiles.
         let columns = slabs.technique.exact_columns(std::slice::from_ref(self.device))?;
         let join_wide = JoinWide { columns, first: None };
         let loaded = match LoadedJoin::new(
             &slabs.technique,
             self.device,
-            &join,
+            &task,
             &slabs.budget,
             &join_wide,
         ) {
             // Rows that images cannot distinguish are compared in full.
             Err(Error::Config(_)) => {
                 let plain = GpuVectors { way: VectorWay::NestedLoop, ..slabs.technique.clone() };
-                LoadedJoin::new(&plain, self.device, &join, &slabs.budget, &join_wide)?
+                LoadedJoin::new(&plain, self.device, &task, &slabs.budget, &join_wide)?
             }
             loaded => loaded?,
         };

@@ -71,16 +71,16 @@ unsafe impl DeviceRepr for Band {}
 
 impl Band {
     /// Returns the bounds for rows of up to a length in a frame, before they are folded.
-    pub(super) fn new(join: &VectorTask<'_>, frame: &Frame, longest: f64) -> Self {
-        let (more, less) = radii(join);
-        let d = join.dimension() as f64;
+    pub(super) fn new(task: &VectorTask<'_>, frame: &Frame, longest: f64) -> Self {
+        let (more, less) = radii(task);
+        let d = task.dimension() as f64;
         let u = 2f64.powi(-53);
         let limited = longest.min(LIMITED * frame.fold * d.sqrt());
         let divided = if frame.unit == 1 { 2.0 * (d + 8.0) * u * frame.scale } else { 0.0 };
         // No pair is sure where rows were folded.
         let sure = if longest <= frame.fold { less * frame.scale } else { -1.0 };
         Band {
-            product: product_error(join.dimension().next_multiple_of(64)),
+            product: product_error(task.dimension().next_multiple_of(64)),
             reach: more * frame.scale * (1.0 + 1e-12),
             sure: sure * (1.0 - 1e-12),
             moved: 4.0 * u * limited + divided + 1e-300,
@@ -95,12 +95,12 @@ const MIN_THRESHOLD: f64 = 2.0;
 
 /// Scales a frame into half precision, for rows of up to a length in it before they are folded. Returns the
 /// frame and the scaled length.
-pub(super) fn folded(join: &VectorTask<'_>, frame: Frame, longest: f64) -> (Frame, f64) {
-    let root = (join.dimension() as f64).sqrt();
+pub(super) fn folded(task: &VectorTask<'_>, frame: Frame, longest: f64) -> (Frame, f64) {
+    let root = (task.dimension() as f64).sqrt();
     let by =
         |factor: f64| Frame { scale: factor * frame.scale, fold: factor * frame.fold, ..frame };
     let ordinary = if longest <= frame.fold { longest } else { longest.min(root * frame.fold) };
-    let reach = radii(join).0 * frame.scale;
+    let reach = radii(task).0 * frame.scale;
     let factor = factor(ordinary);
     if factor * reach >= MIN_THRESHOLD {
         return (by(factor), factor * longest);
@@ -128,15 +128,15 @@ fn power(exponent: f64) -> f64 {
 }
 
 /// Returns whether the first elements of a join are small whole numbers, so that all may be.
-pub(super) fn first_elements_are_bytes(join: &VectorTask<'_>) -> bool {
+pub(super) fn first_elements_are_bytes(task: &VectorTask<'_>) -> bool {
     let prefix_is_bytes = |side: &VectorCollection| match side.elements() {
         Elements::F32(all) => all.iter().take(4096).all(|&x| is_byte(f64::from(x))),
         Elements::F64(all) => all.iter().take(4096).all(|&x| is_byte(x)),
     };
-    join.predicate.measure() == VectorMeasure::Euclidean
-        && join.dimension() <= MAX_BYTE_DIMENSIONS
-        && prefix_is_bytes(join.probe)
-        && prefix_is_bytes(join.build)
+    task.predicate.measure() == VectorMeasure::Euclidean
+        && task.dimension() <= MAX_BYTE_DIMENSIONS
+        && prefix_is_bytes(task.probe)
+        && prefix_is_bytes(task.build)
 }
 
 #[inline(always)]
@@ -146,8 +146,8 @@ fn is_byte(x: f64) -> bool {
 
 /// Returns the largest accepted squared distance if all squared distances are whole numbers: none is as large
 /// as 2³⁰.
-pub(super) fn whole_limit(join: &VectorTask<'_>) -> i32 {
-    join.predicate.limit().floor().min(f64::from(1 << 30) - 1.0) as i32
+pub(super) fn whole_limit(task: &VectorTask<'_>) -> i32 {
+    task.predicate.limit().floor().min(f64::from(1 << 30) - 1.0) as i32
 }
 
 #[cfg(test)]

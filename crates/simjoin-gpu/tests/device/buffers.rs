@@ -33,7 +33,7 @@ pub fn counting(device: &Arc<Device>) -> Result<(), Failed> {
             runs.chars().flat_map(|run| std::iter::repeat_n(of(run).clone(), 128)).collect();
         let rows = vectors(&rows, false);
         let predicate = VectorPredicate::within(&distance.to_string()).unwrap();
-        let join = VectorTask::new(&rows, None, predicate);
+        let task = VectorTask::new(&rows, None, predicate);
         let near = runs.chars().filter(|&run| run != 'c').count() as u64 * 128;
         let far = runs.len() as u64 * 128 - near;
         let expected = near * (near - 1) / 2 + far * far.saturating_sub(1) / 2;
@@ -43,7 +43,7 @@ pub fn counting(device: &Arc<Device>) -> Result<(), Failed> {
                 GpuVectors { candidates: 0, ..GpuVectors::new(std::slice::from_ref(device), way) };
             let budget = Budget::unlimited(0, 1);
             let prepared = technique
-                .prepare(&join, &Vectors::whole(&join), &budget)
+                .prepare(&task, &Vectors::whole(&task), &budget)
                 .map_err(|e| e.to_string())?;
             let mut worker = prepared.worker().map_err(|e| e.to_string())?;
             let mut count = VectorCount(0);
@@ -67,28 +67,28 @@ pub fn short_launches(device: &Arc<Device>) -> Result<(), Failed> {
     let one = std::slice::from_ref(device);
     let rows = vectors(&clustered(3, 600, 12, 9, 0.3), false);
     let predicate = VectorPredicate::within("0.4").unwrap();
-    let join = VectorTask::new(&rows, None, predicate);
-    let expected = by_cpu(&join);
+    let task = VectorTask::new(&rows, None, predicate);
+    let expected = by_cpu(&task);
     for way in VectorWay::ALL {
         let technique = GpuVectors { launch_seconds, ..GpuVectors::new(one, way) };
-        check_one(way.name(), &technique, &join, &expected)?;
+        check_one(way.name(), &technique, &task, &expected)?;
     }
     let rows = near_duplicates(60, 0..700);
     let (sets, _) = collections(&rows, None);
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
     let joins = SetTask::directions(&sets, None, false, bounds);
-    let (join, _) = &joins[0];
-    let (tile, budget) = (Tile::whole(join), Budget::unlimited(1000, 2));
+    let (task, _) = &joins[0];
+    let (tile, budget) = (Tile::whole(task), Budget::unlimited(1000, 2));
     let usual = GpuBitmap::new(one, 256);
     let short = GpuBitmap { launch_seconds, ..GpuBitmap::new(one, 256) };
     let pieces = |technique: &GpuBitmap| {
-        technique.prepare(join, &tile, &budget).map(|one| one.pieces()).map_err(|e| e.to_string())
+        technique.prepare(task, &tile, &budget).map(|one| one.pieces()).map_err(|e| e.to_string())
     };
     let (one, many) = (pieces(&usual)?, pieces(&short)?);
     if one != 1 || many < 3 {
         return Err(format!("pieces: {one} and {many}").into());
     }
-    match run(&short, join, &tile, &budget) == run(&Naive, join, &tile, &budget) {
+    match run(&short, task, &tile, &budget) == run(&Naive, task, &tile, &budget) {
         true => Ok(()),
         false => Err("gpu-bitmap finds different pairs in short launches".into()),
     }
@@ -114,10 +114,10 @@ fn joins_of_little_memory() -> Result<(), Failed> {
     for (rows, dimension, text) in [(900, 8, "0.2"), (300, 100, "1.6")] {
         let rows = vectors(&clustered(4, rows, dimension, 9, 0.3), true);
         let predicate = VectorPredicate::within(text).unwrap();
-        let join = VectorTask::new(&rows, None, predicate);
-        let expected = by_cpu(&join);
+        let task = VectorTask::new(&rows, None, predicate);
+        let expected = by_cpu(&task);
         for way in VectorWay::ALL {
-            check_one(way.name(), &GpuVectors::new(devices, way), &join, &expected)?;
+            check_one(way.name(), &GpuVectors::new(devices, way), &task, &expected)?;
         }
     }
     Ok(())
@@ -150,11 +150,11 @@ fn memory_after_joins() -> Result<(), Failed> {
     let held = || devices[0].held_memory().map_err(|error| error.to_string());
     let rows = vectors(&clustered(5, 300, 4, 9, 0.3), false);
     let predicate = VectorPredicate::within("0.1").unwrap();
-    let join = VectorTask::new(&rows, None, predicate);
+    let task = VectorTask::new(&rows, None, predicate);
     let budget = Budget::unlimited(0, 3);
     let technique = GpuVectors::new(devices, VectorWay::NestedLoop);
     let prepared = technique
-        .prepare(&join, &Vectors::whole(&join), &budget)
+        .prepare(&task, &Vectors::whole(&task), &budget)
         .map_err(|error| error.to_string())?;
     let worker = || prepared.worker().map_err(|error| error.to_string());
     let (mut first, mut second) = (worker()?, worker()?);

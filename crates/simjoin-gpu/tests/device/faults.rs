@@ -56,9 +56,9 @@ fn answers_or_errors() -> std::result::Result<(), Failed> {
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
     let (sets, _) = collections(&rows, None);
     let joins = SetTask::directions(&sets, None, true, bounds);
-    let (join, _) = &joins[0];
-    let (tile, budget) = (Tile::whole(join), Budget::unlimited(1000, 2));
-    let expected = run(&Naive, join, &tile, &budget);
+    let (task, _) = &joins[0];
+    let (tile, budget) = (Tile::whole(task), Budget::unlimited(1000, 2));
+    let expected = run(&Naive, task, &tile, &budget);
     let (all, filter, way) = (devices.to_vec(), &PpJoin, Way::B);
     let techniques: [Box<dyn Technique<Sets>>; 4] = [
         Box::new(GpuBitmap::new(devices, 256)),
@@ -67,16 +67,16 @@ fn answers_or_errors() -> std::result::Result<(), Failed> {
         Box::new(GpuVerify { devices: all, filter, way }),
     ];
     for technique in techniques {
-        let found = sets_of(&*technique, join, &tile, &budget);
+        let found = sets_of(&*technique, task, &tile, &budget);
         check_result(technique.name(), found, &expected)?;
     }
     let rows = vectors(&clustered(1, 300, 40, 9, 0.3), false);
     let predicate = VectorPredicate::within("1.1").unwrap();
-    let join = VectorTask::new(&rows, None, predicate);
-    let expected = by_cpu(&join);
+    let task = VectorTask::new(&rows, None, predicate);
+    let expected = by_cpu(&task);
     for way in VectorWay::ALL {
         let technique = GpuVectors { tiles: (1, 2), ..GpuVectors::new(devices, way) };
-        let found = vectors_of(&technique, &join).map(|pairs| sorted_pairs(&join, &pairs));
+        let found = vectors_of(&technique, &task).map(|pairs| sorted_pairs(&task, &pairs));
         check_result(way.name(), found, &expected)?;
     }
     Ok(())
@@ -122,12 +122,12 @@ impl Sink<VectorPair> for Pairs<VectorPair> {
 /// Returns the pairs that a technique finds.
 fn sets_of(
     technique: &dyn Technique<Sets>,
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     budget: &Budget,
 ) -> Result<Vec<SetPair>> {
     let mut sink = Pairs(Vec::new());
-    sets_into(technique, join, tile, budget, &mut sink)?;
+    sets_into(technique, task, tile, budget, &mut sink)?;
     sink.0.sort_unstable();
     Ok(sink.0)
 }
@@ -135,12 +135,12 @@ fn sets_of(
 /// Runs a technique with two workers in turn, until it fails or the sink breaks.
 fn sets_into(
     technique: &dyn Technique<Sets>,
-    join: &SetTask<'_>,
+    task: &SetTask<'_>,
     tile: &Tile,
     budget: &Budget,
     sink: &mut dyn Sink<SetPair>,
 ) -> Result<()> {
-    let mut prepared = technique.prepare(join, tile, budget)?;
+    let mut prepared = technique.prepare(task, tile, budget)?;
     for round in 0..prepared.rounds() {
         prepared.begin(round)?;
         let mut workers = [prepared.worker()?, prepared.worker()?];
@@ -153,8 +153,8 @@ fn sets_into(
     Ok(())
 }
 
-fn vectors_of(technique: &GpuVectors, join: &VectorTask<'_>) -> Result<Vec<VectorPair>> {
-    let prepared = technique.prepare(join, &Vectors::whole(join), &Budget::unlimited(0, 2))?;
+fn vectors_of(technique: &GpuVectors, task: &VectorTask<'_>) -> Result<Vec<VectorPair>> {
+    let prepared = technique.prepare(task, &Vectors::whole(task), &Budget::unlimited(0, 2))?;
     let mut workers = [prepared.worker()?, prepared.worker()?];
     let mut sink = Pairs(Vec::new());
     for piece in 0..prepared.pieces() {

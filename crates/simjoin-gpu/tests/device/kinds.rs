@@ -31,15 +31,15 @@ fn vectors_on_all_devices() -> Result<(), Failed> {
         let left = vectors(&clustered(1, 4300, dimension, 25, 0.3), false);
         let right = vectors(&clustered(2, 140, dimension, 25, 0.3), false);
         let predicate = VectorPredicate::within(text).unwrap();
-        let join = VectorTask::new(&left, Some(&right), predicate);
-        let expected = by_cpu(&join);
+        let task = VectorTask::new(&left, Some(&right), predicate);
+        let expected = by_cpu(&task);
         for &way in ways {
             let technique = GpuVectors { tiles: (32, 32), ..GpuVectors::new(devices, way) };
             let mut sink = Collect(Vec::new());
-            if run(&technique, &join, &mut sink)?.is_none() {
+            if run(&technique, &task, &mut sink)?.is_none() {
                 return Err(format!("{} rejects the join", way.name()).into());
             }
-            let found = sorted_pairs(&join, &sink.0);
+            let found = sorted_pairs(&task, &sink.0);
             if found != expected {
                 let (name, found, expected) = (way.name(), found.len(), expected.len());
                 return Err(format!("{name} finds {found} of {expected} pairs").into());

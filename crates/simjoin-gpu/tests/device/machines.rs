@@ -123,24 +123,24 @@ fn inexact_sums() -> Result<(), Failed> {
     let devices = devices().map_err(|error| error.to_string())?;
     let rows = vectors(&clustered(1, 300, 100, 9, 0.3), false);
     let predicate = VectorPredicate::within("1.5").unwrap();
-    let join = VectorTask::new(&rows, None, predicate);
+    let task = VectorTask::new(&rows, None, predicate);
     let budget = Budget::unlimited(0, 2);
     let technique = GpuVectors::new(devices, VectorWay::Tensor);
     let prepared = technique
-        .prepare(&join, &Vectors::whole(&join), &budget)
+        .prepare(&task, &Vectors::whole(&task), &budget)
         .map_err(|error| error.to_string())?;
     let details = prepared.details();
     if !details.contains("differences") || !details.contains("less exactly") {
         return Err(details.into());
     }
     let mut sink = Collect(Vec::new());
-    vectors::run(&technique, &join, &mut sink)?;
-    if sorted_pairs(&join, &sink.0) != by_cpu(&join) {
+    vectors::run(&technique, &task, &mut sink)?;
+    if sorted_pairs(&task, &sink.0) != by_cpu(&task) {
         return Err("gpu-tensor finds different pairs".into());
     }
     match GpuVectors::new(devices, VectorWay::Quantile).prepare(
-        &join,
-        &Vectors::whole(&join),
+        &task,
+        &Vectors::whole(&task),
         &budget,
     ) {
         Err(Error::Unavailable(why)) if why.contains("less exactly") => Ok(()),
@@ -191,25 +191,25 @@ fn joins() -> Result<(), Failed> {
     let rows = super::near_duplicates(30, 0..150);
     let bounds = Bounds::new(Predicate::parse(Measure::Jaccard, "0.6").unwrap());
     let (left, _) = collections(&rows, None);
-    for (join, _) in SetTask::directions(&left, None, true, bounds) {
-        let (tile, budget) = (Tile::whole(&join), Budget::unlimited(1000, 2));
-        let expected = run(&Naive, &join, &tile, &budget);
+    for (task, _) in SetTask::directions(&left, None, true, bounds) {
+        let (tile, budget) = (Tile::whole(&task), Budget::unlimited(1000, 2));
+        let expected = run(&Naive, &task, &tile, &budget);
         let techniques: [Box<dyn Technique<Sets>>; 2] = [
             Box::new(GpuBitmap::new(devices, 256)),
             Box::new(GpuPrefix { devices: devices.to_vec() }),
         ];
         for technique in techniques {
-            if run(&*technique, &join, &tile, &budget) != expected {
+            if run(&*technique, &task, &tile, &budget) != expected {
                 return Err(format!("{} finds different pairs", technique.name()).into());
             }
         }
     }
     let rows = vectors(&clustered(1, 300, 40, 9, 0.3), false);
     let predicate = VectorPredicate::within("1.1").unwrap();
-    let join = VectorTask::new(&rows, None, predicate);
+    let task = VectorTask::new(&rows, None, predicate);
     let mut sink = Collect(Vec::new());
-    vectors::run(&GpuVectors::new(devices, VectorWay::Tensor), &join, &mut sink)?;
-    match sorted_pairs(&join, &sink.0) == by_cpu(&join) {
+    vectors::run(&GpuVectors::new(devices, VectorWay::Tensor), &task, &mut sink)?;
+    match sorted_pairs(&task, &sink.0) == by_cpu(&task) {
         true => Ok(()),
         false => Err("gpu-tensor finds different pairs".into()),
     }
@@ -220,10 +220,10 @@ fn no_code() -> Result<(), Failed> {
     let devices = devices().map_err(|error| error.to_string())?;
     let rows = vectors(&clustered(1, 300, 4, 9, 0.3), false);
     let predicate = VectorPredicate::within("0.1").unwrap();
-    let join = VectorTask::new(&rows, None, predicate);
+    let task = VectorTask::new(&rows, None, predicate);
     let technique = GpuVectors::new(devices, VectorWay::NestedLoop);
     let budget = Budget::unlimited(0, 2);
-    match technique.prepare(&join, &Vectors::whole(&join), &budget) {
+    match technique.prepare(&task, &Vectors::whole(&task), &budget) {
         Err(Error::Unavailable(why)) if why.contains("compute capability 9.0") => Ok(()),
         Err(why) => Err(format!("another error: {why:?}").into()),
         Ok(_) => Err("it is prepared".into()),

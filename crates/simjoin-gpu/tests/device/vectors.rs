@@ -70,15 +70,15 @@ fn all_rows(vectors: &VectorCollection) -> Vec<Vec<f64>> {
         .collect()
 }
 
-fn expected(join: &VectorTask<'_>) -> Found {
-    let (probes, builds) = (all_rows(join.probe), all_rows(join.build));
-    let threshold = join.predicate.threshold();
+fn expected(task: &VectorTask<'_>) -> Found {
+    let (probes, builds) = (all_rows(task.probe), all_rows(task.build));
+    let threshold = task.predicate.threshold();
     let mut found = Vec::new();
     for (probe, a) in probes.iter().enumerate() {
         for (build, b) in
-            builds.iter().enumerate().skip(if join.is_self_join() { probe + 1 } else { 0 })
+            builds.iter().enumerate().skip(if task.is_self_join() { probe + 1 } else { 0 })
         {
-            let distance = match join.predicate.measure() {
+            let distance = match task.predicate.measure() {
                 VectorMeasure::Euclidean => {
                     let square = square(a, b);
                     (square <= threshold * threshold).then(|| square.sqrt())
@@ -98,8 +98,8 @@ fn expected(join: &VectorTask<'_>) -> Found {
 }
 
 /// Returns every technique in every variant that uses different code.
-fn techniques(device: &Arc<Device>, join: &VectorTask<'_>) -> Vec<(String, GpuVectors)> {
-    let fit = Arc::new(Fit::of(join));
+fn techniques(device: &Arc<Device>, task: &VectorTask<'_>) -> Vec<(String, GpuVectors)> {
+    let fit = Arc::new(Fit::of(task));
     let one = [device.clone()];
     let mut all = Vec::new();
     for way in VectorWay::ALL {
@@ -125,11 +125,11 @@ fn techniques(device: &Arc<Device>, join: &VectorTask<'_>) -> Vec<(String, GpuVe
 /// Runs a technique; returns `None` if it does not support the join.
 pub(crate) fn run(
     technique: &GpuVectors,
-    join: &VectorTask<'_>,
+    task: &VectorTask<'_>,
     sink: &mut dyn Sink<VectorPair>,
 ) -> Result<Option<()>, String> {
     let budget = Budget::unlimited(0, 3);
-    let prepared = match technique.prepare(join, &Vectors::whole(join), &budget) {
+    let prepared = match technique.prepare(task, &Vectors::whole(task), &budget) {
         Ok(prepared) => prepared,
         Err(error) => {
             let text = error.to_string();
@@ -148,11 +148,11 @@ pub(crate) fn run(
     Ok(Some(()))
 }
 
-pub(crate) fn sorted_pairs(join: &VectorTask<'_>, pairs: &[VectorPair]) -> Found {
+pub(crate) fn sorted_pairs(task: &VectorTask<'_>, pairs: &[VectorPair]) -> Found {
     let mut found: Found = pairs
         .iter()
         .map(|pair| {
-            let (a, b) = match join.is_self_join() {
+            let (a, b) = match task.is_self_join() {
                 true => (pair.probe.min(pair.build), pair.probe.max(pair.build)),
                 false => (pair.probe, pair.build),
             };
@@ -166,22 +166,22 @@ pub(crate) fn sorted_pairs(join: &VectorTask<'_>, pairs: &[VectorPair]) -> Found
 pub(crate) fn check_one(
     name: &str,
     technique: &GpuVectors,
-    join: &VectorTask<'_>,
+    task: &VectorTask<'_>,
     expected: &Found,
 ) -> Result<bool, String> {
     let mut sink = Collect(Vec::new());
     let shape = format!(
         "{name}: {} x {} of dimension {}, {}",
-        join.probe.len(),
-        join.build.len(),
-        join.dimension(),
-        join.predicate
+        task.probe.len(),
+        task.build.len(),
+        task.dimension(),
+        task.predicate
     );
     let fail = |error: String| format!("{shape}: {error}");
-    if run(technique, join, &mut sink).map_err(fail)?.is_none() {
+    if run(technique, task, &mut sink).map_err(fail)?.is_none() {
         return Ok(false);
     }
-    let found = sorted_pairs(join, &sink.0);
+    let found = sorted_pairs(task, &sink.0);
     if &found != expected {
         let missing = expected.iter().find(|pair| found.binary_search(pair).is_err());
         let surplus = found.iter().find(|pair| expected.binary_search(pair).is_err());
@@ -192,17 +192,17 @@ pub(crate) fn check_one(
         ));
     }
     let mut count = VectorCount(0);
-    run(technique, join, &mut count).map_err(fail)?;
+    run(technique, task, &mut count).map_err(fail)?;
     if count.0 != expected.len() as u64 {
         return Err(format!("{shape}: counts {} of {}", count.0, expected.len()));
     }
     Ok(true)
 }
 
-fn check(device: &Arc<Device>, join: &VectorTask<'_>) -> Result<(), String> {
-    let expected = expected(join);
-    for (name, technique) in techniques(device, join) {
-        check_one(&name, &technique, join, &expected)?;
+fn check(device: &Arc<Device>, task: &VectorTask<'_>) -> Result<(), String> {
+    let expected = expected(task);
+    for (name, technique) in techniques(device, task) {
+        check_one(&name, &technique, task, &expected)?;
     }
     Ok(())
 }
@@ -310,8 +310,8 @@ pub fn random(device: &Arc<Device>) -> Result<(), Failed> {
         };
         let cosine = cosine && !zero(&left) && !zero(&right);
         let pick = (usize::from(pick.0), usize::from(pick.1));
-        let join = with_tie(&left, two.then_some(&right), cosine, pick, nudge_by);
-        check(device, &join).map_err(TestCaseError::fail)
+        let task = with_tie(&left, two.then_some(&right), cosine, pick, nudge_by);
+        check(device, &task).map_err(TestCaseError::fail)
     });
     result.map_err(|error| error.to_string().into())
 }
@@ -331,8 +331,8 @@ pub fn duplicates(device: &Arc<Device>) -> Result<(), Failed> {
         for text in ["0", "1", "1.4142135623730951"] {
             let predicate = VectorPredicate::within(text).unwrap();
             for other in [None, Some(&right)] {
-                let join = VectorTask::new(&left, other, predicate);
-                check(device, &join)?;
+                let task = VectorTask::new(&left, other, predicate);
+                check(device, &task)?;
             }
         }
     }
@@ -356,14 +356,14 @@ pub fn dimensions(device: &Arc<Device>) -> Result<(), Failed> {
                 }
                 for (two, nudge_by) in [(false, 0), (true, -1)] {
                     // There are nine clusters; the two rows belong to the same one.
-                    let join = with_tie(
+                    let task = with_tie(
                         &left,
                         two.then_some(&right),
                         cosine,
                         (4, if two { 13 } else { 22 }),
                         nudge_by,
                     );
-                    check(device, &join)?;
+                    check(device, &task)?;
                 }
             }
         }
@@ -388,10 +388,10 @@ pub fn many(device: &Arc<Device>) -> Result<(), Failed> {
         let right = vectors(&clustered(8, n / 2, d, clusters, spread), wide);
         let predicate = VectorPredicate::within(text).unwrap();
         for other in [None, Some(&right)] {
-            let join = VectorTask::new(&left, other, predicate);
-            let expected = by_cpu(&join);
-            for (name, technique) in techniques(device, &join) {
-                check_one(&name, &technique, &join, &expected)?;
+            let task = VectorTask::new(&left, other, predicate);
+            let expected = by_cpu(&task);
+            for (name, technique) in techniques(device, &task) {
+                check_one(&name, &technique, &task, &expected)?;
             }
         }
     }
@@ -405,7 +405,7 @@ pub fn sorted_in_pieces(device: &Arc<Device>) -> Result<(), Failed> {
     rows.extend(rows[..20].to_vec());
     let points = vectors(&rows, true);
     let predicate = VectorPredicate::within("1e-5").unwrap();
-    let join = VectorTask::new(&points, None, predicate);
+    let task = VectorTask::new(&points, None, predicate);
     let mut sorted: Vec<u32> = (0..rows.len() as u32).collect();
     sorted.sort_by(|&a, &b| rows[a as usize][0].total_cmp(&rows[b as usize][0]));
     let mut expected = Found::new();
@@ -421,15 +421,15 @@ pub fn sorted_in_pieces(device: &Arc<Device>) -> Result<(), Failed> {
     expected.sort_unstable();
     let one = [device.clone()];
     for way in [VectorWay::Grid, VectorWay::Quantile] {
-        check_one(way.name(), &GpuVectors::new(&one, way), &join, &expected)?;
+        check_one(way.name(), &GpuVectors::new(&one, way), &task, &expected)?;
     }
     Ok(())
 }
 
 /// Returns the pairs of the CPU's nested loop.
-pub(crate) fn by_cpu(join: &VectorTask<'_>) -> Found {
+pub(crate) fn by_cpu(task: &VectorTask<'_>) -> Found {
     let prepared = simjoin_cpu::NestedLoop
-        .prepare(join, &Vectors::whole(join), &Budget::unlimited(0, 16))
+        .prepare(task, &Vectors::whole(task), &Budget::unlimited(0, 16))
         .expect("a nested loop");
     let next = std::sync::atomic::AtomicUsize::new(0);
     let pairs = std::thread::scope(|scope| {
@@ -447,7 +447,7 @@ pub(crate) fn by_cpu(join: &VectorTask<'_>) -> Found {
         let threads: Vec<_> = (0..8).map(|_| scope.spawn(work)).collect();
         threads.into_iter().flat_map(|thread| thread.join().expect("a thread")).collect::<Vec<_>>()
     });
-    sorted_pairs(join, &pairs)
+    sorted_pairs(task, &pairs)
 }
 
 /// Tests images of bytes, which tensor cores decide, against the oracle.
@@ -489,8 +489,8 @@ pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
             false => VectorPredicate::within(text).unwrap(),
         };
         for other in [None, Some(&right)] {
-            let join = VectorTask::new(&left, other, predicate);
-            let expected = by_cpu(&join);
+            let task = VectorTask::new(&left, other, predicate);
+            let expected = by_cpu(&task);
             for way in VectorWay::ALL {
                 let small = GpuVectors {
                     candidates: 0,
@@ -500,8 +500,8 @@ pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
                 let budget = Budget::unlimited(0, 2);
                 let prepare = |memory: u64| {
                     GpuVectors { memory, ..small.clone() }.prepare(
-                        &join,
-                        &Vectors::whole(&join),
+                        &task,
+                        &Vectors::whole(&task),
                         &budget,
                     )
                 };
@@ -516,14 +516,14 @@ pub fn small_device(device: &Arc<Device>) -> Result<(), Failed> {
                 if prepare(needed - 1).is_ok() {
                     return Err(format!("{}: less than {needed} bytes suffice", way.name()).into());
                 }
-                let (row, _) = small.bytes_of(&join);
+                let (row, _) = small.bytes_of(&task);
                 for memory in some([needed, needed + row * n as u64 / 2], 2) {
                     let prepared = prepare(memory).map_err(|error| error.to_string())?;
                     if !prepared.details().contains("slabs") {
                         return Err(format!("{}: {memory} bytes hold all rows", way.name()).into());
                     }
                     let small = GpuVectors { memory, ..small.clone() };
-                    check_one(way.name(), &small, &join, &expected)?;
+                    check_one(way.name(), &small, &task, &expected)?;
                 }
             }
         }
@@ -539,11 +539,11 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
     rows[333] = vec![0.0; 6];
     let with_zero = vectors(&rows, false);
     let predicate = VectorPredicate::cosine("0.9").unwrap();
-    let join = VectorTask::new(&with_zero, None, predicate);
+    let task = VectorTask::new(&with_zero, None, predicate);
     let budget = Budget::unlimited(0, 2);
     for way in VectorWay::ALL {
         let technique = GpuVectors::new(std::slice::from_ref(device), way);
-        match technique.prepare(&join, &Vectors::whole(&join), &budget) {
+        match technique.prepare(&task, &Vectors::whole(&task), &budget) {
             Err(error) if error.to_string().contains("row 333") => {}
             Err(error) => return Err(format!("{}: {error}", way.name()).into()),
             Ok(_) => return Err(format!("{}: a zero has a direction", way.name()).into()),
@@ -552,9 +552,9 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
         let plain = vectors(&rows, false);
         rows[333] = vec![0.0; 6];
         let predicate = VectorPredicate::within("10").unwrap();
-        let join = VectorTask::new(&plain, None, predicate);
+        let task = VectorTask::new(&plain, None, predicate);
         let mut first_batch = FirstBatch(0);
-        run(&technique, &join, &mut first_batch)?;
+        run(&technique, &task, &mut first_batch)?;
         if first_batch.0 == 0 || first_batch.0 > 400 * 399 / 2 {
             return Err(format!("{}: {} pairs before it stopped", way.name(), first_batch.0).into());
         }
@@ -564,9 +564,9 @@ pub fn edges(device: &Arc<Device>) -> Result<(), Failed> {
             for (build, expected) in
                 [(None, 0), (Some(&few), count * count), (Some(&plain), 400 * count)]
             {
-                let join = VectorTask::new(&few, build, predicate);
+                let task = VectorTask::new(&few, build, predicate);
                 let mut sink = VectorCount(0);
-                run(&technique, &join, &mut sink)?;
+                run(&technique, &task, &mut sink)?;
                 if sink.0 != expected as u64 {
                     return Err(format!("{}: {} of {expected}", way.name(), sink.0).into());
                 }
@@ -593,11 +593,11 @@ fn outliers(device: &Arc<Device>) -> Result<(), Failed> {
                 };
                 let rows: Vec<Vec<f64>> = (0..n).map(&mut row).collect();
                 let rows = vectors(&rows, far < 0.0);
-                let join = VectorTask::new(&rows, None, VectorPredicate::within(text).unwrap());
-                let expected = by_cpu(&join);
-                for (name, technique) in techniques(device, &join) {
-                    check_one(&name, &technique, &join, &expected)?;
-                    let candidates = candidates(&technique, &join)?;
+                let task = VectorTask::new(&rows, None, VectorPredicate::within(text).unwrap());
+                let expected = by_cpu(&task);
+                for (name, technique) in techniques(device, &task) {
+                    check_one(&name, &technique, &task, &expected)?;
+                    let candidates = candidates(&technique, &task)?;
                     let most = expected.len() as u64 + (n * n / 40) as u64;
                     if candidates > most {
                         let pairs = expected.len();
@@ -613,10 +613,10 @@ fn outliers(device: &Arc<Device>) -> Result<(), Failed> {
 }
 
 /// Counts the pairs that the predicate decides.
-fn candidates(technique: &GpuVectors, join: &VectorTask<'_>) -> Result<u64, String> {
+fn candidates(technique: &GpuVectors, task: &VectorTask<'_>) -> Result<u64, String> {
     let budget = Budget::unlimited(0, 1);
     let prepared =
-        technique.prepare(join, &Vectors::whole(join), &budget).map_err(|e| e.to_string())?;
+        technique.prepare(task, &Vectors::whole(task), &budget).map_err(|e| e.to_string())?;
     let mut worker = prepared.worker().map_err(|e| e.to_string())?;
     let mut sink = Collect(Vec::new());
     for piece in 0..prepared.pieces() {
