@@ -18,7 +18,7 @@ import simjoin as sj
 
 
 def rows(count: int, universe: int = 4001) -> list[list[int]]:
-    """Returns sets of which nearly all are slightly similar, so that a join of all pairs takes long."""
+    """Returns sets that are nearly all slightly similar, so that a join of all pairs takes long."""
     return [[(at * 7919 + k * k * 31) % universe for k in range(60)] for at in range(count)]
 
 

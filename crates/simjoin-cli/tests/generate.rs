@@ -168,7 +168,7 @@ fn wrong_usage_is_one_line_and_status_2() {
         ("inflate a.txt --times 0", "--times"),
         ("inflate - --times 2", "standard input can be read only once"),
         ("inflate /dev/stdin --times 2", "can be read only once"),
-        ("inflate a.csv --times 2", "reads lines"),
+        ("inflate a.csv --times 2", "only reads files with one record per line"),
         ("dirty a.txt", "--copies"),
         ("dirty a.txt --copies 0", "--copies"),
         ("dirty a.txt --copies 1 --edits 5..1", "5..1"),

@@ -16,7 +16,7 @@ fn data(folder: &Folder, name: &str) -> Value {
     serde_json::from_str(data).unwrap()
 }
 
-/// Returns sets of which many are similar, and some repeated or empty.
+/// Returns sets: many are similar, and some are repeated or empty.
 fn sets(count: u32) -> String {
     let mut text = String::new();
     for row in 0..count {

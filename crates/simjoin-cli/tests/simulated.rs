@@ -8,7 +8,7 @@ mod common;
 use common::{Folder, Run, machine_times};
 use serde_json::Value;
 
-/// Returns sets of which many are similar, and some repeated.
+/// Returns sets: many are similar, and some are repeated.
 fn sets(count: u32) -> String {
     let mut text = String::new();
     for row in 0..count {

@@ -53,7 +53,7 @@ struct Front {
 }
 
 impl BlockIndex {
-    /// Indexes the first tokens of a range of sets, as many as `prefixes` says for each class.
+    /// Indexes the first tokens of a range of sets. `prefixes` holds the number of tokens for each class.
     pub(crate) fn new(sets: &SetCollection, range: &Range<SetId>, prefixes: &[u32]) -> Self {
         let first_token = sets.unique_tokens();
         let lists = (sets.universe() - first_token) as usize;

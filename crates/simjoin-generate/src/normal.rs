@@ -6,7 +6,7 @@
 //! middle, in whole and 2⁻⁶⁴ deviations, into a token. A token outside the universe, or one that the set
 //! already has, is drawn again, which is the same as drawing from the remaining tokens.
 //!
-//! A set may have up to [`MOST`] times as many tokens as the deviation: then it has all tokens within about
+//! The size of a set may be up to [`MOST`] times the deviation. Such a set has all tokens within about
 //! two deviations, and a token takes a few draws. Only the current set is in memory.
 
 use crate::random::Random;

@@ -277,7 +277,7 @@ impl<'a> ColumnValues<'a> {
         Self::of_range(column, 0, column.len())
     }
 
-    /// Makes values of which only `first..last` will be read.
+    /// Makes the values of a column. Only `first..last` will be read.
     fn of_range(column: &'a ArrayRef, first: usize, last: usize) -> Option<Self> {
         fn signed<'a, T>(column: &ArrayRef, first: usize, last: usize) -> Option<ColumnValues<'a>>
         where
