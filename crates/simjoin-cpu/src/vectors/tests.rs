@@ -85,14 +85,14 @@ fn expected(task: &VectorTask<'_>) -> Vec<(u32, u32, u64)> {
 }
 
 fn run(task: &VectorTask<'_>, technique: &dyn Technique<Vectors>, sink: &mut dyn Sink<VectorPair>) {
-    let room = Budget::unlimited(0, 3);
-    let prepared = match technique.prepare(task, &Vectors::whole(task), &room) {
+    let budget = Budget::unlimited(0, 3);
+    let prepared = match technique.prepare(task, &Vectors::whole(task), &budget) {
         Ok(prepared) => prepared,
         // Only a grid refuses a join, if there are too many coordinates.
         Err(error) => {
-            assert!(error.to_string().contains("technique grid is for up to"), "{error}");
-            let room = Budget::unlimited(0, 1);
-            NestedLoop.prepare(task, &Vectors::whole(task), &room).unwrap()
+            assert!(error.to_string().contains("technique `grid` supports up to"), "{error}");
+            let budget = Budget::unlimited(0, 1);
+            NestedLoop.prepare(task, &Vectors::whole(task), &budget).unwrap()
         }
     };
     let mut workers: Vec<_> = (0..3).map(|_| prepared.worker().unwrap()).collect();
@@ -226,8 +226,8 @@ proptest! {
         };
         if cosine && !(direction(&left) && direction(task.build)) {
             for technique in &vector_techniques(&task).all {
-                let room = Budget::unlimited(0, 1);
-                let error = technique.prepare(&task, &Vectors::whole(&task), &room).err().unwrap().to_string();
+                let budget = Budget::unlimited(0, 1);
+                let error = technique.prepare(&task, &Vectors::whole(&task), &budget).err().unwrap().to_string();
                 assert!(error.contains("counting from 0") || technique.name() != "nested-loop", "{error}");
             }
             return Ok(());
