@@ -287,6 +287,7 @@ impl<K: Joined> Join<K> {
             machine,
             host: self.host,
             known,
+            worth: f64::INFINITY,
         };
         setup.techniques.cpu = setup.select(techniques, Processor::Cpu, &predicate)?;
         if mode.needs_devices() {

@@ -12,17 +12,19 @@ impl Tuning {
     /// A join that a device is sure to do in fewer seconds than this is not sampled.
     pub(crate) const NO_SAMPLES: f64 = 0.75e-3;
     /// A join is shared only if the better processor alone takes longer than this many seconds.
-    pub(crate) const SHORTEST: f64 = 5e-3;
+    pub(crate) const SHORTEST: f64 = 0.1;
     /// Starting and stopping a second processor costs this many seconds.
     pub(crate) const TOGETHER: f64 = 0.2e-3;
     /// A join is shared only if that takes less than this fraction of the faster processor's time alone.
-    pub(crate) const WORTHWHILE: f64 = 0.95;
+    pub(crate) const WORTHWHILE: f64 = 0.9;
     /// Each processor is slower by this factor while the other one works.
     pub(crate) const FRICTION: f64 = 1.1;
     /// A processor whose fair share of what is left is below this fraction takes nothing more.
     pub(crate) const LEAST_SHARE: f64 = 0.05;
     /// The start of a chunk is taken to cost at least this fraction of the whole join, so that chunks stay large enough.
     pub(crate) const LEAST_START: f64 = 0.05;
+    /// Planning and starting a chunk takes at least this many seconds.
+    pub(crate) const CHUNK: f64 = 1e-3;
     /// A processor takes half of its fair share if that is worth at least this many start-up costs.
     pub(crate) const WORTH_STARTS: f64 = 1.5;
     /// A chunk that is estimated to take this many times the seconds that it should take is halved.

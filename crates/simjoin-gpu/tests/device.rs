@@ -416,7 +416,8 @@ fn tiles_that_do_not_fit(device: &Arc<Device>) -> Result<(), Failed> {
         let limit = (least + all) / 2;
         let costs = CostTable::default();
         let (memory, threads) = (u64::MAX, 1);
-        let resources = Resources { costs: &costs, threads, memory, device_memory: limit };
+        let (device_memory, worth) = (limit, f64::INFINITY);
+        let resources = Resources { costs: &costs, threads, memory, device_memory, worth };
         let choices =
             choose(task, &whole, &[&*technique], &resources).map_err(|error| error.to_string())?;
         if choices.len() < 2 {

@@ -200,17 +200,17 @@ impl<'a, K: Planned> Assignments<'a, K> {
         match setup.mode {
             Mode::Only(processor) => Self::alone(setup, directions, processor),
             Mode::Shared(split) => {
-                let alone = |processor| whole(setup, directions, processor, true);
-                match alone(Processor::Device) {
+                let device = match whole(setup, directions, Processor::Device, true) {
                     // A user who asked for both is told why one processor does it all.
                     Err(why @ Error::Memory { .. }) => {
-                        Ok(Assignments { warning: Some(did_its_work(&why)), ..on_cpu(setup)? })
+                        let warning = Some(did_its_work(&why));
+                        return Ok(Assignments { warning, ..on_cpu(setup)? });
                     }
-                    device => {
-                        let of = PerProcessor { cpu: alone(Processor::Cpu)?, device: device? };
-                        Ok(Self::sharing(setup, directions, of, split))
-                    }
-                }
+                    device => device?,
+                };
+                setup.worth = expected(setup, &device);
+                let cpu = whole(setup, directions, Processor::Cpu, true)?;
+                Ok(Self::sharing(setup, directions, PerProcessor { cpu, device }, split))
             }
             Mode::Auto => {
                 if K::negligible(setup, directions) {
@@ -240,24 +240,26 @@ impl<'a, K: Planned> Assignments<'a, K> {
     }
 
     /// Gives everything to the processor that is expected to be faster, or lets both share it where that pays.
-    fn fastest(setup: &Setup<K>, directions: &[(Task<'a, K>, Direction)]) -> Result<Self> {
+    fn fastest(setup: &mut Setup<K>, directions: &[(Task<'a, K>, Direction)]) -> Result<Self> {
         // Waking a device takes longer than measuring the machine.
-        setup.machine.measured_costs(setup.host);
+        if !setup.machine.costs().1 {
+            setup.machine.measured_costs(setup.host);
+        }
         if K::surely_short_on_device(setup, directions) {
             return Self::alone(setup, directions, Processor::Device);
         }
-        let cpu = whole(setup, directions, Processor::Cpu, false)?;
         let device = match whole(setup, directions, Processor::Device, false) {
             // Something does not fit the device.
-            Err(Error::Memory { .. }) => return Ok(Self::of_one(cpu)),
+            Err(Error::Memory { .. }) => return Self::alone(setup, directions, Processor::Cpu),
             device => device?,
         };
+        setup.worth = expected(setup, &device);
+        let cpu = whole(setup, directions, Processor::Cpu, false)?;
         let alone = PerProcessor { cpu, device };
-        let seconds = expected(setup, &alone);
+        let seconds = both_expected(setup, &alone);
+        let shortest = seconds.cpu.min(seconds.device);
         let able = |processor| setup.techniques[processor].iter().any(|one| one.joins_any_range());
-        if seconds.cpu.min(seconds.device) > Tuning::SHORTEST
-            && Processor::ALL.into_iter().all(able)
-        {
+        if shortest > Tuning::SHORTEST && Processor::ALL.into_iter().all(able) {
             // Where the memory is shared too, or the best techniques cannot share, the processors go about it otherwise.
             let shares = |one: &Assignment<'_, K>| setup.technique(one).joins_any_range();
             let same = setup.limits.memory == u64::MAX
@@ -267,10 +269,10 @@ impl<'a, K: Planned> Assignments<'a, K> {
                 false => PerProcessor::try_of(|one| whole(setup, directions, one, true)),
             };
             if let Ok(of) = of {
-                let both = expected(setup, &of);
+                let both = both_expected(setup, &of);
                 let both =
                     Tuning::FRICTION / (1.0 / both.cpu + 1.0 / both.device) + Tuning::TOGETHER;
-                if both < Tuning::WORTHWHILE * seconds.cpu.min(seconds.device) {
+                if both < Tuning::WORTHWHILE * shortest {
                     return Ok(Self::sharing(setup, directions, of, Split::Auto));
                 }
             }
@@ -293,7 +295,7 @@ impl<'a, K: Planned> Assignments<'a, K> {
             Split::Share(share) => (ChunkSize::Share(share), Some(share)),
             Split::Queue(chunks) => (ChunkSize::Equal(1.0 / f64::from(chunks.max(1))), None),
             Split::Auto => {
-                let seconds = expected(setup, &of);
+                let seconds = both_expected(setup, &of);
                 let starts = PerProcessor::of(|processor| {
                     start(setup, &axis, &of[processor], processor, seconds[processor])
                 });
@@ -333,17 +335,22 @@ fn seconds_of<K: Kind>(assignments: &[Assignment<'_, K>]) -> f64 {
     assignments.iter().filter_map(Assignment::seconds).sum()
 }
 
-/// Returns the seconds that each processor is expected to take for its assignments, corrected by past joins.
-fn expected<K: Planned>(
-    setup: &Setup<K>,
-    of: &PerProcessor<Vec<Assignment<'_, K>>>,
-) -> PerProcessor<f64> {
+/// Returns the seconds that assignments are expected to take, corrected by past joins.
+fn expected<K: Planned>(setup: &Setup<K>, assignments: &[Assignment<'_, K>]) -> f64 {
     let corrections = setup.corrections();
     let corrected = |one: &Assignment<'_, K>| {
         let seconds = one.seconds().unwrap_or_else(|| setup.install(|| K::glance(setup, one)));
         seconds * corrections.of(setup.technique(one).name(), seconds)
     };
-    PerProcessor::of(|processor| of[processor].iter().map(corrected).sum())
+    assignments.iter().map(corrected).sum()
+}
+
+/// Returns the seconds that each processor is expected to take for its assignments.
+fn both_expected<K: Planned>(
+    setup: &Setup<K>,
+    of: &PerProcessor<Vec<Assignment<'_, K>>>,
+) -> PerProcessor<f64> {
+    PerProcessor::of(|processor| expected(setup, &of[processor]))
 }
 
 /// Returns the seconds that a chunk of a join takes a processor however small it is, if all of the join takes it
@@ -364,7 +371,7 @@ fn start<'a, K: Planned>(
         K::assign(setup, vec![part], processor, technique, true).ok()
     });
     let tiny: f64 = tiny.flatten().map(|one| setup.install(|| K::glance(setup, &one))).sum();
-    tiny.max(Tuning::LEAST_START * seconds).min(seconds)
+    tiny.max(Tuning::LEAST_START * seconds).max(Tuning::CHUNK)
 }
 
 /// Returns the technique with which a processor does a part of a join, if this is how it does the whole: that of the

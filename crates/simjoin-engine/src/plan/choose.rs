@@ -24,6 +24,8 @@ pub struct Resources<'c> {
     pub memory: u64,
     /// Bytes for it on a device.
     pub device_memory: u64,
+    /// A join that takes longer than this many seconds is not worth more samples: another processor does it sooner.
+    pub worth: f64,
 }
 
 /// A part of a task, and the technique chosen for it.
@@ -96,12 +98,12 @@ pub fn choose(
         return in_passes(task, known(0), offered, resources);
     }
     let on_device = offered.iter().all(|technique| technique.on_device());
-    let mut least = coarse.least_seconds(resources.costs);
+    let mut least = coarse.least_seconds(resources.costs).min(resources.worth);
     if on_device {
         let guessed = guess(&coarse);
         let costs = offered.iter().filter_map(|one| one.cost(&guessed, resources.costs));
         // No more samples are drawn for longer ones.
-        least = costs.map(|cost| cost.seconds(JUDGED_ON)).fold(1.0, f64::min);
+        least = costs.map(|cost| cost.seconds(JUDGED_ON)).fold(resources.worth.min(1.0), f64::min);
     }
     if least < UNSAMPLED_SECONDS {
         // Signatures in lists, or of all pairs where these are few.
@@ -171,7 +173,7 @@ fn choose_range(
     let seconds = costs.iter().flatten().map(|cost| cost.seconds(JUDGED_ON));
     let seconds = seconds.fold(f64::INFINITY, f64::min);
     if seconds.is_finite() && seconds > FAR_LONGER * least / count as f64 {
-        let effort = sampling.effort(unseen, seconds.min(1.0));
+        let effort = sampling.effort(unseen, seconds.min(1.0).min(resources.worth));
         costs = costs_of(&unseen.clone().sample(effort));
     }
     let mut by_cost: Vec<(f64, usize)> =
@@ -485,7 +487,8 @@ mod tests {
         let least = Survey::new(&task, &Tile::whole(&task)).least_seconds(&costs);
         assert!(least > UNSAMPLED_SECONDS && ranges_for(least) == 1, "{least}");
         let (threads, memory, device_memory) = (2, u64::MAX, u64::MAX);
-        let resources = Resources { costs: &costs, threads, memory, device_memory };
+        let worth = f64::INFINITY;
+        let resources = Resources { costs: &costs, threads, memory, device_memory, worth };
         for (times, looks) in [(1.0, 1), (0.9 * FAR_LONGER, 1), (1.1 * FAR_LONGER, 2)] {
             let (one, other) = (Asked(times * least, 0.into()), Asked(1e9, 0.into()));
             let choices = choose(&task, &Tile::whole(&task), &[&one, &other], &resources).unwrap();
@@ -506,6 +509,7 @@ mod tests {
             threads: 2,
             memory: u64::MAX,
             device_memory,
+            worth: f64::INFINITY,
         };
         let (small, large) = (OnDevice(10), OnDevice(1_000));
         let offered: [&dyn Technique<Sets>; 2] = [&small, &large];

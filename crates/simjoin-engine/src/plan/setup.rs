@@ -93,6 +93,8 @@ pub(crate) struct Setup<K: Planned> {
     pub(crate) host: &'static dyn Host,
     /// The facts that a first look at the rows has shown.
     pub(crate) known: K::Known,
+    /// The seconds that the join takes at most, as far as is known; no more is worth planning for.
+    pub(crate) worth: f64,
 }
 
 impl<K: Planned> Setup<K> {
@@ -134,6 +136,7 @@ impl<K: Planned> Setup<K> {
             threads: if attended { Tuning::ATTENDANTS } else { self.threads },
             memory: self.memory(both_work),
             device_memory: self.limits.device_memory,
+            worth: self.worth,
         }
     }
 

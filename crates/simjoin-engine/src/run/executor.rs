@@ -233,17 +233,23 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         let _ending = self.clock.ending(processor as usize);
         let mut done = Done::default();
         let mut now = self.clock.turn(processor as usize);
-        let assign = |part: &Part<'a, K>| {
-            let technique = technique_for(whole, part);
-            K::assign(self.setup, vec![part.clone()], processor, technique, true)
+        let assign_part = |part: Part<'a, K>| {
+            // Those of a device are few, and each is far better than the others somewhere, so it is chosen anew.
+            let technique = match processor {
+                Processor::Cpu => technique_for(whole, &part),
+                Processor::Device => None,
+            };
+            let assigned = K::assign(self.setup, vec![part.clone()], processor, technique, true);
+            (part, assigned)
         };
-        let estimate = |parts: &[Part<'a, K>]| {
-            let assigned = parts.iter().filter_map(|part| assign(part).ok()).flatten();
-            assigned.map(|one| K::glance(self.setup, &one)).sum()
+        let assign = |parts: Vec<Part<'a, K>>| parts.into_iter().map(assign_part).collect();
+        let estimate = |chunk: &Vec<(_, Result<Vec<Assignment<'a, K>>>)>| {
+            let all = chunk.iter().filter_map(|(_, assigned)| assigned.as_ref().ok()).flatten();
+            all.map(|one| one.seconds().unwrap_or_else(|| K::glance(self.setup, one))).sum()
         };
-        while let Some(parts) = queue.take(processor, now, estimate) {
-            for part in parts {
-                match assign(&part) {
+        while let Some(chunk) = queue.take(processor, now, assign, estimate) {
+            for (part, assigned) in chunk {
+                match assigned {
                     Ok(assignments) => done.add(self.run_assignments(assignments, state)?),
                     // What does not fit while the other processor works is done after that has finished.
                     Err(Error::Memory { .. }) => done.left.push(part),

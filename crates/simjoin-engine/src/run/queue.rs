@@ -101,14 +101,16 @@ impl<'a, K: Kind> Queue<'a, K> {
         }
     }
 
-    /// Takes a chunk, which begins now. `estimate` returns the seconds that parts of the join take this processor. A
-    /// processor that gets none is marked as ended, so the other one takes all that is left.
-    pub(crate) fn take(
+    /// Takes a chunk, which begins now. `assign` decides how this processor does the parts of a chunk, and `estimate`
+    /// returns the seconds that this takes. A processor that gets none is marked as ended, so the other one takes all that
+    /// is left.
+    pub(crate) fn take<T>(
         &self,
         processor: Processor,
         now: f64,
-        estimate: impl Fn(&[Part<'a, K>]) -> f64,
-    ) -> Option<Vec<Part<'a, K>>> {
+        assign: impl Fn(Vec<Part<'a, K>>) -> T,
+        estimate: impl Fn(&T) -> f64,
+    ) -> Option<T> {
         let mut state = self.state.lock();
         let mut amount = self.amount(&state, processor, now);
         if amount <= 0.0 {
@@ -116,37 +118,39 @@ impl<'a, K: Kind> Queue<'a, K> {
             return None;
         }
         let [from, to] = state.left;
-        let some = |amount: f64| match processor {
+        let interval = |amount: f64| match processor {
             _ if amount >= to - from => (from, to),
             Processor::Cpu => (from, from + amount),
             Processor::Device => (to - amount, to),
         };
-        let take = |amount: f64| {
-            let (first, last) = some(amount);
-            (first, last, self.axis.between(first, last))
+        let parts = |amount: f64| {
+            let (first, last) = interval(amount);
+            self.axis.between(first, last)
         };
-        let mut taken = take(amount);
+        let mut taken = parts(amount);
         // An interval too small to contain a probe is doubled; otherwise it would be halved forever.
-        while taken.2.is_empty() && taken.1 - taken.0 < to - from {
+        while taken.is_empty() && amount < to - from {
             amount *= 2.0;
-            taken = take(amount);
+            taken = parts(amount);
         }
+        let mut chunk = assign(taken);
         let mut seconds = 0.0;
         if let ChunkSize::Balanced { seconds: all, starts } = &self.size {
-            seconds = estimate(&taken.2);
+            seconds = estimate(&chunk);
             let rest = state.of[processor].rest(all[processor], to - from) / (to - from);
             let due = starts[processor] + rest * amount;
-            while seconds > Tuning::TOO_LONG * due && seconds > 2.0 * starts[processor] {
-                let smaller = take(amount / 2.0);
-                if smaller.2.is_empty() || state.of[processor.other()].ended {
+            let alone = state.of[processor.other()].ended;
+            while seconds > Tuning::TOO_LONG * due && seconds > 2.0 * starts[processor] && !alone {
+                let smaller = parts(amount / 2.0);
+                if smaller.is_empty() {
                     break;
                 }
                 amount /= 2.0;
-                seconds = estimate(&smaller.2);
-                taken = smaller;
+                chunk = assign(smaller);
+                seconds = estimate(&chunk);
             }
         }
-        let (first, last, parts) = taken;
+        let (first, last) = interval(amount);
         match processor {
             Processor::Cpu => state.left[0] = last,
             Processor::Device => state.left[1] = first,
@@ -155,7 +159,7 @@ impl<'a, K: Kind> Queue<'a, K> {
         progress.length += last - first;
         progress.estimated += seconds;
         progress.current = Some((seconds, now));
-        Some(parts)
+        Some(chunk)
     }
 
     /// Returns the length of the interval that a processor should take next.
@@ -250,8 +254,8 @@ mod tests {
                     let worker = processor as usize;
                     let _ending = clock.ending(worker);
                     let mut now = clock.turn(worker);
-                    let seconds = |parts: &[Part<'a, Sets>]| seconds_of(size, processor, parts);
-                    while let Some(parts) = queue.take(processor, now, seconds) {
+                    let seconds = |parts: &Vec<Part<'a, Sets>>| seconds_of(size, processor, parts);
+                    while let Some(parts) = queue.take(processor, now, |parts| parts, seconds) {
                         clock.busy(worker, seconds(&parts) / speed);
                         taken.lock().extend(parts);
                         now = clock.turn(worker);
@@ -337,12 +341,12 @@ mod tests {
         assert!(amount(&late, Processor::Device, 0.04) > 0.4);
         // Nobody else is there.
         let alone = queue([0.2, 0.2], [0.0, 1.0]);
-        assert!(alone.take(Processor::Device, 0.0, |_| 1.0).is_none());
-        assert!(alone.take(Processor::Cpu, 0.0, |_| 0.2).is_some());
+        assert!(alone.take(Processor::Device, 0.0, drop, |()| 1.0).is_none());
+        assert!(alone.take(Processor::Cpu, 0.0, drop, |()| 0.2).is_some());
         assert_eq!(alone.state.lock().left, [1.0, 1.0]);
         // A chunk that takes longer than others of its length is made smaller, and the rest is expected to take less.
         let uneven = queue([0.2, 0.2], [0.0; 2]);
-        uneven.take(Processor::Device, 0.0, |_| 0.2).unwrap();
+        uneven.take(Processor::Device, 0.0, drop, |()| 0.2).unwrap();
         let left = uneven.state.lock().left[1];
         assert!(left > 0.99, "{left}");
     }

@@ -62,7 +62,10 @@ impl Kind for Sets {
     }
 
     fn range_of(task: &SetTask<'_>, probes: Range<SetId>) -> Option<Tile> {
-        cut(task, &Tile { probes, ..Tile::whole(task) }, usize::MAX).pop()
+        // Both ends of the partners' range rise with the probe.
+        let first = task.partners(probes.start).start;
+        let end = task.partners(probes.end.checked_sub(1)?).end;
+        (first < end).then_some(Tile { probes, builds: first..end })
     }
 
     fn probes(tile: &Tile) -> Range<SetId> {
