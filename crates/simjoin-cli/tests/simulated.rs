@@ -365,8 +365,8 @@ fn simulated_device_is_listed_and_timed() {
 fn shared_join_is_done_once_whatever_becomes_of_the_device() {
     let folder = folder();
     folder.file("c.txt", sets(10_000));
-    // The join is long enough for `auto` to plan.
-    let machine = machine_times(10.0);
+    // The join is long enough for `auto` to share it.
+    let machine = machine_times(1000.0);
     for join in ["sets c.txt --jaccard 0.5", "sets c.txt b.txt --cosine 0.6 --with-itself"] {
         let cpu = folder.run(&format!("{join} --engine cpu")).ok();
         for device in [
@@ -401,7 +401,7 @@ fn shared_join_is_done_once_whatever_becomes_of_the_device() {
 #[test]
 fn processor_that_is_faster_than_expected_does_more() {
     let folder = Folder::new();
-    folder.file("c.txt", sets(10_000));
+    folder.file("c.txt", sets(50_000));
     let share = |device: &str| {
         let join = "sets c.txt --jaccard 0.5 --count --threads 1 --engine hybrid --stats s.json";
         let run = with_device(&folder, device, join);

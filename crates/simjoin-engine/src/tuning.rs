@@ -7,8 +7,10 @@ pub(crate) struct Tuning;
 impl Tuning {
     /// A join is worth waking up a device or measuring the machine if it takes longer than this many seconds.
     pub(crate) const WORTH_A_LOOK: f64 = 0.6;
-    /// A join whose exact counts promise fewer seconds than this goes to the CPU.
+    /// A join that the CPU is assumed to do in fewer seconds than this goes to the CPU.
     pub(crate) const NEGLIGIBLE: f64 = 0.05e-3;
+    /// A processor is surely faster if it is assumed to be so by this factor.
+    pub(crate) const SURELY_SOONER: f64 = 1.1;
     /// A join that a device is sure to do in fewer seconds than this is not sampled.
     pub(crate) const NO_SAMPLES: f64 = 0.75e-3;
     /// A join is shared only if the better processor alone takes longer than this many seconds.

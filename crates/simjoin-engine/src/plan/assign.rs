@@ -136,17 +136,12 @@ pub(crate) trait Planned: Kind {
     /// The facts that a first look at the rows has shown.
     type Known: Send + Sync;
 
-    /// Returns whether a join is surely too short for devices, without planning it.
-    fn negligible(_setup: &Setup<Self>, _directions: &[(Task<'_, Self>, Direction)]) -> bool {
-        false
-    }
-
-    /// Returns whether a device surely does a join so soon that more planning would cost too much.
-    fn surely_short_on_device(
+    /// Returns the processor that does a join so soon that planning would cost too much, if there is one.
+    fn surely_short(
         _setup: &Setup<Self>,
         _directions: &[(Task<'_, Self>, Direction)],
-    ) -> bool {
-        false
+    ) -> Option<Processor> {
+        None
     }
 
     /// Returns the techniques of the CPU that can share a join, if the others can only do it as a whole.
@@ -213,9 +208,6 @@ impl<'a, K: Planned> Assignments<'a, K> {
                 Ok(Self::sharing(setup, directions, PerProcessor { cpu, device }, split))
             }
             Mode::Auto => {
-                if K::negligible(setup, directions) {
-                    return on_cpu(setup);
-                }
                 if !setup.host.awake() && setup.machine.simulated().is_none() {
                     let alone = on_cpu(setup)?;
                     if seconds_of(&alone.of.cpu) < Tuning::WORTH_A_LOOK || !setup.wake_up(predicate)
@@ -245,8 +237,8 @@ impl<'a, K: Planned> Assignments<'a, K> {
         if !setup.machine.costs().1 {
             setup.machine.measured_costs(setup.host);
         }
-        if K::surely_short_on_device(setup, directions) {
-            return Self::alone(setup, directions, Processor::Device);
+        if let Some(processor) = K::surely_short(setup, directions) {
+            return Self::alone(setup, directions, processor);
         }
         let device = match whole(setup, directions, Processor::Device, false) {
             // Something does not fit the device.
@@ -371,7 +363,7 @@ fn start<'a, K: Planned>(
         K::assign(setup, vec![part], processor, technique, true).ok()
     });
     let tiny: f64 = tiny.flatten().map(|one| setup.install(|| K::glance(setup, &one))).sum();
-    tiny.max(Tuning::LEAST_START * seconds).max(Tuning::CHUNK)
+    tiny.max(Tuning::LEAST_START * seconds).max(Tuning::CHUNK * setup.machine.scale())
 }
 
 /// Returns the technique with which a processor does a part of a join, if this is how it does the whole: that of the

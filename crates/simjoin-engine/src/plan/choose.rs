@@ -8,6 +8,7 @@
 //! estimate from exact counts alone, and below a millisecond nothing is sampled.
 
 use crate::sets::MANY;
+use crate::tuning::Tuning;
 use crate::{
     Cost, CostTable, Effort, Order, SetTask, Sets, Survey, Technique, Tile, WIDTHS, passes, reaches,
 };
@@ -73,6 +74,10 @@ const EXPLAINED_PAIRS: usize = 256;
 /// Ranges of sizes at most.
 const MAX_RANGES: f64 = 6.0;
 
+/// The same for devices, to which sets are sent for each range.
+const DEVICE_RANGE_SECONDS: f64 = 50e-3;
+const MAX_DEVICE_RANGES: f64 = 4.0;
+
 /// Chooses among techniques for a part of a task. `offered` is not empty.
 pub fn choose(
     task: &SetTask<'_>,
@@ -105,13 +110,14 @@ pub fn choose(
         // No more samples are drawn for longer ones.
         least = costs.map(|cost| cost.seconds(JUDGED_ON)).fold(resources.worth.min(1.0), f64::min);
     }
-    if least < UNSAMPLED_SECONDS {
+    let unsampled = if on_device { Tuning::NO_SAMPLES } else { UNSAMPLED_SECONDS };
+    if least < unsampled {
         // Signatures in lists, or of all pairs where these are few.
         if let Some((at, _)) = cheapest(&[guess(&coarse)], offered, resources, JUDGED_ON) {
             return in_passes(task, known(at), offered, resources);
         }
     }
-    let count = if on_device { 1 } else { ranges_for(least) };
+    let count = if on_device { device_ranges_for(least) } else { ranges_for(least) };
     let mut choices: Vec<Choice> = Vec::new();
     for tile in ranges(&coarse, count) {
         let unseen = if count == 1 { coarse.of_tile(&tile) } else { Survey::new(task, &tile) };
@@ -220,6 +226,11 @@ pub(crate) fn consider(
 /// Returns the number of ranges in which to plan a join that takes one core at least `seconds`.
 pub(crate) fn ranges_for(seconds: f64) -> usize {
     (seconds / RANGE_SECONDS).clamp(1.0, MAX_RANGES) as usize
+}
+
+/// Returns the number of ranges in which to plan a join that takes a device `seconds`.
+fn device_ranges_for(seconds: f64) -> usize {
+    (seconds / DEVICE_RANGE_SECONDS).clamp(1.0, MAX_DEVICE_RANGES) as usize
 }
 
 /// Returns the technique that does all that was surveyed in the shortest time on `judged_on` threads and fits the

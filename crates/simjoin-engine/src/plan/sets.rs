@@ -6,7 +6,7 @@ use super::axis::Part;
 use super::choose::{cheapest, choose, consider, guess};
 use crate::costs::CostTable;
 use crate::kind::{Direction, Kind, Work};
-use crate::processor::Processor;
+use crate::processor::{PerProcessor, Processor};
 use crate::sets::{Effort, SetTask, Sets, Survey, Tile};
 use crate::technique::Techniques;
 use crate::tuning::Tuning;
@@ -21,32 +21,30 @@ const GLANCE: usize = 200;
 impl Planned for Sets {
     type Known = ();
 
-    fn negligible(setup: &Setup<Self>, directions: &[(SetTask<'_>, Direction)]) -> bool {
-        let costs = setup.costs();
-        let least = |(task, _): &(SetTask<'_>, _)| {
-            Survey::new(task, &Tile::whole(task)).least_seconds(&costs)
-        };
-        directions.iter().map(least).sum::<f64>() < Tuning::NEGLIGIBLE
-    }
-
-    fn surely_short_on_device(
+    fn surely_short(
         setup: &Setup<Self>,
         directions: &[(SetTask<'_>, Direction)],
-    ) -> bool {
+    ) -> Option<Processor> {
         let costs = setup.costs();
         let tasks = directions.iter().map(|(task, _)| task);
         let surveys = tasks.map(|task| guess(&Survey::new(task, &Tile::whole(task))));
         let surveys: Vec<Survey<'_>> = surveys.collect();
-        let seconds = |processor| {
+        let seconds = PerProcessor::of(|processor| {
             let offered = setup.offered(processor);
             let resources = setup.resources(&costs, processor, false);
             let found = cheapest(&surveys, &offered, &resources, setup.threads);
             found.map_or(f64::INFINITY, |(at, seconds)| {
                 seconds * setup.corrections().of(offered[at].name(), seconds)
             })
-        };
-        let device = seconds(Processor::Device);
-        device < Tuning::NO_SAMPLES && 1.1 * device < seconds(Processor::Cpu)
+        });
+        let sooner = Tuning::SURELY_SOONER * seconds.device < seconds.cpu;
+        if seconds.cpu < Tuning::NEGLIGIBLE {
+            Some(Processor::Cpu)
+        } else if seconds.device < Tuning::NO_SAMPLES && sooner {
+            Some(Processor::Device)
+        } else {
+            None
+        }
     }
 
     fn device_techniques(setup: &Setup<Self>, _: bool) -> Result<Techniques<Self>> {

@@ -234,11 +234,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         let mut done = Done::default();
         let mut now = self.clock.turn(processor as usize);
         let assign_part = |part: Part<'a, K>| {
-            // Those of a device are few, and each is far better than the others somewhere, so it is chosen anew.
-            let technique = match processor {
-                Processor::Cpu => technique_for(whole, &part),
-                Processor::Device => None,
-            };
+            let technique = technique_for(whole, &part);
             let assigned = K::assign(self.setup, vec![part.clone()], processor, technique, true);
             (part, assigned)
         };
