@@ -113,8 +113,10 @@ pub fn choose(
     let unsampled = if on_device { Tuning::NO_SAMPLES } else { UNSAMPLED_SECONDS };
     if least < unsampled {
         // Signatures in lists, or of all pairs where these are few.
-        if let Some((at, _)) = cheapest(&[guess(&coarse)], offered, resources, JUDGED_ON) {
-            return in_passes(task, known(at), offered, resources);
+        if let Some((at, seconds)) = cheapest(&[guess(&coarse)], offered, resources, JUDGED_ON) {
+            let mut known = known(at);
+            known.iter_mut().for_each(|one| one.considered[at] = Some(seconds));
+            return in_passes(task, known, offered, resources);
         }
     }
     let count = if on_device { device_ranges_for(least) } else { ranges_for(least) };

@@ -63,6 +63,8 @@ struct ProcessorState<'t, 'a, K: Kind> {
     threads: Threads<'t>,
     /// Whether the other processor works at the same time.
     both_work: bool,
+    /// The technique that the plan of the whole join has where this processor is: what it prepares may serve later chunks.
+    usual: Option<usize>,
     /// The number of pieces announced to sinks.
     pieces: usize,
 }
@@ -75,6 +77,7 @@ impl<K: Kind> ProcessorState<'_, '_, K> {
             kept: None,
             threads: Threads::Pool,
             both_work: false,
+            usual: None,
             pieces: 0,
         }
     }
@@ -234,7 +237,11 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         let mut done = Done::default();
         let mut now = self.clock.turn(processor as usize);
         let assign_part = |part: Part<'a, K>| {
-            let technique = technique_for(whole, &part);
+            // Those of a device are few, and each is far better than the others somewhere, so it is chosen anew.
+            let technique = match processor {
+                Processor::Cpu => technique_for(whole, &part),
+                Processor::Device => None,
+            };
             let assigned = K::assign(self.setup, vec![part.clone()], processor, technique, true);
             (part, assigned)
         };
@@ -245,6 +252,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         };
         while let Some(chunk) = queue.take(processor, now, assign, estimate) {
             for (part, assigned) in chunk {
+                state.usual = technique_for(whole, &part);
                 match assigned {
                     Ok(assignments) => done.add(self.run_assignments(assignments, state)?),
                     // What does not fit while the other processor works is done after that has finished.
@@ -431,7 +439,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         }
         let budget = self.budget(state);
         let whole = K::whole(task);
-        let keeps = state.both_work
+        let keeps = state.usual == Some(assignment.technique)
             && technique.goes_on()
             && technique.device_at_most(task, &whole, budget.threads) <= budget.device_bytes
             && technique.memory_at_most(task, &whole, budget.threads) <= budget.bytes;
