@@ -1,7 +1,7 @@
 //! Which numbers decide how CPU and devices share a join?
 
 /// The tunables of the sharing between CPU and devices. They were measured on an H200 with 16 cores
-/// (`benchmarks/recorded/2026-11-19-hybrid.md` and the records before it) unless stated otherwise.
+/// (`benchmarks/recorded/2026-11-19-hybrid-queue.md` and the records before it) unless stated otherwise.
 pub(crate) struct Tuning;
 
 impl Tuning {

@@ -15,11 +15,15 @@ const PAGE: usize = 2 << 20;
 pub const LARGE: usize = 32 << 20;
 
 /// Requests large pages for [`LARGE`] memory that has not been accessed yet. Has no effect if there are none.
-#[cfg(target_os = "linux")]
 pub fn ask_for_large<T>(room: &mut [MaybeUninit<T>]) {
-    if size_of_val(room) < LARGE {
-        return;
+    if size_of_val(room) >= LARGE {
+        ask_for_large_anyway(room);
     }
+}
+
+/// Does the same for memory of any size: for arrays that are allocated once.
+#[cfg(target_os = "linux")]
+pub fn ask_for_large_anyway<T>(room: &mut [MaybeUninit<T>]) {
     let start = room.as_mut_ptr().cast::<u8>();
     let skipped = start.align_offset(PAGE);
     let Some(bytes) = size_of_val(room).checked_sub(skipped) else { return };
@@ -33,7 +37,7 @@ pub fn ask_for_large<T>(room: &mut [MaybeUninit<T>]) {
 
 /// Does nothing: this system has no large pages on request.
 #[cfg(not(target_os = "linux"))]
-pub fn ask_for_large<T>(_: &mut [MaybeUninit<T>]) {}
+pub fn ask_for_large_anyway<T>(_: &mut [MaybeUninit<T>]) {}
 
 #[cfg(test)]
 mod tests {
@@ -43,7 +47,7 @@ mod tests {
     fn large_pages_keep_the_contents() {
         for len in [0, 1, 1000, 300_000, 10_000_000] {
             let mut numbers: Vec<u64> = Vec::with_capacity(len);
-            ask_for_large(numbers.spare_capacity_mut());
+            ask_for_large_anyway(numbers.spare_capacity_mut());
             let pointer = numbers.as_ptr();
             numbers.extend(0..len as u64 / 2);
             ask_for_large(numbers.spare_capacity_mut());

@@ -160,24 +160,26 @@ impl Counters {
 
 /// Rows that are filtered at a time.
 const BLOCK: usize = 1 << 10;
-/// Elements, or rows, that take about a millisecond: threads take no fewer at a time.
-const WORTH: usize = 1 << 21;
+/// Elements, or rows, that take about half a millisecond: threads take no fewer at a time.
+const WORTH: usize = 1 << 20;
 
 /// Returns the rows whose halves may be equal to those of others.
 fn sharing(halves: &[u32]) -> Vec<u32> {
     let counters = Counters::of(halves.iter().copied());
-    let blocks = halves.par_chunks(BLOCK).with_min_len(WORTH / BLOCK).enumerate();
-    blocks
-        .flat_map_iter(|(block, halves)| {
+    let pieces = halves.par_chunks(WORTH).enumerate().map(|(piece, halves)| {
+        let mut sharing = Vec::with_capacity(halves.len() / 8);
+        for (block, halves) in halves.chunks(BLOCK).enumerate() {
             // Without a branch, because it could not be foreseen.
             let (mut rows, mut count) = ([0; BLOCK], 0);
-            for (row, &half) in ((block * BLOCK) as u32..).zip(halves) {
+            for (row, &half) in ((piece * WORTH + block * BLOCK) as u32..).zip(halves) {
                 rows[count] = row;
                 count += usize::from(counters.is_shared(half));
             }
-            rows.into_iter().take(count)
-        })
-        .collect()
+            sharing.extend_from_slice(&rows[..count]);
+        }
+        sharing
+    });
+    pieces.collect::<Vec<_>>().concat()
 }
 
 /// Returns the rows that may be equal to another one, with their hashes.
@@ -359,6 +361,19 @@ mod tests {
             check_all(&distinct, 1);
             check_all(&distinct.repeat(2), 1);
         }
+    }
+
+    #[test]
+    fn rows_of_several_pieces_are_compared() {
+        let count = 2 * WORTH + 3 * BLOCK / 2;
+        let mut elements: Vec<f32> = (0..count).map(|row| row as f32).collect();
+        let last = WORTH + 7;
+        elements[last] = 5.0;
+        elements[count - 1] = 5.0;
+        let repeats = merge(&mut elements, 1, hash).unwrap();
+        assert_eq!((repeats.starts.len() - 1, elements.len()), (count - 2, count - 2));
+        assert_eq!(repeats.rows(5), [5, last as u32, count as u32 - 1]);
+        assert_eq!((repeats.entries[last + 1], elements[last]), (last as u32, last as f32 + 1.0));
     }
 
     #[test]

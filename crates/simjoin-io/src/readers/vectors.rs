@@ -13,6 +13,7 @@ use crate::npy::Header;
 use crate::path::{display_name, is_standard};
 use crate::source::{self, ErrorContext, Source, read_full};
 use simjoin_core::{Elements, Error, Result, VectorCollection, refusal};
+use simjoin_kernels::pages::ask_for_large_anyway;
 use std::io::BufReader;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -328,6 +329,7 @@ impl Array {
         let mut all: Vec<T> = Vec::new();
         if self.length_checked {
             reserve(&mut all, count)?;
+            ask_for_large_anyway(all.spare_capacity_mut());
         }
         if scattered {
             all.resize(count, T::zeroed());
