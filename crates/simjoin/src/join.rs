@@ -353,7 +353,7 @@ impl<I: Input> Join<I> {
     /// # Ok::<(), simjoin::Error>(())
     /// ```
     pub fn iter(&self) -> Pairs<I> {
-        // Threads that wait for whoever reads the iterator must not be those that it may work on.
+        // Threads that wait for the reader of the iterator must not be those that it may work on.
         let threads = engine::threads(Some(self.threads).filter(|&threads| threads > 0));
         let join = threads.map(|threads| self.clone().threads(threads));
         Pairs::start(move |control, take| {

@@ -1,4 +1,4 @@
-//! How do pairs come to whoever asks for them one by one?
+//! How do pairs come to a reader who asks for them one by one?
 
 use crate::engine::{Control, Report};
 use crate::input::Input;

@@ -28,7 +28,7 @@ use std::sync::Arc;
 
 /// The number of rows whose pairs represent all pairs.
 const PAIRED: usize = 512;
-/// The largest number of coordinates of which all are compared first.
+/// Vectors of up to this many coordinates are compared in all of them first.
 const FEW: usize = 48;
 /// The smallest number of coordinates that are compared first if there are more.
 const LEAST: usize = 32;

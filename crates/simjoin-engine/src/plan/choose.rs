@@ -430,7 +430,7 @@ mod tests {
     use simjoin_core::{Bounds, Measure, Predicate};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// Takes so many bytes of a device for each set of a tile.
+    /// Takes this number of bytes of a device for each set of a tile.
     struct OnDevice(u64);
 
     impl Technique<Sets> for OnDevice {
@@ -464,7 +464,7 @@ mod tests {
         }
     }
 
-    /// Takes so many seconds, and counts how often it is asked.
+    /// Takes this number of seconds, and counts how often it is asked.
     struct Asked(f64, AtomicUsize);
 
     impl Technique<Sets> for Asked {

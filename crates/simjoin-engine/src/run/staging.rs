@@ -2,7 +2,7 @@
 //!
 //! Pairs that a device finds in a range are held until the range is complete, and [committed](Stage::commit) then. A
 //! device that fails leaves nothing behind: its stage is dropped, and the CPU does the range as if nothing had
-//! happened. A range with more pairs than may be held is begun again in parts, each of which is complete sooner; only
+//! happened. A range with more pairs than may be held is begun again in smaller parts, which are complete sooner; only
 //! those of a range that cannot be cut go straight on, and a failure after that ends the join. Where pairs are only
 //! counted or only unite groups, a number is held and no pair.
 

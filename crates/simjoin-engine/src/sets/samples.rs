@@ -238,7 +238,7 @@ fn list_pair(
     ListPair { close: [close[0], close[1], close[2]], placed, merged, similar }
 }
 
-/// A sum of numbers, of which a few may be far larger than the others.
+/// A sum of numbers. A few of them may be far larger than the others.
 #[derive(Clone, Copy, Default)]
 struct Sum {
     all: u64,

@@ -107,14 +107,14 @@ __device__ __forceinline__ u32 first_at_least(const u32* tokens, u32 size, u32 v
 
 // ---- In how many sets does each token occur, and what would lists cost?
 
-// Counts the sets with each token from `lonely` on, the first token that is not unique. One warp per set.
-extern "C" __global__ void count_tokens(Sets sets, u32 count, u32 lonely, u32* lengths) {
+// Counts the sets with each token from `unique` on, the first token that is not unique. One warp per set.
+extern "C" __global__ void count_tokens(Sets sets, u32 count, u32 unique, u32* lengths) {
     u32 set = warp_of_grid();
     if (set >= count) return;
     const u32* tokens = tokens_of(sets, set);
     u32 size = size_of(sets, set);
     for (u32 at = lane_of(); at < size; at += 32) {
-        if (tokens[at] >= lonely) atomicAdd(&lengths[tokens[at] - lonely], 1);
+        if (tokens[at] >= unique) atomicAdd(&lengths[tokens[at] - unique], 1);
     }
 }
 
@@ -146,8 +146,8 @@ extern "C" __global__ void weigh(
 // ---- Lists of rare tokens
 
 struct Lists {
-    // Tokens from `lonely` to `heavy` have lists.
-    u32 lonely;
+    // Tokens from `unique` to `heavy` have lists.
+    u32 unique;
     u32 heavy;
     u32* begins;
     u32* ends;
@@ -157,7 +157,7 @@ struct Lists {
 // Where does each list begin? One thread per token. Lists are in no particular order.
 extern "C" __global__ void place_lists(Lists lists, u32* taken) {
     u32 at = blockIdx.x * blockDim.x + threadIdx.x;
-    u32 count = lists.heavy - lists.lonely;
+    u32 count = lists.heavy - lists.unique;
     u32 length = at < count ? lists.ends[at] : 0;
     u32 before = sum_before_in_warp(length);
     u32 base = 0;
@@ -179,8 +179,8 @@ extern "C" __global__ void fill_lists(Sets columns, u32 count, Lists lists) {
     for (u32 at = lane_of(); at < size; at += 32) {
         u32 token = tokens[at];
         if (token >= lists.heavy) break;
-        if (token >= lists.lonely) {
-            lists.entries[atomicAdd(&lists.ends[token - lists.lonely], 1)] = set;
+        if (token >= lists.unique) {
+            lists.entries[atomicAdd(&lists.ends[token - lists.unique], 1)] = set;
         }
     }
 }
@@ -205,14 +205,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) walk_lists(
     if (limit == 0) return;
     const u32* tokens = tokens_of(rows, tile.first + row);
     u32 size = size_of(rows, tile.first + row);
-    u32 begin = first_at_least(tokens, size, lists.lonely);
+    u32 begin = first_at_least(tokens, size, lists.unique);
     u32 end = first_at_least(tokens, size, lists.heavy);
     Count* counts = tile.counts + row * tile.stride;
     for (u32 first = begin + threadIdx.x / 32 * 32; first < end; first += THREADS) {
         u32 at = first + lane_of();
         u32 list = 0, length = 0;
         if (at < end) {
-            u32 token = tokens[at] - lists.lonely;
+            u32 token = tokens[at] - lists.unique;
             list = lists.begins[token];
             length = lists.ends[token] - list;
         }
@@ -456,10 +456,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) product(
 
 // Blocks take rows in turn. The tokens of a row become a bitmap, a search tree whose upper levels are in shared memory,
 // or a hash table. Then warps look up the tokens of one column after the other. Data that does not fit in shared memory
-// (`room` words) is in `beside`, global memory of `words` words per block.
+// (`room` words) is in `spill`, global memory of `words` words per block.
 template <int HOW>
 __device__ __forceinline__ void look_up(
-    const Sets& rows, const Sets& columns, Tile tile, u32 universe, u32 room, u32* beside,
+    const Sets& rows, const Sets& columns, Tile tile, u32 universe, u32 room, u32* spill,
     u64 words, u32* next
 ) {
     extern __shared__ __align__(16) u32 held[];
@@ -478,11 +478,11 @@ __device__ __forceinline__ void look_up(
         u32* ready = held;
         if (HOW == BITMAP) {
             slots = (universe + 31) / 32;
-            if (slots > room) ready = beside + blockIdx.x * words;
+            if (slots > room) ready = spill + blockIdx.x * words;
         } else if (HOW == HASH) {
             slot_bits = 32 - __clz(2 * size - 1);
             slots = 1u << slot_bits;
-            if (slots > room) ready = beside + blockIdx.x * words;
+            if (slots > room) ready = spill + blockIdx.x * words;
         } else {
             stride = (size + room - 1) / room;
             cached = (size + stride - 1) / stride;
@@ -548,17 +548,17 @@ __device__ __forceinline__ void look_up(
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS) look_up_bitmap(
-    Sets rows, Sets columns, Tile tile, u32 universe, u32 room, u32* beside, u64 words, u32* next
+    Sets rows, Sets columns, Tile tile, u32 universe, u32 room, u32* spill, u64 words, u32* next
 ) {
-    look_up<BITMAP>(rows, columns, tile, universe, room, beside, words, next);
+    look_up<BITMAP>(rows, columns, tile, universe, room, spill, words, next);
 }
 extern "C" __global__ void __launch_bounds__(THREADS) look_up_search(
-    Sets rows, Sets columns, Tile tile, u32 universe, u32 room, u32* beside, u64 words, u32* next
+    Sets rows, Sets columns, Tile tile, u32 universe, u32 room, u32* spill, u64 words, u32* next
 ) {
-    look_up<BINARY_SEARCH>(rows, columns, tile, universe, room, beside, words, next);
+    look_up<BINARY_SEARCH>(rows, columns, tile, universe, room, spill, words, next);
 }
 extern "C" __global__ void __launch_bounds__(THREADS) look_up_hash(
-    Sets rows, Sets columns, Tile tile, u32 universe, u32 room, u32* beside, u64 words, u32* next
+    Sets rows, Sets columns, Tile tile, u32 universe, u32 room, u32* spill, u64 words, u32* next
 ) {
-    look_up<HASH>(rows, columns, tile, universe, room, beside, words, next);
+    look_up<HASH>(rows, columns, tile, universe, room, spill, words, next);
 }

@@ -79,7 +79,7 @@ __device__ __forceinline__ Item item_of(const Class& of, u64 number) {
 
 struct Lists {
     // Tokens below this are unique, and have no list.
-    u32 lonely;
+    u32 unique;
     // The most frequent token.
     u32 top;
     // The range of sets in the block.
@@ -96,7 +96,7 @@ struct Lists {
 
 // Returns the section that holds the entry of a token and a set.
 __device__ __forceinline__ u32 section_of(const Lists& lists, u32 token, u32 set) {
-    return (token - lists.lonely) * lists.sections + (set - lists.from) / lists.section_sets;
+    return (token - lists.unique) * lists.sections + (set - lists.from) / lists.section_sets;
 }
 
 __device__ __forceinline__ u64 bit_of(u32 token, u32 top) {
@@ -136,7 +136,7 @@ extern "C" __global__ void count_entries(
     const u32* tokens = tokens_of(builds, item.set);
     for (u32 at = item.from + threadIdx.x % 32; at < item.to; at += 32) {
         u32 token = tokens[at];
-        if (token >= lists.lonely) atomicAdd(&lists.ends[section_of(lists, token, item.set)], 1);
+        if (token >= lists.unique) atomicAdd(&lists.ends[section_of(lists, token, item.set)], 1);
     }
 }
 
@@ -175,7 +175,7 @@ extern "C" __global__ void fill_lists(
         u32 token = at < item.to ? tokens[at] : 0;
         u64 bit = at < item.to ? bit_of(token, lists.top) : 0;
         u64 before = xor_before(bit);
-        if (at < item.to && token >= lists.lonely) {
+        if (at < item.to && token >= lists.unique) {
             u32 place = atomicAdd(&lists.ends[section_of(lists, token, item.set)], 1);
             lists.entries[place] = {item.set, at, rest ^ before};
         }
@@ -215,7 +215,7 @@ extern "C" __global__ void probe_lists(
         u64 signature = rest ^ xor_before(bit);
         rest ^= xor_of_warp(bit);
         u32 list = 0, length = 0;
-        if (i < item.to && token >= lists.lonely) {
+        if (i < item.to && token >= lists.unique) {
             list = lists.begins[section_of(lists, token, from)];
             length = lists.ends[section_of(lists, token, to - 1)] - list;
         }

@@ -126,8 +126,9 @@ fn record_names_kernels_that_changed() {
     let commented = format!("// a comment\n{}", files[0].1);
     files[0].1 = &commented;
     assert!(report(&files).contains("no kernel has changed"), "{}", report(&files));
-    let longer = format!("{}\nint more;", files[5].1);
-    files[5].1 = &longer;
+    let prefix = files.iter().position(|(name, _)| *name == "prefix.cu").unwrap();
+    let longer = format!("{}\nint more;", files[prefix].1);
+    files[prefix].1 = &longer;
     files.push(("new.cu", "int a;"));
     let expected = "prefix.cu, new.cu; run `cargo xtask gpu-record` on a machine with a GPU";
     assert!(report(&files).contains("(NVIDIA H200, 2"), "{}", report(&files));
