@@ -1,9 +1,9 @@
 """Where is the compiler for GPUs?
 
 NVRTC comes with the CUDA toolkit, or as a Python package (``pip install simjoin[cuda]``; for drivers of
-CUDA 12 ``simjoin[cuda12]``). The engine itself looks for the toolkit, and for packages in the usual places. Only
-Python knows the folder of *this* interpreter's packages, so it passes the paths in ``SIMJOIN_NVRTC``, a variable that
-users can also set. The engine uses the first path that suits the driver.
+CUDA 12 ``simjoin[cuda12]``). The engine itself looks for the toolkit, and for packages in the usual places.
+Only Python knows the folder of *this* interpreter's packages, so it passes the paths in ``SIMJOIN_NVRTC``, a
+variable that users can also set. The engine uses the first path that suits the driver.
 """
 
 from __future__ import annotations

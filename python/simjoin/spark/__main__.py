@@ -41,7 +41,10 @@ def parser() -> argparse.ArgumentParser:
     commands = found.add_subparsers(dest="command", required=True)
     for name, about in (
         ("simulate", "predict a join of records that look like those of a file"),
-        ("validate", "compare joins on one and on two workers of this machine with their predictions"),
+        (
+            "validate",
+            "compare joins on one and on two workers of this machine with their predictions",
+        ),
     ):
         command = commands.add_parser(name, help=about, description=about)
         command.add_argument("file", help="a text file, one record a line")

@@ -41,7 +41,9 @@ def nasty(seed: int, groups: int = 60) -> list[list[str]]:
     rows: list[list[str]] = []
     for group in range(groups):
         size = generator.choice([1, 2, 3, 5, 8, 13])
-        base = generator.sample(vocabulary, size) + (["everywhere"] if generator.random() < 0.7 else [])
+        base = generator.sample(vocabulary, size) + (
+            ["everywhere"] if generator.random() < 0.7 else []
+        )
         for copy in range(generator.choice([1, 1, 2, 3])):
             row = list(base)
             if copy and generator.random() < 0.6:

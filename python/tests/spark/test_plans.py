@@ -21,7 +21,9 @@ EPYC = ss.Node(cores=8, gpus=1, cpu_bandwidth=204.8, gpu_bandwidth=897)
 def collection(records: int, universe: int, size: int, seed: int = 1) -> list[list[str]]:
     """Returns sets whose tokens have different frequencies."""
     generator = random.Random(seed)
-    return [[f"t{int(universe * generator.random() ** 3)}" for _ in range(size)] for _ in range(records)]
+    return [
+        [f"t{int(universe * generator.random() ** 3)}" for _ in range(size)] for _ in range(records)
+    ]
 
 
 @pytest.fixture(scope="module")
