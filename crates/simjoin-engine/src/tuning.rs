@@ -1,7 +1,8 @@
 //! Which numbers decide how CPU and devices share a join?
 
-/// The tunables of the sharing between CPU and devices. They were measured on an H200 with 16 cores
-/// (`benchmarks/recorded/2026-11-19-hybrid-queue.md` and the records before it) unless stated otherwise.
+/// The tunables of the sharing between CPU and devices. `benchmarks/recorded/2026-11-19-hybrid-queue.md` shows what they
+/// achieve on an H200 with 16 cores. The earlier records of `hybrid` led to most of them; the sizes of chunks
+/// (`LEAST_SHARE` and below) were set with simulated devices (`2026-11-19-split.md`).
 pub(crate) struct Tuning;
 
 impl Tuning {

@@ -63,7 +63,8 @@ struct ProcessorState<'t, 'a, K: Kind> {
     threads: Threads<'t>,
     /// Whether the other processor works at the same time.
     both_work: bool,
-    /// The technique that the plan of the whole join has where this processor is: what it prepares may serve later chunks.
+    /// The technique that the plan of the whole join has for the current chunk. It is worth preparing the whole join for
+    /// it, because later chunks probably use it too.
     usual: Option<usize>,
     /// The number of pieces announced to sinks.
     pieces: usize,
@@ -237,7 +238,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
         let mut done = Done::default();
         let mut now = self.clock.turn(processor as usize);
         let assign_part = |part: Part<'a, K>| {
-            // Those of a device are few, and each is far better than the others somewhere, so it is chosen anew.
+            // A device has few techniques, and which one is best differs much between chunks.
             let technique = match processor {
                 Processor::Cpu => technique_for(whole, &part),
                 Processor::Device => None,
@@ -371,7 +372,7 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
                 self.timeline.add(row, "prepare", begin, Instant::now());
             }
             self.timeline.add_device(0, prepared.events());
-            let shared = Round {
+            let current = Round {
                 assignment,
                 technique: technique.name(),
                 prepared: &*prepared,
@@ -392,8 +393,8 @@ impl<'r, K: Planned, A: Answer<K>> Executor<'r, K, A> {
                 _ => usize::MAX,
             };
             let most = most.min(prepared.workers());
-            self.broadcast(state.threads, || self.work(&shared, most));
-            let Round { pieces, next, failure, .. } = shared;
+            self.broadcast(state.threads, || self.work(&current, most));
+            let Round { pieces, next, failure, .. } = current;
             // Where a worker failed, not all pieces were begun.
             let begun = pieces.min(next.into_inner());
             state.pieces += begun;
